@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# `make help` says what there is. The work is done by the scripts in
+# selftests/vm (the virtual machine) and by the kernel's own build.
+
+KDIR   ?= /lib/modules/$(shell uname -r)/build
+PREFIX ?= /usr/local
+VM     := selftests/vm
+
+.PHONY: help demo check vm modules clean fmt clippy bindings rust-analyzer install
+
+help:
+	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
+	@echo '  make demo           set everything up, count real programs, compare with perf'
+	@echo '  make check          every test'
+	@echo '  make vm             a shell in the machine, the module loaded'
+	@echo ''
+	@echo 'On your own machine (KDIR=$(KDIR)):'
+	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
+	@echo '  make install        perfmon.ko, pmctl and the header (PREFIX, DESTDIR)'
+	@echo '  make clean          remove what `make modules` made'
+	@echo ''
+	@echo 'For those who change it:'
+	@echo '  make fmt            format all Rust'
+	@echo '  make clippy         lint all Rust, the module with the kernel'"'"'s flags'
+	@echo '  make bindings       regenerate rust/perfmon/abi from the header'
+	@echo '  make rust-analyzer  rust-project.json, for editing the module'
+
+demo:
+	@MAKE_GOAL=demo selftests/demo/demo
+
+check:
+	@MAKE_GOAL=check selftests/check
+
+vm:
+	@MAKE_GOAL=vm $(VM)/run --accel auto --shell
+
+# The module, for the kernel of KDIR.
+
+modules clean: %: | kdir-%
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
+
+kdir-%:
+	@$(VM)/check-kdir $(KDIR)
+
+install: modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+	cargo install --path user/pmctl --locked --root $(DESTDIR)$(PREFIX)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/linux include/uapi/linux/perfmon.h
+
+# The kernel and the toolchain of the virtual machine.
+
+fmt clippy bindings rust-analyzer:
+	@MAKE_GOAL=$@ $(VM)/lint $@

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The cache of everything that is built: sourced by the other scripts.
+#
+# An entry is the directory $CACHE/KIND-KEY, where KEY is a hash of all that it
+# is built from. It is built beside its place under a lock and renamed into
+# it, so that an entry which exists is whole, whatever was interrupted and
+# however many runs there are at once.
+
+CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+VM=$TOP/selftests/vm
+
+# How many entries of a kind stay when a new one is made. The least recently
+# used go first.
+declare -A KEEP=([root]=2 [kernel]=3 [perf]=2 [qemu]=3 [guest]=3 [module]=4 [user]=4 [tests]=4)
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+	printf '%s\n' "$@" >&2
+	exit 1
+}
+
+# A time span in words: 75 -> "1 min 15 s".
+span() {
+	if [ "$1" -ge 60 ]; then
+		printf '%d min %d s' $(($1 / 60)) $(($1 % 60))
+	else
+		printf '%d s' "$1"
+	fi
+}
+
+# key ENTRY FILE-OR-DIR... : a hash over the names, modes and contents of the
+# files, and over the entry (or "") that they are built with.
+#
+# Only what git tracks or would track counts, so that an editor's backup or a
+# build that was made in the tree changes nothing.
+key() {
+	(
+		printf '%s\n' "${1##*/}"
+		shift
+		cd "$TOP" || exit 1
+		if git rev-parse --git-dir >/dev/null 2>&1; then
+			git ls-files -z --cached --others --exclude-standard -- "$@"
+		else
+			find "$@" -type f -print0
+		fi | sort -zu | while IFS= read -r -d '' f; do
+			[ -f "$f" ] || continue
+			[ -x "$f" ] && printf x
+			printf '%s ' "$f"
+			sha256sum <"$f"
+		done
+	) | sha256sum | cut -c1-16
+}
+
+# entry KIND KEY MESSAGE BUILDER [ARG...] : the path of the entry, built with
+# `BUILDER DIRECTORY ARG...` if it is not there. MESSAGE says what is being
+# done and roughly how long it takes.
+entry() {
+	local kind=$1 key=$2 message=$3 dir=$CACHE/$1-$2 tmp log
+	shift 3
+	if [ ! -d "$dir" ]; then
+		mkdir -p "$CACHE/log" || die "$CACHE can't be written. Set PERFMON_CACHE to a directory that can."
+		log=$CACHE/log/$kind-$key
+		# The lock is inherited by what the builder starts: as long as any of
+		# it runs, nobody else builds this entry.
+		exec 9>"$CACHE/.lock-$kind-$key"
+		flock 9
+		if [ ! -d "$dir" ]; then
+			build_entry "$@"
+		fi
+		exec 9>&-
+	fi
+	touch "$dir"
+	printf '%s\n' "$dir"
+}
+
+# The part of entry() under the lock; uses its variables.
+build_entry() {
+	local start=$SECONDS
+	say "  $message"
+	# With the lock held, what is left under this name is an interrupted run's.
+	remove "$CACHE/.tmp-$kind-$key"
+	tmp=$CACHE/.tmp-$kind-$key
+	mkdir "$tmp"
+	if ! "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; then
+		tail -n 30 "$log" >&2
+		die "" "Building $kind failed. The end of the log is above; all of it is in" "    $log"
+	fi
+	mv -T "$tmp" "$dir"
+	say "    done in $(span $((SECONDS - start)))"
+	prune "$kind"
+}
+
+prune() {
+	local old
+	# The names are ours: no white space.
+	# shellcheck disable=SC2012
+	ls -dt "$CACHE/$1"-* 2>/dev/null | tail -n +$((KEEP[$1] + 1)) | while read -r old; do
+		remove "$old"
+		rm -f "$CACHE/.lock-${old##*/}" "$CACHE/log/${old##*/}"
+	done
+}
+
+# What to put before a command that root must run.
+root_prefix() {
+	if [ "$(id -u)" = 0 ]; then
+		return
+	elif command -v sudo >/dev/null; then
+		echo sudo
+	else
+		die "This step needs root (a Debian 13 root is made and mounts are set up in it), and" \
+			"there is no sudo here. Run, as it stands:" "" \
+			"    su -c 'cd $TOP && PERFMON_CACHE=$CACHE make ${MAKE_GOAL:-demo}'"
+	fi
+}
+
+as_root() {
+	local prefix
+	prefix=$(root_prefix) || exit 1
+	$prefix "$@"
+}
+
+# The files of the Debian root are root's, all others the user's.
+remove() {
+	[ -e "$1" ] || return 0
+	case ${1##*/} in
+	root-* | .tmp-root-*) as_root rm -rf "$1" ;;
+	*) rm -rf "$1" ;;
+	esac
+}
