@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 #
 # `make help` says what there is. The work is done by the scripts in
 # selftests/vm (the virtual machine) and by the kernel's own build.

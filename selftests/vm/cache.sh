@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
 # The cache of everything that is built: sourced by the other scripts.
@@ -10,6 +10,7 @@
 
 CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck disable=SC2034 # for those who source this
 VM=$TOP/selftests/vm
 
 # How many entries of a kind stay when a new one is made. The least recently
@@ -45,7 +46,7 @@ key() {
 		if git rev-parse --git-dir >/dev/null 2>&1; then
 			git ls-files -z --cached --others --exclude-standard -- "$@"
 		else
-			find "$@" -type f -print0
+			find "$@" -type f -print0 2>/dev/null
 		fi | sort -zu | while IFS= read -r -d '' f; do
 			[ -f "$f" ] || continue
 			[ -x "$f" ] && printf x
@@ -57,7 +58,7 @@ key() {
 
 # entry KIND KEY MESSAGE BUILDER [ARG...] : the path of the entry, built with
 # `BUILDER DIRECTORY ARG...` if it is not there. MESSAGE says what is being
-# done and roughly how long it takes.
+# done and roughly how long it takes. BUILDER is a function of `build`.
 entry() {
 	local kind=$1 key=$2 message=$3 dir=$CACHE/$1-$2 tmp log
 	shift 3
@@ -85,7 +86,9 @@ build_entry() {
 	remove "$CACHE/.tmp-$kind-$key"
 	tmp=$CACHE/.tmp-$kind-$key
 	mkdir "$tmp"
-	if ! "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; then
+	# In a process of its own: a shell function would not stop at the first
+	# error here, because it is a condition.
+	if ! "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; then
 		tail -n 30 "$log" >&2
 		die "" "Building $kind failed. The end of the log is above; all of it is in" "    $log"
 	fi
@@ -100,7 +103,7 @@ prune() {
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE/$1"-* 2>/dev/null | tail -n +$((KEEP[$1] + 1)) | while read -r old; do
 		remove "$old"
-		rm -f "$CACHE/.lock-${old##*/}" "$CACHE/log/${old##*/}"
+		rm -f "$CACHE/log/${old##*/}"
 	done
 }
 

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs: staying on one, calling all, hearing of those that come and go, and memory for each.
+
+use crate::{count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters};
+use core::{arch::x86_64, ops::Deref, ptr};
+use kernel::{
+    bindings,
+    cpu::{nr_cpu_ids, CpuId},
+    error::to_result,
+    ffi::{c_int, c_uint, c_void},
+    prelude::*,
+    types::NotThreadSafe,
+};
+
+/// What is kept for each CPU.
+///
+/// Everything in it may be read on any CPU, and is written on its own CPU only. Zero is a valid
+/// value of each field.
+pub(crate) struct Slot {
+    /// Whether the CPU is in the set of those that are counted on.
+    pub(crate) counted: Word,
+    /// What its registers held before the first counter was set up.
+    pub(crate) saved: SavedRegisters,
+    /// The values of the counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).
+    pub(crate) counts: [Count; MAX_COUNTERS],
+}
+
+/// A word that is written on one CPU, and read there by interrupts too, or by other CPUs.
+///
+/// ATOMICS: all accesses are relaxed; what needs an order is ordered by the arbiter's lock and by the
+/// calls between CPUs, which are full barriers. The types of `kernel::sync::atomic` are not used
+/// because each of their accesses is a function call, which would double what a counter read costs.
+#[repr(transparent)]
+pub(crate) struct Word(core::sync::atomic::AtomicU64);
+
+impl Word {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(core::sync::atomic::Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, core::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Stores `new` if the word still holds `old`, and tells whether it did.
+    #[inline(always)]
+    pub(crate) fn replace(&self, old: u64, new: u64) -> bool {
+        use core::sync::atomic::Ordering::Relaxed;
+        self.0.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
+    }
+}
+
+/// The memory of all slots.
+///
+/// # Invariants
+///
+/// While a value of this type exists, the C side holds a zero-initialized [`Slot`] for every possible
+/// CPU. There is at most one value.
+pub(crate) struct Slots(());
+
+impl Slots {
+    /// Allocates the slots.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life. The result outlives every use of the rest of this
+    /// file.
+    pub(crate) unsafe fn new() -> Result<Self> {
+        // SAFETY: By the requirement, no slots are there that would be lost.
+        to_result(unsafe { ffi::perfmon_slots_alloc(size_of::<Slot>(), align_of::<Slot>()) })?;
+        // INVARIANT: They have just been allocated, and per-CPU memory is zero at first.
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant there is something to free, and by the requirement of `new`
+        // nobody uses it any more.
+        unsafe { ffi::perfmon_slots_free() };
+    }
+}
+
+/// Proof that the holder can't leave the CPU that it runs on.
+///
+/// # Invariants
+///
+/// `slot` is the slot of the current CPU, and the current context stays on this CPU for as long as the
+/// value can be reached.
+pub(crate) struct ThisCpu {
+    slot: &'static Slot,
+    _not_send: NotThreadSafe,
+}
+
+impl ThisCpu {
+    /// # Safety
+    ///
+    /// The caller must not leave the CPU while the result can be reached, and `slot` must come from
+    /// [`ffi::perfmon_pin`] or [`ffi::perfmon_this_slot`] on it.
+    #[inline(always)]
+    unsafe fn from_slot(slot: *mut c_void) -> Self {
+        // INVARIANT: By the requirement of this function.
+        Self {
+            // SAFETY: The slots live as long as anything that can get here (see `Slots::new`), and
+            // only shared references to them are ever made.
+            slot: unsafe { &*slot.cast::<Slot>() },
+            _not_send: NotThreadSafe,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The caller must not leave the CPU while the result can be reached.
+    #[inline]
+    unsafe fn assume() -> Self {
+        // SAFETY: The caller stays on the CPU, so the slot is this CPU's; always callable.
+        unsafe { Self::from_slot(ffi::perfmon_this_slot()) }
+    }
+
+    /// The memory kept for this CPU.
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> &'static Slot {
+        self.slot
+    }
+
+    /// Its number, for people.
+    pub(crate) fn number(&self) -> u32 {
+        CpuId::current().as_u32()
+    }
+}
+
+/// Keeps the current task on its CPU: it can't be preempted while this exists.
+pub(crate) struct Pinned(ThisCpu);
+
+/// Stays on the current CPU.
+#[inline(always)]
+pub(crate) fn pin() -> Pinned {
+    // SAFETY: Preemption is off from here until the value is dropped.
+    Pinned(unsafe { ThisCpu::from_slot(ffi::perfmon_pin()) })
+}
+
+impl Deref for Pinned {
+    type Target = ThisCpu;
+
+    #[inline(always)]
+    fn deref(&self) -> &ThisCpu {
+        &self.0
+    }
+}
+
+impl Drop for Pinned {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: Ends what `pin` began.
+        unsafe { ffi::perfmon_unpin() };
+    }
+}
+
+/// The slot of a CPU, for reading.
+pub(crate) fn slot(cpu: CpuId) -> &'static Slot {
+    // SAFETY: A `CpuId` that this file hands out is of a possible CPU; the slots live as long as
+    // anything that can get here (see `Slots::new`).
+    unsafe { &*ffi::perfmon_slot(cpu.as_u32()).cast::<Slot>() }
+}
+
+/// Words of a CPU mask.
+const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
+
+/// A set of CPUs.
+pub(crate) struct CpuSet {
+    mask: bindings::cpumask,
+    /// How many are in it.
+    count: usize,
+}
+
+impl CpuSet {
+    pub(crate) const fn new() -> Self {
+        Self {
+            mask: bindings::cpumask {
+                bits: [0; MASK_WORDS],
+            },
+            count: 0,
+        }
+    }
+
+    fn place(cpu: CpuId) -> (usize, usize) {
+        let n = cpu.as_u32();
+        ((n / u64::BITS) as usize, 1 << (n % u64::BITS))
+    }
+
+    /// Adds a CPU; false if it was there.
+    pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        let new = self.mask.bits[word] & bit == 0;
+        self.mask.bits[word] |= bit;
+        self.count += usize::from(new);
+        new
+    }
+
+    /// Takes a CPU out; false if it was not there.
+    pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        let old = self.mask.bits[word] & bit != 0;
+        self.mask.bits[word] &= !bit;
+        self.count -= usize::from(old);
+        old
+    }
+
+    /// The CPUs in the set, lowest first.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        let words = nr_cpu_ids().div_ceil(u64::BITS) as usize;
+        self.mask
+            .bits
+            .iter()
+            .take(words)
+            .zip(0u32..)
+            .flat_map(|(&bits, word)| {
+                let mut left = bits;
+                core::iter::from_fn(move || {
+                    if left == 0 {
+                        return None;
+                    }
+                    let n = word * u64::BITS + left.trailing_zeros();
+                    left &= left - 1;
+                    // SAFETY: Only `CpuId`s are put into the set.
+                    Some(unsafe { CpuId::from_u32_unchecked(n) })
+                })
+            })
+    }
+}
+
+/// Runs `f` on every CPU of the set at once, and returns when all have.
+///
+/// `f` can't sleep. Where the set is the current CPU alone, no other is disturbed. The CPUs stay
+/// online meanwhile if the arbiter's lock is held: [`Callbacks::offline`] takes it.
+#[inline(always)]
+pub(crate) fn on_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: F) {
+    let here = pin();
+    if cpus.count == 1 && here.slot().counted.get() != 0 {
+        f(&here);
+    } else {
+        call_each(cpus, &f);
+    }
+}
+
+fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: &F) {
+    /// # Safety
+    ///
+    /// `f` points to an `F`, and interrupts are off.
+    unsafe extern "C" fn call<F: Fn(&ThisCpu)>(f: *mut c_void) {
+        // SAFETY: By the requirement.
+        let f = unsafe { &*f.cast::<F>() };
+        // SAFETY: Whoever can't be interrupted stays on the CPU.
+        f(&unsafe { ThisCpu::assume() });
+    }
+
+    // SAFETY: `call` gets a pointer to an `F`, which is `Sync`, with interrupts off; by `wait` it is
+    // used no longer than `f` lives.
+    unsafe {
+        bindings::on_each_cpu_cond_mask(
+            None,
+            Some(call::<F>),
+            ptr::from_ref(f).cast_mut().cast(),
+            true,
+            &cpus.mask,
+        );
+    }
+}
+
+/// Who wants to know about CPUs that come and go.
+pub(crate) trait Callbacks {
+    /// The CPU has come online, or was so when the callbacks were registered.
+    fn online(cpu: CpuId, here: &ThisCpu);
+    /// The CPU will go offline, or the callbacks will be unregistered.
+    fn offline(cpu: CpuId, here: &ThisCpu);
+}
+
+/// Calls of [`Callbacks`], made on the CPU itself, in a task that is bound to it.
+///
+/// # Invariants
+///
+/// `state` is the hotplug state that calls `T`.
+pub(crate) struct Hotplug<T: Callbacks> {
+    state: bindings::cpuhp_state,
+    _callbacks: core::marker::PhantomData<T>,
+}
+
+impl<T: Callbacks> Hotplug<T> {
+    /// Calls [`Callbacks::online`] for every CPU that is online, and from now on.
+    pub(crate) fn register() -> Result<Self> {
+        // SAFETY: The kernel calls these functions of ours in the CPU's hotplug thread, which is bound to
+        // it, and `drop` ends that.
+        let state = unsafe {
+            bindings::__cpuhp_setup_state(
+                bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,
+                c"x86/perfmon:online".as_char_ptr(),
+                true,
+                Some(Self::startup),
+                Some(Self::teardown),
+                false,
+            )
+        };
+        to_result(state.min(0))?;
+        // INVARIANT: A dynamic state is returned as a positive number.
+        Ok(Self {
+            state: state as bindings::cpuhp_state,
+            _callbacks: core::marker::PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Runs in a task that is bound to `cpu`.
+    unsafe extern "C" fn startup(cpu: c_uint) -> c_int {
+        // SAFETY: By the requirement.
+        let (cpu, here) = unsafe { (CpuId::from_u32_unchecked(cpu), ThisCpu::assume()) };
+        T::online(cpu, &here);
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Runs in a task that is bound to `cpu`.
+    unsafe extern "C" fn teardown(cpu: c_uint) -> c_int {
+        // SAFETY: By the requirement.
+        let (cpu, here) = unsafe { (CpuId::from_u32_unchecked(cpu), ThisCpu::assume()) };
+        T::offline(cpu, &here);
+        0
+    }
+}
+
+impl<T: Callbacks> Drop for Hotplug<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the state is ours; afterwards no callback runs any more.
+        unsafe { bindings::__cpuhp_remove_state(self.state, true) };
+    }
+}
+
+/// CPUID of the current CPU, with ECX 0.
+pub(crate) fn cpuid(leaf: u32) -> x86_64::CpuidResult {
+    // SAFETY: Every 64-bit CPU has the instruction.
+    unsafe { x86_64::__cpuid_count(leaf, 0) }
+}
+
+/// The time-stamp counter.
+pub(crate) fn timestamp() -> u64 {
+    // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always use it.
+    unsafe { x86_64::_rdtsc() }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The table of calls.
+
+use crate::{abi, counting, session::Session, uaccess};
+use kernel::{
+    ioctl::{_IOC_DIR, _IOC_SIZE},
+    prelude::*,
+    uapi::{_IOC_READ, _IOC_WRITE},
+};
+
+/// Makes [`dispatch`] of a table: command, what is copied in which direction, which descriptors may
+/// call it, and who does it.
+///
+/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both. A handler that returns something has changed
+/// nothing, so a failed copy needs not be undone. That the direction and the size in the command's
+/// number are those of the row is checked when the module is compiled.
+macro_rules! calls {
+    (@bits In) => { _IOC_WRITE };
+    (@bits Out) => { _IOC_READ };
+    (@bits InOut) => { _IOC_READ | _IOC_WRITE };
+    (@call In $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        $handler($session, uaccess::get::<$t>($arg)?)
+    };
+    (@call Out $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        uaccess::put::<$t>($arg, $handler($session)?)
+    };
+    (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        uaccess::put::<$t>($arg, $handler($session, uaccess::get::<$t>($arg)?)?)
+    };
+    (@writers writers, $session:ident) => { $session.is_writer() };
+    (@writers anybody, $session:ident) => { true };
+
+    ($($command:ident: $way:ident($t:ty), $who:ident, $handler:path;)*) => {
+        $(const _: () = {
+            assert!(_IOC_DIR(abi::$command) == calls!(@bits $way));
+            assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
+        };)*
+
+        /// Does what `command` asks for. `arg` is the address of its argument.
+        ///
+        /// Makes the first three checks of every call: that there is such a command (ENOTTY), that
+        /// the descriptor is open for writing if it must be (EPERM), that the argument can be copied
+        /// in (EFAULT).
+        #[inline]
+        pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result {
+            match command {
+                $(abi::$command => {
+                    if !calls!(@writers $who, session) {
+                        return Err(EPERM);
+                    }
+                    calls!(@call $way $t, session, arg, $handler)
+                })*
+                _ => Err(ENOTTY),
+            }
+        }
+    };
+}
+
+calls! {
+    PMIOSETUP: In(abi::pmc), writers, counting::setup;
+    PMIOSTART: In(c_int), writers, counting::start;
+    PMIOSTOP: In(c_int), writers, counting::stop;
+    PMIOREAD: InOut(abi::pmc_data), anybody, counting::read;
+    PMIORESET: In(c_int), writers, counting::reset;
+    PMIOTSTAMP: Out(abi::pmc_tstamp), anybody, counting::tstamp;
+    PMIOGET: InOut(abi::pmc), anybody, counting::get;
+
+    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), anybody, counting::properties;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! How a counter of w bits becomes one of 64.
+//!
+//! Beside each hardware counter, memory holds a `total` and an `offset` with
+//!
+//! > raw = (total + offset) mod 2^w
+//!
+//! at the moment when `total` was last brought up to date. What the counter has counted since is
+//! (raw - offset - total) mod 2^w, right as long as it is less than 2^w. A counter is loaded so that
+//! it overflows, and interrupts, after half of its range: so that interrupt may come late by as much
+//! again. Reloading changes `offset` and never `total`.
+
+/// How many bits a counter has, and how many of them a write can set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Width {
+    bits: u8,
+    /// Whether a write sets all bits, or sign-extends bit 31.
+    full_writes: bool,
+}
+
+impl Width {
+    /// A counter of `bits` bits, 1 to 64.
+    ///
+    /// Without `full_writes`, writing it sign-extends bit 31 (Intel SDM, volume 3B, section 21.2.8).
+    #[must_use]
+    pub const fn new(bits: u8, full_writes: bool) -> Self {
+        Self { bits, full_writes }
+    }
+
+    /// All bits that the counter has.
+    #[must_use]
+    pub const fn mask(self) -> u64 {
+        match self.bits {
+            0 => 0,
+            1..64 => (1 << self.bits) - 1,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Events from loading the counter to its overflow: half of its range, or of 2^32 if no more can
+    /// be written.
+    #[must_use]
+    pub const fn period(self) -> u64 {
+        let half = self.bits.saturating_sub(1);
+        if self.full_writes || half < 31 {
+            1 << half
+        } else {
+            1 << 31
+        }
+    }
+
+    /// What to load for an overflow after [`Self::period`] events.
+    #[must_use]
+    pub const fn start(self) -> u64 {
+        self.period().wrapping_neg() & self.mask()
+    }
+}
+
+/// The `offset` of a counter that holds `raw` when its total is `total`.
+#[inline]
+#[must_use]
+pub const fn offset(raw: u64, total: u64) -> u64 {
+    raw.wrapping_sub(total)
+}
+
+/// The total of a counter that now holds `raw`; `mask` is [`Width::mask`].
+#[inline]
+#[must_use]
+pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {
+    let counted = raw.wrapping_sub(offset).wrapping_sub(total) & mask;
+    total.wrapping_add(counted)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_count))]
+mod tests {
+    use super::*;
+
+    const FULL: Width = Width::new(48, true);
+
+    #[test]
+    fn half_of_the_range_is_loaded() {
+        assert_eq!(FULL.mask(), 0xffff_ffff_ffff);
+        assert_eq!(FULL.period(), 1 << 47);
+        assert_eq!(FULL.start(), 0x8000_0000_0000);
+        assert_eq!(Width::new(24, true).start(), 0x80_0000);
+        assert_eq!(Width::new(64, true).mask(), u64::MAX);
+        assert_eq!(Width::new(64, true).start(), 1 << 63);
+    }
+
+    #[test]
+    fn without_full_writes_what_a_sign_extension_gives() {
+        let w = Width::new(40, false);
+        assert_eq!(w.period(), 1 << 31);
+        assert_eq!(w.start(), 0xff_8000_0000);
+        // A counter that is narrower than a write.
+        assert_eq!(Width::new(24, false).start(), 0x80_0000);
+        assert_eq!(Width::new(32, false).start(), 0x8000_0000);
+    }
+
+    #[test]
+    fn overflow_comes_after_one_period() {
+        for w in [FULL, Width::new(40, false), Width::new(24, true)] {
+            assert_eq!(w.start().wrapping_add(w.period()) & w.mask(), 0);
+        }
+    }
+
+    #[test]
+    fn totals_go_on_through_wraps_and_reloads() {
+        let w = Width::new(24, true);
+        let (mut raw, mut total) = (w.start(), 0);
+        let mut off = offset(raw, total);
+        let mut expected = 0;
+        // Steps of nearly the whole range, which wrap the counter at different places.
+        for step in [1, 0x7f_ffff, 0xff_ffff, 0, 0xff_fffe, 0x80_0000, 0x12_3456] {
+            raw = (raw + step) & w.mask();
+            expected += step;
+            total = advance(total, off, raw, w.mask());
+            assert_eq!(total, expected);
+            // As the overflow handler does, keeping what was counted past the overflow.
+            raw = raw.wrapping_sub(w.period()) & w.mask();
+            off = offset(raw, total);
+            assert_eq!(advance(total, off, raw, w.mask()), expected);
+        }
+    }
+
+    #[test]
+    fn totals_go_on_beyond_the_width_and_around_64_bits() {
+        let total = u64::MAX - 1;
+        let off = offset(FULL.start(), total);
+        assert_eq!(advance(total, off, FULL.start() + 5, FULL.mask()), 3);
+    }
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Register sequences, worked out before anything is touched.
+//!
+//! A [`Plan`] is a short list of register changes, in order. What is written here is what the manuals
+//! prescribe; the module's part is only to execute it.
+
+use super::counter::{CounterId, Kind};
+use super::evtsel::EventSelect;
+use super::regs::{Msr, Registers};
+
+/// A change of one register: `value` in the bits that are not in `keep`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The register.
+    pub msr: Msr,
+    /// The bits that stay as they are. If there are none, the register needs not be read.
+    pub keep: u64,
+    /// The others; zero in the bits that are kept.
+    pub value: u64,
+}
+
+impl Step {
+    /// Writes the whole register.
+    const fn write(msr: Msr, value: u64) -> Self {
+        let keep = 0;
+        Self { msr, keep, value }
+    }
+
+    /// Makes the bits of `mask` those of `value`.
+    const fn change(msr: Msr, mask: u64, value: u64) -> Self {
+        Self {
+            msr,
+            keep: !mask,
+            value: value & mask,
+        }
+    }
+
+    /// What a register that holds `old` is made to hold.
+    #[inline]
+    #[must_use]
+    pub const fn apply(&self, old: u64) -> u64 {
+        old & self.keep | self.value
+    }
+}
+
+/// The longest sequence.
+const MAX_STEPS: usize = 4;
+
+/// A sequence of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    steps: [Option<Step>; MAX_STEPS],
+}
+
+impl Plan {
+    const fn new(steps: [Option<Step>; MAX_STEPS]) -> Self {
+        Self { steps }
+    }
+
+    /// The steps, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().flatten()
+    }
+}
+
+/// What the registers of all counters held before any was set up: what they get back.
+pub trait Saved {
+    /// The event select of general counter `n`.
+    fn select(&self, n: u8) -> u64;
+    /// `IA32_FIXED_CTR_CTRL`
+    fn fixed_control(&self) -> u64;
+    /// `IA32_PERF_GLOBAL_CTRL`
+    fn global_control(&self) -> u64;
+}
+
+/// The field of a fixed-function counter in `IA32_FIXED_CTR_CTRL` (Intel SDM, volume 3B, section
+/// 21.2.2): bit 0 kernel, bit 1 user, bit 2 AnyThread, bit 3 interrupt.
+const FIXED_FIELD: u64 = 0xf;
+
+const fn fixed_field(select: EventSelect) -> u64 {
+    select.is_kernel() as u64 | (select.is_user() as u64) << 1
+}
+
+impl Registers {
+    /// The step that stops or starts a counter, by its own enable bits: those that nobody but its
+    /// owner writes. The bits in the global control register are shared with Linux perf.
+    #[must_use]
+    pub const fn control(&self, counter: CounterId, select: EventSelect, run: bool) -> Step {
+        match counter.kind() {
+            Kind::General(n) => {
+                let value = if run {
+                    select.running()
+                } else {
+                    select.stopped()
+                };
+                Step::write(self.select(n), value)
+            }
+            Kind::Fixed(n) => {
+                let shift = 4 * n as u32;
+                let field = if run { fixed_field(select) } else { 0 };
+                Step::change(self.fixed_control, FIXED_FIELD << shift, field << shift)
+            }
+        }
+    }
+
+    /// Stops a counter and loads it with `start`; no overflow is left.
+    #[must_use]
+    pub fn program(&self, counter: CounterId, select: EventSelect, start: u64) -> Plan {
+        Plan::new([
+            Some(self.control(counter, select, false)),
+            Some(Step::write(self.write(counter), start)),
+            self.clear_overflow(counter),
+            None,
+        ])
+    }
+
+    /// Lets a counter count. Its own enable bit comes last: all else is ready then.
+    #[must_use]
+    pub fn start(&self, counter: CounterId, select: EventSelect) -> Plan {
+        let bit = counter.bit();
+        Plan::new([
+            self.global
+                .map(|global| Step::change(global.control, bit, bit)),
+            Some(self.control(counter, select, true)),
+            None,
+            None,
+        ])
+    }
+
+    /// Gives a counter's registers back, by changing its own bits only: as they were, but stopped,
+    /// and the counter itself 0.
+    #[must_use]
+    pub fn restore(&self, counter: CounterId, saved: &impl Saved) -> Plan {
+        let own = match counter.kind() {
+            Kind::General(n) => {
+                let select = saved.select(n);
+                let enabled = select & EventSelect::ENABLE != 0;
+                Step::write(self.select(n), if enabled { 0 } else { select })
+            }
+            Kind::Fixed(n) => {
+                let field = FIXED_FIELD << (4 * u32::from(n));
+                Step::change(self.fixed_control, field, saved.fixed_control())
+            }
+        };
+        let enable = self
+            .global
+            .map(|global| Step::change(global.control, counter.bit(), saved.global_control()));
+        Plan::new([
+            Some(own),
+            Some(Step::write(self.write(counter), 0)),
+            self.clear_overflow(counter),
+            enable,
+        ])
+    }
+
+    fn clear_overflow(&self, counter: CounterId) -> Option<Step> {
+        self.global
+            .map(|global| Step::write(global.clear, counter.bit()))
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_plan))]
+mod tests {
+    use super::super::cpuid::Capabilities;
+    use super::*;
+
+    const V4: Capabilities = Capabilities {
+        version: 4,
+        general: 4,
+        general_width: 48,
+        fixed: 0b111,
+        fixed_width: 48,
+        full_width_writes: true,
+    };
+    const V1: Capabilities = Capabilities {
+        version: 1,
+        fixed: 0,
+        full_width_writes: false,
+        ..V4
+    };
+
+    struct Before;
+
+    impl Saved for Before {
+        fn select(&self, n: u8) -> u64 {
+            // Counter 1 was left enabled.
+            [0x5300c0, 0x4300c0, 0x1300c0][usize::from(n)]
+        }
+        fn fixed_control(&self) -> u64 {
+            0xb0
+        }
+        fn global_control(&self) -> u64 {
+            0b010
+        }
+    }
+
+    /// Whether the plan is these (register, kept bits, value), and no more.
+    fn is(plan: Plan, expected: &[(u32, u64, u64)]) -> bool {
+        plan.steps()
+            .map(|s| (s.msr.number(), s.keep, s.value))
+            .eq(expected.iter().copied())
+    }
+
+    fn general(n: u8) -> CounterId {
+        CounterId::general(n).unwrap_or(OTHER)
+    }
+
+    fn fixed(n: u8) -> CounterId {
+        CounterId::fixed(n).unwrap_or(OTHER)
+    }
+
+    /// None of those that the tests use.
+    const OTHER: CounterId = match CounterId::general(31) {
+        Some(id) => id,
+        None => unreachable!(),
+    };
+
+    #[test]
+    fn a_general_counter() {
+        let r = Registers::new(&V4);
+        let select = EventSelect::new(0xc0, 0).modes(true, false);
+        assert!(is(
+            r.program(general(2), select, 0x8000_0000_0000),
+            &[
+                (0x188, 0, 0x0100c0),
+                (0x4c3, 0, 0x8000_0000_0000),
+                (0x390, 0, 1 << 2)
+            ]
+        ));
+        assert!(is(
+            r.start(general(2), select),
+            &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x4100c0)]
+        ));
+        let stop = r.control(general(2), select, false);
+        assert_eq!(
+            (stop.msr.number(), stop.keep, stop.value),
+            (0x188, 0, 0x0100c0)
+        );
+    }
+
+    #[test]
+    fn a_general_counter_of_version_1() {
+        let r = Registers::new(&V1);
+        let select = EventSelect::new(0x3c, 0).modes(true, true);
+        assert!(is(
+            r.program(general(0), select, 0xff_8000_0000),
+            &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
+        ));
+        assert!(is(r.start(general(0), select), &[(0x186, 0, 0x43003c)]));
+    }
+
+    #[test]
+    fn a_fixed_counter() {
+        let r = Registers::new(&V4);
+        let select = EventSelect::new(0, 0).modes(true, true);
+        let keep = !0xf00;
+        assert!(is(
+            r.program(fixed(2), select, 5),
+            &[(0x38d, keep, 0), (0x30b, 0, 5), (0x390, 0, 1 << 34)]
+        ));
+        assert!(is(
+            r.start(fixed(2), select),
+            &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0x300)]
+        ));
+        let user = r.control(fixed(0), select.modes(true, false), true);
+        assert_eq!((user.keep, user.value), (!0xf, 0x2));
+    }
+
+    #[test]
+    fn no_mode_is_no_count() {
+        let r = Registers::new(&V4);
+        let step = r.control(fixed(1), EventSelect::new(0, 0), true);
+        assert_eq!((step.keep, step.value), (!0xf0, 0));
+    }
+
+    #[test]
+    fn what_is_given_back() {
+        let r = Registers::new(&V4);
+        assert!(is(
+            r.restore(general(2), &Before),
+            &[
+                (0x188, 0, 0x1300c0),
+                (0x4c3, 0, 0),
+                (0x390, 0, 1 << 2),
+                (0x38f, !(1 << 2), 0)
+            ]
+        ));
+        // An event select that was found enabled is not enabled again.
+        assert!(is(
+            r.restore(general(1), &Before),
+            &[
+                (0x187, 0, 0),
+                (0x4c2, 0, 0),
+                (0x390, 0, 1 << 1),
+                (0x38f, !(1 << 1), 1 << 1)
+            ]
+        ));
+        assert!(is(
+            r.restore(fixed(1), &Before),
+            &[
+                (0x38d, !0xf0, 0xb0),
+                (0x30a, 0, 0),
+                (0x390, 0, 1 << 33),
+                (0x38f, !(1 << 33), 0)
+            ]
+        ));
+    }
+
+    #[test]
+    fn steps_change_their_own_bits_only() {
+        let step = Step::change(Msr::PERF_CAPABILITIES, 0xf0, 0xfff);
+        assert_eq!(step.apply(0x1234), 0x12f4);
+        assert_eq!(Step::write(Msr::PERF_CAPABILITIES, 7).apply(u64::MAX), 7);
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RDMSR and WRMSR: all that the module executes are here.
+//!
+//! Which registers there are is the matter of [`crate::logic::regs`]; an [`Msr`] names nothing but a
+//! register of the PMU, so the functions here are safe. They act on the current CPU and therefore
+//! want to see that the caller stays on it.
+
+use crate::{
+    cpu::ThisCpu,
+    ffi,
+    logic::{
+        plan::{Plan, Step},
+        regs::Msr,
+    },
+};
+use core::arch::asm;
+use kernel::{error::to_result, prelude::*};
+
+/// `EX_TYPE_RDMSR` and `EX_TYPE_WRMSR` of arch/x86/include/asm/extable_fixup_types.h: an access to a
+/// register that does not exist is told in the log, and reads as 0.
+const EX_TYPE_WRMSR: u32 = 8;
+const EX_TYPE_RDMSR: u32 = 9;
+
+/// Reads a register.
+#[inline(always)]
+pub(crate) fn read(_here: &ThisCpu, msr: Msr) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: Reading a register of the PMU has no effect, and if it is missing the exception table
+    // leads to the next instruction. It counts as an access to memory, so that loads and stores of
+    // what an overflow interrupt changes stay on their side of it.
+    unsafe {
+        asm!(
+            "2: rdmsr",
+            "3:",
+            ".pushsection __ex_table, \"aM\", @progbits, 12",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".long {fixup}",
+            ".popsection",
+            fixup = const EX_TYPE_RDMSR,
+            in("ecx") msr.number(),
+            out("eax") low,
+            out("edx") high,
+            options(nostack, preserves_flags),
+        );
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// Writes a register.
+#[inline(always)]
+pub(crate) fn write(_here: &ThisCpu, msr: Msr, value: u64) {
+    // SAFETY: The registers of the PMU count and do nothing else to the system: an overflow interrupt
+    // is not enabled before there is a handler. If the register is missing, or refuses the value, the
+    // exception table leads to the next instruction. As in the kernel's own, the compiler may not move
+    // memory accesses across.
+    unsafe {
+        asm!(
+            "2: wrmsr",
+            "3:",
+            ".pushsection __ex_table, \"aM\", @progbits, 12",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".long {fixup}",
+            ".popsection",
+            fixup = const EX_TYPE_WRMSR,
+            in("ecx") msr.number(),
+            in("eax") value as u32,
+            in("edx") (value >> 32) as u32,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Reads a register that may be missing: EIO then.
+pub(crate) fn read_safe(_here: &ThisCpu, msr: Msr) -> Result<u64> {
+    let mut value = 0;
+    // SAFETY: `value` can be written.
+    to_result(unsafe { ffi::perfmon_rdmsr_safe(msr.number(), &mut value) })?;
+    Ok(value)
+}
+
+/// Makes one change.
+#[inline]
+pub(crate) fn change(here: &ThisCpu, step: &Step) {
+    let old = if step.keep == 0 {
+        0
+    } else {
+        read(here, step.msr)
+    };
+    write(here, step.msr, step.apply(old));
+}
+
+/// Makes the changes of a plan, in order.
+#[inline]
+pub(crate) fn execute(here: &ThisCpu, plan: &Plan) {
+    plan.steps().for_each(|step| change(here, step));
+}
+
+/// Whether a register still holds what a step wrote to it.
+#[inline]
+pub(crate) fn holds(here: &ThisCpu, step: &Step) -> core::result::Result<(), Tampered> {
+    let found = read(here, step.msr);
+    if step.apply(found) == found {
+        Ok(())
+    } else {
+        Err(Tampered {
+            msr: step.msr,
+            expected: step.apply(found),
+            found,
+        })
+    }
+}
+
+/// A register does not hold what was written to it.
+pub(crate) struct Tampered {
+    pub(crate) msr: Msr,
+    pub(crate) expected: u64,
+    pub(crate) found: u64,
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the module needs of the kernel and Rust has no binding for: macros,
+ * inline functions, per-CPU variables, functions that kernel::bindings leaves
+ * out. ffi.rs declares the same functions, in the same order.
+ */
+#ifndef _PERFMON_SHIM_H
+#define _PERFMON_SHIM_H
+
+#include <linux/types.h>
+
+/*
+ * The per-CPU memory: allocated here, since Rust has no per-CPU pointers. What
+ * is in it is Rust's (struct Slot in cpu.rs); all bytes are zero at first.
+ */
+int perfmon_slots_alloc(size_t size, size_t align);
+void perfmon_slots_free(void);
+void *perfmon_slot(unsigned int cpu);
+void *perfmon_pin(void);
+void perfmon_unpin(void);
+void *perfmon_this_slot(void);
+
+int perfmon_rdmsr_safe(u32 msr, u64 *value);
+
+bool perfmon_reserve_counter(u32 msr);
+bool perfmon_reserve_select(u32 msr);
+void perfmon_release_counter(u32 msr);
+void perfmon_release_select(u32 msr);
+
+int perfmon_allow_cpu(void);
+int perfmon_allow_kernel(void);
+
+#endif /* _PERFMON_SHIM_H */

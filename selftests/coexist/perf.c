@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux perf and the module share the counters: whoever comes first has them,
+ * the other is refused and told, and gets them afterwards.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "module.h"
+#include "perf.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+FIXTURE(coexist)
+{
+	int kmsg;
+};
+
+FIXTURE_SETUP(coexist)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+
+	/* A fresh module: what it says once, it has not said yet. */
+	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
+	ASSERT_EQ(0, module_load());
+	self->kmsg = kmsg_open_end();
+	ASSERT_LE(0, self->kmsg);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(coexist)
+{
+	close(self->kmsg);
+	if (!module_loaded() && module_load())
+		TH_LOG("the module can't be loaded again");
+}
+
+/* What perf counts for the loop, with an event of its own. */
+static long long perf_count_loop_once(unsigned long n)
+{
+	int fd = perf_open_instructions();
+	long long value;
+
+	if (fd < 0)
+		return fd;
+	value = perf_count_loop(fd, n);
+	close(fd);
+	return value;
+}
+
+/* Whether the loop is counted: LOOP_INSNS * N and the ends of the calls. */
+#define EXPECT_COUNTED(value) do {					\
+	long long counted = (value);					\
+									\
+	EXPECT_LE((long long)(LOOP_INSNS * N), counted);		\
+	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, counted);	\
+} while (0)
+
+TEST_F(coexist, perf_works_without_with_and_after_the_module)
+{
+	long long loaded, unloaded;
+
+	loaded = perf_count_loop_once(N);
+	EXPECT_COUNTED(loaded);
+
+	ASSERT_EQ(0, module_unload());
+	unloaded = perf_count_loop_once(N);
+	EXPECT_EQ(loaded, unloaded);
+
+	ASSERT_EQ(0, module_load());
+	EXPECT_EQ(loaded, perf_count_loop_once(N));
+}
+
+/* An open descriptor alone takes nothing. */
+TEST_F(coexist, perf_works_beside_an_idle_descriptor)
+{
+	int fd = device_open(O_RDWR);
+
+	ASSERT_LE(0, fd);
+	EXPECT_COUNTED(perf_count_loop_once(N));
+	close(fd);
+}
+
+/* "perf" but not "perfmon". */
+static bool names_perf(const char *line)
+{
+	while ((line = strstr(line, "perf"))) {
+		line += strlen("perf");
+		if (strncmp(line, "mon", strlen("mon")))
+			return true;
+	}
+	return false;
+}
+
+TEST_F(coexist, setup_is_refused_while_perf_counts)
+{
+	struct kmsg_lines lines;
+	struct pmc pmc;
+	int perf, fd;
+
+	perf = perf_open_instructions();
+	ASSERT_LE(0, perf);
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+
+	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+
+	/* Refused calls leave no trace, and do not disturb perf. */
+	EXPECT_EQ(-EBUSY, pmc_get(fd, 0, &pmc));
+	EXPECT_COUNTED(perf_count_loop(perf, N));
+
+	/* The log says who has the counters, once. */
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(1, lines.count);
+	EXPECT_TRUE(names_perf(lines.line[0])) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+
+	/* Afterwards it works. */
+	close(perf);
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(fd, 0, N));
+	EXPECT_COUNTED(pmc_value(fd, 0));
+	close(fd);
+}
+
+TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
+{
+	int fd = device_open(O_RDWR);
+	int clock;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	ASSERT_EQ(0, pmc_start(fd, 0));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	loop(N);
+	ASSERT_EQ(0, pmc_stop(fd, 0));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(fd, 0));
+
+	/* Events that need no hardware counter are not concerned. */
+	clock = perf_open_task_clock();
+	EXPECT_LE(0, clock);
+	close(clock);
+
+	/* close(2) gives the counters back. */
+	close(fd);
+	EXPECT_COUNTED(perf_count_loop_once(N));
+}
+
+TEST_F(coexist, the_counts_are_the_same)
+{
+	long long perf[2], ours[2];
+	int i, fd;
+
+	for (i = 0; i < 2; i++) {
+		perf[i] = perf_count_loop_once((i + 1) * N);
+		EXPECT_LE(0, perf[i]);
+	}
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+		ASSERT_EQ(0, pmc_count_loop(fd, 0, (i + 1) * N));
+		ours[i] = pmc_value(fd, 0);
+	}
+	close(fd);
+
+	/* The ends of the calls differ; what is between them does not. */
+	EXPECT_EQ((long long)(LOOP_INSNS * N), perf[1] - perf[0]);
+	EXPECT_EQ((long long)(LOOP_INSNS * N), ours[1] - ours[0]);
+}
+
+TEST_HARNESS_MAIN

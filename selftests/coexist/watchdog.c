@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The NMI watchdog holds a counter through Linux perf. For a kernel that has
+ * it, booted with nmi_watchdog=1.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "module.h"
+
+#define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
+
+FIXTURE(watchdog)
+{
+	int fd;
+	int kmsg;
+};
+
+static int watchdog_set(char value)
+{
+	int fd = open(WATCHDOG, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, &value, 1) != 1)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+FIXTURE_SETUP(watchdog)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	if (access(WATCHDOG, F_OK))
+		SKIP(return, "this kernel has no NMI watchdog");
+
+	/* A fresh module: what it says once, it has not said yet. */
+	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
+	ASSERT_EQ(0, module_load());
+	ASSERT_EQ(0, watchdog_set('1'));
+	self->kmsg = kmsg_open_end();
+	ASSERT_LE(0, self->kmsg);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(watchdog)
+{
+	close(self->fd);
+	close(self->kmsg);
+	watchdog_set('0');
+}
+
+TEST_F(watchdog, setup_is_refused_and_the_log_says_why)
+{
+	struct kmsg_lines lines;
+
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(1, lines.count);
+	EXPECT_NE(NULL, strstr(lines.line[0], "nmi_watchdog=0")) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+}
+
+TEST_F(watchdog, without_it_setup_works)
+{
+	__s64 value;
+
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, watchdog_set('0'));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	value = pmc_loop_count(self->fd, 0, 1000);
+	EXPECT_LE(LOOP_INSNS * 1000, value);
+	EXPECT_GE(LOOP_INSNS * 1000 + CALL_OVERHEAD, value);
+}
+
+TEST_HARNESS_MAIN

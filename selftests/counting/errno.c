@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every call that must be refused, with the errno that says why, and that a
+ * refused call changes nothing.
+ *
+ * One variant is one row: which command, on which descriptor, with which
+ * argument, and what comes of it. Rows in which two things are wrong show
+ * which one is checked first; the order is in the comment of linux/perfmon.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+
+/* What the counters are set up for before each row. */
+#define STOPPED	0	/* holds a count */
+#define RUNNING	1
+#define UNUSED	2	/* never set up */
+
+/* Stands for the number of general counters, which is the first bad number. */
+#define FIRST_BAD_NUMBER	(INT_MAX - 1)
+
+enum where {
+	GOOD,		/* the argument is in readable, writable memory */
+	READ_ONLY,	/* it can be copied in but not out */
+	NONE,		/* NULL */
+	UNMAPPED,
+	STRADDLING,	/* its last byte is not mapped */
+	KERNEL,		/* an address of the kernel */
+};
+
+/* The arguments of all commands begin with the counter's number. */
+union argument {
+	int num;
+	struct pmc pmc;
+	struct pmc_data data;
+	struct pmc_tstamp tstamp;
+	struct perfmon_properties properties;
+};
+
+FIXTURE(refused)
+{
+	int writer;
+	int reader;
+	long page_size;
+	char *pages;		/* the second is not mapped */
+	int counters;
+	__s64 value;		/* of counter STOPPED */
+};
+
+FIXTURE_VARIANT(refused)
+{
+	unsigned int cmd;
+	int flags;		/* of the descriptor: O_RDONLY or O_RDWR */
+	enum where where;
+	int num;
+	__u8 pmc_flags;
+	int err;
+};
+
+#define ROW(name) FIXTURE_VARIANT_ADD(refused, name)
+
+/* 1. The command is unknown. */
+ROW(unknown_number) { _IOW('5', 99, int), O_RDWR, GOOD, STOPPED, 0, ENOTTY };
+ROW(unknown_letter) { _IOW('4', 2, int), O_RDWR, GOOD, STOPPED, 0, ENOTTY };
+ROW(unknown_size) { _IOW('5', 2, __u64), O_RDWR, GOOD, STOPPED, 0, ENOTTY };
+ROW(unknown_direction) { _IOR('5', 2, int), O_RDWR, GOOD, STOPPED, 0, ENOTTY };
+ROW(unknown_no_argument) { _IO('5', 2), O_RDWR, GOOD, STOPPED, 0, ENOTTY };
+ROW(unknown_trace_number) {
+	_IOR('6', 99, struct perfmon_properties), O_RDWR, GOOD, STOPPED, 0, ENOTTY
+};
+ROW(unknown_before_write_access) {
+	_IOW('5', 99, int), O_RDONLY, GOOD, STOPPED, 0, ENOTTY
+};
+ROW(unknown_before_pointer) {
+	_IOW('5', 99, int), O_RDWR, NONE, STOPPED, 0, ENOTTY
+};
+
+/* 2. The descriptor is not open for writing. */
+ROW(setup_read_only) { PMIOSETUP, O_RDONLY, GOOD, UNUSED, PMCF_USR, EPERM };
+ROW(start_read_only) { PMIOSTART, O_RDONLY, GOOD, STOPPED, 0, EPERM };
+ROW(stop_read_only) { PMIOSTOP, O_RDONLY, GOOD, RUNNING, 0, EPERM };
+ROW(reset_read_only) { PMIORESET, O_RDONLY, GOOD, STOPPED, 0, EPERM };
+ROW(setup_read_only_before_pointer) {
+	PMIOSETUP, O_RDONLY, NONE, UNUSED, 0, EPERM
+};
+ROW(start_read_only_before_pointer) {
+	PMIOSTART, O_RDONLY, NONE, STOPPED, 0, EPERM
+};
+ROW(stop_read_only_before_number) { PMIOSTOP, O_RDONLY, GOOD, -1, 0, EPERM };
+ROW(reset_read_only_before_number) {
+	PMIORESET, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EPERM
+};
+
+/* 3. The argument can't be read. */
+ROW(setup_null) { PMIOSETUP, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(start_null) { PMIOSTART, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(stop_null) { PMIOSTOP, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(reset_null) { PMIORESET, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(read_null) { PMIOREAD, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(get_null) { PMIOGET, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(setup_unmapped) { PMIOSETUP, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(start_unmapped) { PMIOSTART, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(stop_unmapped) { PMIOSTOP, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(reset_unmapped) { PMIORESET, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(read_unmapped) { PMIOREAD, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(get_unmapped) { PMIOGET, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(setup_straddling) { PMIOSETUP, O_RDWR, STRADDLING, UNUSED, 0, EFAULT };
+ROW(start_straddling) { PMIOSTART, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(stop_straddling) { PMIOSTOP, O_RDWR, STRADDLING, RUNNING, 0, EFAULT };
+ROW(reset_straddling) { PMIORESET, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(read_straddling) { PMIOREAD, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(get_straddling) { PMIOGET, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(setup_kernel_address) { PMIOSETUP, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(start_kernel_address) { PMIOSTART, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(stop_kernel_address) { PMIOSTOP, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(reset_kernel_address) { PMIORESET, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(read_kernel_address) { PMIOREAD, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(get_kernel_address) { PMIOGET, O_RDWR, KERNEL, 0, 0, EFAULT };
+
+/* 4 and 8. A flag that is refused. */
+ROW(setup_any_thread) {
+	PMIOSETUP, O_RDWR, GOOD, UNUSED, PMCF_USR | PMCF_ANY, EINVAL
+};
+ROW(setup_pin_control) {
+	PMIOSETUP, O_RDWR, GOOD, UNUSED, PMCF_USR | PMCF_PC, EINVAL
+};
+ROW(setup_any_thread_again) {
+	PMIOSETUP, O_RDWR, GOOD, STOPPED, PMCF_ANY, EINVAL
+};
+ROW(setup_pin_control_running) {
+	PMIOSETUP, O_RDWR, GOOD, RUNNING, PMCF_PC, EINVAL
+};
+
+/* 5. The counter number is out of range. */
+ROW(setup_minus_one) { PMIOSETUP, O_RDWR, GOOD, PMC_ALL, PMCF_USR, EINVAL };
+ROW(start_minus_one) { PMIOSTART, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(stop_minus_one) { PMIOSTOP, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(reset_minus_one) { PMIORESET, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(read_minus_one) { PMIOREAD, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(get_minus_one) { PMIOGET, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(setup_one_too_many) {
+	PMIOSETUP, O_RDWR, GOOD, FIRST_BAD_NUMBER, PMCF_USR, EINVAL
+};
+ROW(start_one_too_many) {
+	PMIOSTART, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+ROW(stop_one_too_many) { PMIOSTOP, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
+ROW(reset_one_too_many) {
+	PMIORESET, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+ROW(read_one_too_many) { PMIOREAD, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
+ROW(get_one_too_many) { PMIOGET, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
+ROW(setup_npmc) { PMIOSETUP, O_RDWR, GOOD, NPMC, PMCF_USR, EINVAL };
+ROW(setup_largest) { PMIOSETUP, O_RDWR, GOOD, INT_MAX, PMCF_USR, EINVAL };
+ROW(start_smallest) { PMIOSTART, O_RDWR, GOOD, INT_MIN, 0, EINVAL };
+ROW(setup_no_such_fixed) {
+	PMIOSETUP, O_RDWR, GOOD, PMC_FIXED(63), PMCF_USR, EINVAL
+};
+ROW(read_no_such_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(63), 0, EINVAL };
+ROW(read_below_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(-1), 0, EINVAL };
+
+/* A reader may try these two, and is told about the number first. */
+ROW(read_reader_one_too_many) {
+	PMIOREAD, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+ROW(get_reader_one_too_many) {
+	PMIOGET, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+
+/* 7. The counter was never set up through this descriptor. */
+ROW(start_never_set_up) { PMIOSTART, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(stop_never_set_up) { PMIOSTOP, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(reset_never_set_up) { PMIORESET, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(read_never_set_up) { PMIOREAD, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(get_never_set_up) { PMIOGET, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(read_reader_never_set_up) { PMIOREAD, O_RDONLY, GOOD, UNUSED, 0, EBUSY };
+ROW(get_reader_never_set_up) { PMIOGET, O_RDONLY, GOOD, UNUSED, 0, EBUSY };
+ROW(read_reader_not_its_own) { PMIOREAD, O_RDONLY, GOOD, STOPPED, 0, EBUSY };
+ROW(get_reader_not_its_own) { PMIOGET, O_RDONLY, GOOD, STOPPED, 0, EBUSY };
+
+/* The result can't be written. */
+ROW(read_copy_out) { PMIOREAD, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
+ROW(read_running_copy_out) { PMIOREAD, O_RDWR, READ_ONLY, RUNNING, 0, EFAULT };
+ROW(get_copy_out) { PMIOGET, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
+ROW(tstamp_copy_out) { PMIOTSTAMP, O_RDWR, READ_ONLY, 0, 0, EFAULT };
+ROW(tstamp_null) { PMIOTSTAMP, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(tstamp_straddling) { PMIOTSTAMP, O_RDWR, STRADDLING, 0, 0, EFAULT };
+ROW(tstamp_kernel_address) { PMIOTSTAMP, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(tstamp_reader_null) { PMIOTSTAMP, O_RDONLY, NONE, 0, 0, EFAULT };
+ROW(properties_copy_out) {
+	IOCTL_PERFMON_GET_PROPERTIES, O_RDWR, READ_ONLY, 0, 0, EFAULT
+};
+ROW(properties_null) {
+	IOCTL_PERFMON_GET_PROPERTIES, O_RDWR, NONE, 0, 0, EFAULT
+};
+ROW(properties_straddling) {
+	IOCTL_PERFMON_GET_PROPERTIES, O_RDWR, STRADDLING, 0, 0, EFAULT
+};
+ROW(properties_reader_null) {
+	IOCTL_PERFMON_GET_PROPERTIES, O_RDONLY, NONE, 0, 0, EFAULT
+};
+
+FIXTURE_SETUP(refused)
+{
+	struct perfmon_properties p;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->writer = device_open(O_RDWR);
+	ASSERT_LE(0, self->writer);
+	self->reader = device_open(O_RDONLY);
+	ASSERT_LE(0, self->reader);
+	ASSERT_EQ(0, device_ioctl(self->writer, IOCTL_PERFMON_GET_PROPERTIES,
+				  &p));
+	self->counters = p.max_num_programmable_events;
+
+	ASSERT_EQ(0, pmc_setup(self->writer, STOPPED, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->writer, RUNNING, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(self->writer, STOPPED, 1000));
+	ASSERT_EQ(0, pmc_read(self->writer, STOPPED, &self->value));
+	ASSERT_LE(LOOP_INSNS * 1000, self->value);
+	ASSERT_EQ(0, pmc_start(self->writer, RUNNING));
+
+	self->page_size = sysconf(_SC_PAGESIZE);
+	self->pages = mmap(NULL, 2 * self->page_size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_TRUE(self->pages != MAP_FAILED);
+	ASSERT_EQ(0, munmap(self->pages + self->page_size, self->page_size));
+}
+
+FIXTURE_TEARDOWN(refused)
+{
+	close(self->reader);
+	close(self->writer);
+}
+
+/* The size of a command's argument; bare commands have none. */
+static size_t argument_size(unsigned int cmd)
+{
+	return _IOC_SIZE(cmd) ? _IOC_SIZE(cmd) : sizeof(int);
+}
+
+static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
+			    const union argument *arg, size_t size)
+{
+	char *end = self->pages + self->page_size;
+
+	switch (where) {
+	case NONE:
+		return NULL;
+	case UNMAPPED:
+		return end;
+	case KERNEL:
+		/* The last page; for a 32-bit program it is just not mapped. */
+		return (void *)-4096UL;
+	case STRADDLING:
+		memcpy(end - (size - 1), arg, size - 1);
+		return end - (size - 1);
+	case READ_ONLY:
+		memcpy(self->pages, arg, size);
+		mprotect(self->pages, self->page_size, PROT_READ);
+		return self->pages;
+	case GOOD:
+		memcpy(self->pages, arg, size);
+		return self->pages;
+	}
+	return NULL;
+}
+
+TEST_F(refused, with_the_right_errno_and_nothing_changed)
+{
+	int fd = variant->flags == O_RDONLY ? self->reader : self->writer;
+	int num = variant->num == FIRST_BAD_NUMBER ? self->counters :
+						     variant->num;
+	union argument arg = { .pmc = {
+		.pmc_num = num,
+		.pmc_event = 0x3c,
+		.pmc_flags = variant->pmc_flags,
+	} };
+	size_t size = argument_size(variant->cmd);
+	void *p = place_argument(self, variant->where, &arg, size);
+	struct pmc pmc;
+	__s64 before, after;
+
+	ASSERT_EQ(0, pmc_read(self->writer, RUNNING, &before));
+
+	EXPECT_EQ(-variant->err, device_ioctl(fd, variant->cmd, p));
+
+	/* The argument was not written. */
+	EXPECT_EQ(0, variant->where == GOOD ? memcmp(p, &arg, size) : 0);
+
+	/* The stopped counter has its configuration and its count. */
+	EXPECT_EQ(0, pmc_get(self->writer, STOPPED, &pmc));
+	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
+	EXPECT_EQ(self->value, pmc_value(self->writer, STOPPED));
+
+	/* The running one goes on from where it was. */
+	EXPECT_EQ(0, pmc_get(self->writer, RUNNING, &pmc));
+	EXPECT_EQ(0x004100c0U, pmc.pmc_val);
+	loop(1000);
+	EXPECT_EQ(0, pmc_read(self->writer, RUNNING, &after));
+	EXPECT_LE(before + LOOP_INSNS * 1000, after);
+
+	/* And the unused one is still nobody's. */
+	EXPECT_EQ(-EBUSY, pmc_get(self->writer, UNUSED, &pmc));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a counter counts, to the instruction, and what the calls do to it.
+ *
+ * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The
+ * ends of the system calls around it add a constant. Most tests take it out
+ * by comparing two counts, and all of them bound it.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+FIXTURE(counter)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(counter)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(counter)
+{
+	close(self->fd);
+}
+
+TEST_F(counter, setup_leaves_it_stopped_and_zero)
+{
+	loop(N);
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+}
+
+TEST_F(counter, counts_each_instruction_of_the_loop)
+{
+	__s64 overhead = pmc_loop_count(self->fd, 0, N) -
+			 (__s64)(LOOP_INSNS * N);
+	int i;
+
+	EXPECT_LE(0, overhead);
+	EXPECT_GE(CALL_OVERHEAD, overhead);
+	for (i = 1; i <= 20; i++) {
+		ASSERT_EQ((__s64)(LOOP_INSNS * N * i) + overhead,
+			  pmc_loop_count(self->fd, 0, N * i));
+	}
+}
+
+TEST_F(counter, stop_keeps_the_value)
+{
+	__s64 value = pmc_loop_count(self->fd, 0, N);
+
+	loop(N);
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+}
+
+TEST_F(counter, stop_when_stopped_has_no_effect)
+{
+	__s64 value;
+
+	EXPECT_EQ(0, pmc_stop(self->fd, 0));
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	value = pmc_loop_count(self->fd, 0, N);
+	EXPECT_EQ(0, pmc_stop(self->fd, 0));
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
+}
+
+TEST_F(counter, start_goes_on_from_the_stop)
+{
+	__s64 value = pmc_loop_count(self->fd, 0, N);
+
+	loop(N);
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
+	EXPECT_EQ(2 * value, pmc_value(self->fd, 0));
+}
+
+/* FreeBSD's driver rewound the counter here. */
+TEST_F(counter, start_when_running_has_no_effect)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(N);
+	EXPECT_EQ(0, pmc_count_loop(self->fd, 0, N));
+	value = pmc_value(self->fd, 0);
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + 2 * CALL_OVERHEAD, value);
+}
+
+TEST_F(counter, read_when_running_gives_the_live_value)
+{
+	__s64 value[3];
+	int i;
+
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	for (i = 0; i < 3; i++) {
+		loop(N);
+		ASSERT_EQ(0, pmc_read(self->fd, 0, &value[i]));
+	}
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value[0]);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, value[0]);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value[1] - value[0]);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, value[1] - value[0]);
+	EXPECT_EQ(value[1] - value[0], value[2] - value[1]);
+}
+
+TEST_F(counter, reset_when_stopped_zeroes)
+{
+	__s64 value = pmc_loop_count(self->fd, 0, N);
+
+	EXPECT_EQ(0, pmc_reset(self->fd, 0));
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	loop(N);
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
+}
+
+TEST_F(counter, reset_when_running_zeroes_and_goes_on)
+{
+	struct pmc pmc;
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(3 * N);
+	ASSERT_EQ(0, pmc_reset(self->fd, 0));
+	ASSERT_EQ(0, pmc_get(self->fd, 0, &pmc));
+	EXPECT_EQ(PMCF_EN, pmc.pmc_flags & PMCF_EN);
+	loop(N);
+	ASSERT_EQ(0, pmc_stop(self->fd, 0));
+	value = pmc_value(self->fd, 0);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + 2 * CALL_OVERHEAD, value);
+}
+
+TEST_F(counter, setup_when_running_stops_and_zeroes)
+{
+	struct pmc pmc;
+
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(N);
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	loop(N);
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	ASSERT_EQ(0, pmc_get(self->fd, 0, &pmc));
+	EXPECT_EQ(PMCF_USR, pmc.pmc_flags);
+}
+
+TEST_F(counter, counters_run_independently)
+{
+	__s64 first, second;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(N);
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 1, N));
+	ASSERT_EQ(0, pmc_stop(self->fd, 0));
+	first = pmc_value(self->fd, 0);
+	second = pmc_value(self->fd, 1);
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), first);
+	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + 3 * CALL_OVERHEAD, first);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), second);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, second);
+}
+
+TEST_F(counter, every_general_counter_counts_the_same)
+{
+	__s64 value = pmc_loop_count(self->fd, 0, N);
+	struct perfmon_properties p;
+	int i;
+
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_LT(1, p.max_num_programmable_events);
+	for (i = 1; i < p.max_num_programmable_events; i++) {
+		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
+				       PMCF_USR));
+		EXPECT_EQ(value, pmc_loop_count(self->fd, i, N)) {
+			TH_LOG("counter %d", i);
+		}
+	}
+}
+
+/* Counter i is started as number i and stopped as number i from the end. */
+static int count_nested(int fd, int counters, unsigned long n)
+{
+	int i, err = 0;
+
+	for (i = 0; i < counters && !err; i++) {
+		err = pmc_reset(fd, i);
+		if (!err)
+			err = pmc_start(fd, i);
+	}
+	loop(n);
+	while (i-- && !err)
+		err = pmc_stop(fd, i);
+	return err;
+}
+
+TEST_F(counter, all_general_counters_at_once)
+{
+	struct perfmon_properties p;
+	__s64 value[NPMC];
+	int counters, i;
+
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	counters = p.max_num_programmable_events;
+	ASSERT_GE(NPMC, counters);
+	for (i = 1; i < counters; i++) {
+		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
+				       PMCF_USR));
+	}
+
+	ASSERT_EQ(0, count_nested(self->fd, counters, N));
+	for (i = 0; i < counters; i++)
+		ASSERT_EQ(0, pmc_read(self->fd, i, &value[i]));
+	ASSERT_EQ(0, count_nested(self->fd, counters, 3 * N));
+	for (i = 0; i < counters; i++) {
+		EXPECT_EQ(value[i] + (__s64)(2 * LOOP_INSNS * N),
+			  pmc_value(self->fd, i)) {
+			TH_LOG("counter %d of %d", i, counters);
+		}
+	}
+
+	/* Each one also counts the calls that start and stop those inside. */
+	for (i = 0; i < counters - 1; i++)
+		EXPECT_LT(value[i + 1], value[i]);
+}
+
+FIXTURE(mode)
+{
+	int fd;
+};
+
+FIXTURE_VARIANT(mode)
+{
+	__u8 flags;
+	__s64 min;
+	__s64 max;
+};
+
+/* Interrupts during the loop execute far fewer instructions than it has. */
+#define LOOP_TOTAL	((__s64)(20 * LOOP_INSNS * N))
+
+FIXTURE_VARIANT_ADD(mode, neither) {
+	.flags = 0, .min = 0, .max = 0,
+};
+
+FIXTURE_VARIANT_ADD(mode, user) {
+	.flags = PMCF_USR, .min = LOOP_TOTAL, .max = LOOP_TOTAL + CALL_OVERHEAD,
+};
+
+FIXTURE_VARIANT_ADD(mode, kernel) {
+	.flags = PMCF_OS, .min = 1, .max = LOOP_TOTAL - 1,
+};
+
+FIXTURE_VARIANT_ADD(mode, both) {
+	.flags = PMCF_USR | PMCF_OS, .min = LOOP_TOTAL + 1,
+	.max = 2 * LOOP_TOTAL - 1,
+};
+
+FIXTURE_SETUP(mode)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(mode)
+{
+	close(self->fd);
+}
+
+TEST_F(mode, counts_where_it_was_asked_to)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS,
+			       variant->flags));
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, 20 * N));
+	value = pmc_value(self->fd, 0);
+	EXPECT_LE(variant->min, value);
+	EXPECT_GE(variant->max, value);
+}
+
+TEST_HARNESS_MAIN

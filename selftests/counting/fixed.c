@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fixed-function counters: PMC_FIXED(n). They count one event each, so only
+ * the mode is chosen, and otherwise they are counters as the general ones.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "msr.h"
+#include "perf.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+FIXTURE(fixed)
+{
+	int fd;
+	struct perfmon_properties p;
+};
+
+FIXTURE_SETUP(fixed)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
+				  &self->p));
+	if (!self->p.max_num_fixed_events)
+		SKIP(return, "this CPU has no fixed counters");
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(fixed)
+{
+	close(self->fd);
+}
+
+TEST_F(fixed, counts_what_a_general_counter_counts)
+{
+	__s64 general, fixed;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	general = pmc_loop_count(self->fd, 0, N);
+	fixed = pmc_loop_count(self->fd, PMC_FIXED(0), N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), fixed);
+	EXPECT_EQ(general, fixed);
+}
+
+TEST_F(fixed, at_the_same_time_as_a_general_counter)
+{
+	__s64 general[2], fixed[2];
+	int i;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, pmc_reset(self->fd, PMC_FIXED(0)));
+		ASSERT_EQ(0, pmc_start(self->fd, PMC_FIXED(0)));
+		general[i] = pmc_loop_count(self->fd, 0, (i + 1) * N);
+		ASSERT_EQ(0, pmc_stop(self->fd, PMC_FIXED(0)));
+		fixed[i] = pmc_value(self->fd, PMC_FIXED(0));
+		EXPECT_LT(general[i], fixed[i]);
+	}
+	EXPECT_EQ((__s64)(LOOP_INSNS * N), general[1] - general[0]);
+	EXPECT_EQ((__s64)(LOOP_INSNS * N), fixed[1] - fixed[0]);
+}
+
+TEST_F(fixed, all_counters_of_the_cpu_at_once)
+{
+	int i, fixed = self->p.max_num_fixed_events;
+	int general = self->p.max_num_programmable_events;
+
+	for (i = 0; i < general; i++) {
+		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
+				       PMCF_USR));
+		ASSERT_EQ(0, pmc_start(self->fd, i));
+	}
+	for (i = 0; i < fixed; i++) {
+		ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(i), 0, PMCF_USR));
+		ASSERT_EQ(0, pmc_start(self->fd, PMC_FIXED(i)));
+	}
+	loop(N);
+	for (i = 0; i < general; i++)
+		EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, i));
+
+	/* Fixed counters 1 and 2 count cycles: how many is the CPU's affair. */
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, PMC_FIXED(0)));
+	for (i = 1; i < fixed; i++)
+		EXPECT_LT(0, pmc_value(self->fd, PMC_FIXED(i)));
+}
+
+TEST_F(fixed, only_in_the_mode_that_was_asked_for)
+{
+	__s64 kernel;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, 0));
+	EXPECT_EQ(0, pmc_loop_count(self->fd, PMC_FIXED(0), N));
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_OS));
+	kernel = pmc_loop_count(self->fd, PMC_FIXED(0), 20 * N);
+	EXPECT_LT(0, kernel);
+	EXPECT_GT((__s64)(20 * LOOP_INSNS * N), kernel);
+}
+
+TEST_F(fixed, get_gives_back_what_setup_took)
+{
+	static const __u8 flags[] = { 0, PMCF_USR, PMCF_OS, PMCF_USR | PMCF_OS };
+	struct pmc pmc;
+	unsigned int i;
+	int n;
+
+	for (n = 0; n < self->p.max_num_fixed_events; n++) {
+		for (i = 0; i < ARRAY_SIZE(flags); i++) {
+			ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(n), 0,
+					       flags[i] | PMCF_SYS_FLAGS));
+			ASSERT_EQ(0, pmc_get(self->fd, PMC_FIXED(n), &pmc));
+			EXPECT_EQ(PMC_FIXED(n), pmc.pmc_num);
+			EXPECT_EQ((__u32)flags[i] << 16, pmc.pmc_val);
+		}
+	}
+}
+
+TEST_F(fixed, takes_no_event)
+{
+	static const __u32 refused[] = {
+		0x000100c0, 0x00010100, 0x01010000,
+		(PMCF_USR | PMCF_E) << 16, (PMCF_USR | PMCF_INV) << 16,
+		(PMCF_USR | PMCF_ANY) << 16, (PMCF_USR | PMCF_PC) << 16,
+	};
+	struct pmc pmc;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
+		pmc = (struct pmc) {
+			.pmc_num = PMC_FIXED(0), .pmc_val = refused[i],
+		};
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP, &pmc)) {
+			TH_LOG("pmc_val 0x%08x", refused[i]);
+		}
+	}
+	EXPECT_EQ(-EBUSY, pmc_get(self->fd, PMC_FIXED(0), &pmc));
+}
+
+TEST_F(fixed, number_out_of_range)
+{
+	int bad = PMC_FIXED(self->p.max_num_fixed_events);
+	struct pmc pmc;
+	__s64 value;
+
+	EXPECT_EQ(-EINVAL, pmc_setup(self->fd, bad, 0, PMCF_USR));
+	EXPECT_EQ(-EINVAL, pmc_start(self->fd, bad));
+	EXPECT_EQ(-EINVAL, pmc_stop(self->fd, bad));
+	EXPECT_EQ(-EINVAL, pmc_reset(self->fd, bad));
+	EXPECT_EQ(-EINVAL, pmc_get(self->fd, bad, &pmc));
+	EXPECT_EQ(-EINVAL, pmc_read(self->fd, bad, &value));
+}
+
+TEST_F(fixed, never_set_up)
+{
+	struct pmc pmc;
+	__s64 value;
+
+	/* General counter 0 is not fixed counter 0. */
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_start(self->fd, PMC_FIXED(0)));
+	EXPECT_EQ(-EBUSY, pmc_stop(self->fd, PMC_FIXED(0)));
+	EXPECT_EQ(-EBUSY, pmc_reset(self->fd, PMC_FIXED(0)));
+	EXPECT_EQ(-EBUSY, pmc_get(self->fd, PMC_FIXED(0), &pmc));
+	EXPECT_EQ(-EBUSY, pmc_read(self->fd, PMC_FIXED(0), &value));
+}
+
+/* perf may use a fixed counter first, so ours alone must keep it out. */
+TEST_F(fixed, excludes_perf_and_is_excluded)
+{
+	int perf;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	close(self->fd);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+
+	perf = perf_open_instructions();
+	ASSERT_LE(0, perf);
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	close(perf);
+	EXPECT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+}
+
+/*
+ * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes those
+ * of its own counters only, and puts them back.
+ */
+TEST_F(fixed, leaves_its_neighbours_bits_alone)
+{
+	const __u64 neighbour = 0x2ULL << 4;	/* counter 1 in user mode */
+	__u64 value;
+	cpu_set_t cpus;
+	int cpu;
+
+	if (self->p.max_num_fixed_events < 2)
+		SKIP(return, "this CPU has one fixed counter");
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(cpu, &cpus)
+		ASSERT_EQ(0, msr_write(cpu, MSR_IA32_FIXED_CTR_CTRL, neighbour));
+
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, PMC_FIXED(0)));
+	for_each_cpu_in(cpu, &cpus) {
+		EXPECT_EQ(0, msr_read(cpu, MSR_IA32_FIXED_CTR_CTRL, &value));
+		EXPECT_EQ(0x2ULL, value & 0x3);
+		EXPECT_EQ(neighbour, value & ~0xfULL);
+	}
+	close(self->fd);
+	self->fd = -1;
+	for_each_cpu_in(cpu, &cpus) {
+		EXPECT_EQ(0, msr_read(cpu, MSR_IA32_FIXED_CTR_CTRL, &value));
+		EXPECT_EQ(neighbour, value);
+		msr_write(cpu, MSR_IA32_FIXED_CTR_CTRL, 0);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * PMIOGET gives back what PMIOSETUP took.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+
+FIXTURE(get)
+{
+	int fd;
+};
+
+FIXTURE_VARIANT(get)
+{
+	__u32 setup;	/* pmc_val */
+	__u32 got;
+};
+
+#define SAME(val) { .setup = (val), .got = (val) }
+
+FIXTURE_VARIANT_ADD(get, zero) SAME(0);
+FIXTURE_VARIANT_ADD(get, user) SAME(0x000100c0);
+FIXTURE_VARIANT_ADD(get, kernel) SAME(0x000200c0);
+FIXTURE_VARIANT_ADD(get, user_and_kernel) SAME(0x000300c0);
+FIXTURE_VARIANT_ADD(get, edge) SAME(0x0005003c);
+FIXTURE_VARIANT_ADD(get, unit) SAME(0x00014f2e);
+FIXTURE_VARIANT_ADD(get, counter_mask) SAME(0x020100c0);
+FIXTURE_VARIANT_ADD(get, inverted_counter_mask) SAME(0xff8100c0);
+FIXTURE_VARIANT_ADD(get, every_bit_that_is_the_callers) SAME(0xff87ffff);
+
+/* PMCF_INT and PMCF_EN are the driver's: taken, and dropped. */
+FIXTURE_VARIANT_ADD(get, interrupt_dropped) {
+	.setup = 0x001100c0, .got = 0x000100c0,
+};
+FIXTURE_VARIANT_ADD(get, enable_dropped) {
+	.setup = 0x004100c0, .got = 0x000100c0,
+};
+FIXTURE_VARIANT_ADD(get, system_flags_dropped) {
+	.setup = 0x005100c0, .got = 0x000100c0,
+};
+
+FIXTURE_SETUP(get)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(get)
+{
+	close(self->fd);
+}
+
+TEST_F(get, gives_back_what_setup_took)
+{
+	struct pmc pmc = { .pmc_num = 1, .pmc_val = variant->setup };
+	__u32 running = variant->got | (PMCF_EN << 16);
+
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOSETUP, &pmc));
+
+	/* SETUP reads its argument; it does not write it. */
+	EXPECT_EQ(variant->setup, pmc.pmc_val);
+
+	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+	EXPECT_EQ(1, pmc.pmc_num);
+	EXPECT_EQ(variant->got, pmc.pmc_val);
+
+	/* PMCF_EN tells that it runs. */
+	ASSERT_EQ(0, pmc_start(self->fd, 1));
+	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+	EXPECT_EQ(running, pmc.pmc_val);
+	ASSERT_EQ(0, pmc_stop(self->fd, 1));
+	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+	EXPECT_EQ(variant->got, pmc.pmc_val);
+}
+
+TEST_F(get, ignores_pmc_val_on_input)
+{
+	struct pmc pmc = { .pmc_num = 1, .pmc_val = variant->setup };
+
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOSETUP, &pmc));
+	pmc.pmc_val = 0xffffffff;
+	EXPECT_EQ(0, device_ioctl(self->fd, PMIOGET, &pmc));
+	EXPECT_EQ(variant->got, pmc.pmc_val);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CPUs that go offline and come online while a counter counts: nothing is lost
+ * and nothing is counted twice.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "msr.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+/* What the process that switches the CPU and the counted one share. */
+struct shared {
+	int stop;
+	int failed;
+	long rounds;
+};
+
+FIXTURE(hotplug)
+{
+	int fd;
+	int cpu;		/* the one that comes and goes */
+	int home;		/* one that stays */
+	int online;		/* cpu's sysfs attribute */
+	struct shared *shared;
+};
+
+FIXTURE_SETUP(hotplug)
+{
+	char path[64];
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->online = -1;
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->home = cpu_next(&cpus, -1);
+	self->cpu = cpu_next(&cpus, self->home);
+	if (self->cpu < 0)
+		SKIP(return, "there is one CPU");
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
+		 self->cpu);
+	self->online = open(path, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->online);
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_TRUE(self->shared != MAP_FAILED);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+static int cpu_switch(int online, const char *value)
+{
+	return pwrite(online, value, 1, 0) == 1 ? 0 : -errno;
+}
+
+FIXTURE_TEARDOWN(hotplug)
+{
+	/* Fails if it is online, as it should be. */
+	cpu_switch(self->online, "1");
+	close(self->online);
+	close(self->fd);
+}
+
+TEST_F(hotplug, value_stays_when_its_cpu_goes)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, N));
+	value = pmc_value(self->fd, 0);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	EXPECT_EQ(value, pmc_value(self->fd, 0));
+	ASSERT_EQ(0, pmc_reset(self->fd, 0));
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+}
+
+TEST_F(hotplug, cpu_that_comes_later_is_counted)
+{
+	__s64 value, here;
+
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	here = pmc_loop_count(self->fd, 0, N);
+
+	ASSERT_EQ(0, pmc_reset(self->fd, 0));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	loop(N);
+	ASSERT_EQ(0, pmc_stop(self->fd, 0));
+	value = pmc_value(self->fd, 0);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + 3 * CALL_OVERHEAD, value);
+
+	/* Set up before it came: no difference from here on. */
+	EXPECT_EQ(here, pmc_loop_count(self->fd, 0, N));
+}
+
+/* Counts while the thread flees from the CPU before it goes, @rounds times. */
+static __s64 count_and_flee(FIXTURE_DATA(hotplug) *self, int rounds,
+			    unsigned long n)
+{
+	int i, err = pmc_reset(self->fd, 0);
+
+	if (!err)
+		err = pmc_start(self->fd, 0);
+	for (i = 0; i < rounds && !err; i++) {
+		err = pin_to_cpu(self->cpu);
+		loop(n);
+		if (!err)
+			err = pin_to_cpu(self->home);
+		if (!err)
+			err = cpu_switch(self->online, "0");
+		loop(n);
+		if (!err)
+			err = cpu_switch(self->online, "1");
+	}
+	if (!err)
+		err = pmc_stop(self->fd, 0);
+	return err ? err : pmc_value(self->fd, 0);
+}
+
+TEST_F(hotplug, one_thread_counts_and_switches)
+{
+	__s64 first, second;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	first = count_and_flee(self, 5, N);
+	second = count_and_flee(self, 5, 2 * N);
+	EXPECT_LE((__s64)(10 * LOOP_INSNS * N), first);
+	EXPECT_EQ((__s64)(10 * LOOP_INSNS * N), second - first);
+}
+
+/* Each round executes the same number of instructions. */
+static void switch_all_the_while(int online, struct shared *s, long max)
+{
+	do {
+		s->failed |= cpu_switch(online, "0");
+		s->failed |= cpu_switch(online, "1");
+		s->rounds++;
+	} while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED) &&
+		 s->rounds < max);
+}
+
+static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
+{
+	int err = pmc_reset(self->fd, 0);
+
+	*self->shared = (struct shared) { .stop = 0 };
+	if (!err)
+		err = pmc_start(self->fd, 0);
+	switch_all_the_while(self->online, self->shared, rounds);
+	if (!err)
+		err = pmc_stop(self->fd, 0);
+	return err ? err : pmc_value(self->fd, 0);
+}
+
+/*
+ * Counts @loops times loop(@n), and reads after each one whether the value
+ * went on as it should, while another process switches the CPU.
+ */
+static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
+				  unsigned long n)
+{
+	struct shared *s = self->shared;
+	__s64 last = 0, value = 0;
+	int go[2], err, i, status;
+	char byte;
+	pid_t pid;
+
+	*s = (struct shared) { .stop = 0 };
+	if (pipe(go))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		if (read(go[0], &byte, 1) != 1)
+			_exit(1);
+		switch_all_the_while(self->online, s, -1UL >> 1);
+		_exit(0);
+	}
+
+	/* The child waits for the byte before it is counted. */
+	err = wait_until_quiet();
+	if (!err)
+		err = pmc_reset(self->fd, 0);
+	if (!err)
+		err = pmc_start(self->fd, 0);
+	if (write(go[1], "", 1) != 1)
+		err = -EIO;
+	for (i = 0; i < loops; i++) {
+		loop(n);
+		err |= pmc_read(self->fd, 0, &value);
+		s->failed |= value - last < (__s64)(LOOP_INSNS * n);
+		last = value;
+	}
+	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
+	if (waitpid(pid, &status, 0) != pid || status)
+		err = -ECHILD;
+	if (!err)
+		err = pmc_stop(self->fd, 0);
+	close(go[0]);
+	close(go[1]);
+	return err ? err : pmc_value(self->fd, 0);
+}
+
+TEST_F_TIMEOUT(hotplug, one_process_counts_another_switches, 120)
+{
+	__s64 per_round, overhead, value;
+	int i;
+
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	value = count_switching(self, 2);
+	per_round = count_switching(self, 3) - value;
+	ASSERT_LT(0, per_round);
+	ASSERT_EQ(value + 2 * per_round, count_switching(self, 4));
+
+	value = count_while_switched(self, 100, 1000);
+	overhead = value - 100 * LOOP_INSNS * 1000 -
+		   self->shared->rounds * per_round;
+	for (i = 0; i < 3; i++) {
+		value = count_while_switched(self, 100, N);
+		EXPECT_EQ((__s64)(100 * LOOP_INSNS * N) + overhead +
+			  self->shared->rounds * per_round, value);
+		EXPECT_EQ(0, self->shared->failed);
+		EXPECT_LT(3, self->shared->rounds);
+	}
+}
+
+/* Whatever it held when it went, it comes back clean once nobody counts. */
+TEST_F(hotplug, cpu_that_missed_the_close_is_clean)
+{
+	__u32 lvtpc_home, lvtpc;
+	__u64 select;
+
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, msr_read(self->cpu, pmu_registers()->select0, &select));
+	EXPECT_EQ(0ULL, select & PERFEVTSEL_EN);
+	ASSERT_EQ(0, lvtpc_read(self->home, &lvtpc_home));
+	ASSERT_EQ(0, lvtpc_read(self->cpu, &lvtpc));
+	EXPECT_EQ(lvtpc_home, lvtpc);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who may open the device, what a descriptor owns, and what close(2) ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "perf.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+FIXTURE(open)
+{
+	int writer;
+};
+
+FIXTURE_SETUP(open)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->writer = device_open(O_RDWR);
+	ASSERT_LE(0, self->writer);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(open)
+{
+	close(self->writer);
+}
+
+TEST_F(open, second_writer_is_refused)
+{
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+	EXPECT_EQ(-EBUSY, device_open(O_WRONLY));
+	close(self->writer);
+	self->writer = device_open(O_WRONLY);
+	ASSERT_LE(0, self->writer);
+	EXPECT_EQ(-EBUSY, device_open(O_WRONLY));
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+}
+
+TEST_F(open, second_writer_leaves_the_first_alone)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->writer, 0));
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+	loop(N);
+	ASSERT_EQ(0, pmc_stop(self->writer, 0));
+	ASSERT_EQ(0, pmc_read(self->writer, 0, &value));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + 2 * CALL_OVERHEAD, value);
+}
+
+TEST_F(open, readers_are_unlimited)
+{
+	int fds[64];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = device_open(O_RDONLY);
+		ASSERT_LE(0, fds[i]);
+	}
+	for (i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+
+	/* None of them took the writer's place, or gave it back. */
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+	close(self->writer);
+	self->writer = device_open(O_RDWR);
+	EXPECT_LE(0, self->writer);
+}
+
+TEST_F(open, write_only_descriptor_counts)
+{
+	close(self->writer);
+	self->writer = device_open(O_WRONLY);
+	ASSERT_LE(0, self->writer);
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(self->writer, 0, N));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->writer, 0));
+}
+
+TEST_F(open, close_gives_up_the_counters)
+{
+	struct pmc pmc;
+
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->writer, 0));
+	close(self->writer);
+	self->writer = device_open(O_RDWR);
+	ASSERT_LE(0, self->writer);
+	EXPECT_EQ(-EBUSY, pmc_get(self->writer, 0, &pmc));
+	EXPECT_EQ(-EBUSY, pmc_stop(self->writer, 0));
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(0, pmc_value(self->writer, 0));
+}
+
+/* The open file counts, not the descriptor. */
+TEST_F(open, the_last_close_counts)
+{
+	int second = dup(self->writer);
+
+	ASSERT_LE(0, second);
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	close(self->writer);
+	self->writer = second;
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+	EXPECT_EQ(0, pmc_count_loop(second, 0, N));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(second, 0));
+}
+
+TEST_F(open, a_killed_writer_gives_everything_up)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+	int perf;
+
+	close(self->writer);
+	ASSERT_EQ(0, pipe(ready));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		int fd = device_open(O_RDWR);
+
+		if (fd < 0 ||
+		    pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR) ||
+		    pmc_start(fd, 0))
+			_exit(1);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+
+	/* End of file, if it could not start its counter. */
+	ASSERT_EQ(1, read(ready[0], &byte, 1));
+	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+
+	perf = perf_open_instructions();
+	EXPECT_LE(0, perf);
+	close(perf);
+	self->writer = device_open(O_RDWR);
+	ASSERT_LE(0, self->writer);
+	EXPECT_EQ(-EBUSY, pmc_start(self->writer, 0));
+	EXPECT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+}
+
+TEST_HARNESS_MAIN

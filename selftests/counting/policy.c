@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux's own policy for perf events, asked anew at each call: a descriptor
+ * does not carry the rights of the process that opened it.
+ *
+ * Documentation/admin-guide/perf-security.rst: counting on a CPU rather than
+ * in a task needs CAP_PERFMON, or perf_event_paranoid below 1.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON	38
+#endif
+
+#define PARANOID	"/proc/sys/kernel/perf_event_paranoid"
+#define NOBODY		65534
+
+#define SET_UP	0
+#define UNUSED	1
+
+FIXTURE(policy)
+{
+	int fd;
+	int paranoid;	/* as it was before the test */
+	__s64 value;
+};
+
+FIXTURE_VARIANT(policy)
+{
+	int paranoid;
+	bool capable;	/* of CAP_PERFMON, and of nothing else */
+	int err;
+};
+
+FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_2) { .paranoid = 2, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
+FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
+FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
+
+static int paranoid_read(void)
+{
+	FILE *f = fopen(PARANOID, "r");
+	int value = -EIO;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "%d", &value) != 1)
+		value = -EIO;
+	fclose(f);
+	return value;
+}
+
+static int paranoid_write(int value)
+{
+	FILE *f = fopen(PARANOID, "w");
+	int err = 0;
+
+	if (!f)
+		return -errno;
+	if (fprintf(f, "%d\n", value) < 0)
+		err = -EIO;
+	if (fclose(f))
+		err = -errno;
+	return err;
+}
+
+/* Becomes nobody, and keeps CAP_PERFMON if @capable. */
+static int drop_rights(bool capable)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	/* A change of the effective id from 0 clears the effective set. */
+	if (seteuid(NOBODY))
+		return -errno;
+	if (!capable)
+		return 0;
+	if (syscall(SYS_capget, &header, caps))
+		return -errno;
+	caps[CAP_TO_INDEX(CAP_PERFMON)].effective |= CAP_TO_MASK(CAP_PERFMON);
+	return syscall(SYS_capset, &header, caps) ? -errno : 0;
+}
+
+FIXTURE_SETUP(policy)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, pmc_setup(self->fd, SET_UP, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(self->fd, SET_UP, 1000));
+	ASSERT_EQ(0, pmc_read(self->fd, SET_UP, &self->value));
+
+	self->paranoid = paranoid_read();
+	ASSERT_EQ(0, paranoid_write(variant->paranoid));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+}
+
+FIXTURE_TEARDOWN(policy)
+{
+	if (seteuid(0) || paranoid_write(self->paranoid))
+		TH_LOG("can't put %s back", PARANOID);
+	close(self->fd);
+}
+
+TEST_F(policy, calls_that_count)
+{
+	int err = -variant->err;
+	struct pmc pmc;
+	__s64 value;
+
+	EXPECT_EQ(err, pmc_start(self->fd, SET_UP));
+	loop(1000);
+	EXPECT_EQ(err, pmc_stop(self->fd, SET_UP));
+	EXPECT_EQ(err, pmc_read(self->fd, SET_UP, &value));
+	EXPECT_EQ(err, pmc_reset(self->fd, SET_UP));
+	EXPECT_EQ(err, pmc_setup(self->fd, SET_UP, 0x3c, PMCF_USR));
+	EXPECT_EQ(err, pmc_setup(self->fd, SET_UP, 0x3c, PMCF_OS));
+	EXPECT_EQ(err, pmc_setup(self->fd, UNUSED, 0x3c, PMCF_USR | PMCF_OS));
+
+	/* Allowed calls did what they do; refused ones changed nothing. */
+	ASSERT_EQ(0, seteuid(0));
+	ASSERT_EQ(0, pmc_get(self->fd, SET_UP, &pmc));
+	EXPECT_EQ(variant->err ? 0x000100c0U : 0x0002003cU, pmc.pmc_val);
+	EXPECT_EQ(variant->err ? self->value : 0,
+		  pmc_value(self->fd, SET_UP));
+	EXPECT_EQ(variant->err ? -EBUSY : 0,
+		  pmc_get(self->fd, UNUSED, &pmc));
+}
+
+TEST_F(policy, calls_that_only_ask)
+{
+	struct perfmon_properties p;
+	struct pmc_tstamp t;
+	struct pmc pmc;
+
+	EXPECT_EQ(0, pmc_get(self->fd, SET_UP, &pmc));
+	EXPECT_EQ(0, device_ioctl(self->fd, PMIOTSTAMP, &t));
+	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+}
+
+/* The number is checked before the policy, the policy before the state. */
+TEST_F(policy, order_of_checks)
+{
+	EXPECT_EQ(-EFAULT, device_ioctl(self->fd, PMIOSTART, NULL));
+	EXPECT_EQ(-EINVAL, pmc_start(self->fd, PMC_ALL));
+	EXPECT_EQ(-EINVAL, pmc_setup(self->fd, NPMC, 0x3c, PMCF_USR));
+	EXPECT_EQ(-(variant->err ?: EBUSY), pmc_start(self->fd, UNUSED));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the device says about the machine: IOCTL_PERFMON_GET_PROPERTIES
+ * against CPUID, PMIOTSTAMP against RDTSC and the kernel's calibration.
+ */
+#include <cpuid.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+
+FIXTURE(properties)
+{
+	int fd;
+};
+
+FIXTURE_VARIANT(properties)
+{
+	int flags;
+};
+
+FIXTURE_VARIANT_ADD(properties, reader) { .flags = O_RDONLY };
+FIXTURE_VARIANT_ADD(properties, writer) { .flags = O_RDWR };
+
+FIXTURE_SETUP(properties)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(variant->flags);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(properties)
+{
+	close(self->fd);
+}
+
+/* Intel SDM, volume 2A, "CPUID", leaf 0AH */
+static bool expected_on_intel(struct perfmon_properties *p)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
+		return false;
+	p->pm_version = eax & 0xff;
+	p->max_num_programmable_events = (eax >> 8) & 0xff;
+	p->max_programmable_counter_width = (eax >> 16) & 0xff;
+	p->max_num_fixed_events = edx & 0x1f;
+	p->max_fixed_counter_width = (edx >> 5) & 0xff;
+	return true;
+}
+
+/* AMD APM, volume 2, section 13.2.1; volume 3, appendix E.4 */
+static void expected_on_amd(struct perfmon_properties *p)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	p->pm_version = 1;
+	p->max_num_programmable_events = 4;
+	p->max_programmable_counter_width = 48;
+	if (__get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) &&
+	    (ecx & (1U << 23)))		/* PerfCtrExtCore */
+		p->max_num_programmable_events = 6;
+	if (__get_cpuid(0x80000022, &eax, &ebx, &ecx, &edx) &&
+	    (eax & (1U << 0))) {	/* PerfMonV2 */
+		p->pm_version = 2;
+		p->max_num_programmable_events = ebx & 0xf;
+	}
+}
+
+TEST_F(properties, are_those_of_cpuid)
+{
+	struct perfmon_properties p, want = { .api_version = 3 };
+
+	if (!expected_on_intel(&want))
+		expected_on_amd(&want);
+	memset(&p, 0xff, sizeof(p));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+
+	EXPECT_EQ(want.api_version, p.api_version);
+	EXPECT_EQ(want.pm_version, p.pm_version);
+	EXPECT_EQ(want.max_num_programmable_events,
+		  p.max_num_programmable_events);
+	EXPECT_EQ(want.max_programmable_counter_width,
+		  p.max_programmable_counter_width);
+	EXPECT_EQ(want.max_num_fixed_events, p.max_num_fixed_events);
+	EXPECT_EQ(want.max_fixed_counter_width, p.max_fixed_counter_width);
+	EXPECT_EQ(p.max_num_programmable_events + p.max_num_fixed_events +
+		  p.max_num_misc_events, p.max_num_events);
+	EXPECT_EQ(0, p.reserved);
+	EXPECT_GE(NPMC, p.max_num_programmable_events);
+	EXPECT_EQ(0U, p.flags & ~PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
+}
+
+/* The CPU has no CPUID leaf with its frequency: see what the kernel measured. */
+static void find_tsc_rate(const char *text, void *data)
+{
+	static const char *const before[] = {
+		"tsc: Detected ",
+		"tsc: Refined TSC clocksource calibration: ",
+	};
+	int *mhz = data;
+	unsigned int i;
+
+	/* The later line is the better measurement. */
+	for (i = 0; i < ARRAY_SIZE(before); i++) {
+		if (!strncmp(text, before[i], strlen(before[i])))
+			*mhz = atoi(text + strlen(before[i]));
+	}
+}
+
+TEST_F(properties, time_stamp_is_the_tsc)
+{
+	struct pmc_tstamp t;
+	int mhz = 0, kmsg, i;
+	__u64 before, after;
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	kmsg = kmsg_open_start();
+	ASSERT_LE(0, kmsg);
+	ASSERT_EQ(0, kmsg_for_each(kmsg, find_tsc_rate, &mhz));
+	close(kmsg);
+	ASSERT_LT(0, mhz) {
+		TH_LOG("no line about the TSC in the kernel log");
+	}
+
+	for_each_cpu_in(i, &cpus) {
+		ASSERT_EQ(0, pin_to_cpu(i));
+		memset(&t, 0xff, sizeof(t));
+		before = __rdtsc();
+		ASSERT_EQ(0, device_ioctl(self->fd, PMIOTSTAMP, &t));
+		after = __rdtsc();
+		EXPECT_LE(before, (__u64)t.pmct_value);
+		EXPECT_GE(after, (__u64)t.pmct_value);
+		EXPECT_EQ(mhz, t.pmct_rate);
+		EXPECT_EQ(0U, t.reserved);
+	}
+}
+
+TEST_HARNESS_MAIN

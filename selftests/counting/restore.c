@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every register of the PMU that the module touches reads as before once the
+ * descriptor is gone, on every CPU, however it went.
+ *
+ * The registers are read through /dev/cpu/N/msr and the local APIC, not
+ * through the module.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "msr.h"
+
+#define MAX_CPUS	64
+#define MAX_COUNTERS	32
+
+/*
+ * What the event selects hold before the module comes: values that it must
+ * put back because they count nothing, and one that it must not, because the
+ * counter would run (IA32_PERFEVTSELx.EN).
+ */
+#define LEFT_BY_SOMEBODY	0x000100c5ULL
+#define LEFT_RUNNING		(LEFT_BY_SOMEBODY | PERFEVTSEL_EN)
+
+/* One CPU's registers. */
+struct pmu {
+	__u64 select[MAX_COUNTERS];
+	__u64 counter[MAX_COUNTERS];
+	__u64 fixed[MAX_COUNTERS];
+	__u64 fixed_ctrl;
+	__u64 global_ctrl;
+	__u64 global_status;
+	__u64 debugctl;
+	__u32 lvtpc;
+};
+
+FIXTURE(restore)
+{
+	cpu_set_t cpus;
+	struct perfmon_properties p;
+	struct pmu before[MAX_CPUS];
+	int child;
+	int to_child;
+	int from_child;
+};
+
+enum end { CLOSE, EXIT, KILL };
+
+FIXTURE_VARIANT(restore)
+{
+	enum end end;
+};
+
+FIXTURE_VARIANT_ADD(restore, close) { .end = CLOSE };
+FIXTURE_VARIANT_ADD(restore, exit) { .end = EXIT };
+FIXTURE_VARIANT_ADD(restore, sigkill) { .end = KILL };
+
+/* Reads a register that may not exist. */
+static int optional_read(int cpu, __u32 msr, __u64 *value)
+{
+	*value = 0;
+	return msr ? msr_read(cpu, msr, value) : 0;
+}
+
+static int pmu_read(const struct perfmon_properties *p, int cpu,
+		    struct pmu *pmu)
+{
+	const struct pmu_registers *r = pmu_registers();
+	int err = 0, i;
+
+	for (i = 0; i < p->max_num_programmable_events && !err; i++) {
+		err = msr_read(cpu, r->select0 + i * r->step, &pmu->select[i]);
+		if (!err)
+			err = msr_read(cpu, r->counter0 + i * r->step,
+				       &pmu->counter[i]);
+	}
+	for (i = 0; i < p->max_num_fixed_events && !err; i++)
+		err = msr_read(cpu, MSR_IA32_FIXED_CTR(i), &pmu->fixed[i]);
+	if (!err)
+		err = optional_read(cpu, p->max_num_fixed_events ?
+				    MSR_IA32_FIXED_CTR_CTRL : 0,
+				    &pmu->fixed_ctrl);
+	if (!err)
+		err = optional_read(cpu, r->global_ctrl, &pmu->global_ctrl);
+	if (!err)
+		err = optional_read(cpu, r->global_status, &pmu->global_status);
+	if (!err)
+		err = msr_read(cpu, MSR_IA32_DEBUGCTL, &pmu->debugctl);
+	return err ? err : lvtpc_read(cpu, &pmu->lvtpc);
+}
+
+/* Gives every event select of @cpu the value of @select, if it has one. */
+static int selects_write(const struct perfmon_properties *p, int cpu,
+			 const __u64 *select)
+{
+	const struct pmu_registers *r = pmu_registers();
+	int i, err = 0;
+
+	for (i = 0; i < p->max_num_programmable_events && !err; i++)
+		err = msr_write(cpu, r->select0 + i * r->step,
+				select ? select[i] : 0);
+	return err;
+}
+
+/* Runs in the child: counts with every counter until it is told to end. */
+static void count_with_everything(const struct perfmon_properties *p,
+				  enum end end, int in, int out)
+{
+	int fd = device_open(O_RDWR);
+	char byte;
+	int i;
+
+	if (fd < 0)
+		_exit(1);
+	for (i = 0; i < p->max_num_programmable_events; i++) {
+		if (pmc_setup(fd, i, EVENT_INSTRUCTIONS, PMCF_USR | PMCF_OS) ||
+		    pmc_start(fd, i))
+			_exit(1);
+	}
+	loop(1000000);
+	if (write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
+		_exit(1);
+	if (end == CLOSE) {
+		close(fd);
+		if (write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+FIXTURE_SETUP(restore)
+{
+	__u64 select[MAX_COUNTERS];
+	int in[2], out[2];
+	int cpu, i, fd;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	fd = device_open(O_RDONLY);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &self->p));
+	close(fd);
+	ASSERT_GE(MAX_COUNTERS, self->p.max_num_programmable_events);
+	ASSERT_GE(MAX_COUNTERS, self->p.max_num_fixed_events);
+
+	for (i = 0; i < MAX_COUNTERS; i++)
+		select[i] = i == 1 ? LEFT_RUNNING : LEFT_BY_SOMEBODY + i;
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	for_each_cpu_in(cpu, &self->cpus) {
+		ASSERT_GT(MAX_CPUS, cpu);
+		ASSERT_EQ(0, selects_write(&self->p, cpu, select));
+		ASSERT_EQ(0, pmu_read(&self->p, cpu, &self->before[cpu]));
+	}
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->cpus), &self->cpus));
+
+	ASSERT_EQ(0, pipe(in));
+	ASSERT_EQ(0, pipe(out));
+	self->to_child = in[1];
+	self->from_child = out[0];
+	self->child = fork();
+	ASSERT_LE(0, self->child);
+	if (!self->child) {
+		close(in[1]);
+		close(out[0]);
+		count_with_everything(&self->p, variant->end, in[0], out[1]);
+	}
+	close(in[0]);
+	close(out[1]);
+}
+
+/* Returns when the child has no descriptor any more: 0 or -1. */
+static int end_child(FIXTURE_DATA(restore) *self, enum end end)
+{
+	char byte;
+
+	if (end == KILL)
+		kill(self->child, SIGKILL);
+	else if (write(self->to_child, "", 1) != 1)
+		return -1;
+	if (end == CLOSE)
+		return read(self->from_child, &byte, 1) == 1 ? 0 : -1;
+	return waitpid(self->child, NULL, 0) == self->child ? 0 : -1;
+}
+
+FIXTURE_TEARDOWN(restore)
+{
+	int cpu;
+
+	close(self->to_child);
+	for_each_cpu_in(cpu, &self->cpus)
+		selects_write(&self->p, cpu, NULL);
+}
+
+TEST_F(restore, every_register_reads_as_before)
+{
+	struct pmu pmu;
+	int cpu, i;
+	char byte;
+
+	/* While it counts, the registers are the module's, on every CPU. */
+	ASSERT_EQ(1, read(self->from_child, &byte, 1));
+	for_each_cpu_in(cpu, &self->cpus) {
+		ASSERT_EQ(0, pmu_read(&self->p, cpu, &pmu));
+		for (i = 0; i < self->p.max_num_programmable_events; i++) {
+			EXPECT_EQ(0x004300c0ULL,
+				  pmu.select[i] & ~PERFEVTSEL_INT);
+			EXPECT_NE(0ULL, pmu.counter[i]);
+		}
+	}
+
+	ASSERT_EQ(0, end_child(self, variant->end));
+
+	for_each_cpu_in(cpu, &self->cpus) {
+		const struct pmu *before = &self->before[cpu];
+
+		ASSERT_EQ(0, pmu_read(&self->p, cpu, &pmu));
+		for (i = 0; i < self->p.max_num_programmable_events; i++) {
+			EXPECT_EQ(i == 1 ? 0 : before->select[i],
+				  pmu.select[i]);
+			EXPECT_EQ(0ULL, pmu.counter[i]);
+		}
+		for (i = 0; i < self->p.max_num_fixed_events; i++)
+			EXPECT_EQ(before->fixed[i], pmu.fixed[i]);
+		EXPECT_EQ(before->fixed_ctrl, pmu.fixed_ctrl);
+		EXPECT_EQ(before->global_ctrl, pmu.global_ctrl);
+		EXPECT_EQ(before->global_status, pmu.global_status);
+		EXPECT_EQ(before->debugctl, pmu.debugctl);
+		EXPECT_EQ(before->lvtpc, pmu.lvtpc);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A counter counts on every CPU, and its value is the sum: a program that
+ * moves is counted right, and so is what runs on several CPUs at once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "quiet.h"
+
+#define N	1000000UL
+#define ROUNDS	5
+
+FIXTURE(smp)
+{
+	int fd;
+	cpu_set_t cpus;
+	int count;	/* of CPUs */
+};
+
+FIXTURE_VARIANT(smp)
+{
+	int num;
+};
+
+FIXTURE_VARIANT_ADD(smp, general) { .num = 0 };
+FIXTURE_VARIANT_ADD(smp, fixed) { .num = PMC_FIXED(0) };
+
+FIXTURE_SETUP(smp)
+{
+	struct perfmon_properties p;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	self->count = CPU_COUNT(&self->cpus);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	if (variant->num >= PMC_FIXED(0) && !p.max_num_fixed_events)
+		SKIP(return, "this CPU has no fixed counters");
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, variant->num, PMCF_USR));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(smp)
+{
+	close(self->fd);
+}
+
+/* Counts ROUNDS loops on each of @cpus, moving in between. */
+static __s64 count_moving(int fd, int num, const cpu_set_t *cpus,
+			  unsigned long n)
+{
+	int err, round, cpu;
+
+	err = pmc_reset(fd, num);
+	if (!err)
+		err = pmc_start(fd, num);
+	for (round = 0; round < ROUNDS && !err; round++) {
+		for_each_cpu_in(cpu, cpus) {
+			err = pin_to_cpu(cpu);
+			if (err)
+				break;
+			loop(n);
+		}
+	}
+	if (!err)
+		err = pmc_stop(fd, num);
+	return err ? err : pmc_value(fd, num);
+}
+
+TEST_F(smp, thread_that_moves)
+{
+	__s64 loops = ROUNDS * self->count;
+	__s64 first, second;
+
+	first = count_moving(self->fd, variant->num, &self->cpus, N);
+	second = count_moving(self->fd, variant->num, &self->cpus, 2 * N);
+	EXPECT_LE(loops * (__s64)(LOOP_INSNS * N), first);
+	EXPECT_EQ(loops * (__s64)(LOOP_INSNS * N), second - first);
+	EXPECT_EQ(first, count_moving(self->fd, variant->num, &self->cpus, N));
+}
+
+TEST_F(smp, started_here_stopped_there)
+{
+	int from = cpu_next(&self->cpus, -1);
+	__s64 overhead = -1, value;
+	int to;
+
+	for_each_cpu_in(to, &self->cpus) {
+		ASSERT_EQ(0, pmc_reset(self->fd, variant->num));
+		ASSERT_EQ(0, pin_to_cpu(from));
+		ASSERT_EQ(0, pmc_start(self->fd, variant->num));
+		loop(N);
+		pin_to_cpu(to);
+		ASSERT_EQ(0, pmc_stop(self->fd, variant->num));
+		value = pmc_value(self->fd, variant->num) -
+			(__s64)(LOOP_INSNS * N);
+		if (overhead < 0)
+			overhead = value;
+		EXPECT_EQ(overhead, value) {
+			TH_LOG("from CPU %d to CPU %d", from, to);
+		}
+	}
+}
+
+TEST_F(smp, value_is_the_same_from_each_cpu)
+{
+	__s64 value = pmc_loop_count(self->fd, variant->num, N);
+	int cpu;
+
+	for_each_cpu_in(cpu, &self->cpus) {
+		ASSERT_EQ(0, pin_to_cpu(cpu));
+		EXPECT_EQ(value, pmc_value(self->fd, variant->num));
+	}
+}
+
+/* One child on each CPU waits for a byte, executes the loop, and ends. */
+static int start_children(const cpu_set_t *cpus, unsigned long n, int in)
+{
+	int cpu;
+	char byte;
+	pid_t pid;
+
+	for_each_cpu_in(cpu, cpus) {
+		pid = fork();
+		if (pid < 0)
+			return -errno;
+		if (pid)
+			continue;
+		if (pin_to_cpu(cpu) || read(in, &byte, 1) != 1)
+			_exit(1);
+		loop(n);
+		_exit(0);
+	}
+	return 0;
+}
+
+/* Counts @children loops that run at the same time. */
+static __s64 count_children(int fd, int num, const cpu_set_t *cpus,
+			    int children, unsigned long n)
+{
+	int go[2], err, i, status;
+
+	if (pipe(go))
+		return -errno;
+	err = start_children(cpus, n, go[0]);
+	if (!err)
+		err = pmc_reset(fd, num);
+
+	/* The children have to wait for the byte before they are counted. */
+	if (!err)
+		err = wait_until_quiet();
+	if (!err)
+		err = pmc_start(fd, num);
+	for (i = 0; i < children && !err; i++)
+		err = write(go[1], "", 1) == 1 ? 0 : -EIO;
+	for (i = 0; i < children && !err; i++)
+		err = wait(&status) < 0 || status ? -ECHILD : 0;
+	if (!err)
+		err = pmc_stop(fd, num);
+	close(go[0]);
+	close(go[1]);
+	return err ? err : pmc_value(fd, num);
+}
+
+TEST_F(smp, all_cpus_at_the_same_time)
+{
+	__s64 first, second;
+
+	first = count_children(self->fd, variant->num, &self->cpus,
+			       self->count, N);
+	second = count_children(self->fd, variant->num, &self->cpus,
+				self->count, 11 * N);
+	EXPECT_LE((__s64)(self->count * LOOP_INSNS * N), first);
+	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
+}
+
+TEST_F(smp, kernel_is_counted_too)
+{
+	__s64 user, kernel, both;
+	int num = variant->num;
+
+	user = count_moving(self->fd, num, &self->cpus, N);
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_OS));
+	kernel = count_moving(self->fd, num, &self->cpus, N);
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR | PMCF_OS));
+	both = count_moving(self->fd, num, &self->cpus, N);
+	EXPECT_LT(0, kernel);
+	EXPECT_LT(user, both);
+
+	/* Interrupts and moves cost far fewer instructions than the loops. */
+	EXPECT_GT(user, kernel);
+	EXPECT_GT(2 * user, both);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts that are wider than the hardware's counters: exact past many wraps,
+ * and never going back or jumping for whoever reads them meanwhile.
+ *
+ * For a machine whose counters are narrow (24 bits in ours), so that they wrap
+ * many times in seconds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "quiet.h"
+
+#define WRAPS		12
+#define MAX_WIDTH	28	/* more would take minutes */
+
+/*
+ * More instructions than all CPUs together retire in one cycle of the
+ * time-stamp counter, and what may be off for other reasons. Both are small
+ * beside the half range that a mistake would add.
+ */
+#define MAX_RATE	16
+#define SLACK		10000
+
+/* What the reading process and the counted one share. */
+struct shared {
+	int stop;
+	int failed;	/* PMIOREAD did */
+	int back;
+	int jumped;
+	long reads;
+};
+
+FIXTURE(wrap)
+{
+	int fd;
+	unsigned long n;	/* iterations for WRAPS wraps */
+	struct shared *shared;
+};
+
+FIXTURE_VARIANT(wrap)
+{
+	int num;
+};
+
+FIXTURE_VARIANT_ADD(wrap, general) { .num = 0 };
+FIXTURE_VARIANT_ADD(wrap, last_general) { .num = -1 };
+FIXTURE_VARIANT_ADD(wrap, fixed) { .num = PMC_FIXED(0) };
+
+FIXTURE_SETUP(wrap)
+{
+	struct perfmon_properties p;
+	int width;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	if (variant->num >= PMC_FIXED(0) && !p.max_num_fixed_events)
+		SKIP(return, "this CPU has no fixed counters");
+	width = variant->num >= PMC_FIXED(0) ?
+		p.max_fixed_counter_width : p.max_programmable_counter_width;
+	if (width > MAX_WIDTH)
+		SKIP(return, "counters of %d bits take too long to wrap",
+		     width);
+	self->n = (WRAPS << width) / LOOP_INSNS;
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_TRUE(self->shared != MAP_FAILED);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(wrap)
+{
+	close(self->fd);
+}
+
+static int counter_number(int fd, int num)
+{
+	struct perfmon_properties p;
+
+	if (num >= 0)
+		return num;
+	if (device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p))
+		return -1;
+	return p.max_num_programmable_events - 1;
+}
+
+/*
+ * Reads counter @num until it is told to stop, or @max times. Each round
+ * executes the same number of instructions.
+ */
+static void read_all_the_while(int fd, int num, struct shared *s, long max)
+{
+	__u64 last_time = __rdtsc();
+	__s64 last = 0;
+
+	do {
+		__u64 before = __rdtsc();
+		__s64 value = 0;
+
+		s->failed |= pmc_read(fd, num, &value);
+		s->back |= value < last;
+		s->jumped |= value - last > SLACK +
+			(__s64)(MAX_RATE * (__rdtsc() - last_time));
+		last = value;
+		last_time = before;
+		s->reads++;
+	} while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED) &&
+		 s->reads < max);
+}
+
+/* What one round of read_all_the_while() executes: checked to be constant. */
+static __s64 instructions_per_read(int fd, int num, struct shared *s)
+{
+	__s64 value[3];
+	int i, err;
+
+	for (i = 0; i < 3; i++) {
+		*s = (struct shared) { .stop = 0 };
+		err = pmc_reset(fd, num);
+		if (!err)
+			err = pmc_start(fd, num);
+		if (err)
+			return err;
+		read_all_the_while(fd, num, s, 100 * (i + 1));
+		err = pmc_stop(fd, num);
+		if (err)
+			return err;
+		value[i] = pmc_value(fd, num);
+	}
+	if (value[2] - value[1] != value[1] - value[0] ||
+	    (value[1] - value[0]) % 100)
+		return -ERANGE;
+	return (value[1] - value[0]) / 100;
+}
+
+/* Counts loop(@n) while another process reads: the count, or an errno. */
+static __s64 count_while_read(int fd, int num, struct shared *s,
+			      unsigned long n)
+{
+	int go[2], err, status;
+	char byte;
+	pid_t pid;
+
+	*s = (struct shared) { .stop = 0 };
+	if (pipe(go))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		if (read(go[0], &byte, 1) != 1)
+			_exit(1);
+		read_all_the_while(fd, num, s, -1UL >> 1);
+		_exit(0);
+	}
+
+	/* The child waits for the byte before it is counted. */
+	err = wait_until_quiet();
+	if (!err)
+		err = pmc_reset(fd, num);
+	if (!err)
+		err = pmc_start(fd, num);
+	if (write(go[1], "", 1) != 1)
+		err = -EIO;
+	loop(n);
+	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
+	if (waitpid(pid, &status, 0) != pid || status)
+		err = -ECHILD;
+	if (!err)
+		err = pmc_stop(fd, num);
+	close(go[0]);
+	close(go[1]);
+	return err ? err : pmc_value(fd, num);
+}
+
+TEST_F(wrap, exact_and_steady)
+{
+	int num = counter_number(self->fd, variant->num);
+	__s64 per_read, overhead, value;
+	int i;
+
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
+	per_read = instructions_per_read(self->fd, num, self->shared);
+	ASSERT_LT(0, per_read);
+
+	/* The constant of a count that does not wrap. */
+	value = count_while_read(self->fd, num, self->shared, 1000);
+	overhead = value - LOOP_INSNS * 1000 - self->shared->reads * per_read;
+
+	for (i = 1; i <= 3; i++) {
+		value = count_while_read(self->fd, num, self->shared,
+					 self->n + i);
+		EXPECT_EQ((__s64)(LOOP_INSNS * (self->n + i)) +
+			  self->shared->reads * per_read + overhead, value);
+		EXPECT_LT(100, self->shared->reads);
+		EXPECT_EQ(0, self->shared->failed);
+		EXPECT_EQ(0, self->shared->back);
+		EXPECT_EQ(0, self->shared->jumped);
+	}
+}
+
+TEST_F(wrap, exact_when_nobody_reads)
+{
+	int num = counter_number(self->fd, variant->num);
+	__s64 overhead;
+
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
+	overhead = pmc_loop_count(self->fd, num, 1000) -
+		   LOOP_INSNS * 1000;
+	EXPECT_EQ((__s64)(LOOP_INSNS * self->n) + overhead,
+		  pmc_loop_count(self->fd, num, self->n));
+
+	/* In pieces, so that it is stopped at many places of its range. */
+	ASSERT_EQ(0, pmc_reset(self->fd, num));
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(0, pmc_count_loop(self->fd, num, self->n / 100));
+	EXPECT_EQ((__s64)(100 * (LOOP_INSNS * (self->n / 100) + overhead)),
+		  pmc_value(self->fd, num));
+}
+
+TEST_F(wrap, reset_when_running_past_wraps)
+{
+	int num = counter_number(self->fd, variant->num);
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, num));
+	loop(self->n / 3);
+	ASSERT_EQ(0, pmc_reset(self->fd, num));
+	loop(self->n);
+	ASSERT_EQ(0, pmc_stop(self->fd, num));
+	value = pmc_value(self->fd, num);
+	EXPECT_LE((__s64)(LOOP_INSNS * self->n), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * self->n) + 2 * CALL_OVERHEAD, value);
+}
+
+TEST_F(wrap, exact_on_a_thread_that_moves)
+{
+	int num = counter_number(self->fd, variant->num);
+	__s64 value[2];
+	cpu_set_t cpus;
+	int cpu, i, k;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
+	for (k = 0; k < 2; k++) {
+		ASSERT_EQ(0, pmc_reset(self->fd, num));
+		ASSERT_EQ(0, pmc_start(self->fd, num));
+		for (i = 0; i < 10; i++) {
+			for_each_cpu_in(cpu, &cpus) {
+				pin_to_cpu(cpu);
+				loop(k ? self->n / 10 : 10);
+			}
+		}
+		ASSERT_EQ(0, pmc_stop(self->fd, num));
+		value[k] = pmc_value(self->fd, num);
+	}
+	EXPECT_EQ((__s64)(LOOP_INSNS * (self->n / 10 - 10)) * 10 *
+		  CPU_COUNT(&cpus), value[1] - value[0]);
+}
+
+TEST_HARNESS_MAIN

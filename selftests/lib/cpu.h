@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which CPUs there are, and which one runs us.
+ */
+#ifndef SELFTESTS_CPU_H
+#define SELFTESTS_CPU_H
+
+#include <sched.h>
+
+/*
+ * Fills @cpus with the CPUs that the calling thread may run on: the online
+ * ones, as long as nobody has pinned it. Returns 0 or a negative errno.
+ */
+int cpus_online(cpu_set_t *cpus);
+
+/* Lets the calling thread run on CPU @cpu only: 0 or a negative errno. */
+int pin_to_cpu(int cpu);
+
+/* The first member of @set above @cpu, or -1. */
+int cpu_next(const cpu_set_t *set, int cpu);
+
+#define for_each_cpu_in(cpu, set)				\
+	for ((cpu) = cpu_next((set), -1); (cpu) >= 0;		\
+	     (cpu) = cpu_next((set), (cpu)))
+
+#endif

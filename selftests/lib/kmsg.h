@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the module says in the kernel log.
+ */
+#ifndef SELFTESTS_KMSG_H
+#define SELFTESTS_KMSG_H
+
+#define KMSG_MAX_LINES	16
+#define KMSG_MAX_LENGTH	512
+
+/* Lines of the module, without its prefix "perfmon: ". */
+struct kmsg_lines {
+	int count;	/* all of them; the first KMSG_MAX_LINES are kept */
+	char line[KMSG_MAX_LINES][KMSG_MAX_LENGTH];
+};
+
+/*
+ * Opens the kernel log: from here on, or from the start of what it still
+ * holds. Return a descriptor or a negative errno.
+ */
+int kmsg_open_end(void);
+int kmsg_open_start(void);
+
+/*
+ * Collects the module's lines since the log was opened or last read. What the
+ * kernel itself says about loading a module that taints it is left out.
+ * Returns 0 or a negative errno.
+ */
+int kmsg_read_module(int fd, struct kmsg_lines *lines);
+
+/*
+ * Calls @each with the text of every line since the log was opened or last
+ * read. Returns 0 or a negative errno.
+ */
+int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
+		  void *data);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The workload whose count is known.
+ */
+#ifndef SELFTESTS_LOOP_H
+#define SELFTESTS_LOOP_H
+
+#include <sys/cdefs.h>
+
+/* What one iteration of loop() retires: DEC and JNZ. */
+#define LOOP_INSNS	2
+
+/**
+ * loop() - execute LOOP_INSNS * @n instructions
+ * @n: iterations, at least 1
+ *
+ * Inlined, so that a caller which measures it at one place in its code gets
+ * the same number of instructions around it whatever @n is.
+ */
+static __always_inline void loop(unsigned long n)
+{
+	__asm__ volatile("1:	dec	%0\n"
+			 "	jnz	1b"
+			 : "+r" (n) : : "cc");
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Loading and unloading the module.
+ */
+#ifndef SELFTESTS_MODULE_H
+#define SELFTESTS_MODULE_H
+
+#include <stdbool.h>
+
+#define MODULE_PATH	"/lib/modules/perfmon.ko"
+
+/* Return 0 or a negative errno. */
+int module_load(void);
+int module_unload(void);
+
+bool module_loaded(void);
+
+#endif

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "msr.h"
+
+/* IA32_APIC_BASE (Intel SDM, volume 3A, section 11.12.1) */
+#define APICBASE_X2APIC		(1ULL << 10)
+#define APICBASE_ADDRESS	0xffffff000ULL
+
+/* Offset of the LVT performance counter register (table 11-1) */
+#define APIC_LVTPC		0x340
+
+/* CPUID.80000001H:ECX[23] and CPUID.80000022H:EAX[0] */
+#define PERFCTR_EXT_CORE	(1U << 23)
+#define PERFMON_V2		(1U << 0)
+
+static const struct pmu_registers intel_v1 = {
+	.select0 = MSR_IA32_PERFEVTSEL0,
+	.counter0 = MSR_IA32_PMC0,
+	.step = 1,
+};
+
+static const struct pmu_registers intel = {
+	.select0 = MSR_IA32_PERFEVTSEL0,
+	.counter0 = MSR_IA32_PMC0,
+	.step = 1,
+	.global_ctrl = MSR_IA32_PERF_GLOBAL_CTRL,
+	.global_status = MSR_IA32_PERF_GLOBAL_STATUS,
+};
+
+static const struct pmu_registers amd_legacy = {
+	.select0 = MSR_AMD_PERF_CTL0_LEGACY,
+	.counter0 = MSR_AMD_PERF_CTR0_LEGACY,
+	.step = 1,
+};
+
+static const struct pmu_registers amd_ext = {
+	.select0 = MSR_AMD_PERF_CTL0,
+	.counter0 = MSR_AMD_PERF_CTR0,
+	.step = 2,
+};
+
+static const struct pmu_registers amd_v2 = {
+	.select0 = MSR_AMD_PERF_CTL0,
+	.counter0 = MSR_AMD_PERF_CTR0,
+	.step = 2,
+	.global_ctrl = MSR_AMD_PERF_GLOBAL_CTL,
+	.global_status = MSR_AMD_PERF_GLOBAL_STATUS,
+};
+
+const struct pmu_registers *pmu_registers(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	/* Only Intel has leaf 0AH; AMD reserves it, as zeros. */
+	if (__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) && (eax & 0xff))
+		return (eax & 0xff) >= 2 ? &intel : &intel_v1;
+	if (__get_cpuid(0x80000022, &eax, &ebx, &ecx, &edx) &&
+	    (eax & PERFMON_V2))
+		return &amd_v2;
+	if (__get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) &&
+	    (ecx & PERFCTR_EXT_CORE))
+		return &amd_ext;
+	return &amd_legacy;
+}
+
+static int msr_open(int cpu, int flags)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/cpu/%d/msr", cpu);
+	fd = open(path, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int msr_read(int cpu, __u32 msr, __u64 *value)
+{
+	int fd = msr_open(cpu, O_RDONLY);
+	int err = 0;
+
+	if (fd < 0)
+		return fd;
+	if (pread(fd, value, sizeof(*value), msr) != sizeof(*value))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int msr_write(int cpu, __u32 msr, __u64 value)
+{
+	int fd = msr_open(cpu, O_WRONLY);
+	int err = 0;
+
+	if (fd < 0)
+		return fd;
+	if (pwrite(fd, &value, sizeof(value), msr) != sizeof(value))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static int apic_read(__u64 base, __u32 *value)
+{
+	__u32 *apic;
+	int fd = open("/dev/mem", O_RDONLY | O_SYNC | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	apic = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, base);
+	if (apic == MAP_FAILED) {
+		err = -errno;
+	} else {
+		*value = __atomic_load_n(apic + APIC_LVTPC / sizeof(*apic),
+					 __ATOMIC_RELAXED);
+		munmap(apic, 4096);
+	}
+	close(fd);
+	return err;
+}
+
+int lvtpc_read(int cpu, __u32 *value)
+{
+	__u64 base, lvt;
+	int err = msr_read(cpu, MSR_IA32_APICBASE, &base);
+
+	if (!err)
+		err = pin_to_cpu(cpu);
+	if (err)
+		return err;
+	if (!(base & APICBASE_X2APIC))
+		return apic_read(base & APICBASE_ADDRESS, value);
+	err = msr_read(cpu, MSR_IA32_X2APIC_LVT_PMI, &lvt);
+	if (!err)
+		*value = lvt;
+	return err;
+}

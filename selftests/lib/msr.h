@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The registers of the PMU, behind the module's back: /dev/cpu/N/msr, and
+ * /dev/mem for the local APIC in xAPIC mode.
+ */
+#ifndef SELFTESTS_MSR_H
+#define SELFTESTS_MSR_H
+
+#include <linux/types.h>
+
+/* Intel SDM, volume 4, table 2-2 */
+#define MSR_IA32_APICBASE		0x01b
+#define MSR_IA32_PMC0			0x0c1
+#define MSR_IA32_PERFEVTSEL0		0x186
+#define MSR_IA32_DEBUGCTL		0x1d9	/* AMD has it too */
+#define MSR_IA32_FIXED_CTR(n)		(0x309 + (n))
+#define MSR_IA32_FIXED_CTR_CTRL		0x38d
+#define MSR_IA32_PERF_GLOBAL_STATUS	0x38e
+#define MSR_IA32_PERF_GLOBAL_CTRL	0x38f
+#define MSR_IA32_X2APIC_LVT_PMI		0x834
+
+/* AMD APM, volume 2, section 13.2 and appendix A */
+#define MSR_AMD_PERF_CTL0_LEGACY	0xc0010000
+#define MSR_AMD_PERF_CTR0_LEGACY	0xc0010004
+#define MSR_AMD_PERF_CTL0		0xc0010200
+#define MSR_AMD_PERF_CTR0		0xc0010201
+#define MSR_AMD_PERF_GLOBAL_STATUS	0xc0000300
+#define MSR_AMD_PERF_GLOBAL_CTL		0xc0000301
+
+/* Bits of an event select, in the same place on Intel and AMD. */
+#define PERFEVTSEL_INT			(1ULL << 20)
+#define PERFEVTSEL_EN			(1ULL << 22)
+
+/* Where this CPU has its registers; 0 for those it does not have. */
+struct pmu_registers {
+	__u32 select0;		/* event select of general counter 0 */
+	__u32 counter0;		/* general counter 0 */
+	__u32 step;		/* from one to the next, of both */
+	__u32 global_ctrl;
+	__u32 global_status;
+};
+
+const struct pmu_registers *pmu_registers(void);
+
+/* Return 0, or a negative errno: -EIO if the CPU raised #GP. */
+int msr_read(int cpu, __u32 msr, __u64 *value);
+int msr_write(int cpu, __u32 msr, __u64 value);
+
+/**
+ * lvtpc_read() - the local APIC's entry for the PMU's interrupt
+ *
+ * Pins the calling thread to @cpu and leaves it there, because in xAPIC mode
+ * each CPU sees only its own APIC.
+ *
+ * Return: 0, or a negative errno.
+ */
+int lvtpc_read(int cpu, __u32 *value);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Linux perf: the other user of the counters, and the one whose counts ours
+ * are compared with.
+ */
+#ifndef SELFTESTS_PERF_H
+#define SELFTESTS_PERF_H
+
+/**
+ * perf_open_instructions() - open a perf event: instructions in user mode
+ *
+ * It belongs to the calling thread, on any CPU, and is disabled.
+ *
+ * Return: a descriptor, or a negative errno.
+ */
+int perf_open_instructions(void);
+
+/* The same for the kernel's task clock, which needs no hardware counter. */
+int perf_open_task_clock(void);
+
+/**
+ * perf_count_loop() - enable the event, execute loop(@n), disable it
+ *
+ * Return: what the event counted since it was opened, or a negative errno.
+ */
+long long perf_count_loop(int fd, unsigned long n);
+
+#endif

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "quiet.h"
+
+#define TRIES		5000
+#define TRY_US		1000
+
+/* Bit of the field "flags" in /proc/PID/stat: a kernel thread */
+#define PF_KTHREAD	0x00200000
+
+/* Whether a process is neither asleep nor dead; one that is gone is not. */
+static bool is_awake(int pid)
+{
+	char path[32], line[512], state;
+	unsigned int flags;
+	char *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	end = fgets(line, sizeof(line), f);
+	fclose(f);
+
+	/* pid (name) state ppid pgrp session tty tpgid flags ... */
+	if (end)
+		end = strrchr(line, ')');
+	if (!end || sscanf(end, ") %c %*d %*d %*d %*d %*d %u", &state,
+			   &flags) != 2)
+		return false;
+	return !(flags & PF_KTHREAD) && !strchr("SZTX", state);
+}
+
+static bool all_others_sleep(void)
+{
+	bool quiet = true;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc");
+
+	if (!dir)
+		return false;
+	while (quiet && (entry = readdir(dir))) {
+		if (isdigit(*entry->d_name) && atoi(entry->d_name) != getpid())
+			quiet = !is_awake(atoi(entry->d_name));
+	}
+	closedir(dir);
+	return quiet;
+}
+
+int wait_until_quiet(void)
+{
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (all_others_sleep())
+			return 0;
+		usleep(TRY_US);
+	}
+	return -ETIMEDOUT;
+}

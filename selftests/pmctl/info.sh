@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl info and pmctl doctor on a machine where everything is in order, and
+# without the module.
+
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$(dirname "$0")/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+# says NAME TEXT REGEX: a test case that passes if TEXT matches REGEX
+says() {
+	if echo "$2" | grep -qiE "$3"; then
+		result 0 "$1"
+	else
+		echo "$2" | sed 's/^/#   /'
+		result 1 "$1"
+	fi
+}
+
+plan 7
+
+info=$(pmctl info 2>&1)
+is "info succeeds" 0 $?
+says "info tells the number of counters" "$info" '[0-9]+ .*counters?'
+says "info tells their width" "$info" '[0-9]+.?bits?'
+
+doctor=$(pmctl doctor 2>&1)
+is "doctor finds nothing wrong" 0 $?
+
+rmmod perfmon
+doctor=$(pmctl doctor 2>&1)
+check "doctor fails without the module" [ $? -ne 0 ]
+says "doctor says what to do" "$doctor" '(insmod|modprobe)'
+insmod /lib/modules/perfmon.ko
+pmctl doctor >/dev/null 2>&1
+is "doctor is content with the module back" 0 $?
+
+finish

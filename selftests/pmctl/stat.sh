@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl stat: exact counts of a program whose count is known, and the exit
+# code of its child.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+# The program executes 2 instructions in each iteration.
+loop=$here/pmctl_loop
+
+# count EVENT N: what pmctl counts for N iterations, digits only
+count() {
+	pmctl stat -e "$1" -- "$loop" "$2" 2>&1 |
+		awk -v event="$1" '
+			{ for (i = 2; i <= NF; i++) if ($i == event) print $1 }
+		' | tr -d ",._'"
+}
+
+# exit_code COMMAND...: pmctl's exit code
+exit_code() {
+	pmctl stat -e instructions:u -- "$@" >/dev/null 2>&1
+	echo $?
+}
+
+plan 10
+
+a=$(count instructions:u 1000000)
+b=$(count instructions:u 2000000)
+check "instructions:u counts the loop" [ "${a:-0}" -gt 2000000 ]
+is "instructions:u is exact" 2000000 "$((${b:-0} - ${a:-0}))"
+is "instructions:u gives the same again" "$a" "$(count instructions:u 1000000)"
+
+a=$(count r00c0:u 1000000)
+b=$(count r00c0:u 2000000)
+is "r00c0:u is exact" 2000000 "$((${b:-0} - ${a:-0}))"
+
+k=$(count instructions:k 9000000)
+check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
+check "instructions:k does not count the loop" [ "${k:-18000000}" -lt 18000000 ]
+
+is "exit code of a child that succeeds" 0 "$(exit_code true)"
+is "exit code of a child that fails" 42 "$(exit_code "$loop" 42 exit)"
+# shellcheck disable=SC2016 # the inner shell expands it
+is "exit code of a child that is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
+is "exit code of a program that does not exist" 127 \
+	"$(exit_code /nonexistent/program)"
+
+finish
