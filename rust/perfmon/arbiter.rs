@@ -30,6 +30,8 @@ global_lock! {
 pub(crate) struct Counter {
     pub(crate) owner: SessionId,
     pub(crate) select: EventSelect,
+    /// Where it is read.
+    pub(crate) msr: Msr,
     pub(crate) state: State,
     /// Whether its registers held what was written to them, whenever that was looked at.
     pub(crate) intact: bool,

@@ -185,6 +185,16 @@ impl CpuSet {
         }
     }
 
+    /// Stays on the current CPU if it is the only one in the set.
+    #[inline(always)]
+    pub(crate) fn pin_if_only(&self) -> Option<Pinned> {
+        if self.count != 1 {
+            return None;
+        }
+        let here = pin();
+        (here.slot().counted.get() != 0).then_some(here)
+    }
+
     fn place(cpu: CpuId) -> (usize, usize) {
         let n = cpu.as_u32();
         ((n / u64::BITS) as usize, 1 << (n % u64::BITS))
@@ -238,11 +248,9 @@ impl CpuSet {
 /// online meanwhile if the arbiter's lock is held: [`Callbacks::offline`] takes it.
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: F) {
-    let here = pin();
-    if cpus.count == 1 && here.slot().counted.get() != 0 {
-        f(&here);
-    } else {
-        call_each(cpus, &f);
+    match cpus.pin_if_only() {
+        Some(here) => f(&here),
+        None => call_each(cpus, &f),
     }
 }
 

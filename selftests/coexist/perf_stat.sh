@@ -7,41 +7,44 @@
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/count.sh
+. "$here/count.sh"
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
+dir=$(mktemp -d)
+trap 'rm -rf "$dir" "$counts"' EXIT
 loop=$here/pmctl_loop
-
-# perf_count N: what perf counts in user mode for N iterations of the loop
-perf_count() {
-	perf stat -x, -e instructions:u -- "$loop" "$1" 2>&1 |
-		awk -F, '$3 ~ /^instructions:u/ { print $1 }'
-}
 
 plan 6
 
-before=$(perf_count 1000000)
+before=$(perf_count instructions:u "$loop" 1000000)
 check "perf counts before" [ "${before:-0}" -gt 2000000 ]
 
-# pmctl counts as long as its child lives. The child tells when it runs.
-mkfifo /tmp/go /tmp/end
-pmctl stat -e instructions:u -- sh -c 'echo >/tmp/go; read -r _ </tmp/end' \
+# pmctl counts as long as its child lives, and the child until it is told.
+# shellcheck disable=SC2016 # the inner shell expands it
+pmctl stat -e instructions:u -- \
+	sh -c '>"$0/running"; until [ -e "$0/end" ]; do sleep 0.1; done' "$dir" \
 	>/dev/null 2>&1 &
 pmctl=$!
-read -r _ </tmp/go
+tries=100
+until [ -e "$dir/running" ] || [ $((tries -= 1)) = 0 ]; do
+	sleep 0.1
+done
+check "pmctl counts" [ -e "$dir/running" ]
 
 refused=$(perf stat -e instructions:u -- "$loop" 1000000 2>&1)
-is "perf has no count while we count" "" "$(perf_count 1000000 | grep '^[0-9]')"
-check "perf says so" [ "${refused#*not counted}${refused#*not supported}" != "$refused$refused" ]
+says "perf is refused in words" "$refused" "busy|<not (counted|supported)>"
 
-echo >/tmp/end
+: >"$dir/end"
 wait "$pmctl"
 is "we were not disturbed" 0 $?
-is "perf counts the same afterwards" "$before" "$(perf_count 1000000)"
+is "perf counts the same afterwards" "$before" \
+	"$(perf_count instructions:u "$loop" 1000000)"
 
 rmmod perfmon
-is "perf counts the same without the module" "$before" "$(perf_count 1000000)"
+is "perf counts the same without the module" "$before" \
+	"$(perf_count instructions:u "$loop" 1000000)"
 insmod /lib/modules/perfmon.ko
-rm -f /tmp/go /tmp/end
 
 finish

@@ -18,6 +18,7 @@
 #include "device.h"
 #include "kselftest_harness.h"
 #include "loop.h"
+#include "tsc.h"
 
 /* What the counters are set up for before each row. */
 #define STOPPED	0	/* holds a count */
@@ -289,12 +290,16 @@ TEST_F(refused, with_the_right_errno_and_nothing_changed)
 	} };
 	size_t size = argument_size(variant->cmd);
 	void *p = place_argument(self, variant->where, &arg, size);
+	int want = variant->err;
 	struct pmc pmc;
 	__s64 before, after;
 
+	/* Without a frequency there is no such command. */
+	if (variant->cmd == PMIOTSTAMP && !tsc_mhz())
+		want = ENOTTY;
 	ASSERT_EQ(0, pmc_read(self->writer, RUNNING, &before));
 
-	EXPECT_EQ(-variant->err, device_ioctl(fd, variant->cmd, p));
+	EXPECT_EQ(-want, device_ioctl(fd, variant->cmd, p));
 
 	/* The argument was not written. */
 	EXPECT_EQ(0, variant->where == GOOD ? memcmp(p, &arg, size) : 0);

@@ -18,6 +18,7 @@
 #include "kmsg.h"
 #include "kselftest_harness.h"
 #include "loop.h"
+#include "tsc.h"
 
 #define CALLS	100000
 
@@ -35,6 +36,7 @@ FIXTURE(fuzz)
 	int reader;
 	int kmsg;
 	struct perfmon_properties p;
+	int tsc_mhz;
 	long page_size;
 	char *pages;		/* writable, read-only, not mapped */
 	__u64 random;
@@ -54,6 +56,8 @@ FIXTURE_SETUP(fuzz)
 	ASSERT_LE(0, self->reader);
 	ASSERT_EQ(0, device_ioctl(self->reader, IOCTL_PERFMON_GET_PROPERTIES,
 				  &self->p));
+	self->tsc_mhz = tsc_mhz();
+	ASSERT_LE(0, self->tsc_mhz);
 	self->page_size = sysconf(_SC_PAGESIZE);
 	self->pages = mmap(NULL, 3 * self->page_size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -175,13 +179,13 @@ static bool number_is_good(const struct perfmon_properties *p, int num)
 }
 
 /* The negative errno of a call that is wrong, or 0 for one that is not. */
-static int expected_errno(const struct perfmon_properties *p,
-			  const struct call *c)
+static int expected_errno(FIXTURE_DATA(fuzz) *self, const struct call *c)
 {
 	unsigned int direction = _IOC_DIR(c->cmd);
 	const struct pmc *arg = &c->arg;
 
-	if (!is_command(c->cmd))
+	if (!is_command(c->cmd) ||
+	    (c->cmd == PMIOTSTAMP && !self->tsc_mhz))
 		return -ENOTTY;
 	if (direction == _IOC_WRITE && !c->writer)
 		return -EPERM;
@@ -189,7 +193,7 @@ static int expected_errno(const struct perfmon_properties *p,
 		return -EFAULT;
 	if (c->cmd == PMIOSETUP && (arg->pmc_flags & (PMCF_ANY | PMCF_PC)))
 		return -EINVAL;
-	if ((direction & _IOC_WRITE) && !number_is_good(p, arg->pmc_num))
+	if ((direction & _IOC_WRITE) && !number_is_good(&self->p, arg->pmc_num))
 		return -EINVAL;
 	if (c->cmd == PMIOSETUP) {
 		/* A fixed counter takes the mode and what is ignored. */
@@ -228,7 +232,7 @@ TEST_F_TIMEOUT(fuzz, wrong_calls, 120)
 		if (_IOC_TYPE(c.cmd) != '5' && _IOC_TYPE(c.cmd) != '6')
 			continue;
 		random_pointer(self, &c);
-		want = expected_errno(&self->p, &c);
+		want = expected_errno(self, &c);
 		if (!want)
 			continue;
 		wrong++;

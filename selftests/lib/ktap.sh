@@ -53,6 +53,17 @@ check() {
 	fi
 }
 
+# says NAME TEXT REGEX: passes if a line of TEXT matches REGEX
+says() {
+	if echo "$2" | grep -qiE "$3"; then
+		result 0 "$1"
+	else
+		echo "# $1: no line matches '$3':"
+		echo "$2" | sed 's/^/#   /'
+		result 1 "$1"
+	fi
+}
+
 # finish: the script's exit code
 finish() {
 	[ "$ktap_failed" = 0 ]

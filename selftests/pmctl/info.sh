@@ -9,16 +9,6 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-# says NAME TEXT REGEX: a test case that passes if TEXT matches REGEX
-says() {
-	if echo "$2" | grep -qiE "$3"; then
-		result 0 "$1"
-	else
-		echo "$2" | sed 's/^/#   /'
-		result 1 "$1"
-	fi
-}
-
 plan 7
 
 info=$(pmctl info 2>&1)

@@ -7,19 +7,13 @@
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/count.sh
+. "$here/count.sh"
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
 # The program executes 2 instructions in each iteration.
 loop=$here/pmctl_loop
-
-# count EVENT N: what pmctl counts for N iterations, digits only
-count() {
-	pmctl stat -e "$1" -- "$loop" "$2" 2>&1 |
-		awk -v event="$1" '
-			{ for (i = 2; i <= NF; i++) if ($i == event) print $1 }
-		' | tr -d ",._'"
-}
 
 # exit_code COMMAND...: pmctl's exit code
 exit_code() {
@@ -27,19 +21,18 @@ exit_code() {
 	echo $?
 }
 
-plan 10
+plan 12
 
-a=$(count instructions:u 1000000)
-b=$(count instructions:u 2000000)
-check "instructions:u counts the loop" [ "${a:-0}" -gt 2000000 ]
-is "instructions:u is exact" 2000000 "$((${b:-0} - ${a:-0}))"
-is "instructions:u gives the same again" "$a" "$(count instructions:u 1000000)"
+for event in instructions:u r00c0:u; do
+	a=$(pmctl_count $event "$loop" 1000000)
+	b=$(pmctl_count $event "$loop" 2000000)
+	check "$event counts the loop" [ "${a:-0}" -gt 2000000 ]
+	is "$event is exact" 2000000 $((${b:-0} - ${a:-0}))
+	is "$event gives the same again" "$a" \
+		"$(pmctl_count $event "$loop" 1000000)"
+done
 
-a=$(count r00c0:u 1000000)
-b=$(count r00c0:u 2000000)
-is "r00c0:u is exact" 2000000 "$((${b:-0} - ${a:-0}))"
-
-k=$(count instructions:k 9000000)
+k=$(pmctl_count instructions:k "$loop" 9000000)
 check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
 check "instructions:k does not count the loop" [ "${k:-18000000}" -lt 18000000 ]
 

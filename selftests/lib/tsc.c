@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kmsg.h"
+#include "tsc.h"
+
+static void find_rate(const char *text, void *data)
+{
+	static const char *const before[] = {
+		"tsc: Detected ",
+		"tsc: Refined TSC clocksource calibration: ",
+	};
+	int *mhz = data;
+	size_t i;
+
+	/* The later line is the better measurement. */
+	for (i = 0; i < sizeof(before) / sizeof(*before); i++) {
+		if (!strncmp(text, before[i], strlen(before[i])))
+			*mhz = atoi(text + strlen(before[i]));
+	}
+}
+
+int tsc_mhz(void)
+{
+	int mhz = 0, err, kmsg = kmsg_open_start();
+
+	if (kmsg < 0)
+		return kmsg;
+	err = kmsg_for_each(kmsg, find_rate, &mhz);
+	close(kmsg);
+	return err ? err : mhz;
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * exec PROGRAM [ARGUMENT...]: becomes PROGRAM, with an empty environment.
+ *
+ * What a program executes depends a little on its environment, and pmctl and
+ * perf hand down different ones. There is no C library in this one, so it
+ * executes the same whatever it got.
+ */
+#include <asm/unistd.h>
+
+/* Called by _start below. */
+void run(long argc, char **argv)
+{
+	char *envp[] = { 0 };
+	long result;
+
+	if (argc > 1)
+		__asm__ volatile("syscall"
+				 : "=a" (result)
+				 : "a" (__NR_execve), "D" (argv[1]),
+				   "S" (argv + 1), "d" (envp)
+				 : "rcx", "r11", "memory");
+	__asm__ volatile("syscall" : : "a" (__NR_exit_group), "D" (127L));
+}
+
+/* argc is on top of the stack, argv above it (System V ABI, AMD64, 3.4.1). */
+__asm__(".globl	_start\n"
+	"_start:\n"
+	"	mov	(%rsp), %rdi\n"
+	"	lea	8(%rsp), %rsi\n"
+	"	and	$-16, %rsp\n"
+	"	call	run\n");

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one may do with the device without owning a counter.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use perfmon_core::abi;
+
+use crate::sys::{Access, Call, Driver, Node};
+use crate::{Attempt, Cause, Error};
+
+/// Where the driver puts its device node.
+pub const PATH: &str = "/dev/perfmon";
+
+/// A kind of counters: how many each CPU has, and how wide they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// How many there are.
+    pub number: u16,
+    /// How many bits the hardware has. Values are 64 bits wide all the same: the driver extends them.
+    pub width: u16,
+}
+
+/// What the CPUs of this machine have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Properties {
+    /// The version of architectural performance monitoring (CPUID.0AH:EAX[7:0]); on AMD 1, or 2 with
+    /// PerfMonV2.
+    pub pmu_version: u16,
+    /// General counters, which count any event.
+    pub general: Counters,
+    /// Fixed-function counters.
+    pub fixed: Counters,
+    /// Events that are no counters of the PMU.
+    pub misc: Counters,
+    /// Whether the last branches can be recorded.
+    pub last_branch: bool,
+}
+
+/// A moment of the time-stamp counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Its frequency in MHz, rounded down.
+    pub mhz: u32,
+    /// Its value, on the CPU that was asked.
+    pub ticks: u64,
+}
+
+/// The driver, open for looking. Any number of programs may have it open so.
+///
+/// ```no_run
+/// let device = perfmon::Device::open()?;
+/// println!("{} general counters", device.properties().general.number);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Device {
+    driver: Arc<dyn Driver>,
+    properties: Properties,
+}
+
+impl Device {
+    /// Opens `/dev/perfmon` for looking.
+    ///
+    /// # Errors
+    /// [`Cause::Absent`] without the module, [`Cause::NodeForbidden`] by the mode of the node,
+    /// [`Cause::Version`] if the driver isn't of this library's version.
+    pub fn open() -> Result<Self, Error> {
+        Self::open_path(PATH)
+    }
+
+    /// The same for a device node elsewhere.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_path(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::open_node(path.as_ref(), Access::Read)
+    }
+
+    pub(crate) fn open_node(path: &Path, access: Access) -> Result<Self, Error> {
+        let node = Node::open(path, access)
+            .map_err(|errno| Error::new(Attempt::Open(path.to_owned()), errno))?;
+        Self::with_driver(Arc::new(node))
+    }
+
+    /// A device that is answered for by `driver`, for tests.
+    ///
+    /// # Errors
+    /// [`Cause::Version`], and what `driver` answers when it is asked for its properties.
+    pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
+        let mut raw = abi::perfmon_properties {
+            api_version: 0,
+            pm_version: 0,
+            max_num_events: 0,
+            reserved: 0,
+            max_num_fixed_events: 0,
+            max_fixed_counter_width: 0,
+            max_num_programmable_events: 0,
+            max_programmable_counter_width: 0,
+            max_num_misc_events: 0,
+            max_misc_counter_width: 0,
+            flags: 0,
+        };
+        let attempt = Attempt::Properties;
+        if let Err(errno) = driver.call(Call::Properties(&mut raw)) {
+            return Err(Error::new(attempt, errno));
+        }
+        if u32::from(raw.api_version) != abi::PERFMON_API_VERSION {
+            return Err(Error {
+                attempt,
+                cause: Cause::Version(raw.api_version),
+            });
+        }
+        let properties = Properties {
+            pmu_version: raw.pm_version,
+            general: Counters {
+                number: raw.max_num_programmable_events,
+                width: raw.max_programmable_counter_width,
+            },
+            fixed: Counters {
+                number: raw.max_num_fixed_events,
+                width: raw.max_fixed_counter_width,
+            },
+            misc: Counters {
+                number: raw.max_num_misc_events,
+                width: raw.max_misc_counter_width,
+            },
+            last_branch: raw.flags & abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH != 0,
+        };
+        Ok(Self { driver, properties })
+    }
+
+    /// What the CPUs have in common.
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The time-stamp counter, read by the kernel, and its frequency.
+    ///
+    /// # Errors
+    /// [`Cause::NoFrequency`].
+    pub fn timestamp(&self) -> Result<Timestamp, Error> {
+        let mut raw = abi::pmc_tstamp {
+            pmct_rate: 0,
+            reserved: 0,
+            pmct_value: 0,
+        };
+        self.call(Call::Timestamp(&mut raw), || Attempt::Timestamp)?;
+        Ok(Timestamp {
+            mhz: unsigned(raw.pmct_rate, Attempt::Timestamp)?,
+            ticks: unsigned(raw.pmct_value, Attempt::Timestamp)?,
+        })
+    }
+
+    pub(crate) fn call(&self, call: Call<'_>, attempt: impl Fn() -> Attempt) -> Result<(), Error> {
+        self.driver
+            .call(call)
+            .map_err(|errno| Error::new(attempt(), errno))
+    }
+}
+
+/// A number that the ABI gives as signed for FreeBSD's sake, and that is never negative.
+pub(crate) fn unsigned<S, U: TryFrom<S>>(value: S, attempt: Attempt) -> Result<U, Error> {
+    U::try_from(value).map_err(|_| Error {
+        attempt,
+        cause: Cause::Unexpected(Errno::ERANGE),
+    })
+}

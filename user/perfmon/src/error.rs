@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong: what was attempted, why it failed, what to do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+
+use crate::{CounterId, EventSelect};
+
+/// What the library was asked to do when it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Attempt {
+    /// To open the device node.
+    Open(PathBuf),
+    /// To learn what the CPUs have.
+    Properties,
+    /// To read the time-stamp counter.
+    Timestamp,
+    /// To set a counter up to count an event.
+    Setup(CounterId, EventSelect),
+    /// To start a counter.
+    Start(CounterId),
+    /// To stop a counter.
+    Stop(CounterId),
+    /// To read a counter.
+    Read(CounterId),
+    /// To zero a counter.
+    Reset(CounterId),
+    /// To learn what a counter counts.
+    Configuration(CounterId),
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(path) => write!(f, "can't open {}", path.display()),
+            Self::Properties => f.write_str("can't ask what the CPUs have"),
+            Self::Timestamp => f.write_str("can't read the time-stamp counter"),
+            Self::Setup(id, select) => {
+                write!(
+                    f,
+                    "can't set {id} up with event select {:#x}",
+                    select.bits()
+                )
+            }
+            Self::Start(id) => write!(f, "can't start {id}"),
+            Self::Stop(id) => write!(f, "can't stop {id}"),
+            Self::Read(id) => write!(f, "can't read {id}"),
+            Self::Reset(id) => write!(f, "can't zero {id}"),
+            Self::Configuration(id) => write!(f, "can't ask what {id} counts"),
+        }
+    }
+}
+
+/// A failure: what was attempted, and why it could not be done.
+///
+/// ```
+/// use perfmon::{Cause, Device};
+///
+/// let error = Device::open_path("/nonexistent").unwrap_err();
+/// assert_eq!(error.cause, Cause::Absent);
+/// assert_eq!(error.to_string(), "can't open /nonexistent: there is no such device");
+/// assert_eq!(error.cause.help(), Some("Load the module: `insmod perfmon.ko`."));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{attempt}: {cause}")]
+pub struct Error {
+    /// What was attempted.
+    pub attempt: Attempt,
+    /// Why it failed.
+    pub cause: Cause,
+}
+
+/// Why a call failed. [`help`](Self::help) says what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// There is no device node (ENOENT), or nothing behind it (ENODEV, ENXIO).
+    #[error("there is no such device")]
+    Absent,
+    /// The mode of the device node forbids it (EACCES or EPERM at open).
+    #[error("the mode of the device node forbids it to this user")]
+    NodeForbidden,
+    /// Another program has the device open for counting (EBUSY at open).
+    #[error("another program is counting")]
+    AnotherWriter,
+    /// The driver has another version of the interface than this library.
+    #[error("the driver speaks version {0} of its interface, and this library does not")]
+    Version(u16),
+    /// The device doesn't know the command (ENOTTY).
+    #[error("the device doesn't know this command")]
+    UnknownCommand,
+    /// The frequency of the time-stamp counter isn't known (ENOTTY).
+    #[error("the kernel doesn't know its frequency")]
+    NoFrequency,
+    /// The kernel is locked down (EPERM).
+    #[error("the kernel is locked down")]
+    LockedDown,
+    /// Linux's own policy for performance events forbids it (EACCES).
+    #[error("the kernel's policy for performance events forbids it to this process")]
+    Forbidden,
+    /// Somebody else has the hardware counters (EBUSY).
+    #[error("somebody else has the hardware counters")]
+    HardwareBusy,
+    /// The counter was not set up (EBUSY).
+    #[error("it was not set up")]
+    NotSetUp,
+    /// This session uses the counter already.
+    #[error("it is in use already")]
+    InUse,
+    /// The CPUs have no such counter, or the event select holds what isn't allowed (EINVAL).
+    #[error("the CPUs have no such counter, or the event select is not allowed for it")]
+    Invalid,
+    /// The hardware doesn't hold what was written to it, so that there is no count (EIO).
+    #[error("somebody else changed the counter, and its value can't be trusted")]
+    Untrusted,
+    /// What the interface doesn't specify for this call.
+    #[error("{}", .0.desc())]
+    Unexpected(Errno),
+}
+
+impl Error {
+    /// What `errno` means for this attempt: the table in `include/uapi/linux/perfmon.h`, and open(2).
+    pub(crate) fn new(attempt: Attempt, errno: Errno) -> Self {
+        use Attempt as A;
+        let cause = match (&attempt, errno) {
+            (A::Open(_), Errno::ENOENT | Errno::ENODEV | Errno::ENXIO) => Cause::Absent,
+            (A::Open(_), Errno::EACCES | Errno::EPERM) => Cause::NodeForbidden,
+            (A::Open(_), Errno::EBUSY) => Cause::AnotherWriter,
+            (A::Open(_), errno) => Cause::Unexpected(errno),
+            (A::Timestamp, Errno::ENOTTY) => Cause::NoFrequency,
+            (A::Setup(..), Errno::EBUSY) => Cause::HardwareBusy,
+            (_, Errno::EBUSY) => Cause::NotSetUp,
+            (_, Errno::ENOTTY) => Cause::UnknownCommand,
+            // The other meaning, a descriptor not open for writing, is excluded by the types.
+            (_, Errno::EPERM) => Cause::LockedDown,
+            (_, Errno::EACCES) => Cause::Forbidden,
+            (_, Errno::EINVAL) => Cause::Invalid,
+            (_, Errno::EIO) => Cause::Untrusted,
+            (_, errno) => Cause::Unexpected(errno),
+        };
+        Self { attempt, cause }
+    }
+}
+
+impl Cause {
+    /// What the user can do about it, in sentences; `None` where there is nothing general to say.
+    #[must_use]
+    pub fn help(self) -> Option<&'static str> {
+        match self {
+            Self::Absent => Some("Load the module: `insmod perfmon.ko`."),
+            Self::NodeForbidden => {
+                Some("Run it as root, or give your user the device with `chgrp` or a udev rule.")
+            }
+            Self::AnotherWriter => Some(
+                "One program counts at a time: wait for it, or find it with `fuser -v /dev/perfmon`.",
+            ),
+            Self::Version(_) | Self::UnknownCommand => {
+                Some("Use the module and the programs of the same release.")
+            }
+            Self::LockedDown => Some(
+                "/sys/kernel/security/lockdown shows the mode; `confidentiality` forbids counting.",
+            ),
+            Self::Forbidden => Some(
+                "Run it as root or with CAP_PERFMON, or allow it to everybody with \
+                 `sysctl kernel.perf_event_paranoid=0`.",
+            ),
+            Self::HardwareBusy => Some(
+                "End what uses them: a running `perf`, or the NMI watchdog \
+                 (`sysctl kernel.nmi_watchdog=0`). The kernel log says who it is.",
+            ),
+            Self::NotSetUp => Some("Set it up first."),
+            Self::InUse => Some("Drop the other `Counter` first, or take another number."),
+            Self::Invalid => {
+                Some("`pmctl info` shows the counters. A fixed counter takes modes, but no event.")
+            }
+            Self::Untrusted => Some(
+                "A virtual machine with a mediated PMU ran, or a tool that writes the registers \
+                 itself. The kernel log says which register it was.",
+            ),
+            Self::NoFrequency | Self::Unexpected(_) => None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Performance counters of x86 CPUs through `/dev/perfmon`.
+//!
+//! - [`Device`]: look at what the CPUs have. For everybody.
+//! - [`Session`]: set counters up. One program at a time.
+//! - [`Counter`]: start, stop, reset, read.
+//!
+//! The counters count on **every CPU of the machine**, whatever task runs there; a value is the sum over
+//! the CPUs. Which events a CPU has is in its maker's manual; an [`EventSelect`] is built from the event
+//! number and unit mask given there.
+//!
+//! # What is counted besides the work
+//! Between the return from [`Counter::start`] and the entry into [`Counter::stop`] lie the instructions of
+//! this library's two calls: a small number, and the same one each time. Measure an empty run and subtract
+//! it where it matters. With several counters, start them in one order and stop them in the same one: then
+//! each of them counts as many of the other's calls.
+
+mod device;
+mod error;
+mod select;
+mod session;
+pub mod sys;
+
+pub use device::{Counters, Device, PATH, Properties, Timestamp};
+pub use error::{Attempt, Cause, Error};
+/// The kernel's "errno", as in [`Cause::Unexpected`].
+pub use nix::errno::Errno;
+/// The structures and numbers of `include/uapi/linux/perfmon.h`.
+pub use perfmon_core::abi;
+pub use select::{CounterId, EventSelect, Modes};
+pub use session::{Configuration, Counter, Session};

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which counter, and what it counts.
+
+use std::fmt;
+
+use perfmon_core::abi;
+use perfmon_core::logic::evtsel;
+
+/// A counter of every CPU.
+///
+/// ```
+/// use perfmon::CounterId;
+///
+/// assert_eq!(CounterId::General(2).number(), 2);
+/// assert_eq!(CounterId::Fixed(1).number(), 0x4000_0001);
+/// assert_eq!(CounterId::Fixed(1).to_string(), "fixed counter 1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CounterId {
+    /// A general counter, which counts any event: 0 to [`Counters::number`](crate::Counters::number) - 1.
+    General(u8),
+    /// A fixed-function counter, which counts the one event that the manual gives it.
+    Fixed(u8),
+}
+
+impl CounterId {
+    /// The number in the ABI, which is also that of the RDPMC instruction.
+    #[must_use]
+    #[expect(clippy::cast_possible_wrap, reason = "at most 2^30 + 255")]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::General(n) => n as i32,
+            Self::Fixed(n) => (abi::PMC_FIXED_BASE + n as u32) as i32,
+        }
+    }
+}
+
+impl fmt::Display for CounterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::General(n) => write!(f, "general counter {n}"),
+            Self::Fixed(n) => write!(f, "fixed counter {n}"),
+        }
+    }
+}
+
+/// In which modes of the CPU an event is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Modes {
+    /// Only in programs (CPL 1 to 3).
+    User,
+    /// Only in the kernel (CPL 0).
+    Kernel,
+    /// Everywhere.
+    #[default]
+    Both,
+}
+
+/// What a counter counts: bits 31:0 of `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section 21.2.1.1;
+/// AMD APM, volume 2, section 13.2.2).
+///
+/// The interrupt and enable bits are the driver's: they are not part of it.
+///
+/// ```
+/// use perfmon::{EventSelect, Modes};
+///
+/// // Instructions, in programs only.
+/// assert_eq!(EventSelect::new(0xc0, 0x00).modes(Modes::User).bits(), 0x0001_00c0);
+/// // Cycles in which at least two instructions retired, everywhere.
+/// assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(), 0x0203_00c0);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EventSelect(evtsel::EventSelect);
+
+impl EventSelect {
+    /// The event that the CPU's manual lists under this event number and unit mask, in both modes.
+    #[must_use]
+    pub const fn new(event: u8, unit_mask: u8) -> Self {
+        Self(evtsel::EventSelect::new(event as u16, unit_mask)).modes(Modes::Both)
+    }
+
+    /// For a fixed counter, which has its event: nothing but the modes.
+    ///
+    /// ```
+    /// use perfmon::{EventSelect, Modes};
+    ///
+    /// assert_eq!(EventSelect::fixed().modes(Modes::Kernel).bits(), 0x0002_0000);
+    /// ```
+    #[must_use]
+    pub const fn fixed() -> Self {
+        Self::new(0, 0)
+    }
+
+    /// A register value as [`bits`](Self::bits) gives it. The interrupt and enable bits are taken off;
+    /// `None` if it drives pins (bit 19) or counts the sibling thread too (bit 21), which the driver refuses.
+    ///
+    /// ```
+    /// use perfmon::EventSelect;
+    ///
+    /// let select = EventSelect::from_bits(0x0053_00c0).unwrap();
+    /// assert_eq!(select, EventSelect::new(0xc0, 0x00));
+    /// assert_eq!(EventSelect::from_bits(1 << 21), None);
+    /// ```
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        match evtsel::EventSelect::from_request(bits) {
+            Ok(select) => Some(Self(select)),
+            Err(_) => None,
+        }
+    }
+
+    /// The register value.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0.to_request(false)
+    }
+
+    /// The same event, counted in `modes` only.
+    #[must_use]
+    pub const fn modes(self, modes: Modes) -> Self {
+        let user = matches!(modes, Modes::User | Modes::Both);
+        let kernel = matches!(modes, Modes::Kernel | Modes::Both);
+        Self(self.0.modes(user, kernel))
+    }
+
+    /// Counts how often the condition begins, not the cycles it lasts. Useful with a counter mask.
+    #[must_use]
+    pub const fn edge(self) -> Self {
+        Self(self.0.edge())
+    }
+
+    /// Counts the cycles with at least `events` events, instead of the events; 0 is off.
+    #[must_use]
+    pub const fn at_least(self, events: u8) -> Self {
+        Self(self.0.threshold(events, false))
+    }
+
+    /// Counts the cycles with fewer than `events` events.
+    #[must_use]
+    pub const fn fewer_than(self, events: u8) -> Self {
+        Self(self.0.threshold(events, true))
+    }
+}
+
+impl fmt::Debug for EventSelect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EventSelect({:#010x})", self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_is_in_its_place() {
+        let plain = EventSelect::new(0xab, 0xcd);
+        assert_eq!(plain.bits(), 0x0003_cdab);
+        assert_eq!(plain.edge().bits(), 0x0007_cdab);
+        assert_eq!(plain.fewer_than(2).bits(), 0x0283_cdab);
+        assert_eq!(plain.at_least(0xff).bits(), 0xff03_cdab);
+        assert_eq!(plain.fewer_than(0xff).at_least(1).bits(), 0x0103_cdab);
+    }
+
+    #[test]
+    fn modes_replace_each_other() {
+        let select = EventSelect::new(0, 0);
+        assert_eq!(select.modes(Modes::User).bits(), 0x0001_0000);
+        assert_eq!(
+            select.modes(Modes::User).modes(Modes::Kernel).bits(),
+            0x0002_0000
+        );
+        assert_eq!(
+            select.modes(Modes::Kernel).modes(Modes::Both).bits(),
+            0x0003_0000
+        );
+    }
+
+    #[test]
+    fn numbers_are_those_of_rdpmc() {
+        assert_eq!(CounterId::General(7).number(), 7);
+        assert_eq!(CounterId::Fixed(3).number(), (1 << 30) + 3);
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counting: the one descriptor that may set counters up, and the counters it has.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::errno::Errno;
+use perfmon_core::abi;
+
+use crate::device::unsigned;
+use crate::sys::{Access, Call, Driver};
+use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
+
+/// The driver, open for counting. One program at a time may have it open so.
+///
+/// The counters that it sets up are given back when it and all of its [`Counter`]s are dropped.
+///
+/// ```no_run
+/// use perfmon::{CounterId, EventSelect, Modes, Session};
+///
+/// let session = Session::open()?;
+/// let instructions = EventSelect::new(0xc0, 0x00).modes(Modes::User);
+/// let counter = session.counter(CounterId::General(0), instructions)?;
+/// counter.start()?;
+/// let sum: u64 = (0..1000).map(std::hint::black_box).sum();
+/// counter.stop()?;
+/// println!("{} instructions for {sum}", counter.read()?);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    device: Device,
+    /// The counters in use: a second `Counter` on the same hardware would change the first one's count.
+    used: Arc<Mutex<Vec<CounterId>>>,
+}
+
+impl Session {
+    /// Opens `/dev/perfmon` for counting.
+    ///
+    /// # Errors
+    /// As [`Device::open`], and [`Cause::AnotherWriter`] if another program is counting.
+    pub fn open() -> Result<Self, Error> {
+        Self::open_path(crate::PATH)
+    }
+
+    /// The same for a device node elsewhere.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_path(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Device::open_node(path.as_ref(), Access::Write).map(Self::on)
+    }
+
+    /// A session that is answered for by `driver`, for tests.
+    ///
+    /// # Errors
+    /// As [`Device::with_driver`].
+    pub fn with_driver(driver: Arc<dyn Driver>) -> Result<Self, Error> {
+        Device::with_driver(driver).map(Self::on)
+    }
+
+    fn on(device: Device) -> Self {
+        Self {
+            device,
+            used: Arc::default(),
+        }
+    }
+
+    /// The device, for what needs no counter.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Sets a counter up on every CPU: it is stopped and zero.
+    ///
+    /// The first one takes all of the machine's counters from Linux perf, until the session ends.
+    ///
+    /// # Errors
+    /// [`Cause::InUse`] if this session has the counter already, [`Cause::HardwareBusy`] if Linux perf or
+    /// the NMI watchdog has the counters, [`Cause::Invalid`] for a counter that the CPUs don't have or a
+    /// select that isn't allowed, [`Cause::Untrusted`] if a register does not keep what is written to it,
+    /// [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn counter(&self, id: CounterId, select: EventSelect) -> Result<Counter, Error> {
+        let claim = Claim::new(&self.used, id).ok_or(Error {
+            attempt: Attempt::Setup(id, select),
+            cause: Cause::InUse,
+        })?;
+        let raw = abi::pmc {
+            pmc_num: id.number(),
+            pmc_val: select.bits(),
+        };
+        self.device
+            .call(Call::Setup(&raw), || Attempt::Setup(id, select))?;
+        Ok(Counter {
+            device: self.device.clone(),
+            claim,
+            select,
+        })
+    }
+}
+
+/// A counter that is set up; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Counter {
+    device: Device,
+    claim: Claim,
+    select: EventSelect,
+}
+
+impl Counter {
+    /// Which counter it is.
+    #[must_use]
+    pub fn id(&self) -> CounterId {
+        self.claim.id
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn select(&self) -> EventSelect {
+        self.select
+    }
+
+    /// Counts from now on, on top of what was counted before. No effect if it runs already.
+    ///
+    /// # Errors
+    /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn start(&self) -> Result<(), Error> {
+        let id = self.id();
+        self.device
+            .call(Call::Start(&id.number()), || Attempt::Start(id))
+    }
+
+    /// Counts no more; the value stays. No effect if it is stopped already.
+    ///
+    /// # Errors
+    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn stop(&self) -> Result<(), Error> {
+        let id = self.id();
+        self.device
+            .call(Call::Stop(&id.number()), || Attempt::Stop(id))
+    }
+
+    /// Zeroes the value; a running counter goes on from there.
+    ///
+    /// # Errors
+    /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn reset(&self) -> Result<(), Error> {
+        let id = self.id();
+        self.device
+            .call(Call::Reset(&id.number()), || Attempt::Reset(id))
+    }
+
+    /// The value since the setup or the last [`reset`](Self::reset): the sum over all CPUs, 64 bits wide
+    /// whatever the hardware has. Live if the counter runs.
+    ///
+    /// # Errors
+    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`].
+    pub fn read(&self) -> Result<u64, Error> {
+        let id = self.id();
+        let mut raw = abi::pmc_data {
+            pmcd_num: id.number(),
+            reserved: 0,
+            pmcd_value: 0,
+        };
+        self.device
+            .call(Call::Read(&mut raw), || Attempt::Read(id))?;
+        unsigned(raw.pmcd_value, Attempt::Read(id))
+    }
+
+    /// What the driver says that the counter counts, and whether it runs.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn configuration(&self) -> Result<Configuration, Error> {
+        let id = self.id();
+        let attempt = || Attempt::Configuration(id);
+        let mut raw = abi::pmc {
+            pmc_num: id.number(),
+            pmc_val: 0,
+        };
+        self.device.call(Call::Get(&mut raw), attempt)?;
+        // The driver refuses what a select can't be, so that it can't give it back.
+        let select = EventSelect::from_bits(raw.pmc_val).ok_or_else(|| Error {
+            attempt: attempt(),
+            cause: Cause::Unexpected(Errno::ERANGE),
+        })?;
+        Ok(Configuration {
+            select,
+            running: raw.pmc_val & (abi::PMCF_EN << 16) != 0,
+        })
+    }
+}
+
+/// What a counter is set up for, as [`Counter::configuration`] tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// What it counts.
+    pub select: EventSelect,
+    /// Whether it runs.
+    pub running: bool,
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // Nothing is left to do about a failure: the last drop closes the descriptor, which stops it too.
+        let _ = self.stop();
+    }
+}
+
+/// A counter's place in [`Session::used`], given back on drop.
+#[derive(Debug)]
+struct Claim {
+    used: Arc<Mutex<Vec<CounterId>>>,
+    id: CounterId,
+}
+
+impl Claim {
+    /// Claims the counter, unless it is claimed already.
+    fn new(used: &Arc<Mutex<Vec<CounterId>>>, id: CounterId) -> Option<Self> {
+        // A panic can't leave the list half changed, so that a poisoned lock is as good as another.
+        let mut list = used.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.contains(&id) {
+            return None;
+        }
+        list.push(id);
+        Some(Self {
+            used: Arc::clone(used),
+            id,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|&id| id != self.id);
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the library asks of the driver, and what it makes of the answers.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::sync::{Arc, Mutex};
+
+use perfmon::abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
+use perfmon::sys::{Call, Driver};
+use perfmon::{Attempt, Cause, CounterId, Device, Errno, EventSelect, Modes, Session};
+
+/// A driver that writes down what it is asked, and answers as it is told.
+#[derive(Debug)]
+struct Script {
+    asked: Mutex<Vec<String>>,
+    /// What every call but the one for the properties fails with.
+    errno: Mutex<Option<Errno>>,
+    value: Mutex<i64>,
+    config: u32,
+    version: u16,
+}
+
+impl Script {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            asked: Mutex::default(),
+            errno: Mutex::default(),
+            value: Mutex::default(),
+            config: 0,
+            version: 3,
+        })
+    }
+
+    /// What was asked since the last call of this function.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    fn fail(&self, errno: Errno) {
+        *self.errno.lock().unwrap() = Some(errno);
+    }
+}
+
+impl Driver for Script {
+    fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+        if let Call::Properties(properties) = call {
+            properties.api_version = self.version;
+            properties.pm_version = 4;
+            properties.max_num_fixed_events = 3;
+            properties.max_fixed_counter_width = 48;
+            properties.max_num_programmable_events = 8;
+            properties.max_programmable_counter_width = 40;
+            properties.max_num_misc_events = 1;
+            properties.max_misc_counter_width = 32;
+            properties.flags = PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
+            return Ok(());
+        }
+        let text = match &call {
+            Call::Setup(pmc) => format!("setup {:#x} {:#010x}", pmc.pmc_num, pmc.pmc_val),
+            Call::Start(number) => format!("start {number:#x}"),
+            Call::Stop(number) => format!("stop {number:#x}"),
+            Call::Reset(number) => format!("reset {number:#x}"),
+            Call::Read(data) => format!("read {:#x}", data.pmcd_num),
+            Call::Get(pmc) => format!("get {:#x}", pmc.pmc_num),
+            Call::Timestamp(_) => "timestamp".to_owned(),
+            Call::Properties(_) => unreachable!("answered above"),
+        };
+        self.asked.lock().unwrap().push(text);
+        if let Some(errno) = *self.errno.lock().unwrap() {
+            return Err(errno);
+        }
+        match call {
+            Call::Read(data) => data.pmcd_value = *self.value.lock().unwrap(),
+            Call::Get(pmc) => pmc.pmc_val = self.config,
+            Call::Timestamp(stamp) => {
+                stamp.pmct_rate = 2500;
+                stamp.pmct_value = *self.value.lock().unwrap();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
+
+fn session(script: &Arc<Script>) -> Session {
+    Session::with_driver(Arc::clone(script) as _).unwrap()
+}
+
+#[test]
+fn each_method_is_one_call_with_the_right_number() {
+    let script = Script::new();
+    *script.value.lock().unwrap() = 1 << 60;
+    let session = session(&script);
+    let counter = session
+        .counter(CounterId::General(5), INSTRUCTIONS.modes(Modes::User))
+        .unwrap();
+    counter.start().unwrap();
+    counter.stop().unwrap();
+    counter.reset().unwrap();
+    assert_eq!(counter.read().unwrap(), 1 << 60);
+    let calls = [
+        "setup 0x5 0x000100c0",
+        "start 0x5",
+        "stop 0x5",
+        "reset 0x5",
+        "read 0x5",
+    ];
+    assert_eq!(script.asked(), calls);
+}
+
+#[test]
+fn a_fixed_counter_has_the_number_of_rdpmc() {
+    let script = Script::new();
+    let session = session(&script);
+    let counter = session
+        .counter(CounterId::Fixed(1), EventSelect::fixed())
+        .unwrap();
+    counter.read().unwrap();
+    assert_eq!(
+        script.asked(),
+        ["setup 0x40000001 0x00030000", "read 0x40000001"]
+    );
+}
+
+#[test]
+fn a_dropped_counter_stops_and_can_be_taken_again() {
+    let script = Script::new();
+    let session = session(&script);
+    let first = session
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+    let error = session
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap_err();
+    assert_eq!(error.cause, Cause::InUse);
+    assert_eq!(
+        script.asked().len(),
+        1,
+        "the second counter must not reach the driver"
+    );
+    drop(first);
+    assert_eq!(script.asked(), ["stop 0x0"]);
+    session
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+}
+
+#[test]
+fn a_refused_counter_is_not_in_use() {
+    let script = Script::new();
+    let session = session(&script);
+    script.fail(Errno::EBUSY);
+    for _ in 0..2 {
+        let error = session
+            .counter(CounterId::General(0), INSTRUCTIONS)
+            .unwrap_err();
+        assert_eq!(error.cause, Cause::HardwareBusy);
+    }
+}
+
+#[test]
+fn a_counter_keeps_the_device_open() {
+    let script = Script::new();
+    let counter = session(&script)
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+    counter.start().unwrap();
+    assert_eq!(script.asked().last().unwrap(), "start 0x0");
+    assert!(Arc::strong_count(&script) > 1);
+    drop(counter);
+    assert_eq!(Arc::strong_count(&script), 1);
+}
+
+/// A call that may fail.
+type Try<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
+
+/// One errno has one meaning, but EBUSY and ENOTTY depend on the call: the table of the header.
+#[test]
+fn errors_say_what_was_attempted_and_why_it_failed() {
+    let script = Script::new();
+    let session = session(&script);
+    let id = CounterId::General(3);
+    let counter = session.counter(id, INSTRUCTIONS).unwrap();
+    let device = session.device();
+
+    let other = CounterId::General(4);
+    let setup: Try<'_> = &|| session.counter(other, INSTRUCTIONS).err();
+    let start: Try<'_> = &|| counter.start().err();
+    let stop: Try<'_> = &|| counter.stop().err();
+    let reset: Try<'_> = &|| counter.reset().err();
+    let read: Try<'_> = &|| counter.read().err();
+    let get: Try<'_> = &|| counter.configuration().err();
+    let stamp: Try<'_> = &|| device.timestamp().err();
+
+    let table: &[(Errno, Try<'_>, Attempt, Cause)] = &[
+        (
+            Errno::EBUSY,
+            setup,
+            Attempt::Setup(other, INSTRUCTIONS),
+            Cause::HardwareBusy,
+        ),
+        (Errno::EBUSY, start, Attempt::Start(id), Cause::NotSetUp),
+        (Errno::EBUSY, stop, Attempt::Stop(id), Cause::NotSetUp),
+        (Errno::EBUSY, reset, Attempt::Reset(id), Cause::NotSetUp),
+        (Errno::EBUSY, read, Attempt::Read(id), Cause::NotSetUp),
+        (
+            Errno::EBUSY,
+            get,
+            Attempt::Configuration(id),
+            Cause::NotSetUp,
+        ),
+        (Errno::ENOTTY, stamp, Attempt::Timestamp, Cause::NoFrequency),
+        (
+            Errno::ENOTTY,
+            read,
+            Attempt::Read(id),
+            Cause::UnknownCommand,
+        ),
+        (
+            Errno::EPERM,
+            setup,
+            Attempt::Setup(other, INSTRUCTIONS),
+            Cause::LockedDown,
+        ),
+        (
+            Errno::EACCES,
+            setup,
+            Attempt::Setup(other, INSTRUCTIONS),
+            Cause::Forbidden,
+        ),
+        (
+            Errno::EINVAL,
+            setup,
+            Attempt::Setup(other, INSTRUCTIONS),
+            Cause::Invalid,
+        ),
+        (Errno::EIO, read, Attempt::Read(id), Cause::Untrusted),
+        (
+            Errno::EFAULT,
+            stop,
+            Attempt::Stop(id),
+            Cause::Unexpected(Errno::EFAULT),
+        ),
+    ];
+    for (errno, attempt, attempted, cause) in table {
+        script.fail(*errno);
+        let error = attempt().expect("the driver refused");
+        assert_eq!(
+            (&error.attempt, &error.cause),
+            (attempted, cause),
+            "{errno}"
+        );
+    }
+}
+
+#[test]
+fn a_negative_value_is_an_error_and_not_a_huge_count() {
+    let script = Script::new();
+    *script.value.lock().unwrap() = -1;
+    let session = session(&script);
+    let counter = session
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+    assert_eq!(
+        counter.read().unwrap_err().cause,
+        Cause::Unexpected(Errno::ERANGE)
+    );
+}
+
+#[test]
+fn properties_are_told_apart() {
+    let device = Device::with_driver(Script::new()).unwrap();
+    let properties = device.properties();
+    assert_eq!(properties.pmu_version, 4);
+    assert_eq!(
+        (properties.general.number, properties.general.width),
+        (8, 40)
+    );
+    assert_eq!((properties.fixed.number, properties.fixed.width), (3, 48));
+    assert_eq!((properties.misc.number, properties.misc.width), (1, 32));
+    assert!(properties.last_branch);
+}
+
+#[test]
+fn another_version_of_the_interface_is_refused() {
+    let mut script = Script::new();
+    Arc::get_mut(&mut script).unwrap().version = 2;
+    assert_eq!(
+        Device::with_driver(script).unwrap_err().cause,
+        Cause::Version(2)
+    );
+}
+
+#[test]
+fn the_configuration_tells_the_enable_bit_from_the_select() {
+    let mut script = Script::new();
+    Arc::get_mut(&mut script).unwrap().config = 0x0041_00c0;
+    let counter = session(&script)
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+    let configuration = counter.configuration().unwrap();
+    assert_eq!(configuration.select, INSTRUCTIONS.modes(Modes::User));
+    assert!(configuration.running);
+}
+
+#[test]
+fn a_configuration_that_can_not_be_is_an_error() {
+    let mut script = Script::new();
+    Arc::get_mut(&mut script).unwrap().config = 1 << 21;
+    let counter = session(&script)
+        .counter(CounterId::General(0), INSTRUCTIONS)
+        .unwrap();
+    let error = counter.configuration().unwrap_err();
+    assert_eq!(error.cause, Cause::Unexpected(Errno::ERANGE));
+}
+
+#[test]
+fn the_timestamp_comes_with_its_frequency() {
+    let script = Script::new();
+    *script.value.lock().unwrap() = 12_345;
+    let stamp = Device::with_driver(script).unwrap().timestamp().unwrap();
+    assert_eq!((stamp.mhz, stamp.ticks), (2500, 12_345));
+}
+
+/// The real seam, on a file that is no perfmon device.
+#[test]
+fn a_node_that_is_another_device_is_told() {
+    let error = Device::open_path("/dev/null").unwrap_err();
+    assert_eq!(
+        (error.attempt, error.cause),
+        (Attempt::Properties, Cause::UnknownCommand)
+    );
+}
+
+#[test]
+fn each_cause_that_a_user_can_do_something_about_says_what() {
+    for cause in [
+        Cause::Absent,
+        Cause::HardwareBusy,
+        Cause::Forbidden,
+        Cause::AnotherWriter,
+    ] {
+        let help = cause.help().expect("there is something to do");
+        assert!(help.ends_with('.') && help.len() > 20, "{help}");
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::styling::Styles;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes of `stat`: the command's own; 128 + signal if it was killed; 126 or 127 if it can't be run; \
+125 if pmctl could not count, or a number can't be trusted. A mistake in the command line: 2.";
+
+/// Counts what the CPUs of this machine do, through /dev/perfmon.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, styles = Styles::plain(), max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what this machine can count with
+    Info(Look),
+    /// Tell why counting would not work here, and what to do
+    Doctor(Look),
+    /// Count events while a command runs
+    Stat(Stat),
+    /// Show what events are for the hardware
+    Encode(Encode),
+    /// Show what the registers of the counters hold (root; needs the kernel's module `msr`)
+    Regs(Regs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Encode {
+    /// Events, as for `pmctl stat -e`
+    pub(crate) events: String,
+
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Regs {
+    /// Only those of this CPU
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<usize>,
+}
+
+/// What the commands that only look have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Look {
+    /// Look at a recording of another machine: a folder with its proc/, sys/, dev/ and the output of
+    /// `cpuid -1 -r` as the file cpuid
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) replay: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = EVENTS_HELP)]
+pub(crate) struct Stat {
+    /// What to count, separated by commas; may be repeated
+    #[arg(short = 'e', long = "event", value_name = "EVENTS")]
+    pub(crate) events: Vec<String>,
+
+    /// Count on all CPUs, whatever runs there; without a command until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) all_cpus: bool,
+
+    /// Run the command N times; show mean and variation
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+
+    /// Show what was counted every MS milliseconds
+    #[arg(short = 'I', long, value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
+    pub(crate) interval: Option<Duration>,
+
+    /// Write values separated by SEP, one event a line, in perf's order
+    #[arg(short = 'x', long, value_name = "SEP", value_parser = separator, conflicts_with = "json")]
+    pub(crate) field_separator: Option<u8>,
+
+    /// Write JSON: `perf`, a line for each event with perf's keys, or `v1`, one object with real numbers
+    #[arg(short, long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
+    pub(crate) json: Option<Json>,
+
+    /// Write the numbers into FILE instead of to standard error
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Show what each counter is told, and what the driver and the hardware say that they hold
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Not possible yet: count one process
+    #[arg(short, long, value_name = "PID", hide = true)]
+    pub(crate) pid: Option<String>,
+
+    /// Not possible yet: count some CPUs only
+    #[arg(short = 'C', long, value_name = "CPUS", hide = true)]
+    pub(crate) cpu: Option<String>,
+
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A kind of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Json {
+    /// perf's keys, one object a line.
+    Perf,
+    /// One object, numbers as numbers.
+    V1,
+}
+
+const EVENTS_HELP: &str = "\
+Events:
+  instructions, cycles, ...     a name; `pmctl info` lists those of this CPU
+  INST_RETIRED.ANY, ...         the maker's name for the same
+  r1c0                          a raw encoding: unit mask 0x01, event 0xc0
+  cpu/event=0xc0,umask=0x01/    the same by fields; also cmask=, inv, edge, name=
+  fixed0                        a fixed counter
+after each: :u programs only, :k kernel only, :PMC0 or :FIXED0 on this counter.
+
+Examples:
+  pmctl stat -- make                        instructions, cycles, branches
+  pmctl stat -e instructions:u,r1c4:u ls    events of your choice
+  pmctl stat -a -I 1000                     the whole machine, each second";
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
+        _ => Err("it takes a number of milliseconds, 1 or more".to_owned()),
+    }
+}
+
+fn separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        br"\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && *byte != b'"' && !byte.is_ascii_alphanumeric() => Ok(*byte),
+        _ => Err(r"it takes one character, as `,` or `;` or `\t`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_after_the_command_are_the_commands() {
+        let cli = Cli::try_parse_from(["pmctl", "stat", "-a", "ls", "-a", "--json"])
+            .expect("it is well formed");
+        let Command::Stat(stat) = cli.command else {
+            panic!("it is stat")
+        };
+        assert_eq!(stat.command, ["ls", "-a", "--json"]);
+        assert_eq!(stat.json, None);
+    }
+
+    #[test]
+    fn a_value_may_follow_its_option_at_once() {
+        let cli = Cli::try_parse_from(["pmctl", "stat", "-x,", "-I100", "-ecycles", "--", "true"])
+            .expect("it is well formed");
+        let Command::Stat(stat) = cli.command else {
+            panic!("it is stat")
+        };
+        assert_eq!(stat.field_separator, Some(b','));
+        assert_eq!(stat.interval, Some(Duration::from_millis(100)));
+        assert_eq!(stat.command, ["true"]);
+    }
+
+    #[test]
+    fn separators_are_single_characters() {
+        assert_eq!(separator(","), Ok(b','));
+        assert_eq!(separator(r"\t"), Ok(b'\t'));
+        for bad in ["", ",,", "\"", "a", "0", "é"] {
+            assert!(separator(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Register values in words.
+
+use perfmon::CounterId;
+use perfmon_core::logic::evtsel::EventSelect;
+
+/// An event select in words.
+pub(crate) fn select(bits: u64) -> String {
+    let fields = EventSelect::from_request(low(bits & !UNUSUAL));
+    // What makes `from_request` refuse has just been taken off.
+    let Ok(select) = fields else {
+        return format!("{bits:#x}");
+    };
+    let mut words = vec![format!("event {:#04x}", bits & 0xff | bits >> 24 & 0xf00)];
+    words.push(format!("unit mask {:#04x}", select.unit_mask()));
+    match (select.counter_mask(), select.is_inverted()) {
+        (0, false) => {}
+        (mask, false) => words.push(format!("cycles with {mask} or more")),
+        (mask, true) => words.push(format!("cycles with fewer than {mask}")),
+    }
+    let flags = [
+        (EventSelect::EDGE, "edges"),
+        (EventSelect::PIN_CONTROL, "pin control"),
+        (EventSelect::ANY_THREAD, "any thread"),
+        (EventSelect::USER, "user"),
+        (EventSelect::KERNEL, "kernel"),
+        (EventSelect::INTERRUPT, "interrupt"),
+        (EventSelect::ENABLE, "enabled"),
+    ];
+    words.extend(
+        flags
+            .iter()
+            .filter(|(bit, _)| bits & bit != 0)
+            .map(|(_, word)| (*word).to_owned()),
+    );
+    words.join(", ")
+}
+
+/// The modes of an event select in words.
+pub(crate) fn modes(bits: u64) -> String {
+    match (
+        bits & EventSelect::USER != 0,
+        bits & EventSelect::KERNEL != 0,
+    ) {
+        (true, true) => "user, kernel",
+        (true, false) => "user",
+        (false, true) => "kernel",
+        (false, false) => "no mode",
+    }
+    .to_owned()
+}
+
+const UNUSUAL: u64 = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
+
+/// Bits 31:0.
+fn low(bits: u64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "these bits are wanted")]
+    let low = bits as u32;
+    low
+}
+
+/// The field of fixed counter `number` in `IA32_FIXED_CTR_CTRL` in words (Intel SDM, volume 3B, section
+/// 21.2.2).
+pub(crate) fn fixed_field(control: u64, number: u8) -> String {
+    let field = control >> (4 * u32::from(number)) & 0xf;
+    let flags = [
+        (1 << 1, "user"),
+        (1 << 0, "kernel"),
+        (1 << 2, "any thread"),
+        (1 << 3, "interrupt"),
+    ];
+    let words: Vec<&str> = flags
+        .iter()
+        .filter(|(bit, _)| field & bit != 0)
+        .map(|(_, word)| *word)
+        .collect();
+    if words.is_empty() {
+        "off".to_owned()
+    } else {
+        words.join(", ")
+    }
+}
+
+/// A counter as events name it: `PMC0`, `FIXED0`.
+pub(crate) fn counter(id: CounterId) -> String {
+    match id {
+        CounterId::General(number) => format!("PMC{number}"),
+        CounterId::Fixed(number) => format!("FIXED{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selects_are_spelled_out() {
+        assert_eq!(select(0x0001_00c0), "event 0xc0, unit mask 0x00, user");
+        assert_eq!(
+            select(0x0277_4f2e),
+            "event 0x2e, unit mask 0x4f, cycles with 2 or more, edges, any thread, user, kernel, \
+             interrupt, enabled"
+        );
+        assert_eq!(
+            select(0x0280_003c),
+            "event 0x3c, unit mask 0x00, cycles with fewer than 2"
+        );
+        assert_eq!(select(0x1_0002_0020), "event 0x120, unit mask 0x00, kernel");
+    }
+
+    #[test]
+    fn fixed_fields_are_told_apart() {
+        assert_eq!(fixed_field(0xb20, 1), "user");
+        assert_eq!(fixed_field(0xb20, 2), "user, kernel, interrupt");
+        assert_eq!(fixed_field(0xb20, 0), "off");
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What counting needs, one function for each thing.
+
+use perfmon::{Attempt, Cause};
+use perfmon_core::logic::cpuid::NoPmu;
+
+use super::trial::{ROUNDS, Trial};
+use super::{Check, Facts, Finding};
+use crate::processes::{self, Process};
+
+/// All checks, what others depend on first.
+pub(super) const ALL: &[Check] = &[
+    Check {
+        name: "PMU",
+        look: pmu,
+    },
+    Check {
+        name: "module",
+        look: module,
+    },
+    Check {
+        name: "device",
+        look: device,
+    },
+    Check {
+        name: "access",
+        look: access,
+    },
+    Check {
+        name: "policy",
+        look: policy,
+    },
+    Check {
+        name: "lockdown",
+        look: lockdown,
+    },
+    Check {
+        name: "NMI watchdog",
+        look: nmi_watchdog,
+    },
+    Check {
+        name: "perf users",
+        look: perf_users,
+    },
+    Check {
+        name: "KVM",
+        look: kvm,
+    },
+    Check {
+        name: "rdpmc",
+        look: rdpmc,
+    },
+    Check {
+        name: "counting",
+        look: counting,
+    },
+];
+
+const NODE: &str = "/dev/perfmon";
+const RECORDING: &str = "not tried: this is a recording";
+
+impl Facts<'_> {
+    /// Why the attempt to count failed, if it did.
+    fn cause(&self) -> Option<Cause> {
+        match &self.trial {
+            Trial::Failed(error) => Some(error.cause),
+            _ => None,
+        }
+    }
+
+    /// The content of a file; `Err` is the finding if it can't be read.
+    fn text(&self, name: &str) -> Result<Option<String>, Finding> {
+        self.machine
+            .text(name)
+            .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
+    }
+
+    fn has_module(&self, module: &str) -> Result<bool, Finding> {
+        let modules = self.text("/proc/modules")?.unwrap_or_default();
+        Ok(modules
+            .lines()
+            .any(|line| line.split(' ').next() == Some(module)))
+    }
+}
+
+/// A check that may end early because a file can't be read.
+fn either(finding: Result<Finding, Finding>) -> Finding {
+    finding.unwrap_or_else(|early| early)
+}
+
+fn pmu(facts: &Facts<'_>) -> Finding {
+    match facts.pmu.capabilities {
+        Ok(capabilities) => Finding::good(format!(
+            "version {}: {} general counters of {} bits, {} fixed ones of {} bits",
+            capabilities.version,
+            capabilities.general,
+            capabilities.general_width,
+            facts.pmu.fixed().count(),
+            capabilities.fixed_width,
+        )),
+        Err(reason) => {
+            let fix = match (reason, facts.hypervisor) {
+                (NoPmu::Vendor, _) => "Use a machine with an Intel CPU.",
+                (_, Some(hypervisor)) => hypervisor.fix,
+                (_, None) => "Look for a setting of the firmware that turns the PMU on.",
+            };
+            let place = match facts.hypervisor {
+                Some(hypervisor) => format!("; this machine is run by {}", hypervisor.name),
+                None => String::new(),
+            };
+            Finding::bad(format!("{}{place}", reason.reason())).fix(format!(
+                "{fix} The project's virtual machine has a PMU: `make vm`."
+            ))
+        }
+    }
+}
+
+fn module(facts: &Facts<'_>) -> Finding {
+    either(facts.has_module("perfmon").map(|loaded| {
+        if loaded {
+            return Finding::good("perfmon is loaded");
+        }
+        let version = facts.pmu.capabilities.map_or(0, |capabilities| capabilities.version);
+        // From version 6 on, perf uses registers that the kernel's reservation does not know.
+        let fix = if version >= 6 {
+            "`insmod perfmon.ko unarbitrated=1`: perf and perfmon must not count at the same time then."
+        } else {
+            "`insmod perfmon.ko`."
+        };
+        Finding::bad("perfmon is not loaded").fix(format!("{fix} If it fails, `dmesg | tail` says why."))
+    }))
+}
+
+fn device(facts: &Facts<'_>) -> Finding {
+    if facts.machine.path(NODE).exists() {
+        return Finding::good(format!("{NODE} is there"));
+    }
+    let misc = match facts.text("/proc/misc") {
+        Ok(misc) => misc.unwrap_or_default(),
+        Err(early) => return early,
+    };
+    let minor = misc.lines().find_map(|line| {
+        let (minor, name) = line.trim().split_once(' ')?;
+        (name.trim() == "perfmon").then_some(minor)
+    });
+    match minor {
+        Some(minor) => Finding::bad(format!(
+            "{NODE} is not there, but the module is: nobody makes nodes here"
+        ))
+        .fix(format!("`mknod -m 600 {NODE} c 10 {minor}`.")),
+        None => Finding::unknown(format!("{NODE} is not there: the module makes it")),
+    }
+}
+
+fn access(facts: &Facts<'_>) -> Finding {
+    match facts.cause() {
+        Some(cause @ Cause::AnotherWriter) => {
+            let users = processes::holding(facts.machine, |target| target == NODE);
+            let names: Vec<String> = users.iter().map(Process::to_string).collect();
+            let who = if names.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", names.join(", "))
+            };
+            Finding::bad(format!("{cause}{who}"))
+                .fix("One program counts at a time: end it, or wait.")
+        }
+        Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => {
+            Finding::bad(cause.to_string()).fix(cause.help().unwrap_or_default())
+        }
+        Some(Cause::UnknownCommand) => Finding::bad(format!("{NODE} is not perfmon's"))
+            .fix(format!("`rm {NODE}`, then load the module again.")),
+        Some(Cause::Absent) => Finding::unknown("there is no device to open"),
+        None if matches!(facts.trial, Trial::NotTried) => Finding::unknown(RECORDING),
+        _ => Finding::good("it can be opened for counting"),
+    }
+}
+
+/// `perf_allow_cpu()` and `perf_allow_kernel()`: 0 and below lets everybody count every CPU.
+fn policy(facts: &Facts<'_>) -> Finding {
+    const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
+    either((|| {
+        let Some(text) = facts.text(FILE)? else {
+            return Ok(
+                Finding::bad("this kernel has no perf events (CONFIG_PERF_EVENTS)").fix(
+                    "Use a kernel that has them: the module needs their reservation of counters.",
+                ),
+            );
+        };
+        let Ok(paranoid) = text.parse::<i32>() else {
+            return Ok(Finding::unknown(format!("{FILE} is no number: {text}")));
+        };
+        let found = format!("perf_event_paranoid is {paranoid}");
+        if facts.cause() == Some(Cause::Forbidden) {
+            return Ok(Finding::bad(format!("{found}, and this process may not count"))
+                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`. If it is neither, a security \
+                      module forbids it: its audit log says why."));
+        }
+        if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
+            return Ok(Finding::good(format!(
+                "{found}, and this process may count all the same"
+            )));
+        }
+        Ok(if paranoid > 0 {
+            Finding::bad(format!("{found}, and this process has no CAP_PERFMON"))
+                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`.")
+        } else {
+            Finding::good(format!("{found}: everybody may count"))
+        })
+    })())
+}
+
+/// Whether /proc/self/status tells of `CAP_PERFMON` or `CAP_SYS_ADMIN`.
+fn is_privileged(status: &str) -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    const CAP_PERFMON: u64 = 1 << 38;
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    effective.is_some_and(|mask| mask & (CAP_SYS_ADMIN | CAP_PERFMON) != 0)
+}
+
+fn lockdown(facts: &Facts<'_>) -> Finding {
+    either(facts.text("/sys/kernel/security/lockdown").and_then(|text| {
+        // As in `none [integrity] confidentiality`.
+        if facts.cause() == Some(Cause::LockedDown) {
+            return Ok(Finding::bad("it forbids counting").fix("Boot without lockdown=confidentiality."));
+        }
+        let mode = text.as_deref().and_then(|text| text.split(['[', ']']).nth(1)).unwrap_or("none");
+        Ok(match mode {
+            "none" => Finding::good("the kernel is not locked down"),
+            "integrity" if facts.has_module("perfmon")? => {
+                Finding::good("the mode is integrity, which allows counting")
+            }
+            "integrity" => Finding::note("the mode is integrity: it loads only modules with a trusted signature")
+                .fix("Sign perfmon.ko with a key that the machine trusts (mokutil), or turn secure boot off."),
+            mode => Finding::bad(format!("the mode is {mode}, which forbids counting"))
+                .fix("Boot without lockdown=confidentiality."),
+        })
+    }))
+}
+
+fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
+    either(facts.text("/proc/sys/kernel/nmi_watchdog").map(|text| {
+        if text.as_deref() != Some("1") {
+            return Finding::good("off");
+        }
+        // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
+        match facts.trial {
+            Trial::Counted(_) => Finding::good("on, but it holds no counter"),
+            _ => Finding::bad("on: it holds a counter, and with it all of them")
+                .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0."),
+        }
+    }))
+}
+
+fn perf_users(facts: &Facts<'_>) -> Finding {
+    // The kernel has written the name with and without brackets.
+    let users = processes::holding(facts.machine, |target| {
+        target.starts_with("anon_inode:") && target.contains("perf_event")
+    });
+    let names: Vec<String> = users.iter().map(Process::to_string).collect();
+    let names = names.join(", ");
+    let busy = facts.cause() == Some(Cause::HardwareBusy);
+    match (users.is_empty(), busy) {
+        (true, false) => Finding::good("nobody holds perf events, as far as this user may see"),
+        (true, true) => {
+            Finding::bad("somebody holds the counters, but no process that this user may see")
+                .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
+        }
+        (false, true) => Finding::bad(format!(
+            "the counters are taken; perf events are open in {names}"
+        ))
+        .fix("End them, or let them count no hardware events."),
+        (false, false) => Finding::note(format!(
+            "perf events are open in {names}: one that counts with the hardware takes all counters"
+        )),
+    }
+}
+
+/// A mediated vPMU rewrites the counters at each entry into a guest, and asks nobody.
+fn kvm(facts: &Facts<'_>) -> Finding {
+    let mediated = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
+        let file = format!("/sys/module/{module}/parameters/enable_mediated_pmu");
+        matches!(facts.machine.text(&file), Ok(Some(value)) if value == "Y" || value == "1")
+    });
+    match mediated {
+        None => Finding::good("no virtual machine can take the counters away"),
+        Some(module) => Finding::note(format!(
+            "{module} has a mediated PMU: a virtual machine that runs spoils every count (exit code 125)"
+        ))
+        .fix(format!("With no virtual machine running: `modprobe -r {module}; modprobe {module} enable_mediated_pmu=0`.")),
+    }
+}
+
+fn rdpmc(facts: &Facts<'_>) -> Finding {
+    either(
+        facts
+            .text("/sys/bus/event_source/devices/cpu/rdpmc")
+            .map(|text| match text.as_deref() {
+                None => Finding::note("the kernel tells nothing of it; pmctl does not need it"),
+                Some("0") => {
+                    Finding::good("no program may read counters by itself; pmctl needs it not")
+                }
+                Some("1") => {
+                    Finding::good("programs read counters by themselves through perf only")
+                }
+                Some("2") => Finding::note(
+                    "every program may read every counter by itself, also those counted here",
+                )
+                .fix("`echo 1 >/sys/bus/event_source/devices/cpu/rdpmc`."),
+                Some(other) => Finding::note(format!("an unknown setting: {other}")),
+            }),
+    )
+}
+
+fn counting(facts: &Facts<'_>) -> Finding {
+    match &facts.trial {
+        Trial::NotTried => Finding::unknown(RECORDING),
+        Trial::Counted(instructions) if *instructions >= ROUNDS => Finding::good(format!(
+            "a loop of {ROUNDS} rounds took {instructions} instructions"
+        )),
+        Trial::Counted(instructions) => Finding::bad(format!(
+            "a loop of {ROUNDS} rounds gave {instructions} instructions: the counter does not count"
+        ))
+        .fix(
+            "A hypervisor that promises a PMU and gives none is the usual reason: `pmctl info` names it.",
+        ),
+        Trial::Failed(error) => match (&error.attempt, error.cause) {
+            (Attempt::Open(_) | Attempt::Properties, _) => {
+                Finding::unknown("not tried: there is no way to the counters")
+            }
+            // Their own checks say more.
+            (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
+                Finding::unknown(format!("not possible: {}", error.cause))
+            }
+            (_, cause) => {
+                Finding::bad(error.to_string()).fix(cause.help().unwrap_or("The kernel log may say more."))
+            }
+        },
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl doctor`: why counting would not work here, and what to do.
+
+mod checks;
+mod trial;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::exit;
+use crate::hypervisor::Hypervisor;
+use crate::machine::Machine;
+use crate::pmu::Pmu;
+use crate::text::{self, count};
+use trial::Trial;
+
+/// What the checks look at.
+struct Facts<'a> {
+    machine: &'a Machine,
+    pmu: Pmu,
+    hypervisor: Option<Hypervisor>,
+    trial: Trial,
+}
+
+/// One thing that counting needs.
+struct Check {
+    name: &'static str,
+    look: fn(&Facts<'_>) -> Finding,
+}
+
+/// What a check found.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    verdict: Verdict,
+    found: String,
+    fix: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// As it has to be.
+    Good,
+    /// Worth to know; counting works all the same.
+    Note,
+    /// Counting does not work because of it.
+    Bad,
+    /// It can't be told here.
+    Unknown,
+}
+
+impl Verdict {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Note => "note",
+            Self::Bad => "FAIL",
+            Self::Unknown => "?",
+        }
+    }
+}
+
+impl Finding {
+    fn new(verdict: Verdict, found: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            found: found.into(),
+            fix: None,
+        }
+    }
+
+    fn good(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Good, found)
+    }
+
+    fn note(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Note, found)
+    }
+
+    fn bad(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Bad, found)
+    }
+
+    fn unknown(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Unknown, found)
+    }
+
+    fn fix(self, fix: impl Into<String>) -> Self {
+        Self {
+            fix: Some(fix.into()),
+            ..self
+        }
+    }
+}
+
+/// Put before what is to be done.
+const FIX: &str = "fix: ";
+
+/// How wide the column of findings is.
+const WIDTH: usize = 78;
+
+/// Makes all checks; the exit code is 0 if counting works.
+pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
+    let facts = Facts {
+        machine,
+        pmu: Pmu::from_cpuid(machine.cpuid()),
+        hypervisor: Hypervisor::find(machine.cpuid()),
+        trial: if machine.is_here() {
+            Trial::run()
+        } else {
+            Trial::NotTried
+        },
+    };
+    let mut problems = 0u64;
+    for check in checks::ALL {
+        let finding = (check.look)(&facts);
+        problems += u64::from(finding.verdict == Verdict::Bad);
+        let mark = finding.verdict.mark();
+        let mut lines = text::wrap(&finding.found, WIDTH);
+        if let Some(fix) = finding.fix {
+            let fix = text::wrap(&fix, WIDTH - FIX.len());
+            lines.extend(fix.into_iter().enumerate().map(|(index, line)| {
+                let before = if index == 0 { FIX } else { "" };
+                format!("{before:width$}{line}", width = FIX.len())
+            }));
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let (mark, name) = if index == 0 {
+                (mark, check.name)
+            } else {
+                ("", "")
+            };
+            writeln!(output, "{mark:<5} {name:<13} {line}")?;
+        }
+    }
+    if problems == 0 {
+        writeln!(output, "\nNothing that counting needs is missing.")?;
+        return Ok(0);
+    }
+    writeln!(
+        output,
+        "\nCounting does not work here: {}. Begin at the top.",
+        count(problems, "problem")
+    )?;
+    Ok(exit::FAILURE)
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the user wants counted: from the text after `-e` to event selects.
+//!
+//! [`parse`] knows the syntax and no CPU, [`names`] knows the names, and [`resolve`] puts both together.
+
+mod error;
+pub(crate) mod names;
+mod parse;
+mod resolve;
+
+pub(crate) use error::EventError;
+pub(crate) use names::Meaning;
+pub(crate) use resolve::{Event, default_events};
+
+use resolve::resolve;
+
+use crate::pmu::Pmu;
+
+/// The events that `text` asks for on this PMU.
+pub(crate) fn events(text: &str, pmu: &Pmu) -> Result<Vec<Event>, EventError> {
+    parse::parse(text)
+        .and_then(|specs| specs.iter().map(|spec| resolve(spec, text, pmu)).collect())
+        .map_err(|fault| fault.within(text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what was written to what a counter has to be told, on a given PMU.
+
+use std::ops::Range;
+
+use perfmon::{CounterId, EventSelect, Modes};
+
+use super::error::Fault;
+use super::names::{self, Meaning, Named};
+use super::parse::{Piece, Spec, Term, What};
+use crate::pmu::{Pmu, Vendor};
+
+/// Something to count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// What the user calls it.
+    pub(crate) label: String,
+    /// What it counts, if that has a name.
+    pub(crate) meaning: Option<Meaning>,
+    pub(crate) modes: Modes,
+    /// The select for general counters, if they can count it.
+    pub(crate) general: Option<EventSelect>,
+    /// The fixed counter that can count it.
+    pub(crate) fixed: Option<u8>,
+    /// The counter that the user wants for it.
+    pub(crate) pinned: Option<CounterId>,
+}
+
+impl Event {
+    /// What `counter` has to be told to count it.
+    pub(crate) fn select_on(&self, counter: CounterId) -> EventSelect {
+        let select = match counter {
+            CounterId::General(_) => self.general.unwrap_or(EventSelect::fixed()),
+            CounterId::Fixed(_) => EventSelect::fixed(),
+        };
+        select.modes(self.modes)
+    }
+}
+
+/// An event without its modifiers.
+#[derive(Default)]
+struct Target {
+    label: Option<String>,
+    meaning: Option<Meaning>,
+    general: Option<EventSelect>,
+    fixed: Option<u8>,
+}
+
+/// What a counter has to be told for `spec`, which is a part of `text`.
+pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault> {
+    let target = match &spec.what {
+        What::Word(word) => self::word(word, pmu)?,
+        What::Terms(terms) => fields(terms, pmu)?,
+    };
+    let Modifiers { modes, pinned } = modifiers(&spec.modifiers, pmu)?;
+    if let Some((counter, span)) = &pinned {
+        allow_pin(*counter, span.clone(), &target, pmu)?;
+    }
+    Ok(Event {
+        label: target
+            .label
+            .unwrap_or_else(|| text[spec.span.clone()].to_owned()),
+        meaning: target.meaning,
+        modes: modes.unwrap_or_default(),
+        general: target.general,
+        fixed: target.fixed,
+        pinned: pinned.map(|(counter, _)| counter),
+    })
+}
+
+/// What is counted when nothing is asked for: as much of [`names::DEFAULT`] as the CPU has.
+pub(crate) fn default_events(pmu: &Pmu) -> Vec<Event> {
+    names::DEFAULT
+        .iter()
+        .filter_map(|name| super::events(name, pmu).ok())
+        .flatten()
+        .collect()
+}
+
+/// A name, `rUUEE` or `fixedN`.
+fn word(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+    let text = word.text.to_ascii_lowercase();
+    if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
+        return Ok(Target {
+            general: Some(raw(digits, &word.span)?),
+            ..Target::default()
+        });
+    }
+    if let Some(number) = text
+        .strip_prefix("fixed")
+        .and_then(|rest| rest.parse().ok())
+    {
+        require_fixed(number, &word.span, pmu)?;
+        return Ok(Target {
+            fixed: Some(number),
+            ..Target::default()
+        });
+    }
+    named(word, pmu)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// An event by its name, as far as this PMU counts it.
+fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+    let Some(event) = names::find(pmu.vendor, &word.text) else {
+        return Err(unknown(word, pmu.vendor));
+    };
+    let (general, fixed) = event.on(pmu);
+    if general.is_none() && fixed.is_none() {
+        return Err(absent(event, word));
+    }
+    Ok(Target {
+        label: None,
+        meaning: Some(event.meaning),
+        general: general.map(|(event, unit_mask)| EventSelect::new(event, unit_mask)),
+        fixed,
+    })
+}
+
+/// Why an event of the table can't be counted here.
+fn absent(event: &Named, word: &Piece) -> Fault {
+    let reason = match (event.architectural, event.fixed) {
+        (Some(bit), _) => format!("CPUID.0AH:EBX[{bit}] says so"),
+        (None, Some(number)) => format!("only fixed counter {number} counts it"),
+        (None, None) => "no counter counts it".to_owned(),
+    };
+    Fault::new(
+        word.span.clone(),
+        format!("this CPU does not have the event `{}`", word.text),
+    )
+    .help(format!("{reason}; `pmctl info` lists what it has."))
+}
+
+/// A name that is not in the table: what may be meant.
+fn unknown(word: &Piece, vendor: Vendor) -> Fault {
+    let fault = Fault::new(
+        word.span.clone(),
+        format!("no event is called `{}`", word.text),
+    );
+    let other = match vendor {
+        Vendor::Intel => Vendor::Amd,
+        Vendor::Amd => Vendor::Intel,
+    };
+    if let Some(foreign) = names::find(other, &word.text) {
+        let here = names::TABLE
+            .iter()
+            .find(|e| e.vendor == vendor && e.meaning == foreign.meaning);
+        return match here {
+            Some(event) => fault.help(format!(
+                "It is a name of {other:?}'s; on this CPU the same is called `{}`.",
+                event.names[0]
+            )),
+            None => fault.help(format!(
+                "It is an event of {other:?}'s CPUs, and this is none."
+            )),
+        };
+    }
+    match names::nearest(vendor, &word.text)[..] {
+        [] => fault.help(
+            "Events of your CPU model are given by number: `rUUEE` or `cpu/event=..,umask=../`. \
+             `pmctl info` lists the names.",
+        ),
+        [one] => fault.help(format!("Did you mean `{one}`?")),
+        ref several => fault.help(format!("Did you mean `{}`?", several.join("`, `"))),
+    }
+}
+
+/// Fails if the CPU has no such fixed counter.
+fn require_fixed(number: u8, span: &Range<usize>, pmu: &Pmu) -> Result<(), Fault> {
+    if pmu.has_fixed(number) {
+        return Ok(());
+    }
+    let present: Vec<String> = pmu.fixed().map(|n| format!("`fixed{n}`")).collect();
+    let help = match present.len() {
+        0 => "It has no fixed counters.".to_owned(),
+        _ => format!("It has {}.", present.join(", ")),
+    };
+    Err(Fault::new(
+        span.clone(),
+        format!("this CPU has no fixed counter {number}"),
+    )
+    .help(help))
+}
+
+/// The digits of `rUUEE`: bits 31:0 of the event select, without what the driver sets.
+fn raw(digits: &str, span: &Range<usize>) -> Result<EventSelect, Fault> {
+    let Ok(bits) = u32::from_str_radix(digits, 16) else {
+        return Err(Fault::new(
+            span.clone(),
+            "this is more than the 32 bits of an event select",
+        ));
+    };
+    select(bits, span)
+}
+
+/// The bits of an event select that are not the user's.
+const RESERVED: &[(u32, &str, &str)] = &[
+    (
+        3 << 16,
+        "bits 16 and 17 are the modes",
+        "Write `:u` or `:k` after the event.",
+    ),
+    (
+        1 << 19,
+        "bit 19 drives pins of the CPU",
+        "The driver does not allow it.",
+    ),
+    (1 << 20, "bit 20 is the interrupt", "The driver sets it."),
+    (
+        1 << 21,
+        "bit 21 counts the sibling thread too",
+        "The driver does not allow it.",
+    ),
+    (1 << 22, "bit 22 starts the counter", "The driver sets it."),
+];
+
+/// `bits`, if they are the user's.
+fn select(bits: u32, span: &Range<usize>) -> Result<EventSelect, Fault> {
+    if let Some((_, message, help)) = RESERVED.iter().find(|(mask, _, _)| bits & mask != 0) {
+        return Err(Fault::new(span.clone(), *message).help(*help));
+    }
+    EventSelect::from_bits(bits)
+        .ok_or_else(|| Fault::new(span.clone(), "the driver does not allow this event select"))
+}
+
+/// A field of the event select: its place in the register.
+struct Field {
+    key: &'static str,
+    shift: u32,
+    bits: u32,
+}
+
+const FIELDS: &[Field] = &[
+    Field {
+        key: "event",
+        shift: 0,
+        bits: 8,
+    },
+    Field {
+        key: "umask",
+        shift: 8,
+        bits: 8,
+    },
+    Field {
+        key: "edge",
+        shift: 18,
+        bits: 1,
+    },
+    Field {
+        key: "inv",
+        shift: 23,
+        bits: 1,
+    },
+    Field {
+        key: "cmask",
+        shift: 24,
+        bits: 8,
+    },
+    Field {
+        key: "config",
+        shift: 0,
+        bits: 32,
+    },
+];
+
+/// Fields that perf knows and that can't be had here, with the reason.
+const REFUSED_FIELDS: &[(&str, &str)] = &[
+    (
+        "any",
+        "it counts what the sibling thread does; the driver does not allow it",
+    ),
+    (
+        "pc",
+        "it drives pins of the CPU; the driver does not allow it",
+    ),
+    ("period", "it is for sampling; counting has no period"),
+    ("freq", "it is for sampling; counting has no frequency"),
+    (
+        "offcore_rsp",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+    (
+        "ldlat",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+    (
+        "frontend",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+];
+
+/// `cpu/.../`.
+fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
+    if let [Term { key, value: None }] = terms {
+        if names::find(pmu.vendor, &key.text).is_some() {
+            return named(key, pmu);
+        }
+    }
+    let mut bits = 0;
+    let mut set = 0;
+    let mut label = None;
+    for Term { key, value } in terms {
+        if key.text == "name" {
+            label = Some(text(key, value.as_ref())?);
+            continue;
+        }
+        let Some(field) = FIELDS.iter().find(|field| field.key == key.text) else {
+            return Err(unknown_field(key));
+        };
+        let mask = u32::MAX >> (32 - field.bits) << field.shift;
+        if set & mask != 0 {
+            return Err(Fault::new(
+                key.span.clone(),
+                "these bits have a value already",
+            ));
+        }
+        set |= mask;
+        bits |= number(field, key, value.as_ref())? << field.shift;
+    }
+    let last = &terms[terms.len() - 1];
+    let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
+    Ok(Target {
+        label,
+        general: Some(select(bits, &all)?),
+        ..Target::default()
+    })
+}
+
+fn unknown_field(key: &Piece) -> Fault {
+    if let Some((_, reason)) = REFUSED_FIELDS.iter().find(|(name, _)| *name == key.text) {
+        return Fault::new(
+            key.span.clone(),
+            format!("`{}` can't be used: {reason}", key.text),
+        );
+    }
+    let known: Vec<&str> = FIELDS
+        .iter()
+        .map(|field| field.key)
+        .chain(["name"])
+        .collect();
+    Fault::new(
+        key.span.clone(),
+        format!("an event has no field `{}`", key.text),
+    )
+    .help(format!("It has {}.", known.join(", ")))
+}
+
+/// The value of a field that is a text.
+fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
+    match value {
+        Some(value) if !value.text.is_empty() => Ok(value.text.clone()),
+        _ => Err(Fault::new(
+            key.span.clone(),
+            format!("`{}` needs a value", key.text),
+        )),
+    }
+}
+
+/// The value of a field that is a number; a flag alone is 1.
+fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u32, Fault> {
+    let Some(value) = value else {
+        return if field.bits == 1 {
+            Ok(1)
+        } else {
+            Err(
+                Fault::new(key.span.clone(), format!("`{}` needs a value", key.text))
+                    .help(format!("For example: {}=0x1", key.text)),
+            )
+        };
+    };
+    let parsed = match value.text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => value.text.parse(),
+    };
+    let most = u32::MAX >> (32 - field.bits);
+    match parsed {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(Fault::new(
+            value.span.clone(),
+            format!("`{}` takes a number from 0 to {most:#x}", field.key),
+        )),
+    }
+}
+
+/// What the modifiers of an event say.
+struct Modifiers {
+    modes: Option<Modes>,
+    pinned: Option<(CounterId, Range<usize>)>,
+}
+
+/// Letters that perf knows and that mean nothing here, with the reason.
+const REFUSED_LETTERS: &[(char, &str)] = &[
+    ('h', "a hypervisor's own work can't be told apart"),
+    ('G', "guests and host are counted together"),
+    ('H', "guests and host are counted together"),
+    ('p', "it is for sampling; a count is exact without it"),
+    ('P', "it is for sampling; a count is exact without it"),
+    ('S', "it is for sampling"),
+    (
+        'D',
+        "every event has its counter all the time; leave it out",
+    ),
+    ('e', "no event shares its counter; leave it out"),
+    ('W', "all events start and stop together; leave it out"),
+];
+
+fn modifiers(pieces: &[Piece], pmu: &Pmu) -> Result<Modifiers, Fault> {
+    let mut found = Modifiers {
+        modes: None,
+        pinned: None,
+    };
+    for piece in pieces {
+        if let Some(counter) = counter(&piece.text) {
+            if found.pinned.is_some() {
+                return Err(Fault::new(
+                    piece.span.clone(),
+                    "the event has a counter already",
+                ));
+            }
+            if let CounterId::Fixed(number) = counter {
+                require_fixed(number, &piece.span, pmu)?;
+            }
+            found.pinned = Some((counter, piece.span.clone()));
+            continue;
+        }
+        let modes = modes(piece)?;
+        if found.modes.is_some_and(|before| before != modes) {
+            return Err(Fault::new(
+                piece.span.clone(),
+                "the event has other modes already",
+            ));
+        }
+        found.modes = Some(modes);
+    }
+    Ok(found)
+}
+
+/// `PMC0` or `FIXED0`.
+fn counter(text: &str) -> Option<CounterId> {
+    let text = text.to_ascii_uppercase();
+    let number = |prefix| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
+    number("PMC")
+        .map(CounterId::General)
+        .or_else(|| number("FIXED").map(CounterId::Fixed))
+}
+
+/// `u`, `k` or both.
+fn modes(piece: &Piece) -> Result<Modes, Fault> {
+    let (mut user, mut kernel) = (false, false);
+    for letter in piece.text.chars() {
+        match letter {
+            'u' => user = true,
+            'k' => kernel = true,
+            _ => return Err(refused_modifier(piece, letter)),
+        }
+    }
+    match (user, kernel) {
+        (true, true) => Ok(Modes::Both),
+        (true, false) => Ok(Modes::User),
+        (false, true) => Ok(Modes::Kernel),
+        (false, false) => Err(
+            Fault::new(piece.span.clone(), "a modifier is missing after `:`")
+                .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` for a counter."),
+        ),
+    }
+}
+
+fn refused_modifier(piece: &Piece, letter: char) -> Fault {
+    match REFUSED_LETTERS.iter().find(|(known, _)| *known == letter) {
+        Some((_, reason)) => Fault::new(
+            piece.span.clone(),
+            format!("the modifier `{letter}` can't be used: {reason}"),
+        ),
+        None => Fault::new(
+            piece.span.clone(),
+            format!("no modifier is called `{}`", piece.text),
+        )
+        .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` or `:FIXED0` for a counter."),
+    }
+}
+
+/// Fails unless `counter` exists and can count the event.
+fn allow_pin(
+    counter: CounterId,
+    span: Range<usize>,
+    target: &Target,
+    pmu: &Pmu,
+) -> Result<(), Fault> {
+    match counter {
+        CounterId::General(number) if number >= pmu.general() => Err(Fault::new(
+            span,
+            format!("this CPU has no general counter {number}"),
+        )
+        .help(format!("It has {}, the first is PMC0.", pmu.general()))),
+        CounterId::General(_) if target.general.is_none() => {
+            Err(Fault::new(span, "general counters can't count this event"))
+        }
+        CounterId::Fixed(number) if target.fixed != Some(number) => {
+            let fault = Fault::new(
+                span,
+                format!("fixed counter {number} counts something else"),
+            );
+            Err(match target.fixed {
+                Some(right) => fault.help(format!("This event is that of FIXED{right}.")),
+                None => fault.help("No fixed counter counts this event."),
+            })
+        }
+        _ => Ok(()),
+    }
+}

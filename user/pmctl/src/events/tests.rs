@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From text to event selects, on an Intel PMU with 8 general and 3 fixed counters, without cache misses
+//! and without slots.
+
+use perfmon::{CounterId, Modes};
+use proptest::prelude::*;
+
+use super::*;
+
+fn all(text: &str) -> Vec<Event> {
+    events(text, &Pmu::for_tests()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn one(text: &str) -> Event {
+    let mut events = all(text);
+    assert_eq!(events.len(), 1, "{text}");
+    events.remove(0)
+}
+
+/// The select on a general counter.
+fn select(text: &str) -> u32 {
+    one(text).select_on(CounterId::General(0)).bits()
+}
+
+/// What is said about a text that is wrong.
+fn fault(text: &str) -> String {
+    match events(text, &Pmu::for_tests()) {
+        Ok(events) => panic!("{text} was taken for {events:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn names_have_their_encodings() {
+    let table = [
+        ("instructions", 0x0003_00c0),
+        ("INSTRUCTIONS:u", 0x0001_00c0),
+        ("cycles:k", 0x0002_003c),
+        ("cpu-cycles:uk", 0x0003_003c),
+        ("bus-cycles:u", 0x0001_013c),
+        ("cache-references:u", 0x0001_4f2e),
+        ("branches:u", 0x0001_00c4),
+        ("branch-misses:u", 0x0001_00c5),
+        ("cpu/branches/u", 0x0001_00c4),
+    ];
+    for (text, bits) in table {
+        assert_eq!(select(text), bits, "{text}");
+    }
+}
+
+#[test]
+fn raw_encodings_and_fields_say_the_same() {
+    let table = [
+        ("r1c0:u", "cpu/event=0xc0,umask=1/u", 0x0001_01c0),
+        ("r00c0", "cpu/event=192/", 0x0003_00c0),
+        (
+            "r284003c:k",
+            "cpu/event=0x3c,cmask=2,inv,edge=1/k",
+            0x0286_003c,
+        ),
+        (
+            "r104003c:k",
+            "cpu/cmask=1,edge,inv=0,event=0x3c/k",
+            0x0106_003c,
+        ),
+        ("rff0000ff", "cpu/config=0xff0000ff/", 0xff03_00ff),
+    ];
+    for (raw, fields, bits) in table {
+        assert_eq!(select(raw), bits, "{raw}");
+        assert_eq!(select(fields), bits, "{fields}");
+    }
+}
+
+#[test]
+fn the_label_is_what_was_written_or_the_name() {
+    let labels: Vec<String> = all("cycles:u,r1c0,cpu/event=1,name=mine/u")
+        .into_iter()
+        .map(|event| event.label)
+        .collect();
+    assert_eq!(labels, ["cycles:u", "r1c0", "mine"]);
+}
+
+#[test]
+fn fixed_counters_go_with_their_events() {
+    assert_eq!(one("instructions").fixed, Some(0));
+    assert_eq!(one("cycles").fixed, Some(1));
+    let only = one("INST_RETIRED.ANY");
+    assert_eq!((only.general, only.fixed), (None, Some(0)));
+    let named = one("fixed2:k");
+    assert_eq!(
+        (named.general, named.fixed, named.modes),
+        (None, Some(2), Modes::Kernel)
+    );
+    assert_eq!(named.select_on(CounterId::Fixed(2)).bits(), 0x0002_0000);
+    assert_eq!(one("r1c0").fixed, None);
+}
+
+#[test]
+fn a_counter_can_be_asked_for() {
+    assert_eq!(one("r1c0:PMC7:u").pinned, Some(CounterId::General(7)));
+    assert_eq!(one("instructions:fixed0").pinned, Some(CounterId::Fixed(0)));
+    assert_eq!(one("cycles").pinned, None);
+}
+
+#[test]
+fn a_group_gives_its_modifiers_to_all() {
+    let modes: Vec<Modes> = all("{cycles,instructions}:u,branches")
+        .iter()
+        .map(|e| e.modes)
+        .collect();
+    assert_eq!(modes, [Modes::User, Modes::User, Modes::Both]);
+}
+
+#[test]
+fn what_is_missing_by_default_is_left_out() {
+    let names: Vec<String> = default_events(&Pmu::for_tests())
+        .into_iter()
+        .map(|event| event.label)
+        .collect();
+    assert_eq!(
+        names,
+        ["instructions", "cycles", "branches", "branch-misses"]
+    );
+}
+
+/// Text, what is said, and where the caret is: the column of its first and its width.
+#[test]
+fn faults_say_what_where_and_what_instead() {
+    let table: &[(&str, &str, usize, usize, &str)] = &[
+        (
+            "cycles,instrucions:u",
+            "no event is called `instrucions`",
+            7,
+            11,
+            "`instructions`",
+        ),
+        (
+            "cache-misses",
+            "does not have the event",
+            0,
+            12,
+            "CPUID.0AH:EBX[4]",
+        ),
+        ("slots", "does not have the event", 0, 5, "CPUID.0AH:EBX[7]"),
+        (
+            "ex_ret_brn",
+            "no event is called",
+            0,
+            10,
+            "on this CPU the same is called `branches`",
+        ),
+        ("zzzzzz", "no event is called", 0, 6, "rUUEE"),
+        (
+            "TOPDOWN.SLOTS",
+            "does not have the event",
+            0,
+            13,
+            "only fixed counter 3",
+        ),
+        (
+            "fixed3",
+            "no fixed counter 3",
+            0,
+            6,
+            "`fixed0`, `fixed1`, `fixed2`",
+        ),
+        ("r100000000", "more than the 32 bits", 0, 10, ""),
+        ("a,r100c0", "no event is called `a`", 0, 1, ""),
+        ("r300c0", "bits 16 and 17 are the modes", 0, 6, ":u"),
+        (
+            "r4000c0",
+            "bit 22 starts the counter",
+            0,
+            7,
+            "driver sets it",
+        ),
+        ("r2000c0", "bit 21 counts the sibling", 0, 7, "not allow"),
+        (
+            "cpu/event=0x100/",
+            "takes a number from 0 to 0xff",
+            10,
+            5,
+            "",
+        ),
+        ("cpu/event=0xzz/", "takes a number", 10, 4, ""),
+        ("cpu/event/", "`event` needs a value", 4, 5, "event=0x1"),
+        ("cpu/edge=2/", "takes a number from 0 to 0x1", 9, 1, ""),
+        ("cpu/event=1,event=2/", "have a value already", 12, 5, ""),
+        ("cpu/event=1,config=2/", "have a value already", 12, 6, ""),
+        ("cpu/evnt=1/", "no field `evnt`", 4, 4, "event"),
+        ("cpu/event=1,any/", "sibling thread", 12, 3, ""),
+        ("cpu/event=1,name=/", "`name` needs a value", 12, 4, ""),
+        ("cpu/config=0x10000/", "bits 16 and 17", 4, 14, ":u"),
+        ("cycles:x", "no modifier is called `x`", 7, 1, ":PMC0"),
+        ("cycles:up", "modifier `p` can't be used", 7, 2, ""),
+        ("cycles:", "a modifier is missing", 7, 1, ":u"),
+        ("cycles:u:k", "has other modes already", 9, 1, ""),
+        ("cycles:PMC8", "no general counter 8", 7, 4, "It has 8"),
+        ("cycles:PMC0:PMC1", "has a counter already", 12, 4, ""),
+        ("cycles:FIXED0", "counts something else", 7, 6, "FIXED1"),
+        (
+            "r1c0:FIXED0",
+            "counts something else",
+            5,
+            6,
+            "No fixed counter",
+        ),
+        ("fixed0:PMC0", "general counters can't", 7, 4, ""),
+        ("cycles:FIXED9", "no fixed counter 9", 7, 6, ""),
+    ];
+    for (text, message, column, width, help) in table {
+        let shown = fault(text);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].contains(message), "{text}: {shown}");
+        assert_eq!(lines[1].trim_start(), *text);
+        let caret = format!("  {}{}", " ".repeat(*column), "^".repeat(*width));
+        assert_eq!(lines[2], caret, "{text}: {shown}");
+        assert!(lines[3..].join(" ").contains(help), "{text}: {shown}");
+    }
+}
+
+proptest! {
+    /// Whatever is typed, nothing panics, and a select never has bits that the driver refuses.
+    #[test]
+    fn any_text_is_understood_or_refused(
+        text in "(cycles|r[0-9a-f]{1,9}|cpu/(event|umask|cmask|config)=0x[0-9a-f]{1,8}(,inv|,edge)?/)(:[a-zA-Z0-9]{0,6}){0,2}"
+    ) {
+        if let Ok(events) = events(&text, &Pmu::for_tests()) {
+            for event in events {
+                let bits = event.select_on(CounterId::General(0)).bits();
+                prop_assert_eq!(bits & 0x0078_0000, 0);
+                prop_assert!(bits & 0x0003_0000 != 0);
+            }
+        }
+    }
+
+    /// A raw encoding arrives as it was written.
+    #[test]
+    fn raw_bits_are_kept(bits in any::<u32>()) {
+        let bits = bits & !0x007b_0000;
+        prop_assert_eq!(select(&format!("r{bits:x}:u")), bits | 0x0001_0000);
+    }
+}

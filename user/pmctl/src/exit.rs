@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes, and errors that decide about them.
+
+use std::fmt::{self, Write};
+
+use perfmon::Cause;
+
+use crate::machine::Machine;
+use crate::processes;
+
+/// The machine can't count, or something can't be looked at.
+pub(crate) const FAILURE: u8 = 1;
+/// The command line is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// `stat`: there is no count, or one that can't be trusted. timeout(1) and env(1) use it likewise.
+pub(crate) const NO_COUNT: u8 = 125;
+/// The command was found and can't be executed, as in a shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found, as in a shell.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// What the user asked for makes no sense.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error of the library with its advice.
+pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
+    let mut text = error.to_string();
+    if error.cause == Cause::AnotherWriter {
+        let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
+        for user in users {
+            let _ = write!(text, "\n{user} has it open.");
+        }
+    }
+    match error.cause.help() {
+        None => error.into(),
+        Some(help) => {
+            anyhow::anyhow!("{text}\n{help}\n`pmctl doctor` checks everything that counting needs.")
+        }
+    }
+}

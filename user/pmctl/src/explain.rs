@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `stat --explain`: what each counter is told, and what it holds then.
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::{Counter, CounterId};
+use perfmon_core::logic::regs::Registers;
+
+use crate::decode;
+use crate::machine::Machine;
+use crate::msr::Msrs;
+use crate::pmu::Pmu;
+use crate::stat::Column;
+
+/// Starts the counters for a moment, and writes what was asked for, what the driver says, and what the
+/// registers of each CPU hold.
+pub(crate) fn explain(
+    output: &mut dyn Write,
+    columns: &[Column],
+    counters: &[Counter],
+    (machine, pmu): (&Machine, &Pmu),
+) -> Result<()> {
+    for (column, counter) in columns.iter().zip(counters) {
+        let id = column.counter;
+        writeln!(output, "{} on {id}", column.event.label)?;
+        let asked = u64::from(counter.select().bits());
+        writeln!(output, "  asked for   {asked:#012x}  {}", words(id, asked))?;
+        counter.start()?;
+        let configuration = counter.configuration()?;
+        let state = if configuration.running {
+            "running"
+        } else {
+            "stopped"
+        };
+        let has = u64::from(configuration.select.bits());
+        writeln!(output, "  driver has  {has:#012x}  {state}")?;
+        for cpu in machine.online_cpus()? {
+            match hardware(id, cpu, pmu) {
+                Ok(text) => writeln!(output, "  CPU {cpu:<3}     {text}")?,
+                Err(error) => writeln!(output, "  CPU {cpu:<3}     {error:#}")?,
+            }
+        }
+        counter.stop()?;
+    }
+    Ok(())
+}
+
+/// What is asked of a counter, in words; a fixed one has no event.
+fn words(id: CounterId, bits: u64) -> String {
+    match id {
+        CounterId::General(_) => decode::select(bits),
+        CounterId::Fixed(_) => decode::modes(bits),
+    }
+}
+
+/// What a CPU's register for this counter holds, in words.
+fn hardware(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
+    let Ok(capabilities) = &pmu.capabilities else {
+        anyhow::bail!("its registers are not known")
+    };
+    let registers = Registers::new(capabilities);
+    let msrs = Msrs::open(cpu)?;
+    Ok(match id {
+        CounterId::General(number) => {
+            let register = registers.select(number).number();
+            let value = msrs.read(register)?;
+            format!(
+                "{value:#012x}  MSR {register:#x}: {}",
+                decode::select(value)
+            )
+        }
+        CounterId::Fixed(number) => {
+            let register = registers.fixed_control.number();
+            let value = msrs.read(register)?;
+            let field = decode::fixed_field(value, number);
+            format!("{value:#012x}  MSR {register:#x}, field {number}: {field}")
+        }
+    })
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl info`: what this machine can count with.
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::{CounterId, Device};
+use raw_cpuid::CpuId;
+
+use crate::decode;
+use crate::events::names::{self, Named};
+use crate::hypervisor::Hypervisor;
+use crate::machine::Machine;
+use crate::pmu::Pmu;
+use crate::processes;
+use crate::text::{count, thousands};
+
+/// Writes a table of facts, and one of events.
+pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let device = if machine.is_here() {
+        Some(Device::open())
+    } else {
+        None
+    };
+    for (name, value) in facts(machine, &pmu, device.as_ref()) {
+        writeln!(output, "{name:<12} {value}")?;
+    }
+    if pmu.capabilities.is_ok() {
+        writeln!(output)?;
+        write_events(&pmu, output)?;
+    }
+    Ok(())
+}
+
+type Row = (&'static str, String);
+
+fn facts(
+    machine: &Machine,
+    pmu: &Pmu,
+    device: Option<&Result<Device, perfmon::Error>>,
+) -> Vec<Row> {
+    let cpuid = CpuId::with_cpuid_reader(machine.cpuid().clone());
+    let mut rows = Vec::new();
+
+    let brand = cpuid.get_processor_brand_string();
+    let brand = brand
+        .as_ref()
+        .map_or("unknown", |brand| brand.as_str().trim());
+    let (family, model) = (pmu.processor.family(), pmu.processor.model());
+    rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
+    if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
+        rows.push(("run by", hypervisor.name.to_owned()));
+    }
+    match &pmu.capabilities {
+        Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
+        Ok(capabilities) => {
+            let version = capabilities.version;
+            rows.push((
+                "PMU",
+                format!("architectural performance monitoring, version {version}"),
+            ));
+            let general = count(capabilities.general, "counter");
+            let width = capabilities.general_width;
+            rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
+            let fixed: Vec<String> = pmu
+                .fixed()
+                .map(|number| decode::counter(CounterId::Fixed(number)))
+                .collect();
+            rows.push((
+                "fixed",
+                match fixed.len() {
+                    0 => "none".to_owned(),
+                    _ => format!("{} of {} bits", fixed.join(" "), capabilities.fixed_width),
+                },
+            ));
+        }
+    }
+    if let Some(depth) = architectural_lbr_depth(machine) {
+        rows.push(("last branch", format!("{depth} entries (architectural)")));
+    }
+    match device {
+        None => {}
+        Some(Err(error)) => {
+            rows.push(("driver", format!("{error}; `pmctl doctor` says what to do")));
+        }
+        Some(Ok(device)) => rows.extend(driver(device)),
+    }
+    let users = processes::holding(machine, |target| target == perfmon::PATH);
+    // This process has it open to look.
+    let users: Vec<String> = users
+        .into_iter()
+        .filter(|user| user.pid != std::process::id())
+        .map(|user| user.to_string())
+        .collect();
+    if !users.is_empty() {
+        rows.push(("in use by", users.join(", ")));
+    }
+    rows
+}
+
+/// What the driver says.
+fn driver(device: &Device) -> Vec<Row> {
+    let properties = device.properties();
+    let kinds = [(properties.general, "general"), (properties.fixed, "fixed")];
+    let kinds = kinds.map(|(kind, name)| format!("{} {name} of {} bits", kind.number, kind.width));
+    let branches = if properties.last_branch {
+        "last branches"
+    } else {
+        "no last branches"
+    };
+    let mut rows = vec![(
+        "driver",
+        format!("{}: {}, {branches}", perfmon::PATH, kinds.join(", ")),
+    )];
+    rows.push((
+        "TSC",
+        match device.timestamp() {
+            Ok(stamp) => format!("{} MHz", thousands(stamp.mhz.into())),
+            Err(error) => error.cause.to_string(),
+        },
+    ));
+    rows
+}
+
+/// CPUID leaf 1CH: bit n of EAX[7:0] stands for a depth of 8 (n + 1).
+fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
+    use raw_cpuid::CpuIdReader;
+    let cpuid = machine.cpuid();
+    if cpuid.cpuid2(0, 0).eax < 0x1c {
+        return None;
+    }
+    let depths = cpuid.cpuid2(0x1c, 0).eax & 0xff;
+    depths.checked_ilog2().map(|highest| 8 * (highest + 1))
+}
+
+/// Every event that has a name: its encoding, and the counters that count it here.
+fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+    let names = names::of(pmu.vendor).map(|event| event.names[0].len());
+    let width = names.max().unwrap_or(0);
+    writeln!(
+        output,
+        "{:width$}  {:<7} {:<11} also called",
+        "event", "raw", "counters"
+    )?;
+    for event in names::of(pmu.vendor) {
+        let (raw, counters) = encoding(event, pmu);
+        let others = event.names[1..].join(", ");
+        let line = format!(
+            "{:width$}  {raw:<7} {counters:<11} {others}",
+            event.names[0]
+        );
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn encoding(event: &Named, pmu: &Pmu) -> (String, String) {
+    let (general, fixed) = event.on(pmu);
+    let raw =
+        general.map(|(select, unit)| format!("r{:x}", u16::from(unit) << 8 | u16::from(select)));
+    let general = general.map(|_| "PMC".to_owned());
+    let fixed = fixed.map(|number| decode::counter(CounterId::Fixed(number)));
+    let counters: Vec<String> = general.into_iter().chain(fixed).collect();
+    let counters = if counters.is_empty() {
+        "not here".to_owned()
+    } else {
+        counters.join(" ")
+    };
+    (raw.unwrap_or_default(), counters)
+}

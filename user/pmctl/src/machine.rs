@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine that is looked at: the one this runs on, or a recording of another.
+//!
+//! A recording is a folder with the files of that machine under their own names (`proc/modules`,
+//! `sys/...`, `dev/perfmon`), and `cpuid`: what `cpuid -1 -r` prints.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
+
+/// Where the facts about a machine come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    root: PathBuf,
+    cpuid: Leaves,
+}
+
+impl Machine {
+    /// The machine that this runs on.
+    pub(crate) fn here() -> Self {
+        Self {
+            root: PathBuf::from("/"),
+            cpuid: Leaves::Native,
+        }
+    }
+
+    /// The machine that was recorded in `folder`.
+    pub(crate) fn recorded(folder: &Path) -> Result<Self> {
+        let path = folder.join("cpuid");
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        let leaves = parse_leaves(&text).with_context(|| format!("{}", path.display()))?;
+        Ok(Self {
+            root: folder.to_owned(),
+            cpuid: Leaves::Recorded(leaves),
+        })
+    }
+
+    /// Whether programs and system calls act on the same machine as the facts come from.
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(self.cpuid, Leaves::Native)
+    }
+
+    /// The CPUID leaves; on the machine itself, those of the CPU that asks.
+    pub(crate) fn cpuid(&self) -> &Leaves {
+        &self.cpuid
+    }
+
+    /// The CPUs that are online, from a list like `0-3,8`.
+    pub(crate) fn online_cpus(&self) -> Result<Vec<usize>> {
+        const FILE: &str = "/sys/devices/system/cpu/online";
+        let text = self.text(FILE).context(FILE)?;
+        let list = text.ok_or_else(|| anyhow!("{FILE} is not there: is /sys mounted?"))?;
+        parse_cpus(&list).with_context(|| format!("{FILE} is no list of CPUs: {list}"))
+    }
+
+    /// Where the file with this absolute name is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name.trim_start_matches('/'))
+    }
+
+    /// The content of a file without the white space at its end; `None` if there is no such file.
+    pub(crate) fn text(&self, name: &str) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.path(name)) {
+            Ok(text) => Ok(Some(text.trim_end().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn parse_cpus(list: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// A source of CPUID leaves.
+#[derive(Clone, Debug)]
+pub(crate) enum Leaves {
+    Native,
+    Recorded(HashMap<(u32, u32), CpuIdResult>),
+}
+
+impl Leaves {
+    /// Leaves for a test: number, and EAX to EDX.
+    #[cfg(test)]
+    pub(crate) fn recorded(leaves: &[(u32, [u32; 4])]) -> Self {
+        let leaf = |(number, [eax, ebx, ecx, edx]): &(u32, [u32; 4])| {
+            (
+                (*number, 0),
+                CpuIdResult {
+                    eax: *eax,
+                    ebx: *ebx,
+                    ecx: *ecx,
+                    edx: *edx,
+                },
+            )
+        };
+        Self::Recorded(leaves.iter().map(leaf).collect())
+    }
+}
+
+impl CpuIdReader for Leaves {
+    fn cpuid2(&self, leaf: u32, subleaf: u32) -> CpuIdResult {
+        const ABSENT: CpuIdResult = CpuIdResult {
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx: 0,
+        };
+        match self {
+            Self::Native => CpuIdReaderNative.cpuid2(leaf, subleaf),
+            Self::Recorded(leaves) => leaves.get(&(leaf, subleaf)).copied().unwrap_or(ABSENT),
+        }
+    }
+}
+
+/// Reads lines like `   0x0000000a 0x00: eax=0x07300404 ebx=0x00000000 ecx=0x00000000 edx=0x00000603`.
+fn parse_leaves(text: &str) -> Result<HashMap<(u32, u32), CpuIdResult>> {
+    text.lines()
+        .map(str::trim)
+        // `cpuid` prints a heading for each CPU.
+        .filter(|line| line.starts_with("0x"))
+        .map(|line| parse_leaf(line).with_context(|| format!("no CPUID leaf: {line}")))
+        .collect()
+}
+
+fn parse_leaf(line: &str) -> Option<((u32, u32), CpuIdResult)> {
+    let hexadecimal = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let (place, registers) = line.split_once(':')?;
+    let (leaf, subleaf) = place.split_once(' ')?;
+    let mut registers = registers.split_whitespace();
+    let mut register =
+        |name: &str| hexadecimal(registers.next()?.strip_prefix(name)?.strip_prefix('=')?);
+    let result = CpuIdResult {
+        eax: register("eax")?,
+        ebx: register("ebx")?,
+        ecx: register("ecx")?,
+        edx: register("edx")?,
+    };
+    Some(((hexadecimal(leaf)?, hexadecimal(subleaf.trim())?), result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_of_cpuid_is_understood() {
+        let text = "CPU:\n   0x0000000a 0x00: eax=0x07300404 ebx=0x000000ff ecx=0x00000001 edx=0x00000603\n";
+        let leaves = Leaves::Recorded(parse_leaves(text).expect("it is well formed"));
+        let leaf = leaves.cpuid2(0xa, 0);
+        assert_eq!(
+            (leaf.eax, leaf.ebx, leaf.ecx, leaf.edx),
+            (0x0730_0404, 0xff, 1, 0x603)
+        );
+        assert_eq!(
+            leaves.cpuid2(0xa, 1).eax,
+            0,
+            "a leaf that is not there reads as zero"
+        );
+    }
+
+    #[test]
+    fn cpu_lists_are_understood() {
+        assert_eq!(parse_cpus("0"), Some(vec![0]));
+        assert_eq!(parse_cpus("0-1,4,6-7"), Some(vec![0, 1, 4, 6, 7]));
+        assert_eq!(parse_cpus("3-0"), None);
+        assert_eq!(parse_cpus(""), None);
+    }
+
+    #[test]
+    fn a_broken_line_is_told() {
+        let error = parse_leaves("0x0000000a 0x00: eax=0x0 ebx=zero").expect_err("it is broken");
+        assert!(error.to_string().contains("ebx=zero"), "{error}");
+    }
+}

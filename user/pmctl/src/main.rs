@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl`: counts what x86 CPUs do, through `/dev/perfmon`.
+
+mod child;
+mod cli;
+mod decode;
+mod doctor;
+mod encode;
+mod events;
+mod exit;
+mod explain;
+mod hypervisor;
+mod info;
+mod machine;
+mod msr;
+mod place;
+mod pmu;
+mod processes;
+mod regs;
+mod signals;
+mod stat;
+mod text;
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use cli::{Cli, Command};
+use machine::Machine;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let failure = match cli.command {
+        Command::Stat(_) => exit::NO_COUNT,
+        _ => exit::FAILURE,
+    };
+    match run(&cli.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pmctl: {error:#}");
+            ExitCode::from(if error.is::<exit::Usage>() {
+                exit::USAGE
+            } else {
+                failure
+            })
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<u8> {
+    let output = &mut io::stdout().lock();
+    match command {
+        Command::Stat(args) => return stat::stat(args),
+        Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
+        Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
+        Command::Encode(args) => {
+            encode::encode(args, &machine(args.look.replay.as_deref())?, output)?;
+        }
+        Command::Regs(args) => regs::regs(args, &Machine::here(), output)?,
+    }
+    Ok(0)
+}
+
+/// The machine to look at.
+fn machine(replay: Option<&Path>) -> Result<Machine> {
+    replay.map_or_else(|| Ok(Machine::here()), Machine::recorded)
+}
+
+/// Whether the reader of the output has seen enough, as `head` has.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}

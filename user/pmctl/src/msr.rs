@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Model-specific registers, read through the kernel's own device: what the hardware really holds.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use anyhow::{Context, Result};
+
+/// The registers of one CPU.
+pub(crate) struct Msrs {
+    file: File,
+    cpu: usize,
+}
+
+impl Msrs {
+    /// Opens those of a CPU.
+    pub(crate) fn open(cpu: usize) -> Result<Self> {
+        let path = format!("/dev/cpu/{cpu}/msr");
+        let file = File::open(&path).with_context(|| {
+            format!(
+                "can't open {path}: it takes root, and the kernel's module `msr` (`modprobe msr`)"
+            )
+        })?;
+        Ok(Self { file, cpu })
+    }
+
+    /// Reads one.
+    pub(crate) fn read(&self, number: u32) -> Result<u64> {
+        let mut bytes = [0; 8];
+        // The device takes the register's number for the position.
+        self.file
+            .read_exact_at(&mut bytes, number.into())
+            .with_context(|| format!("CPU {} has no register {number:#x} to read", self.cpu))?;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which counter counts which event.
+
+use std::fmt;
+
+use perfmon::CounterId;
+
+use crate::events::Event;
+
+/// The counters that there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Supply {
+    pub(crate) general: u8,
+    pub(crate) fixed: u8,
+}
+
+/// Why not every event gets a counter.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PlaceError {
+    /// The only counter that this event can have is another one's, or isn't there.
+    Taken {
+        label: String,
+        counter: CounterId,
+        by: Option<String>,
+    },
+    /// No counter is left for this event.
+    Full {
+        label: String,
+        events: usize,
+        supply: (u8, u8),
+    },
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken {
+                label,
+                counter,
+                by: Some(by),
+            } => {
+                write!(
+                    f,
+                    "{label} needs {counter}, which {by} has\nLeave one of them out."
+                )
+            }
+            Self::Taken {
+                label,
+                counter,
+                by: None,
+            } => {
+                write!(
+                    f,
+                    "{label} needs {counter}, which this machine's driver does not have"
+                )
+            }
+            Self::Full {
+                label,
+                events,
+                supply: (general, fixed),
+            } => write!(
+                f,
+                "{label}: no counter is left: {events} events, and the CPU has {general} general and {fixed} \
+                 fixed counters\nCount the others in another run: pmctl never shares a counter between events, \
+                 so that every number is a count and no estimate."
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlaceError {}
+
+/// A counter for each event, in their order. An event takes a general counter while there are any, so that
+/// all are programmed in the same way; then those that can give way to a fixed one.
+pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, PlaceError> {
+    let mut plan = Plan {
+        places: vec![None; events.len()],
+        supply,
+    };
+
+    // What has no choice comes first.
+    for (index, event) in events.iter().enumerate() {
+        let only = event.pinned.or(match (event.general, event.fixed) {
+            (None, Some(number)) => Some(CounterId::Fixed(number)),
+            _ => None,
+        });
+        if let Some(counter) = only {
+            if !plan.is_free(counter) {
+                let holder = plan.places.iter().position(|place| *place == Some(counter));
+                let by = holder.map(|index| events[index].label.clone());
+                return Err(PlaceError::Taken {
+                    label: event.label.clone(),
+                    counter,
+                    by,
+                });
+            }
+            plan.places[index] = Some(counter);
+        }
+    }
+
+    // If the general counters are too few, the last events that a fixed one can count go there.
+    let unplaced = plan.places.iter().filter(|place| place.is_none()).count();
+    let mut excess = unplaced.saturating_sub(plan.free_general().count());
+    for (index, event) in events.iter().enumerate().rev() {
+        let Some(number) = event
+            .fixed
+            .filter(|_| excess > 0 && plan.places[index].is_none())
+        else {
+            continue;
+        };
+        if plan.is_free(CounterId::Fixed(number)) {
+            plan.places[index] = Some(CounterId::Fixed(number));
+            excess -= 1;
+        }
+    }
+
+    events
+        .iter()
+        .enumerate()
+        .map(|(index, event)| {
+            let place = plan.places[index].or_else(|| plan.free_general().next());
+            plan.places[index] = place;
+            place.ok_or_else(|| PlaceError::Full {
+                label: event.label.clone(),
+                events: events.len(),
+                supply: (supply.general, supply.fixed),
+            })
+        })
+        .collect()
+}
+
+/// The counters given away so far.
+struct Plan {
+    places: Vec<Option<CounterId>>,
+    supply: Supply,
+}
+
+impl Plan {
+    fn is_free(&self, counter: CounterId) -> bool {
+        let exists = match counter {
+            CounterId::General(number) => number < self.supply.general,
+            CounterId::Fixed(number) => number < self.supply.fixed,
+        };
+        exists && !self.places.contains(&Some(counter))
+    }
+
+    fn free_general(&self) -> impl Iterator<Item = CounterId> + '_ {
+        (0..self.supply.general)
+            .map(CounterId::General)
+            .filter(|counter| self.is_free(*counter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CounterId::{Fixed, General};
+    use perfmon::EventSelect;
+    use proptest::prelude::*;
+
+    fn event(general: bool, fixed: Option<u8>, pinned: Option<CounterId>) -> Event {
+        Event {
+            label: "e".to_owned(),
+            meaning: None,
+            modes: perfmon::Modes::Both,
+            general: general.then_some(EventSelect::new(0xc0, 0)),
+            fixed,
+            pinned,
+        }
+    }
+
+    const SMALL: Supply = Supply {
+        general: 2,
+        fixed: 3,
+    };
+
+    #[test]
+    fn general_counters_come_first() {
+        let events = [event(true, Some(0), None), event(true, None, None)];
+        assert_eq!(place(&events, SMALL), Ok(vec![General(0), General(1)]));
+    }
+
+    #[test]
+    fn the_last_that_can_gives_way_to_a_fixed_counter() {
+        let events = [
+            event(true, Some(0), None),
+            event(true, Some(1), None),
+            event(true, None, None),
+        ];
+        assert_eq!(
+            place(&events, SMALL),
+            Ok(vec![General(0), Fixed(1), General(1)])
+        );
+    }
+
+    #[test]
+    fn two_that_want_the_same_fixed_counter_share_it_out() {
+        let events = [
+            event(true, Some(0), None),
+            event(true, Some(0), None),
+            event(true, Some(1), None),
+        ];
+        let supply = Supply {
+            general: 1,
+            fixed: 2,
+        };
+        assert_eq!(
+            place(&events, supply),
+            Ok(vec![General(0), Fixed(0), Fixed(1)])
+        );
+    }
+
+    #[test]
+    fn a_pinned_event_gets_its_counter() {
+        let events = [event(true, None, None), event(true, None, Some(General(0)))];
+        assert_eq!(place(&events, SMALL), Ok(vec![General(1), General(0)]));
+    }
+
+    #[test]
+    fn a_counter_is_given_once() {
+        let pinned = event(true, None, Some(General(1)));
+        let error = place(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
+        let (label, by) = ("e".to_owned(), Some("e".to_owned()));
+        assert_eq!(
+            error,
+            PlaceError::Taken {
+                label,
+                counter: General(1),
+                by
+            }
+        );
+    }
+
+    #[test]
+    fn too_many_events_are_refused() {
+        let events = vec![event(true, None, None); 3];
+        let error = place(&events, SMALL).expect_err("there are two counters");
+        assert_eq!(
+            error,
+            PlaceError::Full {
+                label: "e".to_owned(),
+                events: 3,
+                supply: (2, 3)
+            }
+        );
+    }
+
+    /// Whether some assignment exists, by trying them all.
+    fn possible(events: &[Event], used: &mut Vec<CounterId>, supply: Supply) -> bool {
+        let Some((first, rest)) = events.split_first() else {
+            return true;
+        };
+        let all = (0..supply.general)
+            .map(General)
+            .chain((0..supply.fixed).map(Fixed));
+        let candidates: Vec<CounterId> = all
+            .filter(|counter| match (first.pinned, counter) {
+                (Some(pinned), _) => pinned == *counter,
+                (None, General(_)) => first.general.is_some(),
+                (None, Fixed(number)) => first.fixed == Some(*number),
+            })
+            .filter(|counter| !used.contains(counter))
+            .collect();
+        candidates.into_iter().any(|counter| {
+            used.push(counter);
+            let found = possible(rest, used, supply);
+            used.pop();
+            found
+        })
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        let fixed = prop::option::of(0u8..3);
+        let pinned = prop::option::weighted(0.2, 0u8..3);
+        (any::<bool>(), fixed, pinned).prop_map(|(general, fixed, pinned)| {
+            let general = general || fixed.is_none();
+            event(general, fixed, pinned.filter(|_| general).map(General))
+        })
+    }
+
+    proptest! {
+        /// A plan is found exactly when there is one, and it keeps to what each event allows.
+        #[test]
+        fn a_plan_is_found_if_there_is_one(
+            events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u8..4,
+        ) {
+            let supply = Supply { general, fixed };
+            let plan = place(&events, supply);
+            prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
+            for (index, counter) in plan.iter().flatten().enumerate() {
+                let event = &events[index];
+                prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
+                let possible = match counter {
+                    General(_) => event.general.is_some(),
+                    Fixed(number) => event.fixed == Some(*number),
+                };
+                prop_assert!(possible);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What CPUID says of the PMU: the module's own reading of it, and what only userland wants to know.
+
+use perfmon_core::logic::cpuid::{Capabilities, Leaf, NoPmu, Processor};
+use raw_cpuid::CpuIdReader;
+
+/// Whose events and registers a CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    /// Intel, and those who follow its architectural performance monitoring.
+    Intel,
+    /// AMD and Hygon.
+    Amd,
+}
+
+/// A PMU, as CPUID describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pmu {
+    pub(crate) vendor: Vendor,
+    pub(crate) processor: Processor,
+    /// What the module would make of it.
+    pub(crate) capabilities: Result<Capabilities, NoPmu>,
+    /// Architectural event n (CPUID.0AH:EBX) is there if bit n is set. Intel only.
+    architectural: u32,
+}
+
+impl Pmu {
+    /// Reads the leaves that describe the PMU.
+    pub(crate) fn from_cpuid(cpuid: &impl CpuIdReader) -> Self {
+        let read = |number| {
+            let leaf = cpuid.cpuid2(number, 0);
+            Leaf {
+                eax: leaf.eax,
+                ebx: leaf.ebx,
+                ecx: leaf.ecx,
+                edx: leaf.edx,
+            }
+        };
+        let processor = Processor::read(read);
+        // Whether writes reach all bits is in a register that a program can't read; it does not matter here.
+        let capabilities = processor.capabilities(0);
+        let architectural = match capabilities {
+            Ok(_) => architectural_events(read(0x0a)),
+            Err(_) => 0,
+        };
+        let vendor = match &processor.vendor {
+            b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
+            _ => Vendor::Intel,
+        };
+        Self {
+            vendor,
+            processor,
+            capabilities,
+            architectural,
+        }
+    }
+
+    /// How many general counters there are.
+    pub(crate) fn general(&self) -> u8 {
+        self.capabilities
+            .map_or(0, |capabilities| capabilities.general)
+    }
+
+    /// Whether fixed counter `number` is there.
+    pub(crate) fn has_fixed(&self, number: u8) -> bool {
+        let fixed = self
+            .capabilities
+            .map_or(0, |capabilities| u32::from(capabilities.fixed));
+        fixed.checked_shr(number.into()).unwrap_or(0) & 1 != 0
+    }
+
+    /// The fixed counters.
+    pub(crate) fn fixed(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..16).filter(|number| self.has_fixed(*number))
+    }
+
+    /// Whether the architectural event of this number (CPUID.0AH:EBX) is there.
+    pub(crate) fn has_architectural(&self, number: u8) -> bool {
+        self.architectural >> number & 1 != 0
+    }
+
+    /// Intel's, version 4: 8 general and 3 fixed counters, all architectural events but cache misses.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let leaves = [
+            (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),
+            (0xa, [0x0730_0804, 1 << 4, 0, 0x603]),
+        ];
+        Self::from_cpuid(&crate::machine::Leaves::recorded(&leaves))
+    }
+}
+
+/// EBX tells which events are absent, and EAX up to which bit it tells anything.
+fn architectural_events(leaf: Leaf) -> u32 {
+    let known = 1u32
+        .checked_shl(leaf.eax >> 24)
+        .map_or(u32::MAX, |bit| bit - 1);
+    known & !leaf.ebx
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_beyond_the_listed_ones_are_absent() {
+        let pmu = Pmu::for_tests();
+        assert!(pmu.has_architectural(0) && pmu.has_architectural(6));
+        assert!(!pmu.has_architectural(4), "EBX says so");
+        assert!(!pmu.has_architectural(7), "EAX knows seven events");
+    }
+
+    #[test]
+    fn fixed_counters_are_told_one_by_one() {
+        let pmu = Pmu::for_tests();
+        assert_eq!(pmu.fixed().collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(!pmu.has_fixed(255));
+    }
+}

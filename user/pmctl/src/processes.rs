@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who has something open.
+
+use std::fmt;
+use std::fs;
+
+use crate::machine::Machine;
+
+/// A process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    name: String,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.pid)
+    }
+}
+
+/// The processes with a descriptor whose name in /proc/PID/fd is `wanted`; only root sees those of others.
+pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<Process> {
+    let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
+        return Vec::new();
+    };
+    let pids = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut pids: Vec<u32> = pids.collect();
+    pids.sort_unstable();
+    let holds = |pid: &u32| {
+        let descriptors = fs::read_dir(machine.path(&format!("/proc/{pid}/fd")));
+        descriptors.into_iter().flatten().flatten().any(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&wanted))
+        })
+    };
+    let named = |pid: u32| {
+        let name = machine.text(&format!("/proc/{pid}/comm")).ok().flatten();
+        Process {
+            pid,
+            name: name.unwrap_or_else(|| "process".to_owned()),
+        }
+    };
+    pids.into_iter().filter(holds).map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_process_is_found_by_what_it_has_open() {
+        let file = tempfile::NamedTempFile::new().expect("a file can be made");
+        let path = file.path().to_str().expect("it is text").to_owned();
+        let machine = Machine::here();
+        let own = |process: &Process| process.pid == std::process::id();
+
+        let _open = File::open(&path).expect("it is there");
+        assert!(holding(&machine, |target| target == path).iter().any(own));
+        assert!(
+            !holding(&machine, |target| target == "/nonexistent")
+                .iter()
+                .any(own)
+        );
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl regs`: what the registers of the PMU hold.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::regs::Registers;
+
+use crate::cli::Regs;
+use crate::decode;
+use crate::machine::Machine;
+use crate::msr::Msrs;
+use crate::pmu::Pmu;
+
+/// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
+const GENERAL: u64 = u32::MAX as u64;
+
+/// Writes every register of the PMU, CPU by CPU.
+pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let capabilities = match &pmu.capabilities {
+        Ok(capabilities) => capabilities,
+        Err(reason) => bail!("there are no registers to read: {}", reason.reason()),
+    };
+    let registers = Registers::new(capabilities);
+    let cpus = match args.cpu {
+        Some(cpu) => vec![cpu],
+        None => machine.online_cpus()?,
+    };
+    for cpu in cpus {
+        let msrs = Msrs::open(cpu)?;
+        writeln!(output, "CPU {cpu}")?;
+        let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
+            let value = msrs.read(number)?;
+            writeln!(
+                output,
+                "  {number:#05x}  {name:<24}{value:#018x}  {}",
+                words(value)
+            )?;
+            Ok(value)
+        };
+        let plain = |_| String::new();
+        if let Some(global) = registers.global {
+            row("IA32_PERF_GLOBAL_CTRL", global.control.number(), &enabled)?;
+            // Between the control and the register that clears it (Intel SDM, volume 4).
+            row(
+                "IA32_PERF_GLOBAL_STATUS",
+                global.control.number() - 1,
+                &plain,
+            )?;
+        }
+        for number in 0..capabilities.general {
+            let select = registers.select(number).number();
+            row(
+                &format!("IA32_PERFEVTSEL{number}"),
+                select,
+                &|value| match value {
+                    0 => "off".to_owned(),
+                    value => decode::select(value),
+                },
+            )?;
+            row(
+                &format!("IA32_PMC{number}"),
+                registers.general(number).number(),
+                &plain,
+            )?;
+        }
+        if capabilities.fixed != 0 {
+            row(
+                "IA32_FIXED_CTR_CTRL",
+                registers.fixed_control.number(),
+                &|value| {
+                    let field = |n| format!("{n}: {}", decode::fixed_field(value, n));
+                    pmu.fixed().map(field).collect::<Vec<_>>().join("; ")
+                },
+            )?;
+        }
+        for number in pmu.fixed() {
+            if let Some(counter) = CounterId::fixed(number) {
+                let name = format!("IA32_FIXED_CTR{number}");
+                row(&name, registers.read(counter).number(), &plain)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The counters that the global control lets count.
+fn enabled(control: u64) -> String {
+    let names = each(control).map(|counter| {
+        let index = counter.index();
+        if counter.bit() & GENERAL != 0 {
+            format!("PMC{index}")
+        } else {
+            format!("FIXED{}", index - 32)
+        }
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        "nothing counts".to_owned()
+    } else {
+        names.join(" ")
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Signals as something to wait for, with a time limit.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// The signals that `stat` lives by, held back from their default action as long as this lives.
+pub(crate) struct Signals {
+    queue: SignalFd,
+    /// The mask as it was before: a command must not inherit ours.
+    before: SigSet,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Nothing in all the time, or the process itself was stopped and goes on.
+    Nothing,
+    /// A child changed its state.
+    Child,
+    /// Somebody wants an end: the terminal, which told the command too, or another process, which didn't.
+    End { signal: Signal, by_terminal: bool },
+}
+
+impl Signals {
+    /// Holds the signals back.
+    pub(crate) fn hold() -> Result<Self> {
+        let mut mask = SigSet::empty();
+        for signal in [
+            Signal::SIGCHLD,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+        ] {
+            mask.add(signal);
+        }
+        let mut before = SigSet::empty();
+        sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))
+            .context("can't hold signals back")?;
+        let queue = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .context("can't make a signal descriptor")?;
+        Ok(Self { queue, before })
+    }
+
+    /// The signal mask as it was before.
+    pub(crate) fn mask_before(&self) -> &SigSet {
+        &self.before
+    }
+
+    /// Waits for a signal, or until `limit` is over.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Event> {
+        // Up to the next millisecond, for poll(2) counts in them: it must not return too early.
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| {
+            PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+        });
+        let mut queue = [PollFd::new(self.queue.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut queue, timeout) {
+            // SIGCONT does it, although it is not held back and has no handler.
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("can't wait for signals"),
+        }
+        let Some(info) = self.queue.read_signal().context("can't read signals")? else {
+            return Ok(Event::Nothing);
+        };
+        let number = i32::try_from(info.ssi_signo).context("a signal without a number")?;
+        Ok(
+            match Signal::try_from(number).context("an unknown signal")? {
+                Signal::SIGCHLD => Event::Child,
+                // A code above 0 is the kernel's: the terminal tells its whole process group.
+                signal => Event::End {
+                    signal,
+                    by_terminal: info.ssi_code > 0,
+                },
+            },
+        )
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // It worked with a mask of ours; it can't fail with the one from before.
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}

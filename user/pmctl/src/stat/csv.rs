@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
+//!
+//! time of the interval (with `-I`), value, unit (always empty), event, variation in percent (with `-r`), how
+//! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
+//!
+//! Fields with the separator in them are quoted.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::metric::metric;
+use super::{Figures, Report, Run, Subject, running_time};
+
+pub(super) struct Csv<'a, W: Write> {
+    subject: &'a Subject,
+    writer: ::csv::Writer<W>,
+    intervals: bool,
+}
+
+impl<'a, W: Write> Csv<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W, separator: u8) -> Self {
+        let mut writer = ::csv::WriterBuilder::new();
+        writer.delimiter(separator).flexible(true);
+        Self {
+            subject,
+            writer: writer.from_writer(output),
+            intervals: false,
+        }
+    }
+
+    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::of(runs);
+        for (index, column) in self.subject.columns.iter().enumerate() {
+            if let Some(at) = at {
+                self.writer
+                    .write_field(format!("{:.9}", at.as_secs_f64()))?;
+            }
+            let value = figures.counts[index].map(|count| count.to_string());
+            self.writer
+                .write_field(value.as_deref().unwrap_or("<not counted>"))?;
+            self.writer.write_field("")?;
+            self.writer.write_field(&column.event.label)?;
+            if runs.len() > 1 {
+                let error = figures.summaries[index].map_or(0.0, |summary| summary.error_percent);
+                self.writer.write_field(format!("{error:.2}%"))?;
+            }
+            self.writer
+                .write_field(running_time(self.subject, runs).to_string())?;
+            self.writer.write_field("100.00")?;
+            match metric(&self.subject.columns, &figures.means(), index) {
+                Some(metric) => {
+                    self.writer.write_field(format!("{:.2}", metric.value))?;
+                    self.writer.write_field(metric.unit)?;
+                }
+                None => {
+                    self.writer.write_field("")?;
+                    self.writer.write_field("")?;
+                }
+            }
+            self.writer.write_record(None::<&[u8]>)?;
+        }
+        Ok(self.writer.flush()?)
+    }
+}
+
+impl<W: Write> Report for Csv<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.intervals = true;
+        self.lines(Some(at), std::slice::from_ref(run))
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        // As perf: who reads intervals adds them up.
+        if self.intervals {
+            Ok(())
+        } else {
+            self.lines(None, runs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, subject, written};
+    use super::*;
+
+    #[test]
+    fn the_fields_are_perfs() {
+        let subject = subject("instructions:u,cycles:u,r1c0");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000), None]);
+            Csv::new(&subject, out, b',')
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = "\
+3000000,,instructions:u,3000000000,100.00,2.00,insn per cycle
+1500000,,cycles:u,3000000000,100.00,,
+<not counted>,,r1c0,3000000000,100.00,,
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_name_with_the_separator_in_it_is_quoted() {
+        let subject = subject("cpu/event=0xc0,umask=0/");
+        let text = written(|out| {
+            Csv::new(&subject, out, b',')
+                .end(&[run(&[Some(1)])])
+                .expect("a vector takes all");
+        });
+        assert!(
+            text.starts_with("1,,\"cpu/event=0xc0,umask=0/\",3"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn intervals_begin_with_their_time_and_have_no_total() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let mut csv = Csv::new(&subject, out, b';');
+            csv.interval(Duration::from_millis(100), &run(&[Some(5)]))
+                .expect("room");
+            csv.end(&[run(&[Some(5)])]).expect("room");
+        });
+        assert_eq!(text, "0.100000000;5;;instructions;3000000000;100.00;;\n");
+    }
+
+    #[test]
+    fn the_variation_follows_the_event() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            Csv::new(&subject, out, b',')
+                .end(&runs)
+                .expect("a vector takes all");
+        });
+        assert_eq!(text, "100,,instructions,10.00%,3000000000,100.00,,\n");
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for people, in the order and the words of `perf stat`.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::metric::metric;
+use super::summary::Summary;
+use super::{Figures, Report, Run, Subject};
+use crate::text::thousands;
+
+/// In place of a number that can't be trusted.
+const UNTRUSTED: &str = "<not trusted>";
+
+/// Said when a command was given without `-a`.
+const SCOPE_NOTE: &str =
+    " Other tasks' work is in these numbers too: /dev/perfmon counts CPUs (-a hides this line).";
+
+/// Width of the column of numbers.
+const NUMBER: usize = 20;
+
+pub(super) struct Human<'a, W> {
+    subject: &'a Subject,
+    output: W,
+    /// Width of the column of names.
+    name: usize,
+    headed: bool,
+}
+
+impl<'a, W: Write> Human<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+        let names = subject
+            .columns
+            .iter()
+            .map(|column| column.event.label.chars().count());
+        Self {
+            subject,
+            output,
+            name: names.max().unwrap_or(0).max(16),
+            headed: false,
+        }
+    }
+
+    /// One event: its number, its name, and what it tells with another.
+    fn line(&self, figures: &Figures, index: usize) -> String {
+        let label = &self.subject.columns[index].event.label;
+        let number = match figures.counts[index] {
+            Some(count) => thousands(count),
+            None => UNTRUSTED.to_owned(),
+        };
+        let mut line = format!("{number:>NUMBER$}      {label}");
+        if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
+            let pad = self.name - label.chars().count();
+            let _ = write!(line, "{:pad$}  # {:8.2}  {}", "", metric.value, metric.unit);
+        }
+        if let Some(summary) = figures.summaries[index].filter(|_| figures.runs > 1) {
+            line.push_str(&error(summary));
+        }
+        line
+    }
+
+    /// The line above the numbers: what was counted, and where.
+    fn title(&self, runs: &[Run]) -> String {
+        let Subject { command, cpus, .. } = self.subject;
+        let whose = if command.is_empty() {
+            "the machine".to_owned()
+        } else {
+            format!("'{command}'")
+        };
+        let place = match cpus {
+            1 => "1 CPU".to_owned(),
+            _ => format!("all {cpus} CPUs"),
+        };
+        let times = match runs.len() {
+            1 => String::new(),
+            runs => format!(", mean of {runs} runs"),
+        };
+        format!(" Performance counter stats for {whose}, every task on {place}{times}:")
+    }
+}
+
+impl<W: Write> Report for Human<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        if !self.headed {
+            writeln!(
+                self.output,
+                "#{:>15}{:>NUMBER$}      event",
+                "time", "count"
+            )?;
+            self.headed = true;
+        }
+        let figures = Figures::of(std::slice::from_ref(run));
+        for index in 0..self.subject.columns.len() {
+            let line = self.line(&figures, index);
+            writeln!(self.output, "{:>16.9}{line}", at.as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        writeln!(self.output, "\n{}\n", self.title(runs))?;
+        let figures = Figures::of(runs);
+        for index in 0..self.subject.columns.len() {
+            writeln!(self.output, "{}", self.line(&figures, index))?;
+        }
+        writeln!(self.output)?;
+        let mut times = vec![(
+            "seconds time elapsed",
+            (|run| run.elapsed) as fn(&Run) -> Duration,
+        )];
+        // Without a command, nobody's CPU time is ours.
+        if !self.subject.command.is_empty() {
+            times.push(("seconds user", |run| run.user));
+            times.push(("seconds sys", |run| run.system));
+        }
+        for (label, time) in times {
+            let seconds = runs.iter().map(|run| Some(time(run).as_secs_f64()));
+            if let Some(summary) = Summary::of(seconds) {
+                let error = if runs.len() > 1 {
+                    error(summary)
+                } else {
+                    String::new()
+                };
+                writeln!(self.output, "{:>NUMBER$.9} {label}{error}", summary.mean)?;
+            }
+        }
+        if !self.subject.all_cpus {
+            writeln!(self.output, "\n{SCOPE_NOTE}")?;
+        }
+        writeln!(self.output)?;
+        Ok(())
+    }
+}
+
+fn error(summary: Summary) -> String {
+    format!("  ( +-{:6.2}% )", summary.error_percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, subject, written};
+    use super::*;
+
+    #[test]
+    fn one_run() {
+        let subject = subject("instructions:u,cycles:u,r1c0:k");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000), None]);
+            Human::new(&subject, out)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = "
+ Performance counter stats for 'ls -l', every task on all 2 CPUs:
+
+           3,000,000      instructions:u    #     2.00  insn per cycle
+           1,500,000      cycles:u
+       <not trusted>      r1c0:k
+
+         1.500000000 seconds time elapsed
+         1.200000000 seconds user
+         0.300000000 seconds sys
+";
+        assert_eq!(
+            text.strip_suffix(&format!("\n{SCOPE_NOTE}\n\n")),
+            Some(expected)
+        );
+    }
+
+    #[test]
+    fn several_runs_show_their_variation() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            Human::new(&subject, out)
+                .end(&runs)
+                .expect("a vector takes all");
+        });
+        assert!(text.contains("mean of 2 runs"), "{text}");
+        assert!(
+            text.contains("100      instructions  ( +- 10.00% )"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn who_asked_for_all_cpus_is_not_told_about_them() {
+        let mut subject = subject("instructions");
+        subject.all_cpus = true;
+        subject.command.clear();
+        let text = written(|out| {
+            Human::new(&subject, out)
+                .end(&[run(&[Some(1)])])
+                .expect("a vector takes all");
+        });
+        assert!(!text.contains(SCOPE_NOTE), "{text}");
+        assert!(!text.contains("seconds user"), "{text}");
+        assert!(text.contains("stats for the machine,"), "{text}");
+    }
+
+    #[test]
+    fn intervals_have_one_heading() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out);
+            for second in [1, 2] {
+                let at = Duration::from_secs(second);
+                human
+                    .interval(at, &run(&[Some(second * 1000)]))
+                    .expect("a vector takes all");
+            }
+        });
+        let expected = "\
+#           time               count      event
+     1.000000000               1,000      instructions
+     2.000000000               2,000      instructions
+";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for programs: perf's lines, or one object of ours.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::metric::metric;
+use super::{Figures, Report, Run, Subject, running_time};
+
+/// `perf stat --json`: an object a line for each event, numbers partly as strings.
+pub(super) struct Perf<'a, W> {
+    subject: &'a Subject,
+    output: W,
+    intervals: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PerfLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<f64>,
+    counter_value: String,
+    unit: &'a str,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variance: Option<f64>,
+    event_runtime: u64,
+    pcnt_running: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_unit: Option<String>,
+}
+
+impl<'a, W: Write> Perf<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+        Self {
+            subject,
+            output,
+            intervals: false,
+        }
+    }
+
+    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::of(runs);
+        for (index, column) in self.subject.columns.iter().enumerate() {
+            let metric = metric(&self.subject.columns, &figures.means(), index);
+            let error = figures.summaries[index].map(|summary| summary.error_percent);
+            let line = PerfLine {
+                interval: at.map(|at| at.as_secs_f64()),
+                counter_value: figures.counts[index].map_or_else(
+                    || "<not counted>".to_owned(),
+                    |count| format!("{count}.000000"),
+                ),
+                unit: "",
+                event: &column.event.label,
+                variance: error.filter(|_| runs.len() > 1),
+                event_runtime: running_time(self.subject, runs),
+                pcnt_running: 100.0,
+                metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
+                metric_unit: metric.map(|metric| metric.unit),
+            };
+            writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Report for Perf<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.intervals = true;
+        self.lines(Some(at), std::slice::from_ref(run))
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        // As perf: who reads intervals adds them up.
+        if self.intervals {
+            Ok(())
+        } else {
+            self.lines(None, runs)
+        }
+    }
+}
+
+/// One object, numbers as numbers: nothing is rounded, and each run is there.
+pub(super) struct V1<'a, W> {
+    subject: &'a Subject,
+    output: W,
+    intervals: Vec<V1Interval>,
+}
+
+#[derive(Serialize)]
+struct V1Document<'a> {
+    schema: &'static str,
+    command: &'a str,
+    cpus: usize,
+    events: Vec<V1Event<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    intervals: &'a [V1Interval],
+    runs: Vec<V1Run<'a>>,
+}
+
+#[derive(Serialize)]
+struct V1Event<'a> {
+    event: &'a str,
+    counter: String,
+    select: u32,
+}
+
+#[derive(Serialize)]
+struct V1Interval {
+    /// Seconds from the start to its end.
+    seconds: f64,
+    counts: Vec<Option<u64>>,
+}
+
+#[derive(Serialize)]
+struct V1Run<'a> {
+    elapsed_seconds: f64,
+    user_seconds: f64,
+    system_seconds: f64,
+    /// As a shell tells it; null without a command.
+    exit_code: Option<u8>,
+    /// In the order of the events; null for one that can't be trusted.
+    counts: &'a [Option<u64>],
+}
+
+impl<'a, W: Write> V1<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+        Self {
+            subject,
+            output,
+            intervals: Vec::new(),
+        }
+    }
+}
+
+impl<W: Write> Report for V1<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.intervals.push(V1Interval {
+            seconds: at.as_secs_f64(),
+            counts: run.counts.clone(),
+        });
+        Ok(())
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        let events = self.subject.columns.iter().map(|column| V1Event {
+            event: &column.event.label,
+            counter: column.counter.to_string(),
+            select: column.event.select_on(column.counter).bits(),
+        });
+        let runs = runs.iter().map(|run| V1Run {
+            elapsed_seconds: run.elapsed.as_secs_f64(),
+            user_seconds: run.user.as_secs_f64(),
+            system_seconds: run.system.as_secs_f64(),
+            exit_code: run.ending.map(crate::child::Ending::exit_code),
+            counts: &run.counts,
+        });
+        let document = V1Document {
+            schema: "pmctl-stat-v1",
+            command: &self.subject.command,
+            cpus: self.subject.cpus,
+            events: events.collect(),
+            intervals: &self.intervals,
+            runs: runs.collect(),
+        };
+        Ok(writeln!(
+            self.output,
+            "{}",
+            serde_json::to_string(&document)?
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, subject, written};
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn lines(text: &str) -> Vec<Value> {
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+            .collect()
+    }
+
+    #[test]
+    fn the_keys_are_perfs() {
+        let subject = subject("instructions:u,cycles:u");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000)]);
+            Perf::new(&subject, out)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = [
+            json!({
+                "counter-value": "3000000.000000", "unit": "", "event": "instructions:u",
+                "event-runtime": 3_000_000_000u64, "pcnt-running": 100.0,
+                "metric-value": "2.000000", "metric-unit": "insn per cycle",
+            }),
+            json!({
+                "counter-value": "1500000.000000", "unit": "", "event": "cycles:u",
+                "event-runtime": 3_000_000_000u64, "pcnt-running": 100.0,
+            }),
+        ];
+        assert_eq!(lines(&text), expected);
+    }
+
+    #[test]
+    fn intervals_and_variations_have_their_keys() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let mut perf = Perf::new(&subject, out);
+            perf.interval(Duration::from_millis(500), &run(&[None]))
+                .expect("room");
+            perf.end(&[run(&[None])]).expect("room");
+        });
+        let found = lines(&text);
+        assert_eq!(found.len(), 1, "no total after intervals");
+        assert_eq!(found[0]["interval"], 0.5);
+        assert_eq!(found[0]["counter-value"], "<not counted>");
+
+        let text = written(|out| {
+            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            Perf::new(&subject, out).end(&runs).expect("room");
+        });
+        assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn our_object_loses_nothing() {
+        let subject = subject("instructions:u,fixed1:k");
+        let text = written(|out| {
+            let mut v1 = V1::new(&subject, out);
+            v1.interval(Duration::from_secs(1), &run(&[Some(1), Some(2)]))
+                .expect("room");
+            v1.end(&[run(&[Some(u64::MAX), None])]).expect("room");
+        });
+        let expected = json!({
+            "schema": "pmctl-stat-v1", "command": "ls -l", "cpus": 2,
+            "events": [
+                {"event": "instructions:u", "counter": "general counter 0", "select": 0x0001_00c0},
+                {"event": "fixed1:k", "counter": "fixed counter 1", "select": 0x0002_0000},
+            ],
+            "intervals": [{"seconds": 1.0, "counts": [1, 2]}],
+            "runs": [{
+                "elapsed_seconds": 1.5, "user_seconds": 1.2, "system_seconds": 0.3,
+                "exit_code": 0, "counts": [u64::MAX, null],
+            }],
+        });
+        assert_eq!(lines(&text), [expected]);
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run: from the first start to the last stop.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use perfmon::{Cause, Counter, Error};
+
+use super::{Report, Run};
+use crate::child::{Ending, Running, Waiting};
+use crate::exit;
+use crate::signals::{Event, Signals};
+
+/// Runs the command, or waits for Ctrl-C without one; `Err` inside if the command can't be run.
+pub(super) fn measure(
+    command: &[OsString],
+    counters: &[Counter],
+    interval: Option<Duration>,
+    report: &mut dyn Report,
+) -> Result<Result<Run, Errno>> {
+    let signals = Signals::hold()?;
+    let before = Times::of_children()?;
+    each(counters, Counter::reset)?;
+    let waiting = match command {
+        [] => None,
+        command => Some(Waiting::fork(command, signals.mask_before())?),
+    };
+
+    each(counters, Counter::start)?;
+    let begin = Instant::now();
+    let running = match waiting.map(Waiting::release).transpose() {
+        Ok(running) => running,
+        Err(errno) => return Ok(Err(errno)),
+    };
+    let mut ticker = interval.map(|length| Ticker::new(length, begin, counters, report));
+    let ending = follow(&signals, running.as_ref(), ticker.as_mut())?;
+    let elapsed = begin.elapsed();
+    each(counters, |counter| match counter.stop() {
+        // The counter is stopped; that it has no count is what reading it tells.
+        Err(error) if error.cause == Cause::Untrusted => Ok(()),
+        result => result,
+    })?;
+
+    if let Some(ticker) = &mut ticker {
+        // What is left after the last whole interval.
+        ticker.show()?;
+    }
+    let counts = read(counters)?;
+    let after = Times::of_children()?;
+    Ok(Ok(Run {
+        elapsed,
+        user: after.user.saturating_sub(before.user),
+        system: after.system.saturating_sub(before.system),
+        counts,
+        ending,
+    }))
+}
+
+/// Waits until the command has ended, or until somebody wants an end where there is no command.
+fn follow(
+    signals: &Signals,
+    running: Option<&Running>,
+    mut ticker: Option<&mut Ticker<'_>>,
+) -> Result<Option<Ending>> {
+    loop {
+        let limit = ticker.as_ref().map(|ticker| ticker.remaining());
+        match (signals.wait(limit)?, running) {
+            (Event::Child, Some(running)) => {
+                if let Some(ending) = running.ending()? {
+                    return Ok(Some(ending));
+                }
+            }
+            (Event::End { .. }, None) => return Ok(None),
+            // What comes from the terminal, the command got itself. Either way it is the command that
+            // decides: it may well have something to tidy up.
+            (
+                Event::End {
+                    signal,
+                    by_terminal: false,
+                },
+                Some(running),
+            ) => running.signal(signal),
+            _ => {}
+        }
+        if let Some(ticker) = &mut ticker {
+            ticker.show_if_due()?;
+        }
+    }
+}
+
+/// Shows at equal intervals what was counted in each.
+struct Ticker<'a> {
+    length: Duration,
+    begin: Instant,
+    next: Instant,
+    /// The counts at the end of the interval before.
+    before: Vec<Option<u64>>,
+    /// When that was.
+    since: Duration,
+    counters: &'a [Counter],
+    report: &'a mut dyn Report,
+}
+
+impl<'a> Ticker<'a> {
+    fn new(
+        length: Duration,
+        begin: Instant,
+        counters: &'a [Counter],
+        report: &'a mut dyn Report,
+    ) -> Self {
+        Self {
+            length,
+            begin,
+            next: begin + length,
+            before: vec![Some(0); counters.len()],
+            since: Duration::ZERO,
+            counters,
+            report,
+        }
+    }
+
+    fn remaining(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    fn show_if_due(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now < self.next {
+            return Ok(());
+        }
+        // If pmctl was held up for several intervals, they become one: no burst follows.
+        while self.next <= now {
+            self.next += self.length;
+        }
+        self.show()
+    }
+
+    fn show(&mut self) -> Result<()> {
+        let at = self.begin.elapsed();
+        let now = read(self.counters)?;
+        let difference = |(now, before): (&Option<u64>, &Option<u64>)| Some((*now)? - (*before)?);
+        let run = Run {
+            elapsed: at - self.since,
+            user: Duration::ZERO,
+            system: Duration::ZERO,
+            counts: now.iter().zip(&self.before).map(difference).collect(),
+            ending: None,
+        };
+        self.before = now;
+        self.since = at;
+        self.report.interval(at, &run)
+    }
+}
+
+/// Makes one call for each counter, in their order.
+fn each(counters: &[Counter], call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
+    counters.iter().try_for_each(call).map_err(exit::with_help)
+}
+
+/// The counts; `None` for one that somebody else spoiled.
+fn read(counters: &[Counter]) -> Result<Vec<Option<u64>>> {
+    let one = |counter: &Counter| match counter.read() {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.cause == Cause::Untrusted => Ok(None),
+        Err(error) => Err(exit::with_help(error)),
+    };
+    counters.iter().map(one).collect()
+}
+
+/// How long the commands that have ended were on a CPU.
+struct Times {
+    user: Duration,
+    system: Duration,
+}
+
+impl Times {
+    fn of_children() -> Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("can't ask for CPU times")?;
+        Ok(Self {
+            user: duration(usage.user_time()),
+            system: duration(usage.system_time()),
+        })
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    Duration::from_secs(part(time.tv_sec())) + Duration::from_micros(part(time.tv_usec()))
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What two counts tell together.
+
+use super::Column;
+use crate::events::Meaning;
+
+/// A ratio that is shown beside its first event.
+struct Ratio {
+    of: Meaning,
+    per: Meaning,
+    unit: &'static str,
+    percent: bool,
+}
+
+const RATIOS: &[Ratio] = &[
+    Ratio {
+        of: Meaning::Instructions,
+        per: Meaning::Cycles,
+        unit: "insn per cycle",
+        percent: false,
+    },
+    Ratio {
+        of: Meaning::BranchMisses,
+        per: Meaning::Branches,
+        unit: "of all branches",
+        percent: true,
+    },
+    Ratio {
+        of: Meaning::CacheMisses,
+        per: Meaning::CacheReferences,
+        unit: "of all cache refs",
+        percent: true,
+    },
+];
+
+/// A number and what it is.
+#[derive(Debug, PartialEq)]
+pub(super) struct Metric {
+    pub(super) value: f64,
+    /// In perf's words, with a `%` in front for a percentage.
+    pub(super) unit: String,
+}
+
+/// What column `index` tells together with another one that counted in the same modes.
+pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Metric> {
+    let event = &columns[index].event;
+    let ratio = RATIOS
+        .iter()
+        .find(|ratio| Some(ratio.of) == event.meaning)?;
+    let other = columns.iter().position(|column| {
+        column.event.meaning == Some(ratio.per) && column.event.modes == event.modes
+    })?;
+    let (of, per) = (counts[index]?, counts[other]?);
+    if per == 0.0 {
+        return None;
+    }
+    let value = of / per;
+    Some(if ratio.percent {
+        Metric {
+            value: 100.0 * value,
+            unit: format!("% {}", ratio.unit),
+        }
+    } else {
+        Metric {
+            value,
+            unit: ratio.unit.to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::columns;
+    use super::*;
+
+    #[test]
+    fn a_ratio_needs_both_in_the_same_modes() {
+        let both = columns("instructions:u,cycles:u,cycles:k");
+        let counts = [Some(30.0), Some(20.0), Some(1.0)];
+        let found = metric(&both, &counts, 0).expect("there are cycles");
+        assert_eq!(
+            found,
+            Metric {
+                value: 1.5,
+                unit: "insn per cycle".to_owned()
+            }
+        );
+        assert_eq!(metric(&both, &counts, 1), None);
+        assert_eq!(
+            metric(
+                &columns("instructions:u,cycles:k"),
+                &[Some(1.0), Some(1.0)],
+                0
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn shares_are_in_percent() {
+        let columns = columns("branches,branch-misses");
+        let found = metric(&columns, &[Some(200.0), Some(5.0)], 1).expect("there are branches");
+        assert_eq!(
+            found,
+            Metric {
+                value: 2.5,
+                unit: "% of all branches".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        let columns = columns("instructions,cycles");
+        assert_eq!(metric(&columns, &[Some(1.0), Some(0.0)], 0), None);
+        assert_eq!(metric(&columns, &[Some(1.0), None], 0), None);
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl stat`: counts while a command runs.
+//!
+//! The command is forked and waits, the counters start, the command executes, and when it has ended they
+//! stop. So the counts hold, beside the command's: the end of fork and all of exec in the child, and
+//! pmctl's own instructions from the first start to the last stop. Counters start in one order and stop in
+//! the same one: each of them counts the starting and stopping of all the others, no more and no less.
+
+mod csv;
+mod human;
+mod json;
+mod measure;
+mod metric;
+mod summary;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use perfmon::{Counter, CounterId, Session};
+
+use summary::{Summary, mean_count};
+
+use crate::child::Ending;
+use crate::cli::{Json, Stat};
+use crate::events::{self, Event};
+use crate::exit::{self, Usage};
+use crate::explain::explain;
+use crate::machine::Machine;
+use crate::place::{Supply, place};
+use crate::pmu::Pmu;
+
+/// What is counted, and for what.
+pub(crate) struct Subject {
+    /// The command, as one line; empty without one.
+    command: String,
+    /// How many CPUs count.
+    cpus: usize,
+    /// Whether the user asked for all CPUs.
+    all_cpus: bool,
+    pub(crate) columns: Vec<Column>,
+}
+
+/// An event and its counter.
+pub(crate) struct Column {
+    pub(crate) event: Event,
+    pub(crate) counter: CounterId,
+}
+
+/// What one run gave.
+#[derive(Debug)]
+pub(crate) struct Run {
+    elapsed: Duration,
+    user: Duration,
+    system: Duration,
+    /// A count for each column; `None` if it can't be trusted.
+    counts: Vec<Option<u64>>,
+    /// How the command ended; `None` without one.
+    ending: Option<Ending>,
+}
+
+/// What several runs give together: for each column the mean of its counts, `None` if one of them can't be
+/// trusted.
+struct Figures {
+    runs: usize,
+    /// Rounded, and exact for a single run.
+    counts: Vec<Option<u64>>,
+    summaries: Vec<Option<Summary>>,
+}
+
+impl Figures {
+    fn of(runs: &[Run]) -> Self {
+        let columns = runs.first().map_or(0, |run| run.counts.len());
+        let column = |index: usize| runs.iter().map(move |run| run.counts[index]);
+        let floats = |index| column(index).map(|count| count.map(|count| count as f64));
+        Self {
+            runs: runs.len(),
+            counts: (0..columns)
+                .map(|index| mean_count(column(index)))
+                .collect(),
+            summaries: (0..columns)
+                .map(|index| Summary::of(floats(index)))
+                .collect(),
+        }
+    }
+
+    fn means(&self) -> Vec<Option<f64>> {
+        self.summaries
+            .iter()
+            .map(|summary| summary.map(|summary| summary.mean))
+            .collect()
+    }
+}
+
+/// How long each counter ran, in ns: the sum over the CPUs, and the mean over the runs.
+fn running_time(subject: &Subject, runs: &[Run]) -> u64 {
+    let elapsed: u128 = runs.iter().map(|run| run.elapsed.as_nanos()).sum();
+    let mean = elapsed / runs.len().max(1) as u128;
+    u64::try_from(mean * subject.cpus as u128).unwrap_or(u64::MAX)
+}
+
+/// A way to show numbers.
+trait Report {
+    /// What was counted since the interval before, which ended `at` after the start.
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
+    /// Everything that was counted.
+    fn end(&mut self, runs: &[Run]) -> Result<()>;
+}
+
+/// Counts, and gives the exit code.
+pub(crate) fn stat(args: &Stat) -> Result<u8> {
+    refuse_the_impossible(args)?;
+    let machine = Machine::here();
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let events = wanted(args, &pmu)?;
+
+    let session = Session::open().map_err(exit::with_help)?;
+    let properties = session.device().properties();
+    let supply = Supply {
+        general: number(properties.general.number),
+        fixed: number(properties.fixed.number),
+    };
+    let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
+    let columns: Vec<Column> = events
+        .into_iter()
+        .zip(places)
+        .map(|(event, counter)| Column { event, counter })
+        .collect();
+    let counters = columns
+        .iter()
+        .map(|Column { event, counter }| session.counter(*counter, event.select_on(*counter)))
+        .collect::<Result<Vec<Counter>, _>>()
+        .map_err(exit::with_help)?;
+
+    let mut output = output(args)?;
+    if args.explain {
+        explain(&mut output, &columns, &counters, (&machine, &pmu))?;
+    }
+    let subject = Subject {
+        command: shown(args),
+        cpus: machine.online_cpus()?.len(),
+        all_cpus: args.all_cpus,
+        columns,
+    };
+    let mut report = report(args, &subject, output);
+    count(args, &counters, report.as_mut())
+}
+
+/// Runs as often as it is wanted; the exit code.
+fn count(args: &Stat, counters: &[Counter], report: &mut dyn Report) -> Result<u8> {
+    let mut runs = Vec::new();
+    for _ in 0..args.repeat {
+        let run = match measure::measure(&args.command, counters, args.interval, report)? {
+            Ok(run) => run,
+            Err(errno) => return Ok(cannot_run(args, errno)),
+        };
+        let killed = matches!(run.ending, Some(Ending::Killed(_)));
+        runs.push(run);
+        // Whoever kills one run wants no other.
+        if killed {
+            break;
+        }
+    }
+    report.end(&runs)?;
+    if runs.iter().any(|run| run.counts.contains(&None)) {
+        let message = perfmon::Cause::Untrusted;
+        eprintln!("pmctl: {message}\n{}", message.help().unwrap_or_default());
+        return Ok(exit::NO_COUNT);
+    }
+    let mut codes = runs
+        .iter()
+        .filter_map(|run| run.ending)
+        .map(Ending::exit_code);
+    Ok(codes.rfind(|code| *code != 0).unwrap_or(0))
+}
+
+/// Says why the command can't be run; the exit code is the shell's for it.
+fn cannot_run(args: &Stat, errno: Errno) -> u8 {
+    let command = args.command[0].to_string_lossy();
+    eprintln!("pmctl: can't run `{command}`: {}", errno.desc());
+    if errno == Errno::ENOENT {
+        exit::NOT_FOUND
+    } else {
+        exit::NOT_EXECUTABLE
+    }
+}
+
+/// What the driver can't do yet, with the reason.
+fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
+    let refused = [
+        (
+            args.pid.is_some(),
+            "-p: the counters belong to the CPUs, and the driver does not tell the tasks on them apart yet.\n\
+             Count the machine while it does only that (`pmctl stat -a`), or use `perf stat -p`.",
+        ),
+        (
+            args.cpu.is_some(),
+            "-C: the driver gives the sum over all CPUs, and no count of a single one yet.",
+        ),
+        (
+            args.command.is_empty() && !args.all_cpus,
+            "there is nothing to run.\n\
+             Give a command (`pmctl stat -- make`), or count the machine until Ctrl-C: `pmctl stat -a`.",
+        ),
+        (
+            args.command.is_empty() && args.repeat > 1,
+            "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
+        ),
+    ];
+    match refused.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage(reason.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// The events that are asked for, or the usual ones.
+fn wanted(args: &Stat, pmu: &Pmu) -> Result<Vec<Event>> {
+    if args.events.is_empty() {
+        return Ok(events::default_events(pmu));
+    }
+    let lists = args.events.iter().map(|text| events::events(text, pmu));
+    let lists = lists
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| Usage(error.to_string()))?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+fn report<'a>(args: &Stat, subject: &'a Subject, output: Box<dyn Write>) -> Box<dyn Report + 'a> {
+    match (args.field_separator, args.json) {
+        (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator)),
+        (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output)),
+        (None, Some(Json::V1)) => Box::new(json::V1::new(subject, output)),
+        (None, None) => Box::new(human::Human::new(subject, output)),
+    }
+}
+
+fn output(args: &Stat) -> Result<Box<dyn Write>> {
+    Ok(match &args.output {
+        None => Box::new(io::stderr()),
+        Some(path) => {
+            Box::new(File::create(path).with_context(|| format!("can't write {}", path.display()))?)
+        }
+    })
+}
+
+/// The command as one line.
+fn shown(args: &Stat) -> String {
+    args.command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A number of counters; no CPU has as many as 255.
+fn number(counters: u16) -> u8 {
+    u8::try_from(counters).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod testing {
+    //! Subjects and runs for the tests of the reports.
+
+    use super::*;
+
+    /// Columns for these events on an Intel PMU with 8 general and 3 fixed counters.
+    pub(super) fn columns(text: &str) -> Vec<Column> {
+        let events = events::events(text, &Pmu::for_tests()).expect("they exist");
+        let places = place(
+            &events,
+            Supply {
+                general: 8,
+                fixed: 3,
+            },
+        )
+        .expect("there is room");
+        let column = |(event, counter)| Column { event, counter };
+        events.into_iter().zip(places).map(column).collect()
+    }
+
+    pub(super) fn subject(events: &str) -> Subject {
+        Subject {
+            command: "ls -l".to_owned(),
+            cpus: 2,
+            all_cpus: false,
+            columns: columns(events),
+        }
+    }
+
+    pub(super) fn run(counts: &[Option<u64>]) -> Run {
+        Run {
+            elapsed: Duration::from_micros(1_500_000),
+            user: Duration::from_millis(1200),
+            system: Duration::from_millis(300),
+            counts: counts.to_vec(),
+            ending: Some(Ending::Exit(0)),
+        }
+    }
+
+    /// What a report made by `make` writes.
+    pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut bytes = Vec::new();
+        make(&mut bytes);
+        String::from_utf8(bytes).expect("it is text")
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several runs in two numbers.
+
+/// The mean of some values and how far it can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Summary {
+    pub(super) mean: f64,
+    /// The standard error of the mean, in percent of it; 0 for a single value.
+    pub(super) error_percent: f64,
+}
+
+impl Summary {
+    /// Of all runs; `None` if there is no run or one of them has no value.
+    pub(super) fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
+        let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
+        if values.is_empty() {
+            return None;
+        }
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = if values.len() > 1 {
+            (squares / (n - 1.0) / n).sqrt()
+        } else {
+            0.0
+        };
+        let error_percent = if mean > 0.0 {
+            100.0 * error / mean
+        } else {
+            0.0
+        };
+        Some(Self {
+            mean,
+            error_percent,
+        })
+    }
+}
+
+/// The mean of counts as a whole number, exact for a single one; `None` as for [`Summary::of`].
+pub(super) fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
+    let sum: u128 = counts.iter().copied().map(u128::from).sum();
+    let n = counts.len() as u128;
+    // A mean of 64-bit numbers is one.
+    u64::try_from((sum + n / 2).checked_div(n)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_that_of_the_mean() {
+        // Their variance is 16 / 3, the square of the error a quarter of that, and the mean 10.
+        let values = [8.0, 8.0, 12.0, 12.0].map(Some);
+        let summary = Summary::of(values).expect("there are values");
+        assert!((summary.mean - 10.0).abs() < 1e-12);
+        assert!((summary.error_percent - 10.0 * (4.0f64 / 3.0).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_single_value_and_zeros_have_no_error() {
+        assert_eq!(
+            Summary::of([Some(7.0)]),
+            Some(Summary {
+                mean: 7.0,
+                error_percent: 0.0
+            })
+        );
+        assert_eq!(
+            Summary::of([Some(0.0); 3]),
+            Some(Summary {
+                mean: 0.0,
+                error_percent: 0.0
+            })
+        );
+    }
+
+    #[test]
+    fn whole_means_are_exact_and_rounded() {
+        assert_eq!(mean_count([Some(u64::MAX)]), Some(u64::MAX));
+        assert_eq!(mean_count([Some(1), Some(2)]), Some(2));
+        assert_eq!(mean_count([Some(1), Some(1), Some(2)]), Some(1));
+        assert_eq!(mean_count([Some(1), None]), None);
+        assert_eq!(mean_count([]), None);
+    }
+
+    #[test]
+    fn a_run_without_a_value_spoils_the_mean() {
+        assert_eq!(Summary::of([Some(1.0), None]), None);
+        assert_eq!(Summary::of([]), None);
+    }
+}

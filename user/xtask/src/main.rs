@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chores of the source tree: `cargo xtask CHORE`.
+
+mod bindings;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask bindings [--check]
+
+  bindings          make rust/perfmon/abi/perfmon.rs from include/uapi/linux/perfmon.h
+  bindings --check  only tell whether it is up to date: exit code 1 if it is not";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments[..] {
+        ["bindings"] => bindings::write(&top()),
+        ["bindings", "--check"] => bindings::check(&top()),
+        ["help" | "-h" | "--help"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top folder of the source tree: two above this crate's.
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("user/xtask is two folders below the top")
+        .to_path_buf()
+}
