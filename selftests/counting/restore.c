@@ -18,6 +18,7 @@
 #include "loop.h"
 #include "msr.h"
 
+#define N		1000000UL
 #define MAX_CPUS	64
 #define MAX_COUNTERS	32
 
@@ -28,6 +29,14 @@
  */
 #define LEFT_BY_SOMEBODY	0x000100c5ULL
 #define LEFT_RUNNING		(LEFT_BY_SOMEBODY | PERFEVTSEL_EN)
+
+/*
+ * The other registers that the module must change in order to count hold
+ * values with which it could not: counter 0 is disabled in the global control,
+ * and the interrupt is masked.
+ */
+#define GLOBAL_CTRL_BIT		(1ULL << 0)
+#define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
 
 /* One CPU's registers. */
 struct pmu {
@@ -45,7 +54,8 @@ FIXTURE(restore)
 {
 	cpu_set_t cpus;
 	struct perfmon_properties p;
-	struct pmu before[MAX_CPUS];
+	struct pmu found[MAX_CPUS];
+	struct pmu before[MAX_CPUS];	/* the module came */
 	int child;
 	int to_child;
 	int from_child;
@@ -96,17 +106,32 @@ static int pmu_read(const struct perfmon_properties *p, int cpu,
 	return err ? err : lvtpc_read(cpu, &pmu->lvtpc);
 }
 
-/* Gives every event select of @cpu the value of @select, if it has one. */
-static int selects_write(const struct perfmon_properties *p, int cpu,
-			 const __u64 *select)
+/* Writes the registers that somebody else may have left in any state. */
+static int pmu_write(const struct perfmon_properties *p, int cpu,
+		     const struct pmu *pmu)
 {
 	const struct pmu_registers *r = pmu_registers();
 	int i, err = 0;
 
 	for (i = 0; i < p->max_num_programmable_events && !err; i++)
-		err = msr_write(cpu, r->select0 + i * r->step,
-				select ? select[i] : 0);
-	return err;
+		err = msr_write(cpu, r->select0 + i * r->step, pmu->select[i]);
+	if (r->global_ctrl && !err)
+		err = msr_write(cpu, r->global_ctrl, pmu->global_ctrl);
+	return err ? err : lvtpc_write(cpu, pmu->lvtpc);
+}
+
+/* Leaves them as somebody else might. */
+static int pmu_leave(const struct perfmon_properties *p, int cpu,
+		     const struct pmu *found)
+{
+	struct pmu pmu = *found;
+	int i;
+
+	for (i = 0; i < p->max_num_programmable_events; i++)
+		pmu.select[i] = i == 1 ? LEFT_RUNNING : LEFT_BY_SOMEBODY + i;
+	pmu.global_ctrl &= ~GLOBAL_CTRL_BIT;
+	pmu.lvtpc = LEFT_LVTPC;
+	return pmu_write(p, cpu, &pmu);
 }
 
 /* Runs in the child: counts with every counter until it is told to end. */
@@ -124,7 +149,9 @@ static void count_with_everything(const struct perfmon_properties *p,
 		    pmc_start(fd, i))
 			_exit(1);
 	}
-	loop(1000000);
+	loop(N);
+	if (pmc_value(fd, 0) < (__s64)(LOOP_INSNS * N))
+		_exit(1);
 	if (write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
 		_exit(1);
 	if (end == CLOSE) {
@@ -137,9 +164,8 @@ static void count_with_everything(const struct perfmon_properties *p,
 
 FIXTURE_SETUP(restore)
 {
-	__u64 select[MAX_COUNTERS];
 	int in[2], out[2];
-	int cpu, i, fd;
+	int cpu, fd;
 
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
@@ -150,12 +176,11 @@ FIXTURE_SETUP(restore)
 	ASSERT_GE(MAX_COUNTERS, self->p.max_num_programmable_events);
 	ASSERT_GE(MAX_COUNTERS, self->p.max_num_fixed_events);
 
-	for (i = 0; i < MAX_COUNTERS; i++)
-		select[i] = i == 1 ? LEFT_RUNNING : LEFT_BY_SOMEBODY + i;
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_GT(MAX_CPUS, cpu);
-		ASSERT_EQ(0, selects_write(&self->p, cpu, select));
+		ASSERT_EQ(0, pmu_read(&self->p, cpu, &self->found[cpu]));
+		ASSERT_EQ(0, pmu_leave(&self->p, cpu, &self->found[cpu]));
 		ASSERT_EQ(0, pmu_read(&self->p, cpu, &self->before[cpu]));
 	}
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->cpus), &self->cpus));
@@ -195,7 +220,7 @@ FIXTURE_TEARDOWN(restore)
 
 	close(self->to_child);
 	for_each_cpu_in(cpu, &self->cpus)
-		selects_write(&self->p, cpu, NULL);
+		pmu_write(&self->p, cpu, &self->found[cpu]);
 }
 
 TEST_F(restore, every_register_reads_as_before)

@@ -15,6 +15,7 @@
 
 /* Offset of the LVT performance counter register (table 11-1) */
 #define APIC_LVTPC		0x340
+#define APIC_SIZE		0x1000
 
 /* CPUID.80000001H:ECX[23] and CPUID.80000022H:EAX[0] */
 #define PERFCTR_EXT_CORE	(1U << 23)
@@ -106,39 +107,66 @@ int msr_write(int cpu, __u32 msr, __u64 value)
 	return err;
 }
 
-static int apic_read(__u64 base, __u32 *value)
+/*
+ * Maps the local APIC of @cpu, on which the thread is left: the address of its
+ * LVTPC, NULL if it is in x2APIC mode, or MAP_FAILED with errno.
+ */
+static __u32 *lvtpc_map(int cpu)
 {
-	__u32 *apic;
-	int fd = open("/dev/mem", O_RDONLY | O_SYNC | O_CLOEXEC);
-	int err = 0;
+	char *apic;
+	__u64 base;
+	int fd, err;
 
-	if (fd < 0)
-		return -errno;
-	apic = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, base);
-	if (apic == MAP_FAILED) {
-		err = -errno;
-	} else {
-		*value = __atomic_load_n(apic + APIC_LVTPC / sizeof(*apic),
-					 __ATOMIC_RELAXED);
-		munmap(apic, 4096);
+	err = msr_read(cpu, MSR_IA32_APICBASE, &base);
+	if (!err)
+		err = pin_to_cpu(cpu);
+	if (err) {
+		errno = -err;
+		return MAP_FAILED;
 	}
+	if (base & APICBASE_X2APIC)
+		return NULL;
+	fd = open("/dev/mem", O_RDWR | O_SYNC | O_CLOEXEC);
+	if (fd < 0)
+		return MAP_FAILED;
+	apic = mmap(NULL, APIC_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    base & APICBASE_ADDRESS);
 	close(fd);
-	return err;
+	return apic == MAP_FAILED ? MAP_FAILED : (void *)(apic + APIC_LVTPC);
+}
+
+static void lvtpc_unmap(__u32 *lvtpc)
+{
+	munmap((char *)lvtpc - APIC_LVTPC, APIC_SIZE);
 }
 
 int lvtpc_read(int cpu, __u32 *value)
 {
-	__u64 base, lvt;
-	int err = msr_read(cpu, MSR_IA32_APICBASE, &base);
+	__u32 *lvtpc = lvtpc_map(cpu);
+	__u64 msr;
+	int err;
 
-	if (!err)
-		err = pin_to_cpu(cpu);
-	if (err)
+	if (lvtpc == MAP_FAILED)
+		return -errno;
+	if (!lvtpc) {
+		err = msr_read(cpu, MSR_IA32_X2APIC_LVT_PMI, &msr);
+		*value = err ? 0 : msr;
 		return err;
-	if (!(base & APICBASE_X2APIC))
-		return apic_read(base & APICBASE_ADDRESS, value);
-	err = msr_read(cpu, MSR_IA32_X2APIC_LVT_PMI, &lvt);
-	if (!err)
-		*value = lvt;
-	return err;
+	}
+	*value = __atomic_load_n(lvtpc, __ATOMIC_RELAXED);
+	lvtpc_unmap(lvtpc);
+	return 0;
+}
+
+int lvtpc_write(int cpu, __u32 value)
+{
+	__u32 *lvtpc = lvtpc_map(cpu);
+
+	if (lvtpc == MAP_FAILED)
+		return -errno;
+	if (!lvtpc)
+		return msr_write(cpu, MSR_IA32_X2APIC_LVT_PMI, value);
+	__atomic_store_n(lvtpc, value, __ATOMIC_RELAXED);
+	lvtpc_unmap(lvtpc);
+	return 0;
 }

@@ -46,14 +46,18 @@ const struct pmu_registers *pmu_registers(void);
 int msr_read(int cpu, __u32 msr, __u64 *value);
 int msr_write(int cpu, __u32 msr, __u64 value);
 
+#define LVTPC_MASKED		(1U << 16)
+#define LVTPC_NMI		(4U << 8)
+
 /**
  * lvtpc_read() - the local APIC's entry for the PMU's interrupt
  *
  * Pins the calling thread to @cpu and leaves it there, because in xAPIC mode
- * each CPU sees only its own APIC.
+ * each CPU sees only its own APIC. So does lvtpc_write().
  *
  * Return: 0, or a negative errno.
  */
 int lvtpc_read(int cpu, __u32 *value);
+int lvtpc_write(int cpu, __u32 value);
 
 #endif

@@ -11,7 +11,7 @@
 /* Called by _start below. */
 void run(long argc, char **argv)
 {
-	char *envp[] = { 0 };
+	char *const envp[] = { 0 };
 	long result;
 
 	if (argc > 1)

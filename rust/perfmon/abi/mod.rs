@@ -9,6 +9,8 @@
 //! Every structure derives zerocopy's traits: a structure with implicit padding doesn't compile, and
 //! the assertions on sizes and offsets that bindgen adds hold the layout on both sides.
 #![allow(non_camel_case_types, missing_docs, clippy::all, clippy::pedantic)]
+// kernel-doc has brackets that are no links.
+#![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
 include!("perfmon.rs");

@@ -26,7 +26,7 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
-    /// The version of architectural performance monitoring (CPUID.0AH:EAX[7:0]); on AMD 1, or 2 with
+    /// The version of architectural performance monitoring (CPUID leaf 0AH); on AMD 1, or 2 with
     /// PerfMonV2.
     pub pmu_version: u16,
     /// General counters, which count any event.

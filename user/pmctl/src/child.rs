@@ -2,25 +2,114 @@
 //! The command whose run is counted: it is forked first and executed later, so that the counters can start
 //! in between.
 
-use std::ffi::{CString, OsString};
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, execvp, fork, pipe2};
+use nix::unistd::{AccessFlags, ForkResult, Pid, access, execvp, fork, pipe2};
 
-/// A process that waits to become the command.
-pub(crate) struct Waiting {
+use crate::exit;
+
+/// A command that was found.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// Where its program is: searching it is no work of the command, and must not be counted as such.
+    path: CString,
+    arguments: Vec<CString>,
+}
+
+impl Command {
+    /// Finds the program of a command as a shell does.
+    ///
+    /// # Errors
+    /// [`CannotRun`] if there is none.
+    pub(crate) fn find(words: &[OsString]) -> Result<Self> {
+        let program = words.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/bin:/usr/bin"));
+        let found = search(program, &path).map_err(|errno| CannotRun::new(program, errno))?;
+        let string = |word: OsString| CString::new(word.into_vec());
+        let arguments = words.iter().cloned().map(string).collect::<Result<_, _>>();
+        Ok(Self {
+            path: string(found.into()).context("the command holds a NUL character")?,
+            arguments: arguments.context("the command holds a NUL character")?,
+        })
+    }
+}
+
+/// Where a program is. A name with a slash is a path, and the kernel will tell whether it can be run.
+fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
+    if program.as_bytes().contains(&b'/') {
+        return Ok(program.into());
+    }
+    let mut reason = Errno::ENOENT;
+    for folder in env::split_paths(path) {
+        // An empty one is the current folder, and must not become a name without a slash.
+        let candidate = Path::new(".").join(folder).join(program);
+        if program.is_empty() || !candidate.is_file() {
+            continue;
+        }
+        match access(&candidate, AccessFlags::X_OK) {
+            Ok(()) => return Ok(candidate),
+            Err(errno) => reason = errno,
+        }
+    }
+    Err(reason)
+}
+
+/// Why a command can't be run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CannotRun {
+    program: OsString,
+    errno: Errno,
+}
+
+impl CannotRun {
+    fn new(program: &OsStr, errno: Errno) -> Self {
+        Self {
+            program: program.to_owned(),
+            errno,
+        }
+    }
+
+    /// What a shell's `$?` would be.
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.errno == Errno::ENOENT {
+            exit::NOT_FOUND
+        } else {
+            exit::NOT_EXECUTABLE
+        }
+    }
+}
+
+impl fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "can't run `{}`: {}",
+            self.program.to_string_lossy(),
+            self.errno.desc()
+        )
+    }
+}
+
+impl std::error::Error for CannotRun {}
+
+/// A process that waits to become a command.
+pub(crate) struct Waiting<'a> {
+    command: &'a Command,
     pid: Pid,
-    /// Closed without a byte, it ends the process.
-    go: File,
+    gate: Gate,
     /// Nothing comes if the command runs, else why it can't be run.
     failure: File,
 }
@@ -45,46 +134,103 @@ impl Ending {
     }
 }
 
-impl Waiting {
-    /// Forks; the child gets the signal mask `mask` back before it becomes the command.
-    pub(crate) fn fork(command: &[OsString], mask: &SigSet) -> Result<Self> {
-        let command: Vec<CString> = command
-            .iter()
-            .map(|word| CString::new(word.clone().into_vec()))
-            .collect::<Result<_, _>>()
-            .context("the command holds a NUL character")?;
-        let (wait, go) = pipe()?;
+impl<'a> Waiting<'a> {
+    /// Forks; the child gets the signal mask `mask` back before it becomes the command. When this returns,
+    /// it has nothing left to do but that.
+    pub(crate) fn fork(command: &'a Command, mask: &SigSet) -> Result<Self> {
+        let (gate, mut shut) = gate()?;
         let (failure, report) = pipe()?;
         // SAFETY: pmctl has one thread, so that the child finds no lock held by a thread that it has not:
         // it may allocate and call whatever it likes. It leaves `run` by exec or exit only.
         match unsafe { fork() }.context("can't fork")? {
             ForkResult::Child => {
-                // Else the parent's end of it would never be seen.
-                drop(go);
-                run(&command, mask, wait, report)
+                // Else the child would hold the gate shut itself when the parent is gone.
+                drop(gate);
+                run(command, mask, &mut shut, report)
             }
-            ForkResult::Parent { child } => Ok(Self {
-                pid: child,
-                go,
-                failure,
-            }),
+            ForkResult::Parent { child: pid } => {
+                // Else the child's end would never be seen, whatever happens to it.
+                drop((shut, report));
+                let gate = gate.wait().context("the forked process died")?;
+                Ok(Self {
+                    command,
+                    pid,
+                    gate,
+                    failure,
+                })
+            }
         }
     }
 
     /// Lets it become the command.
     ///
     /// # Errors
-    /// Why the command can't be run; the process is gone then.
-    pub(crate) fn release(mut self) -> Result<Running, Errno> {
-        let io = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-        self.go.write_all(&[1]).map_err(io)?;
+    /// [`CannotRun`]; the process is gone then.
+    pub(crate) fn release(mut self) -> Result<Running> {
+        self.gate.open().context("the forked process died")?;
         let mut errno = [0; 4];
         // A successful exec closes the other end.
-        if self.failure.read(&mut errno).map_err(io)? < errno.len() {
+        if self.failure.read(&mut errno)? < errno.len() {
             return Ok(Running { pid: self.pid });
         }
         waitpid(self.pid, None)?;
-        Err(Errno::from_raw(i32::from_ne_bytes(errno)))
+        let errno = Errno::from_raw(i32::from_ne_bytes(errno));
+        let program = OsStr::from_bytes(self.command.arguments[0].to_bytes());
+        Err(CannotRun::new(program, errno).into())
+    }
+}
+
+/// Where the child waits: inside of a single system call, which also says that it waits. If it said so with
+/// one call and waited with another, what it executes in between would be counted or not by chance.
+///
+/// The call is a write of one byte more than a pipe holds. So when there is a byte to read, the child is in
+/// it, and it stays there until the pipe is emptied.
+struct Gate {
+    pipe: File,
+    content: Vec<u8>,
+}
+
+/// The child's side of a [`Gate`].
+struct Shut {
+    pipe: File,
+    content: Vec<u8>,
+}
+
+fn gate() -> Result<(Gate, Shut)> {
+    let (read, write) = pipe()?;
+    // The kernel rounds up to a page, and writes page by page: a byte that is read makes no room.
+    let size = fcntl(&write, FcntlArg::F_SETPIPE_SZ(1)).context("can't make a small pipe")?;
+    let size = usize::try_from(size).context("a pipe has no size")?;
+    let gate = Gate {
+        pipe: read,
+        content: vec![0; size - 1],
+    };
+    Ok((
+        gate,
+        Shut {
+            pipe: write,
+            content: vec![0; size + 1],
+        },
+    ))
+}
+
+impl Gate {
+    /// Waits until the child waits.
+    fn wait(mut self) -> io::Result<Self> {
+        self.pipe.read_exact(&mut [0])?;
+        Ok(self)
+    }
+
+    /// Lets the child go on.
+    fn open(&mut self) -> io::Result<()> {
+        self.pipe.read_exact(&mut self.content)
+    }
+}
+
+impl Shut {
+    /// Waits until the gate is opened.
+    fn pass(&mut self) -> io::Result<()> {
+        self.pipe.write_all(&self.content)
     }
 }
 
@@ -117,13 +263,13 @@ fn pipe() -> Result<(File, File)> {
     Ok((read.into(), write.into()))
 }
 
-/// The child's part: gets ready, waits for the byte, becomes the command.
-fn run(command: &[CString], mask: &SigSet, mut wait: File, mut report: File) -> ! {
-    // What can be done before the counters start is not counted.
+/// The child's part: gets ready, waits, becomes the command.
+fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> ! {
     let ready = restore_signals(mask);
-    // Without the byte, the parent is gone or gave up.
-    if wait.read_exact(&mut [0]).is_ok() {
-        let Err(errno) = ready.and_then(|()| execvp(&command[0], command));
+    // It fails, or SIGPIPE ends the process, if the parent is gone or gave up.
+    if gate.pass().is_ok() {
+        // With a slash in it, this is no search; it adds to execve(2) only that a script without `#!` runs.
+        let Err(errno) = ready.and_then(|()| execvp(&command.path, &command.arguments));
         let _ = report.write_all(&(errno as i32).to_ne_bytes());
     }
     // SAFETY: It ends the process. Not `std::process::exit`: what the parent left to be done at its exit,
@@ -137,4 +283,83 @@ fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
     // exec would hand that down.
     unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_path_is_not_searched() {
+        let found = search(OsStr::new("./no/such"), OsStr::new("/bin"));
+        assert_eq!(found, Ok(PathBuf::from("./no/such")));
+    }
+
+    #[test]
+    fn the_first_that_can_be_executed_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        for (name, mode) in [("plain", 0o644), ("program", 0o755)] {
+            fs::create_dir(folder.path().join(name)).expect("it is new");
+            let file = folder.path().join(name).join("tool");
+            fs::write(&file, "").expect("it is ours");
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
+        }
+        let both = env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
+        let found = search(OsStr::new("tool"), &both.expect("no colon in it"));
+        assert_eq!(found, Ok(folder.path().join("program/tool")));
+        // Root, too, may not execute what nobody may.
+        let plain = folder.path().join("plain");
+        assert_eq!(
+            search(OsStr::new("tool"), plain.as_os_str()),
+            Err(Errno::EACCES)
+        );
+        assert_eq!(
+            search(OsStr::new("none"), plain.as_os_str()),
+            Err(Errno::ENOENT)
+        );
+        assert_eq!(
+            search(OsStr::new(""), plain.as_os_str()),
+            Err(Errno::ENOENT)
+        );
+    }
+
+    #[test]
+    fn a_gate_holds_until_it_is_opened() {
+        let (gate, mut shut) = gate().expect("a pipe can be made");
+        let child = std::thread::spawn(move || shut.pass());
+        let mut gate = gate.wait().expect("the thread writes");
+        // Whoever has left the call can't have been held.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!child.is_finished());
+        gate.open().expect("the thread still writes");
+        child
+            .join()
+            .expect("it does not panic")
+            .expect("the gate was opened");
+    }
+
+    #[test]
+    fn a_gate_that_is_gone_holds_nobody() {
+        let (gate, mut shut) = gate().expect("a pipe can be made");
+        drop(gate);
+        assert!(shut.pass().is_err());
+    }
+
+    #[test]
+    fn a_folder_is_no_program() {
+        assert_eq!(
+            search(OsStr::new("bin"), OsStr::new("/usr")),
+            Err(Errno::ENOENT)
+        );
+    }
+
+    #[test]
+    fn exit_codes_are_a_shells() {
+        assert_eq!(Ending::Exit(7).exit_code(), 7);
+        assert_eq!(Ending::Killed(Signal::SIGKILL).exit_code(), 137);
+        let cannot = |errno| CannotRun::new(OsStr::new("x"), errno).exit_code();
+        assert_eq!((cannot(Errno::ENOENT), cannot(Errno::EACCES)), (127, 126));
+    }
 }

@@ -123,7 +123,7 @@ fn driver(device: &Device) -> Vec<Row> {
     rows
 }
 
-/// CPUID leaf 1CH: bit n of EAX[7:0] stands for a depth of 8 (n + 1).
+/// CPUID leaf 1CH: bit n of AL stands for a depth of 8 (n + 1).
 fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
     use raw_cpuid::CpuIdReader;
     let cpuid = machine.cpuid();

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
+use child::CannotRun;
 use cli::{Cli, Command};
 use machine::Machine;
 
@@ -42,11 +43,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("pmctl: {error:#}");
-            ExitCode::from(if error.is::<exit::Usage>() {
-                exit::USAGE
-            } else {
-                failure
-            })
+            ExitCode::from(exit_code(&error).unwrap_or(failure))
         }
     }
 }
@@ -63,6 +60,14 @@ fn run(command: &Command) -> Result<u8> {
         Command::Regs(args) => regs::regs(args, &Machine::here(), output)?,
     }
     Ok(0)
+}
+
+/// The exit code of an error that has its own.
+fn exit_code(error: &anyhow::Error) -> Option<u8> {
+    if error.is::<exit::Usage>() {
+        return Some(exit::USAGE);
+    }
+    error.downcast_ref::<CannotRun>().map(CannotRun::exit_code)
 }
 
 /// The machine to look at.

@@ -171,6 +171,9 @@ fn access(facts: &Facts<'_>) -> Finding {
         Some(Cause::UnknownCommand) => Finding::bad(format!("{NODE} is not perfmon's"))
             .fix(format!("`rm {NODE}`, then load the module again.")),
         Some(Cause::Absent) => Finding::unknown("there is no device to open"),
+        None if !facts.machine.path(NODE).exists() => {
+            Finding::unknown("there is no device to open")
+        }
         None if matches!(facts.trial, Trial::NotTried) => Finding::unknown(RECORDING),
         _ => Finding::good("it can be opened for counting"),
     }
@@ -299,9 +302,11 @@ fn rdpmc(facts: &Facts<'_>) -> Finding {
         facts
             .text("/sys/bus/event_source/devices/cpu/rdpmc")
             .map(|text| match text.as_deref() {
-                None => Finding::note("the kernel tells nothing of it; pmctl does not need it"),
+                None => {
+                    Finding::good("the kernel has no such setting here; pmctl does not need it")
+                }
                 Some("0") => {
-                    Finding::good("no program may read counters by itself; pmctl needs it not")
+                    Finding::good("no program may read counters by itself; pmctl does not need it")
                 }
                 Some("1") => {
                     Finding::good("programs read counters by themselves through perf only")

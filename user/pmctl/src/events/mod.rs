@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the user wants counted: from the text after `-e` to event selects.
 //!
-//! [`parse`] knows the syntax and no CPU, [`names`] knows the names, and [`resolve`] puts both together.
+//! [`parse`] knows the syntax and no CPU, [`names`] knows the names, and [`resolve()`] puts both together.
 
 mod error;
 pub(crate) mod names;

@@ -1,49 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run: from the first start to the last stop.
 
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use perfmon::{Cause, Counter, Error};
 
 use super::{Report, Run};
-use crate::child::{Ending, Running, Waiting};
+use crate::child::{Command, Ending, Running, Waiting};
 use crate::exit;
 use crate::signals::{Event, Signals};
 
-/// Runs the command, or waits for Ctrl-C without one; `Err` inside if the command can't be run.
+/// Runs the command, or waits for Ctrl-C without one.
 pub(super) fn measure(
-    command: &[OsString],
+    command: Option<&Command>,
     counters: &[Counter],
     interval: Option<Duration>,
     report: &mut dyn Report,
-) -> Result<Result<Run, Errno>> {
+) -> Result<Run> {
     let signals = Signals::hold()?;
     let before = Times::of_children()?;
     each(counters, Counter::reset)?;
-    let waiting = match command {
-        [] => None,
-        command => Some(Waiting::fork(command, signals.mask_before())?),
-    };
+    let waiting = command
+        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .transpose()?;
 
-    each(counters, Counter::start)?;
+    // Reading the clock may take a system call or not; outside of the counters it changes no count.
     let begin = Instant::now();
-    let running = match waiting.map(Waiting::release).transpose() {
-        Ok(running) => running,
-        Err(errno) => return Ok(Err(errno)),
-    };
     let mut ticker = interval.map(|length| Ticker::new(length, begin, counters, report));
+    each(counters, Counter::start)?;
+    let running = waiting.map(Waiting::release).transpose()?;
     let ending = follow(&signals, running.as_ref(), ticker.as_mut())?;
-    let elapsed = begin.elapsed();
     each(counters, |counter| match counter.stop() {
         // The counter is stopped; that it has no count is what reading it tells.
         Err(error) if error.cause == Cause::Untrusted => Ok(()),
         result => result,
     })?;
+    let elapsed = begin.elapsed();
 
     if let Some(ticker) = &mut ticker {
         // What is left after the last whole interval.
@@ -51,13 +46,13 @@ pub(super) fn measure(
     }
     let counts = read(counters)?;
     let after = Times::of_children()?;
-    Ok(Ok(Run {
+    Ok(Run {
         elapsed,
         user: after.user.saturating_sub(before.user),
         system: after.system.saturating_sub(before.system),
         counts,
         ending,
-    }))
+    })
 }
 
 /// Waits until the command has ended, or until somebody wants an end where there is no command.

@@ -18,12 +18,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
 use perfmon::{Counter, CounterId, Session};
 
 use summary::{Summary, mean_count};
 
-use crate::child::Ending;
+use crate::child::{Command, Ending};
 use crate::cli::{Json, Stat};
 use crate::events::{self, Event};
 use crate::exit::{self, Usage};
@@ -116,6 +115,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let events = wanted(args, &pmu)?;
 
+    let command = match &args.command[..] {
+        [] => None,
+        words => Some(Command::find(words)?),
+    };
+
     let session = Session::open().map_err(exit::with_help)?;
     let properties = session.device().properties();
     let supply = Supply {
@@ -145,17 +149,19 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         columns,
     };
     let mut report = report(args, &subject, output);
-    count(args, &counters, report.as_mut())
+    count(args, command.as_ref(), &counters, report.as_mut())
 }
 
 /// Runs as often as it is wanted; the exit code.
-fn count(args: &Stat, counters: &[Counter], report: &mut dyn Report) -> Result<u8> {
+fn count(
+    args: &Stat,
+    command: Option<&Command>,
+    counters: &[Counter],
+    report: &mut dyn Report,
+) -> Result<u8> {
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
-        let run = match measure::measure(&args.command, counters, args.interval, report)? {
-            Ok(run) => run,
-            Err(errno) => return Ok(cannot_run(args, errno)),
-        };
+        let run = measure::measure(command, counters, args.interval, report)?;
         let killed = matches!(run.ending, Some(Ending::Killed(_)));
         runs.push(run);
         // Whoever kills one run wants no other.
@@ -174,17 +180,6 @@ fn count(args: &Stat, counters: &[Counter], report: &mut dyn Report) -> Result<u
         .filter_map(|run| run.ending)
         .map(Ending::exit_code);
     Ok(codes.rfind(|code| *code != 0).unwrap_or(0))
-}
-
-/// Says why the command can't be run; the exit code is the shell's for it.
-fn cannot_run(args: &Stat, errno: Errno) -> u8 {
-    let command = args.command[0].to_string_lossy();
-    eprintln!("pmctl: can't run `{command}`: {}", errno.desc());
-    if errno == Errno::ENOENT {
-        exit::NOT_FOUND
-    } else {
-        exit::NOT_EXECUTABLE
-    }
 }
 
 /// What the driver can't do yet, with the reason.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * kernel_lockdown(7) at its level "confidentiality" forbids to count, also
+ * through a descriptor that was opened before. It can't be lifted again, so
+ * this is for a virtual machine of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "perf.h"
+#include "tsc.h"
+
+#define LOCKDOWN	"/sys/kernel/security/lockdown"
+
+/* Locks the kernel down: 0 or a negative errno. */
+static int lockdown(void)
+{
+	static const char level[] = "confidentiality";
+	int fd = open(LOCKDOWN, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, level, strlen(level)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+TEST(counting_is_forbidden)
+{
+	struct perfmon_properties p;
+	struct pmc_tstamp t;
+	struct pmc pmc;
+	__s64 value;
+	int fd;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	if (access(LOCKDOWN, F_OK))
+		SKIP(return, "this kernel can't be locked down");
+
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(fd, 0, 1000));
+	ASSERT_LE(LOOP_INSNS * 1000, pmc_value(fd, 0));
+
+	ASSERT_EQ(0, lockdown());
+	EXPECT_EQ(-EPERM, pmc_start(fd, 0));
+	EXPECT_EQ(-EPERM, pmc_stop(fd, 0));
+	EXPECT_EQ(-EPERM, pmc_reset(fd, 0));
+	EXPECT_EQ(-EPERM, pmc_read(fd, 0, &value));
+	EXPECT_EQ(-EPERM, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_OS));
+	EXPECT_EQ(-EPERM, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+
+	/* What only asks is allowed, and shows that nothing was changed. */
+	EXPECT_EQ(0, pmc_get(fd, 0, &pmc));
+	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
+	EXPECT_EQ(-EBUSY, pmc_get(fd, 1, &pmc));
+	EXPECT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(tsc_mhz() ? 0 : -ENOTTY, device_ioctl(fd, PMIOTSTAMP, &t));
+
+	/* The policy is asked after the number and before the state. */
+	EXPECT_EQ(-EINVAL, pmc_start(fd, PMC_ALL));
+	EXPECT_EQ(-EPERM, pmc_start(fd, 1));
+
+	/* Closing is always allowed. */
+	EXPECT_EQ(0, close(fd));
+	fd = device_open(O_RDWR);
+	EXPECT_LE(0, fd);
+	EXPECT_EQ(-EBUSY, pmc_get(fd, 0, &pmc));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl when the NMI watchdog holds a counter: it says so, and what to do.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/count.sh
+. "$here/count.sh"
+
+watchdog=/proc/sys/kernel/nmi_watchdog
+advice='sysctl (-w )?kernel\.nmi_watchdog=0'
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+{ echo 1 >$watchdog; } 2>/dev/null || skip_all "this kernel has no NMI watchdog"
+
+plan 6
+
+doctor=$(pmctl doctor 2>&1)
+check "doctor finds the watchdog" [ $? -ne 0 ]
+says "doctor says how to stop it" "$doctor" "$advice"
+stat=$(pmctl stat -e instructions:u -- true 2>&1)
+is "stat can't count" 125 $?
+says "stat says how to stop it" "$stat" "$advice"
+
+echo 0 >$watchdog
+pmctl doctor >/dev/null 2>&1
+is "doctor is content without it" 0 $?
+n=$(pmctl_count instructions:u "$here/pmctl_loop" 1000000)
+check "stat counts without it" [ "${n:-0}" -gt 2000000 ]
+
+rm -f "$counts"
+finish
