@@ -56,6 +56,18 @@ TEST_F(counter, counts_each_instruction_of_the_loop)
 	}
 }
 
+/* FreeBSD's structure has padding here, which programs do not initialize. */
+TEST_F(counter, read_ignores_the_padding_and_zeroes_it)
+{
+	struct pmc_data data = { .pmcd_num = 0, .reserved = ~0U };
+	__s64 value = pmc_loop_count(self->fd, 0, N);
+
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOREAD, &data));
+	EXPECT_EQ(0, data.pmcd_num);
+	EXPECT_EQ(0U, data.reserved);
+	EXPECT_EQ(value, data.pmcd_value);
+}
+
 TEST_F(counter, stop_keeps_the_value)
 {
 	__s64 value = pmc_loop_count(self->fd, 0, N);

@@ -33,11 +33,9 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         writeln!(output, "CPU {cpu}")?;
         let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
             let value = msrs.read(number)?;
-            writeln!(
-                output,
-                "  {number:#05x}  {name:<24}{value:#018x}  {}",
-                words(value)
-            )?;
+            let words = words(value);
+            let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {words}");
+            writeln!(output, "{}", line.trim_end())?;
             Ok(value)
         };
         let plain = |_| String::new();

@@ -37,7 +37,6 @@ impl Signals {
             Signal::SIGINT,
             Signal::SIGQUIT,
             Signal::SIGTERM,
-            Signal::SIGHUP,
         ] {
             mask.add(signal);
         }

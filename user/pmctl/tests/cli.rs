@@ -6,7 +6,10 @@ use assert_cmd::Command;
 
 #[test]
 fn sessions() {
-    trycmd::TestCases::new().case("tests/cmd/*.trycmd");
+    trycmd::TestCases::new()
+        .case("tests/cmd/*.trycmd")
+        // How wide help is.
+        .env("COLUMNS", "100");
 }
 
 fn pmctl(arguments: &[&str]) -> assert_cmd::assert::Assert {

@@ -32,7 +32,7 @@ pub(super) fn measure(
     let mut ticker = interval.map(|length| Ticker::new(length, begin, counters, report));
     each(counters, Counter::start)?;
     let running = waiting.map(Waiting::release).transpose()?;
-    let ending = follow(&signals, running.as_ref(), ticker.as_mut())?;
+    let End { ending, wanted } = follow(&signals, running.as_ref(), ticker.as_mut())?;
     each(counters, |counter| match counter.stop() {
         // The counter is stopped; that it has no count is what reading it tells.
         Err(error) if error.cause == Cause::Untrusted => Ok(()),
@@ -52,7 +52,16 @@ pub(super) fn measure(
         system: after.system.saturating_sub(before.system),
         counts,
         ending,
+        last: wanted,
     })
+}
+
+/// The end of a run.
+struct End {
+    /// How the command ended; `None` without one.
+    ending: Option<Ending>,
+    /// Whether somebody asked for it.
+    wanted: bool,
 }
 
 /// Waits until the command has ended, or until somebody wants an end where there is no command.
@@ -60,25 +69,39 @@ fn follow(
     signals: &Signals,
     running: Option<&Running>,
     mut ticker: Option<&mut Ticker<'_>>,
-) -> Result<Option<Ending>> {
+) -> Result<End> {
+    let mut wanted = false;
     loop {
         let limit = ticker.as_ref().map(|ticker| ticker.remaining());
         match (signals.wait(limit)?, running) {
             (Event::Child, Some(running)) => {
                 if let Some(ending) = running.ending()? {
-                    return Ok(Some(ending));
+                    return Ok(End {
+                        ending: Some(ending),
+                        wanted,
+                    });
                 }
             }
-            (Event::End { .. }, None) => return Ok(None),
-            // What comes from the terminal, the command got itself. Either way it is the command that
-            // decides: it may well have something to tidy up.
+            (Event::End { .. }, None) => {
+                return Ok(End {
+                    ending: None,
+                    wanted: true,
+                });
+            }
+            // It is the command that decides: it may well have something to tidy up.
             (
                 Event::End {
                     signal,
-                    by_terminal: false,
+                    by_terminal,
                 },
                 Some(running),
-            ) => running.signal(signal),
+            ) => {
+                wanted = true;
+                // What comes from the terminal, the command got itself.
+                if !by_terminal {
+                    running.signal(signal);
+                }
+            }
             _ => {}
         }
         if let Some(ticker) = &mut ticker {
@@ -142,6 +165,7 @@ impl<'a> Ticker<'a> {
             elapsed: at - self.since,
             user: Duration::ZERO,
             system: Duration::ZERO,
+            last: false,
             counts: now.iter().zip(&self.before).map(difference).collect(),
             ending: None,
         };
