@@ -7,13 +7,14 @@ KDIR   ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 VM     := selftests/vm
 
-.PHONY: help demo check vm modules clean fmt clippy bindings rust-analyzer install
+.PHONY: help demo check bench vm modules clean fmt clippy bindings rust-analyzer install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
 	@echo '  make demo           set everything up, count real programs, compare with perf'
 	@echo '  make check          every test'
 	@echo '  make vm             a shell in the machine, the module loaded'
+	@echo "  make bench          what each call costs in instructions, beside perf's"
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
@@ -22,7 +23,7 @@ help:
 	@echo ''
 	@echo 'For those who change it:'
 	@echo '  make fmt            format all Rust'
-	@echo '  make clippy         lint all Rust, the module with the kernel'"'"'s flags'
+	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate rust/perfmon/abi from the header'
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
 
@@ -31,6 +32,9 @@ demo:
 
 check:
 	@MAKE_GOAL=check selftests/check
+
+bench:
+	@MAKE_GOAL=bench selftests/bench/bench
 
 vm:
 	@MAKE_GOAL=vm $(VM)/run --accel auto --shell

@@ -203,7 +203,7 @@ TEST_F(wrap, exact_and_steady)
 					 self->n + i);
 		EXPECT_EQ((__s64)(LOOP_INSNS * (self->n + i)) +
 			  self->shared->reads * per_read + overhead, value);
-		EXPECT_LT(100, self->shared->reads);
+		EXPECT_LT(WRAPS, self->shared->reads);
 		EXPECT_EQ(0, self->shared->failed);
 		EXPECT_EQ(0, self->shared->back);
 		EXPECT_EQ(0, self->shared->jumped);
@@ -214,6 +214,7 @@ TEST_F(wrap, exact_when_nobody_reads)
 {
 	int num = counter_number(self->fd, variant->num);
 	__s64 overhead;
+	int i;
 
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
 	overhead = pmc_loop_count(self->fd, num, 1000) -
@@ -223,7 +224,7 @@ TEST_F(wrap, exact_when_nobody_reads)
 
 	/* In pieces, so that it is stopped at many places of its range. */
 	ASSERT_EQ(0, pmc_reset(self->fd, num));
-	for (int i = 0; i < 100; i++)
+	for (i = 0; i < 100; i++)
 		ASSERT_EQ(0, pmc_count_loop(self->fd, num, self->n / 100));
 	EXPECT_EQ((__s64)(100 * (LOOP_INSNS * (self->n / 100) + overhead)),
 		  pmc_value(self->fd, num));
@@ -248,6 +249,7 @@ TEST_F(wrap, reset_when_running_past_wraps)
 TEST_F(wrap, exact_on_a_thread_that_moves)
 {
 	int num = counter_number(self->fd, variant->num);
+	unsigned long n;
 	__s64 value[2];
 	cpu_set_t cpus;
 	int cpu, i, k;
@@ -255,12 +257,13 @@ TEST_F(wrap, exact_on_a_thread_that_moves)
 	ASSERT_EQ(0, cpus_online(&cpus));
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_USR));
 	for (k = 0; k < 2; k++) {
+		n = k ? self->n / 10 : 10;
 		ASSERT_EQ(0, pmc_reset(self->fd, num));
 		ASSERT_EQ(0, pmc_start(self->fd, num));
 		for (i = 0; i < 10; i++) {
 			for_each_cpu_in(cpu, &cpus) {
 				pin_to_cpu(cpu);
-				loop(k ? self->n / 10 : 10);
+				loop(n);
 			}
 		}
 		ASSERT_EQ(0, pmc_stop(self->fd, num));

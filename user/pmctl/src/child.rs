@@ -3,13 +3,14 @@
 //! in between.
 
 use std::env;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::ptr;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -17,7 +18,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{AccessFlags, ForkResult, Pid, access, execvp, fork, pipe2};
+use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
 use crate::exit;
 
@@ -265,11 +266,23 @@ fn pipe() -> Result<(File, File)> {
 
 /// The child's part: gets ready, waits, becomes the command.
 fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> ! {
+    // All of it before the gate: what comes after must not depend on the command.
+    let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
+    let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
     let ready = restore_signals(mask);
     // It fails, or SIGPIPE ends the process, if the parent is gone or gave up.
     if gate.pass().is_ok() {
-        // With a slash in it, this is no search; it adds to execve(2) only that a script without `#!` runs.
-        let Err(errno) = ready.and_then(|()| execvp(&command.path, &command.arguments));
+        let errno = match ready {
+            Ok(()) => {
+                // SAFETY: The path and each argument are strings that end with a NUL and outlive the call, for
+                // `command` does; the array of the arguments ends with a null pointer.
+                unsafe { libc::execvp(command.path.as_ptr(), arguments.as_ptr()) };
+                // With a slash in the path, this was no search. It differs from execve(2) only in that a
+                // script without `#!` runs.
+                Errno::last()
+            }
+            Err(errno) => errno,
+        };
         let _ = report.write_all(&(errno as i32).to_ne_bytes());
     }
     // SAFETY: It ends the process. Not `std::process::exit`: what the parent left to be done at its exit,

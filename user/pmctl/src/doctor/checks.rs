@@ -100,7 +100,7 @@ fn pmu(facts: &Facts<'_>) -> Finding {
         )),
         Err(reason) => {
             let fix = match (reason, facts.hypervisor) {
-                (NoPmu::Vendor, _) => "Use a machine with an Intel CPU.",
+                (NoPmu::Vendor, _) => "Use another machine.",
                 (_, Some(hypervisor)) => hypervisor.fix,
                 (_, None) => "Look for a setting of the firmware that turns the PMU on.",
             };

@@ -4,6 +4,7 @@
 //! [`parse`] knows the syntax and no CPU, [`names`] knows the names, and [`resolve()`] puts both together.
 
 mod error;
+mod modifiers;
 pub(crate) mod names;
 mod parse;
 mod resolve;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use perfmon::{CounterId, EventSelect, Modes};
 
 use super::error::Fault;
+use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, Named};
 use super::parse::{Piece, Spec, Term, What};
 use crate::pmu::{Pmu, Vendor};
@@ -52,7 +53,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault
         What::Word(word) => self::word(word, pmu)?,
         What::Terms(terms) => fields(terms, pmu)?,
     };
-    let Modifiers { modes, pinned } = modifiers(&spec.modifiers, pmu)?;
+    let Modifiers { modes, pinned } = modifiers(&spec.modifiers)?;
     if let Some((counter, span)) = &pinned {
         allow_pin(*counter, span.clone(), &target, pmu)?;
     }
@@ -385,103 +386,6 @@ fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u32, Faul
     }
 }
 
-/// What the modifiers of an event say.
-struct Modifiers {
-    modes: Option<Modes>,
-    pinned: Option<(CounterId, Range<usize>)>,
-}
-
-/// Letters that perf knows and that mean nothing here, with the reason.
-const REFUSED_LETTERS: &[(char, &str)] = &[
-    ('h', "a hypervisor's own work can't be told apart"),
-    ('G', "guests and host are counted together"),
-    ('H', "guests and host are counted together"),
-    ('p', "it is for sampling; a count is exact without it"),
-    ('P', "it is for sampling; a count is exact without it"),
-    ('S', "it is for sampling"),
-    (
-        'D',
-        "every event has its counter all the time; leave it out",
-    ),
-    ('e', "no event shares its counter; leave it out"),
-    ('W', "all events start and stop together; leave it out"),
-];
-
-fn modifiers(pieces: &[Piece], pmu: &Pmu) -> Result<Modifiers, Fault> {
-    let mut found = Modifiers {
-        modes: None,
-        pinned: None,
-    };
-    for piece in pieces {
-        if let Some(counter) = counter(&piece.text) {
-            if found.pinned.is_some() {
-                return Err(Fault::new(
-                    piece.span.clone(),
-                    "the event has a counter already",
-                ));
-            }
-            if let CounterId::Fixed(number) = counter {
-                require_fixed(number, &piece.span, pmu)?;
-            }
-            found.pinned = Some((counter, piece.span.clone()));
-            continue;
-        }
-        let modes = modes(piece)?;
-        if found.modes.is_some_and(|before| before != modes) {
-            return Err(Fault::new(
-                piece.span.clone(),
-                "the event has other modes already",
-            ));
-        }
-        found.modes = Some(modes);
-    }
-    Ok(found)
-}
-
-/// `PMC0` or `FIXED0`.
-fn counter(text: &str) -> Option<CounterId> {
-    let text = text.to_ascii_uppercase();
-    let number = |prefix| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
-    number("PMC")
-        .map(CounterId::General)
-        .or_else(|| number("FIXED").map(CounterId::Fixed))
-}
-
-/// `u`, `k` or both.
-fn modes(piece: &Piece) -> Result<Modes, Fault> {
-    let (mut user, mut kernel) = (false, false);
-    for letter in piece.text.chars() {
-        match letter {
-            'u' => user = true,
-            'k' => kernel = true,
-            _ => return Err(refused_modifier(piece, letter)),
-        }
-    }
-    match (user, kernel) {
-        (true, true) => Ok(Modes::Both),
-        (true, false) => Ok(Modes::User),
-        (false, true) => Ok(Modes::Kernel),
-        (false, false) => Err(
-            Fault::new(piece.span.clone(), "a modifier is missing after `:`")
-                .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` for a counter."),
-        ),
-    }
-}
-
-fn refused_modifier(piece: &Piece, letter: char) -> Fault {
-    match REFUSED_LETTERS.iter().find(|(known, _)| *known == letter) {
-        Some((_, reason)) => Fault::new(
-            piece.span.clone(),
-            format!("the modifier `{letter}` can't be used: {reason}"),
-        ),
-        None => Fault::new(
-            piece.span.clone(),
-            format!("no modifier is called `{}`", piece.text),
-        )
-        .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` or `:FIXED0` for a counter."),
-    }
-}
-
 /// Fails unless `counter` exists and can count the event.
 fn allow_pin(
     counter: CounterId,
@@ -499,6 +403,7 @@ fn allow_pin(
             Err(Fault::new(span, "general counters can't count this event"))
         }
         CounterId::Fixed(number) if target.fixed != Some(number) => {
+            require_fixed(number, &span, pmu)?;
             let fault = Fault::new(
                 span,
                 format!("fixed counter {number} counts something else"),

@@ -3,7 +3,7 @@
 //!
 //! The command is forked and waits, the counters start, the command executes, and when it has ended they
 //! stop. So beside the command's work, the counts hold: the child's last steps before exec and exec itself,
-//! and what pmctl executes from the first start to the last stop. In user mode that is about 800
+//! and what pmctl executes from the first start to the last stop. In user mode that is about 720
 //! instructions with one counter and 56 more for each further one, the same for every command and for
 //! every counter: they start in one order and stop in the same one, so that each counts the starting and
 //! stopping of all the others, no more and no less. `selftests/pmctl/` holds it to that.

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a call costs, in instructions, beside Linux perf's for the same thing.
+ *
+ * To be run on a machine whose time-stamp counter advances with each
+ * instruction (vm/run --icount). Each figure is the least of many: the one
+ * without a timer interrupt in it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <linux/perfmon.h>
+
+#define ROUNDS	1000
+
+/* What the operations work on. */
+static int device, event;
+static int zero;
+static struct pmc instructions = { .pmc_event = 0xc0, .pmc_flags = PMCF_USR };
+static struct pmc_data data;
+static struct pmc_tstamp tstamp;
+static __u64 perf_value;
+
+/* A system call without the C library around it. */
+static long call(long number, long a, long b, long c)
+{
+	long ret;
+
+	__asm__ volatile("syscall" : "=a" (ret)
+			 : "a" (number), "D" (a), "S" (b), "d" (c)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+static long ctl(int fd, unsigned long cmd, void *arg)
+{
+	return call(SYS_ioctl, fd, (long)cmd, (long)arg);
+}
+
+/* Each returns 0, or something else if it failed. */
+#define OPERATION(name, expression)	\
+	static long name(void)		\
+	{				\
+		return expression;	\
+	}
+
+OPERATION(nothing, 0)
+OPERATION(parent, call(SYS_getppid, 0, 0, 0) < 0)
+OPERATION(setup, ctl(device, PMIOSETUP, &instructions))
+OPERATION(start, ctl(device, PMIOSTART, &zero))
+OPERATION(stop, ctl(device, PMIOSTOP, &zero))
+OPERATION(start_stop, start() | stop())
+OPERATION(current, ctl(device, PMIOREAD, &data))
+OPERATION(reset, ctl(device, PMIORESET, &zero))
+OPERATION(get, ctl(device, PMIOGET, &instructions))
+OPERATION(timestamp, ctl(device, PMIOTSTAMP, &tstamp))
+OPERATION(perf_read, call(SYS_read, event, (long)&perf_value, sizeof(perf_value)) != sizeof(perf_value))
+OPERATION(perf_disable_enable, ctl(event, PERF_EVENT_IOC_DISABLE, NULL) |
+			       ctl(event, PERF_EVENT_IOC_ENABLE, NULL))
+
+static unsigned long long least(long (*operation)(void))
+{
+	unsigned long long best = ~0ULL, begin, took;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		begin = __rdtsc();
+		if (operation())
+			return 0;
+		took = __rdtsc() - begin;
+		if (took < best)
+			best = took;
+	}
+	return best;
+}
+
+struct row {
+	const char *name;
+	long (*operation)(void);
+};
+
+static void print(const struct row *rows, size_t n)
+{
+	unsigned long long own = least(nothing), cost;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		cost = least(rows[i].operation);
+		if (cost)
+			printf("%-28s %6llu\n", rows[i].name, cost - own);
+		else
+			printf("%-28s failed\n", rows[i].name);
+	}
+}
+
+#define PRINT(rows)	print(rows, sizeof(rows) / sizeof((rows)[0]))
+
+static const struct row kernel[] = {
+	{ "getppid(2)", parent },
+};
+
+static const struct row stopped[] = {
+	{ "PMIOSETUP", setup },
+	{ "PMIOSTART + PMIOSTOP", start_stop },
+	{ "PMIOREAD, stopped", current },
+};
+
+static const struct row running[] = {
+	{ "PMIOREAD, running", current },
+	{ "PMIORESET, running", reset },
+	{ "PMIOGET", get },
+	{ "PMIOTSTAMP", timestamp },
+};
+
+static const struct row perf[] = {
+	{ "perf: read(2)", perf_read },
+	{ "perf: disable + enable", perf_disable_enable },
+};
+
+int main(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.exclude_kernel = 1,
+	};
+
+	PRINT(kernel);
+
+	device = open(_PATH_PERFMON, O_RDWR | O_CLOEXEC);
+	if (device < 0) {
+		perror(_PATH_PERFMON);
+		return EXIT_FAILURE;
+	}
+	PRINT(stopped);
+	if (start()) {
+		perror("PMIOSTART");
+		return EXIT_FAILURE;
+	}
+	PRINT(running);
+	close(device);
+
+	/* perf on one CPU, as /dev/perfmon counts; the counters are free now. */
+	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+	if (event < 0) {
+		fprintf(stderr, "perf_event_open: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	PRINT(perf);
+	return EXIT_SUCCESS;
+}
