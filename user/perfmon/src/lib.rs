@@ -29,3 +29,8 @@ pub use nix::errno::Errno;
 pub use perfmon_core::abi;
 pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Configuration, Counter, Session};
+
+/// The example in the README is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
