@@ -6,16 +6,20 @@
 //! callbacks take it inside of the kernel's `cpu_hotplug_lock`, so nothing that needs that one may be
 //! called under it.
 
+mod reservation;
+
+pub(crate) use self::reservation::Reservation;
+
 use crate::{
     cpu::CpuSet,
-    ffi,
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
+        cpuid::Capabilities,
         evtsel::EventSelect,
-        regs::{Msr, Registers},
+        regs::Msr,
         state::State,
     },
-    pmu::Model,
+    pmu,
     session::SessionId,
 };
 use kernel::{prelude::*, sync::global_lock};
@@ -33,8 +37,6 @@ pub(crate) struct Counter {
     /// Where it is read.
     pub(crate) msr: Msr,
     pub(crate) state: State,
-    /// Whether its registers held what was written to them, whenever that was looked at.
-    pub(crate) intact: bool,
 }
 
 /// The counters of the machine, and their owners.
@@ -42,16 +44,16 @@ pub(crate) struct Counter {
 /// # Invariants
 ///
 /// If a counter is set up, `reservation` is held and every CPU of `counted` has been taken
-/// ([`Model::take`]).
+/// ([`pmu::Model::take`]).
 pub(crate) struct Arbiter {
-    /// What all CPUs that are counted on have in common.
-    pub(crate) model: Model,
-    /// Whether `model` is settled. Until then every CPU that joins may lessen it.
-    pub(crate) complete: bool,
+    /// What the CPUs found so far have in common.
+    pub(crate) common: Capabilities,
     /// The CPUs that are counted on: online, and able to.
     pub(crate) counted: CpuSet,
     /// Those that ever were: the CPUs with values to add up.
     pub(crate) known: CpuSet,
+    /// Those that would be counted on if the system were awake.
+    pub(crate) paused: CpuSet,
     /// By [`CounterId::index`].
     counters: [Option<Counter>; MAX_COUNTERS],
     /// What keeps Linux perf away, from the first setup to the last release.
@@ -65,16 +67,26 @@ pub(crate) struct Arbiter {
 impl Arbiter {
     const fn new() -> Self {
         Self {
-            model: Model::NOTHING,
-            complete: false,
+            common: Capabilities::NOTHING,
             counted: CpuSet::new(),
             known: CpuSet::new(),
+            paused: CpuSet::new(),
             counters: [None; MAX_COUNTERS],
             reservation: None,
             refusal_told: false,
             writer: None,
             last_session: 0,
         }
+    }
+
+    /// Moves all CPUs from `counted` to `paused`.
+    pub(crate) fn pause(&mut self) {
+        self.paused.append(&mut self.counted);
+    }
+
+    /// Moves them back.
+    pub(crate) fn resume(&mut self) {
+        self.counted.append(&mut self.paused);
     }
 
     /// Names a new session, and if it is a writer makes it the only one.
@@ -109,18 +121,16 @@ impl Arbiter {
             .filter(|counter| counter.owner == session)
     }
 
+    /// Whether another session has set the counter up.
+    pub(crate) fn is_anothers(&self, session: SessionId, id: CounterId) -> bool {
+        self.counters[id.index()].is_some_and(|counter| counter.owner != session)
+    }
+
     /// All counters that are set up.
     pub(crate) fn all(&self) -> impl Iterator<Item = (CounterId, &Counter)> {
         each(u64::MAX)
             .zip(&self.counters)
             .filter_map(|(id, counter)| Some((id, counter.as_ref()?)))
-    }
-
-    /// As [`Self::all`], to be changed.
-    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = (CounterId, &mut Counter)> {
-        each(u64::MAX)
-            .zip(&mut self.counters)
-            .filter_map(|(id, c)| Some((id, c.as_mut()?)))
     }
 
     /// Whether Linux perf has been asked for the counters, and gave them.
@@ -137,7 +147,7 @@ impl Arbiter {
         if self.is_reserved() {
             return Ok(false);
         }
-        match Reservation::new(&self.model) {
+        match Reservation::new(pmu::model()) {
             Ok(reservation) => {
                 self.reservation = Some(reservation);
                 self.refusal_told = false;
@@ -163,66 +173,13 @@ impl Arbiter {
         self.counters[id.index()] = Some(counter);
     }
 
-    /// Removes a counter whose registers have been given back on every CPU. With the last one, Linux
-    /// perf gets the counters.
+    /// Removes a counter.
     pub(crate) fn remove(&mut self, id: CounterId) {
         self.counters[id.index()] = None;
-        if self.all().next().is_none() {
-            self.reservation = None;
-        }
     }
-}
 
-/// The reservation of all general counters, by which Linux perf keeps off.
-///
-/// perf takes all of them with its first hardware event, or none, so we do the same. It knows no
-/// reservation of the fixed-function counters: whoever has the general ones has those too.
-///
-/// # Invariants
-///
-/// The first `counters` counters and `selects` event selects of `registers` are reserved for us.
-struct Reservation {
-    registers: Registers,
-    counters: u8,
-    selects: u8,
-}
-
-impl Reservation {
-    /// Takes all, or else says which register is not free.
-    fn new(model: &Model) -> Result<Self, Msr> {
-        // INVARIANT: Nothing is reserved yet, and what is, is counted at once. On an error, dropping
-        // `this` gives back as many.
-        let mut this = Self {
-            registers: model.registers,
-            counters: 0,
-            selects: 0,
-        };
-        for n in 0..model.capabilities.general {
-            let (counter, select) = (this.registers.general(n), this.registers.select(n));
-            // SAFETY: Always callable.
-            if !unsafe { ffi::perfmon_reserve_counter(counter.number()) } {
-                return Err(counter);
-            }
-            this.counters += 1;
-            // SAFETY: Always callable.
-            if !unsafe { ffi::perfmon_reserve_select(select.number()) } {
-                return Err(select);
-            }
-            this.selects += 1;
-        }
-        Ok(this)
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        for n in 0..self.selects {
-            // SAFETY: By the type invariant it is ours.
-            unsafe { ffi::perfmon_release_select(self.registers.select(n).number()) };
-        }
-        for n in 0..self.counters {
-            // SAFETY: By the type invariant it is ours.
-            unsafe { ffi::perfmon_release_counter(self.registers.general(n).number()) };
-        }
+    /// Gives all counters to Linux perf: none is set up, and all registers have been given back.
+    pub(crate) fn unreserve(&mut self) {
+        self.reservation = None;
     }
 }

@@ -5,7 +5,9 @@ use crate::{
     cpu::{ThisCpu, Word},
     logic::{
         count::{advance, offset, Width},
-        regs::Msr,
+        counter::CounterId,
+        evtsel::EventSelect,
+        regs::{Msr, Registers},
     },
     msr,
 };
@@ -16,38 +18,57 @@ use crate::{
 /// time, by the arbiter's lock, and the overflow handler at any time between two of their
 /// instructions. It changes `total`, and `offset` when it reloads the counter. Everybody else changes
 /// `total` by a compare-and-exchange, which fails if the handler came between and found something to
-/// add.
+/// add; and `offset` only while the counter is not active. `base` is the lock's.
 ///
-/// ATOMICS: `total` and `offset`, in [`Self::update`], pair with the overflow handler on the same CPU.
+/// ATOMICS: `total` and `offset`, in [`Self::update`], pair with [`Self::overflow`] on the same CPU.
 pub(crate) struct Count {
     /// Events since the counter was set up. Never decreases.
     total: Word,
     /// [`offset`] of the hardware counter.
     offset: Word,
-    /// [`Width::mask`] of the hardware counter.
+    /// Those of the hardware counter's [`Width`].
     mask: Word,
+    period: Word,
     /// The total at the last reset: what is shown is what came after.
     base: Word,
+    /// What is counted.
+    select: Word,
 }
 
 impl Count {
-    /// Begins a new value, 0, on a stopped counter that was loaded with `width.start()`.
-    pub(crate) fn begin(&self, width: Width) {
-        self.mask.set(width.mask());
-        self.offset.set(offset(width.start(), 0));
+    /// Begins a new value, 0, on a stopped counter that was loaded with `width.start()` and is to count
+    /// what `select` says.
+    pub(crate) fn begin(&self, width: Width, select: EventSelect) {
         self.total.set(0);
         self.base.set(0);
+        self.resume(width, select);
     }
 
-    /// Continues the value on a counter that was loaded anew and is stopped.
-    pub(crate) fn resume(&self, width: Width) {
-        self.mask.set(width.mask());
+    /// As [`Self::begin`], but continues the value.
+    pub(crate) fn resume(&self, width: Width, select: EventSelect) {
+        self.select.set(select.stopped());
+        self.mask.set(width.mask);
+        self.period.set(width.period);
         self.offset.set(offset(width.start(), self.total.get()));
     }
 
-    /// Brings the total up to date with the hardware counter.
+    /// What is counted.
+    #[inline]
+    pub(crate) fn select(&self) -> EventSelect {
+        EventSelect::from_bits(self.select.get())
+    }
+
     #[inline(always)]
-    pub(crate) fn update(&self, here: &ThisCpu, counter: Msr) {
+    fn width(&self) -> Width {
+        Width {
+            mask: self.mask.get(),
+            period: self.period.get(),
+        }
+    }
+
+    /// Brings the total up to date with the hardware counter, and tells what that holds.
+    #[inline(always)]
+    pub(crate) fn update(&self, here: &ThisCpu, counter: Msr) -> u64 {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
@@ -56,13 +77,35 @@ impl Count {
             if self.offset.get() != offset {
                 continue;
             }
-            if self
-                .total
-                .replace(total, advance(total, offset, raw, self.mask.get()))
-            {
-                return;
+            let new = advance(total, offset, raw, self.mask.get());
+            if self.total.replace(total, new) {
+                return raw;
             }
         }
+    }
+
+    /// Whether the hardware counter has overflowed since it was loaded.
+    #[inline]
+    pub(crate) fn has_overflowed(&self, here: &ThisCpu, counter: Msr) -> bool {
+        self.width().has_overflowed(msr::read(here, counter))
+    }
+
+    /// Brings the total up to date, and reloads the hardware counter if it has overflowed; true if so.
+    ///
+    /// For the overflow handler, and for a counter that is not active.
+    #[inline]
+    pub(crate) fn overflow(&self, here: &ThisCpu, regs: &Registers, counter: CounterId) -> bool {
+        let raw = self.update(here, regs.read(counter));
+        let width = self.width();
+        if !width.has_overflowed(raw) {
+            return false;
+        }
+        // What a counter of kernel mode counts between the read and this write, a few instructions
+        // once in a period, is lost.
+        let loaded = width.reload(raw);
+        msr::write(here, regs.write(counter), loaded);
+        self.offset.set(offset(loaded, self.total.get()));
+        true
     }
 
     /// Makes the value 0 as of the last update.

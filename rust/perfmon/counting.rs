@@ -7,48 +7,46 @@
 use crate::{
     abi,
     arbiter::{Arbiter, Counter, ARBITER},
-    cpu::{self, on_each, Callbacks, Hotplug, ThisCpu},
+    cpu::{self, on_each},
     logic::{
         counter::{each, CounterId},
-        cpuid::Capabilities,
         evtsel::EventSelect,
         state::{Action, Call, NotSetUp, State},
     },
-    msr::Tampered,
-    pmu::{self, Model},
-    policy,
+    pmu, policy,
     session::{Session, SessionId},
 };
-use kernel::{
-    bindings,
-    cpu::CpuId,
-    prelude::*,
-    sync::atomic::{Atomic, Relaxed},
-};
+use kernel::{bindings, prelude::*};
 
 /// `PMIOSETUP`
 pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
     let select = EventSelect::from_request(request.pmc_val)?;
-    let mut arbiter = ARBITER.lock();
-    let id = CounterId::from_number(request.pmc_num, &arbiter.model.capabilities)?;
+    let model = pmu::model();
+    let id = CounterId::from_number(request.pmc_num, &model.capabilities)?;
     policy::allow_counting()?;
     if select.is_kernel() {
         policy::allow_kernel()?;
     }
-    let before = arbiter.get(session.id(), id).map(|counter| counter.state);
-    if before.is_none() && arbiter.all().any(|(other, _)| other == id) {
+    let mut arbiter = ARBITER.lock();
+    if arbiter.is_anothers(session.id(), id) {
         return Err(EBUSY);
     }
-    id.accept(select)?;
+    let before = arbiter.get(session.id(), id).map(|counter| counter.state);
     let (state, _) = State::after(before, Call::Setup)?;
+    id.accept(select)?;
 
-    let model = arbiter.model;
     if arbiter.reserve()? {
         on_each(&arbiter.counted, |here| model.take(here));
     }
-    let intact = all_intact(&arbiter, |here| model.program(here, id, select));
-    for cpu in arbiter.known.iter() {
-        cpu::slot(cpu).counts[id.index()].reset();
+    on_each(&arbiter.counted, |here| model.program(here, id, select));
+    for cpu in arbiter
+        .known
+        .iter()
+        .filter(|&cpu| !arbiter.counted.contains(cpu))
+    {
+        let slot = cpu::slot(cpu);
+        slot.counts[id.index()].reset();
+        slot.tampered.remove(id.bit());
     }
     arbiter.insert(
         id,
@@ -57,23 +55,21 @@ pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
             select,
             msr: model.registers.read(id),
             state,
-            intact,
         },
     );
-    if intact {
+    if is_intact(&arbiter, id) {
         Ok(())
     } else {
         // It can't count, so it is not set up.
-        on_each(&arbiter.counted, |here| model.give_back(here, id.bit()));
-        arbiter.remove(id);
+        free(&mut arbiter, id.bit());
         Err(EIO)
     }
 }
 
 /// `PMIOGET`
 pub(crate) fn get(session: &Session, mut request: abi::pmc) -> Result<abi::pmc> {
+    let id = CounterId::from_number(request.pmc_num, &pmu::model().capabilities)?;
     let arbiter = ARBITER.lock();
-    let id = CounterId::from_number(request.pmc_num, &arbiter.model.capabilities)?;
     let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
     request.pmc_val = counter.select.to_request(counter.state == State::Running);
     Ok(request)
@@ -96,24 +92,22 @@ pub(crate) fn reset(session: &Session, number: c_int) -> Result {
 
 /// What the three have in common.
 fn change(session: &Session, number: c_int, call: Call) -> Result {
-    let mut arbiter = ARBITER.lock();
-    let id = CounterId::from_number(number, &arbiter.model.capabilities)?;
+    let model = pmu::model();
+    let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
+    let mut arbiter = ARBITER.lock();
     let mut counter = *arbiter.get(session.id(), id).ok_or(NotSetUp)?;
     let (state, action) = State::after(Some(counter.state), call)?;
-    if !counter.intact && call != Call::Stop {
+    if call != Call::Stop && !is_intact(&arbiter, id) {
         return Err(EIO);
     }
 
-    let (model, select) = (arbiter.model, counter.select);
     match action {
         Action::Nothing | Action::Program => {}
-        Action::Enable => on_each(&arbiter.counted, |here| model.start(here, id, select)),
-        Action::Disable => {
-            counter.intact &= all_intact(&arbiter, |here| model.stop(here, id, select));
-        }
+        Action::Enable => on_each(&arbiter.counted, |here| model.start(here, id)),
+        Action::Disable => on_each(&arbiter.counted, |here| model.stop(here, id)),
         Action::Zero => {
-            update(&arbiter, id, state);
+            update(&arbiter, id, &counter);
             for cpu in arbiter.known.iter() {
                 cpu::slot(cpu).counts[id.index()].reset();
             }
@@ -121,7 +115,7 @@ fn change(session: &Session, number: c_int, call: Call) -> Result {
     }
     counter.state = state;
     arbiter.insert(id, counter);
-    if counter.intact {
+    if is_intact(&arbiter, id) {
         Ok(())
     } else {
         Err(EIO)
@@ -130,17 +124,14 @@ fn change(session: &Session, number: c_int, call: Call) -> Result {
 
 /// `PMIOREAD`
 pub(crate) fn read(session: &Session, request: abi::pmc_data) -> Result<abi::pmc_data> {
-    let arbiter = ARBITER.lock();
-    let id = CounterId::from_number(request.pmcd_num, &arbiter.model.capabilities)?;
+    let id = CounterId::from_number(request.pmcd_num, &pmu::model().capabilities)?;
     policy::allow_counting()?;
+    let arbiter = ARBITER.lock();
     let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
-    if !counter.intact {
-        return Err(EIO);
-    }
     Ok(abi::pmc_data {
         pmcd_num: request.pmcd_num,
         reserved: 0,
-        pmcd_value: value(&arbiter, id, counter) as i64,
+        pmcd_value: value(&arbiter, id, counter)? as i64,
     })
 }
 
@@ -160,7 +151,7 @@ pub(crate) fn tstamp(_session: &Session) -> Result<abi::pmc_tstamp> {
 
 /// `IOCTL_PERFMON_GET_PROPERTIES`
 pub(crate) fn properties(_session: &Session) -> Result<abi::perfmon_properties> {
-    let c = ARBITER.lock().model.capabilities;
+    let c = &pmu::model().capabilities;
     let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
     Ok(abi::perfmon_properties {
         api_version: abi::PERFMON_API_VERSION as u16,
@@ -179,135 +170,72 @@ pub(crate) fn properties(_session: &Session) -> Result<abi::perfmon_properties> 
 
 /// Stops and frees the counters of a session.
 pub(crate) fn release(arbiter: &mut Arbiter, session: SessionId) {
-    let bits = (arbiter
+    let counters = (arbiter
         .all()
         .filter(|(_, counter)| counter.owner == session))
     .fold(0, |bits, (id, _)| bits | id.bit());
-    if bits == 0 {
-        return;
+    if counters != 0 {
+        free(arbiter, counters);
     }
-    let model = arbiter.model;
-    on_each(&arbiter.counted, |here| model.give_back(here, bits));
-    for id in each(bits) {
+}
+
+/// Stops and frees counters. With the last one, Linux perf gets all.
+fn free(arbiter: &mut Arbiter, counters: u64) {
+    let model = pmu::model();
+    for id in each(counters) {
         arbiter.remove(id);
+    }
+    let last = arbiter.all().next().is_none();
+    on_each(&arbiter.counted, |here| {
+        model.give_back(here, counters);
+        if last {
+            model.leave(here);
+        }
+    });
+    if last {
+        arbiter.unreserve();
     }
 }
 
 /// The value of a counter, on all CPUs together.
+///
+/// # Errors
+///
+/// EIO if it was tampered with on one of them.
 #[inline]
-fn value(arbiter: &Arbiter, id: CounterId, counter: &Counter) -> u64 {
+fn value(arbiter: &Arbiter, id: CounterId, counter: &Counter) -> Result<u64> {
     if let Some(here) = arbiter.known.pin_if_only() {
-        // The common end of what follows, on a machine with one CPU.
-        let count = &here.slot().counts[id.index()];
+        // What the rest of this function comes to, on a machine with one CPU.
+        let slot = here.slot();
+        let count = &slot.counts[id.index()];
         if counter.state == State::Running {
             count.update(&here, counter.msr);
         }
-        return count.value();
+        if slot.tampered.get() & id.bit() != 0 {
+            return Err(EIO);
+        }
+        return Ok(count.value());
     }
-    update(arbiter, id, counter.state);
-    arbiter.known.iter().fold(0, |sum: u64, cpu| {
+    update(arbiter, id, counter);
+    if !is_intact(arbiter, id) {
+        return Err(EIO);
+    }
+    Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
         sum.wrapping_add(cpu::slot(cpu).counts[id.index()].value())
-    })
+    }))
 }
 
 /// Brings the values of a counter up to date.
-fn update(arbiter: &Arbiter, id: CounterId, state: State) {
+fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter) {
     // What does not run is up to date.
-    if state == State::Running {
-        let model = &arbiter.model;
+    if counter.state == State::Running {
+        let model = pmu::model();
         on_each(&arbiter.counted, |here| model.update(here, id));
     }
 }
 
-/// Does something on all CPUs, and tells whether the registers held everywhere what they should.
-fn all_intact(arbiter: &Arbiter, f: impl Fn(&ThisCpu) -> Result<(), Tampered> + Sync) -> bool {
-    let intact = Atomic::new(true);
-    on_each(&arbiter.counted, |here| {
-        if let Err(tampered) = f(here) {
-            tampered.report(here);
-            intact.store(false, Relaxed);
-        }
-    });
-    intact.load(Relaxed)
-}
-
-/// Looks at the machine and gets ready to count on its CPUs.
-///
-/// # Errors
-///
-/// ENODEV if there is nothing to count with; the log says what was found.
-///
-/// # Safety
-///
-/// To be called once in the module's life, before anything else of this file and of
-/// [`crate::arbiter`] is used.
-pub(crate) unsafe fn begin(unarbitrated: bool) -> Result<Hotplug<Machine>> {
-    // SAFETY: By the requirement this is the first use, and the only initialization.
-    unsafe { ARBITER.init() };
-    let capabilities = pmu::find(unarbitrated)?;
-    ARBITER.lock().model = Model::new(capabilities);
-    let cpus = Hotplug::register()?;
-    ARBITER.lock().complete = true;
-    Ok(cpus)
-}
-
-/// What happens to the counters when CPUs come and go.
-pub(crate) struct Machine;
-
-impl Callbacks for Machine {
-    fn online(cpu: CpuId, here: &ThisCpu) {
-        let mut arbiter = ARBITER.lock();
-        match pmu::probe(here) {
-            Ok(found) => join(&mut arbiter, cpu, here, found),
-            Err(reason) => pr_warn!(
-                "nothing is counted on CPU {}: {}\n",
-                cpu.as_u32(),
-                reason.reason()
-            ),
-        }
-    }
-
-    fn offline(cpu: CpuId, here: &ThisCpu) {
-        let mut arbiter = ARBITER.lock();
-        if !arbiter.counted.remove(cpu) {
-            return;
-        }
-        here.slot().counted.set(0);
-        let model = arbiter.model;
-        for (id, counter) in arbiter.all_mut() {
-            if counter.state == State::Running {
-                if let Err(tampered) = model.stop(here, id, counter.select) {
-                    tampered.report(here);
-                    counter.intact = false;
-                }
-            }
-            model.give_back(here, id.bit());
-        }
-    }
-}
-
-/// Begins to count on a CPU.
-fn join(arbiter: &mut Arbiter, cpu: CpuId, here: &ThisCpu, found: Capabilities) {
-    if !arbiter.complete {
-        arbiter.model = Model::new(arbiter.model.capabilities.common(found));
-    } else if !found.cover(arbiter.model.capabilities) {
-        pr_warn!(
-            "nothing is counted on CPU {}: it has fewer counters than the others\n",
-            cpu.as_u32()
-        );
-        return;
-    }
-    let model = arbiter.model;
-    if arbiter.is_reserved() {
-        model.take(here);
-        for (id, counter) in arbiter.all() {
-            model.resume(here, id, counter.select);
-            if counter.state == State::Running {
-                model.start(here, id, counter.select);
-            }
-        }
-    }
-    arbiter.known.add(cpu);
-    arbiter.counted.add(cpu);
-    here.slot().counted.set(1);
+/// Whether the counter's registers held on all CPUs what was written to them, whenever that was looked
+/// at.
+fn is_intact(arbiter: &Arbiter, id: CounterId) -> bool {
+    (arbiter.known.iter()).all(|cpu| cpu::slot(cpu).tampered.get() & id.bit() == 0)
 }

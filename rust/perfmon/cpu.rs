@@ -2,7 +2,12 @@
 //! CPUs: staying on one, calling all, hearing of those that come and go, and memory for each.
 
 use crate::{count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters};
-use core::{arch::x86_64, ops::Deref, ptr};
+use core::{
+    arch::x86_64,
+    ops::Deref,
+    ptr,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 use kernel::{
     bindings,
     cpu::{nr_cpu_ids, CpuId},
@@ -12,42 +17,90 @@ use kernel::{
     types::NotThreadSafe,
 };
 
-/// What is kept for each CPU.
+/// What is kept for each CPU. Zero is a valid value of each field.
 ///
-/// Everything in it may be read on any CPU, and is written on its own CPU only. Zero is a valid
-/// value of each field.
+/// Every field may be read on any CPU. It is written on its own CPU, or, while that is not counted on,
+/// under the arbiter's lock.
 pub(crate) struct Slot {
     /// Whether the CPU is in the set of those that are counted on.
     pub(crate) counted: Word,
+    /// Whether its registers are ours: [`Self::saved`] is to be put back.
+    pub(crate) taken: Word,
+    /// Bits of the counters that run here: those whose overflows are ours.
+    pub(crate) active: Word,
+    /// Bits of the counters whose registers were found to hold something else.
+    pub(crate) tampered: Word,
+    /// Whether counters were found switched off that should have run.
+    pub(crate) interrupted: Word,
+    /// Overflow interrupts that may still come for counters that have been stopped.
+    pub(crate) late: Word,
+    /// On AMD, the time in jiffies until which an interrupt may come late.
+    pub(crate) late_until: Word,
+    /// Bits in a general and in a fixed-function counter of this CPU.
+    pub(crate) widths: [Word; 2],
     /// What its registers held before the first counter was set up.
     pub(crate) saved: SavedRegisters,
-    /// The values of the counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).
+    /// The counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).
     pub(crate) counts: [Count; MAX_COUNTERS],
+}
+
+impl Slot {
+    /// Whether an overflow interrupt may come although no counter runs.
+    #[inline]
+    pub(crate) fn expects_late(&self) -> bool {
+        self.late.get() | self.late_until.get() != 0
+    }
+
+    /// Takes note of an interrupt that came late, if one was expected: how many, 0 or 1. For the
+    /// overflow handler.
+    pub(crate) fn take_late(&self) -> u32 {
+        let late = self.late.get();
+        self.late.set(late.saturating_sub(1));
+        u32::from(late != 0)
+    }
 }
 
 /// A word that is written on one CPU, and read there by interrupts too, or by other CPUs.
 ///
-/// ATOMICS: all accesses are relaxed; what needs an order is ordered by the arbiter's lock and by the
-/// calls between CPUs, which are full barriers. The types of `kernel::sync::atomic` are not used
-/// because each of their accesses is a function call, which would double what a counter read costs.
+/// ATOMICS: all accesses are relaxed. A task and the overflow handler that interrupts it run on the
+/// same CPU, which keeps its own order; between CPUs the arbiter's lock and the calls from one to
+/// another are full barriers. The types of `kernel::sync::atomic` are not used because each of their
+/// accesses is a function call, which would double what a counter read costs.
 #[repr(transparent)]
-pub(crate) struct Word(core::sync::atomic::AtomicU64);
+pub(crate) struct Word(AtomicU64);
 
 impl Word {
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(core::sync::atomic::Ordering::Relaxed)
+        self.0.load(Relaxed)
     }
 
     #[inline(always)]
     pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, core::sync::atomic::Ordering::Relaxed);
+        self.0.store(value, Relaxed);
+    }
+
+    /// Adds one.
+    #[inline(always)]
+    pub(crate) fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Sets the bits of `mask`.
+    #[inline(always)]
+    pub(crate) fn insert(&self, mask: u64) {
+        self.0.fetch_or(mask, Relaxed);
+    }
+
+    /// Clears the bits of `mask`.
+    #[inline(always)]
+    pub(crate) fn remove(&self, mask: u64) {
+        self.0.fetch_and(!mask, Relaxed);
     }
 
     /// Stores `new` if the word still holds `old`, and tells whether it did.
     #[inline(always)]
     pub(crate) fn replace(&self, old: u64, new: u64) -> bool {
-        use core::sync::atomic::Ordering::Relaxed;
         self.0.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
     }
 }
@@ -114,7 +167,7 @@ impl ThisCpu {
     ///
     /// The caller must not leave the CPU while the result can be reached.
     #[inline]
-    unsafe fn assume() -> Self {
+    pub(crate) unsafe fn assume() -> Self {
         // SAFETY: The caller stays on the CPU, so the slot is this CPU's; always callable.
         unsafe { Self::from_slot(ffi::perfmon_this_slot()) }
     }
@@ -200,13 +253,26 @@ impl CpuSet {
         ((n / u64::BITS) as usize, 1 << (n % u64::BITS))
     }
 
-    /// Adds a CPU; false if it was there.
-    pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
+    /// Adds a CPU.
+    pub(crate) fn add(&mut self, cpu: CpuId) {
         let (word, bit) = Self::place(cpu);
         let new = self.mask.bits[word] & bit == 0;
         self.mask.bits[word] |= bit;
         self.count += usize::from(new);
-        new
+    }
+
+    /// Moves all CPUs of another set into this one.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        let moved = core::mem::replace(other, Self::new());
+        for cpu in moved.iter() {
+            self.add(cpu);
+        }
+    }
+
+    /// Whether a CPU is in the set.
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        let (word, bit) = Self::place(cpu);
+        self.mask.bits[word] & bit != 0
     }
 
     /// Takes a CPU out; false if it was not there.

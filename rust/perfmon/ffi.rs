@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The functions of perfmon_shim.h, in its order. Their meaning is told in perfmon_shim.c.
 
-use kernel::ffi::{c_int, c_uint, c_void};
+use kernel::{
+    bindings,
+    ffi::{c_int, c_uint, c_void},
+};
 
 extern "C" {
     pub(crate) fn perfmon_slots_alloc(size: usize, align: usize) -> c_int;
@@ -20,4 +23,18 @@ extern "C" {
 
     pub(crate) fn perfmon_allow_cpu() -> c_int;
     pub(crate) fn perfmon_allow_kernel() -> c_int;
+
+    pub(crate) fn perfmon_nmi_register(
+        handler: unsafe extern "C" fn(c_uint, *mut bindings::pt_regs) -> c_int,
+    ) -> c_int;
+    pub(crate) fn perfmon_nmi_unregister();
+    pub(crate) fn perfmon_lvtpc_read() -> u32;
+    pub(crate) fn perfmon_lvtpc_write(value: u32);
+    pub(crate) fn perfmon_oops_in_progress() -> bool;
+
+    pub(crate) fn perfmon_power_register(
+        down: unsafe extern "C" fn(),
+        up: unsafe extern "C" fn(),
+    ) -> c_int;
+    pub(crate) fn perfmon_power_unregister();
 }

@@ -82,41 +82,23 @@ pub(crate) fn read_safe(_here: &ThisCpu, msr: Msr) -> Result<u64> {
     Ok(value)
 }
 
-/// Makes one change.
+/// Makes one change. A register that is as it should be is not written: that would take longer than
+/// reading it.
 #[inline]
 pub(crate) fn change(here: &ThisCpu, step: &Step) {
-    let old = if step.keep == 0 {
-        0
-    } else {
-        read(here, step.msr)
-    };
-    write(here, step.msr, step.apply(old));
+    if step.keep == 0 {
+        write(here, step.msr, step.value);
+        return;
+    }
+    let old = read(here, step.msr);
+    let new = step.apply(old);
+    if new != old {
+        write(here, step.msr, new);
+    }
 }
 
 /// Makes the changes of a plan, in order.
 #[inline]
 pub(crate) fn execute(here: &ThisCpu, plan: &Plan) {
     plan.steps().for_each(|step| change(here, step));
-}
-
-/// Whether a register still holds what a step wrote to it.
-#[inline]
-pub(crate) fn holds(here: &ThisCpu, step: &Step) -> core::result::Result<(), Tampered> {
-    let found = read(here, step.msr);
-    if step.apply(found) == found {
-        Ok(())
-    } else {
-        Err(Tampered {
-            msr: step.msr,
-            expected: step.apply(found),
-            found,
-        })
-    }
-}
-
-/// A register does not hold what was written to it.
-pub(crate) struct Tampered {
-    pub(crate) msr: Msr,
-    pub(crate) expected: u64,
-    pub(crate) found: u64,
 }

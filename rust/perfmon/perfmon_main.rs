@@ -13,9 +13,12 @@ mod error;
 mod ffi;
 mod ioctl;
 pub mod logic;
+mod machine;
 mod msr;
+mod pmi;
 mod pmu;
 mod policy;
+mod power;
 mod session;
 mod uaccess;
 
@@ -41,17 +44,24 @@ module! {
 struct Perfmon {
     #[pin]
     _device: MiscDeviceRegistration<session::Session>,
-    _cpus: cpu::Hotplug<counting::Machine>,
+    _power: power::Power,
+    _cpus: cpu::Hotplug<machine::Machine>,
+    _nmi: pmi::Handler,
     _slots: cpu::Slots,
 }
 
 impl kernel::InPlaceModule for Perfmon {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // SAFETY: The module is initialized once. `Perfmon` drops the slots after all else.
+            // SAFETY: The module is initialized once, and `Perfmon` drops the slots after all else. The
+            // same holds for the parts that follow: each is made once, after what it uses.
             _slots: unsafe { cpu::Slots::new() }?,
-            // SAFETY: As above; the slots are there.
-            _cpus: unsafe { counting::begin(module_parameters::unarbitrated.value()) }?,
+            // SAFETY: As above.
+            _nmi: unsafe { pmi::Handler::register() }?,
+            // SAFETY: As above.
+            _cpus: unsafe { machine::begin(module_parameters::unarbitrated.value()) }?,
+            // SAFETY: As above.
+            _power: unsafe { power::Power::register() }?,
             _device <- device::register(),
         })
     }

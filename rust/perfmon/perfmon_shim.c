@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
 #include <linux/preempt.h>
+#include <linux/printk.h>
+#include <linux/reboot.h>
+#include <linux/suspend.h>
+#include <asm/apic.h>
 #include <asm/msr.h>
 #include <asm/nmi.h>
 
@@ -81,4 +86,93 @@ int perfmon_allow_cpu(void)
 int perfmon_allow_kernel(void)
 {
 	return perf_allow_kernel();
+}
+
+static struct nmiaction action = {
+	.list = LIST_HEAD_INIT(action.list),
+	.name = "perfmon",
+	/* Before perf: its handler clears what it does not know. */
+	.flags = NMI_FLAG_FIRST,
+};
+
+int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs))
+{
+	action.handler = handler;
+	return __register_nmi_handler(NMI_LOCAL, &action);
+}
+
+/* No CPU is in the handler when this returns. */
+void perfmon_nmi_unregister(void)
+{
+	unregister_nmi_handler(NMI_LOCAL, action.name);
+}
+
+/*
+ * The local APIC's entry for performance-monitoring interrupts. Not by
+ * apic_read() and apic_write(), whose static calls are not for modules.
+ */
+u32 perfmon_lvtpc_read(void)
+{
+	return apic->read(APIC_LVTPC);
+}
+
+void perfmon_lvtpc_write(u32 value)
+{
+	apic->write(APIC_LVTPC, value);
+}
+
+bool perfmon_oops_in_progress(void)
+{
+	return READ_ONCE(oops_in_progress);
+}
+
+static void (*power_down)(void);
+static void (*power_up)(void);
+
+static int pm_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		power_down();
+		break;
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		power_up();
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static int reboot_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	power_down();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block pm_block = { .notifier_call = pm_event };
+static struct notifier_block reboot_block = { .notifier_call = reboot_event };
+
+/* Calls down() before the system sleeps or reboots, up() when it is back. */
+int perfmon_power_register(void (*down)(void), void (*up)(void))
+{
+	int err;
+
+	power_down = down;
+	power_up = up;
+	err = register_pm_notifier(&pm_block);
+	if (err)
+		return err;
+	err = register_reboot_notifier(&reboot_block);
+	if (err)
+		unregister_pm_notifier(&pm_block);
+	return err;
+}
+
+void perfmon_power_unregister(void)
+{
+	unregister_reboot_notifier(&reboot_block);
+	unregister_pm_notifier(&pm_block);
 }

@@ -9,6 +9,8 @@
 
 #include <linux/types.h>
 
+struct pt_regs;
+
 /*
  * The per-CPU memory: allocated here, since Rust has no per-CPU pointers. What
  * is in it is Rust's (struct Slot in cpu.rs); all bytes are zero at first.
@@ -29,5 +31,14 @@ void perfmon_release_select(u32 msr);
 
 int perfmon_allow_cpu(void);
 int perfmon_allow_kernel(void);
+
+int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs));
+void perfmon_nmi_unregister(void);
+u32 perfmon_lvtpc_read(void);
+void perfmon_lvtpc_write(u32 value);
+bool perfmon_oops_in_progress(void);
+
+int perfmon_power_register(void (*down)(void), void (*up)(void));
+void perfmon_power_unregister(void);
 
 #endif /* _PERFMON_SHIM_H */

@@ -1,45 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The PMU of the current CPU: what it has, and what is done to one counter.
+//! The PMU: what it has, and what is done to the counters of the current CPU.
 //!
 //! The functions here execute what [`crate::logic::plan`] prescribes. Who may call them for which
-//! counter is the arbiter's business.
+//! counter is the arbiter's business. What the makers do differently, beyond the numbers of the
+//! registers, is in [`Pmu`].
 
+mod amd;
 mod intel;
 
 use crate::{
     cpu::{self, ThisCpu, Word},
+    ffi,
     logic::{
         count::Width,
-        counter::{each, CounterId, MAX_GENERAL},
-        cpuid::{Capabilities, Leaf, NoPmu, Processor},
+        counter::{each, CounterId, Kind, MAX_GENERAL},
+        cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
-        plan::Saved,
-        regs::Registers,
+        plan::{Saved, Step},
+        regs::{Msr, Registers},
     },
-    msr::{self, Tampered},
+    msr,
 };
-use kernel::prelude::*;
+use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce};
 
-/// A kind of PMU: what it can do, and where its registers are.
-#[derive(Clone, Copy)]
+/// What one maker's PMU does differently from another's.
+pub(crate) trait Pmu: Sync {
+    /// Lets the local APIC deliver the next overflow interrupt, after it has delivered one.
+    fn unmask(&self, here: &ThisCpu);
+
+    /// How many interrupts the overflow handler answers for when it has served `served` overflows:
+    /// if there was none, the interrupt may still be ours, but late.
+    fn answer(&self, here: &ThisCpu, served: u32) -> u32;
+}
+
+/// A kind of PMU: what it can do, where its registers are, what is special about it.
 pub(crate) struct Model {
     pub(crate) capabilities: Capabilities,
     pub(crate) registers: Registers,
+    pub(crate) pmu: &'static dyn Pmu,
 }
 
-impl Model {
-    /// One that has nothing.
-    pub(crate) const NOTHING: Self = Self::new(Capabilities::NOTHING);
+/// What all CPUs that are counted on have in common. Set when the module has been loaded.
+static MODEL: SetOnce<Model> = SetOnce::new();
 
-    pub(crate) const fn new(capabilities: Capabilities) -> Self {
-        Self {
-            capabilities,
-            registers: Registers::new(&capabilities),
-        }
-    }
+/// What all CPUs that are counted on have in common; nothing as long as that is being found out.
+#[inline]
+pub(crate) fn model() -> &'static Model {
+    static NOTHING: Model = Model::new(Capabilities::NOTHING);
+
+    MODEL.as_ref().unwrap_or(&NOTHING)
 }
 
-/// Who made the current CPU, and what it says about its counters.
+/// Whether [`model`] is settled.
+pub(crate) fn is_settled() -> bool {
+    MODEL.as_ref().is_some()
+}
+
+/// Settles what [`model`] is.
+pub(crate) fn settle(capabilities: Capabilities) {
+    MODEL.populate(Model::new(capabilities));
+}
+
+/// Who made the current CPU, and what CPUID says about its counters.
 pub(crate) fn processor(_here: &ThisCpu) -> Processor {
     Processor::read(|leaf| {
         let found = cpu::cpuid(leaf);
@@ -53,46 +75,19 @@ pub(crate) fn processor(_here: &ThisCpu) -> Processor {
 }
 
 /// What the current CPU can do.
-pub(crate) fn probe(here: &ThisCpu) -> Result<Capabilities, NoPmu> {
-    let processor = processor(here);
-    processor.capabilities(intel::perf_capabilities(here, &processor))
-}
-
-/// What the current CPU can do, when the module is loaded.
 ///
 /// # Errors
 ///
-/// ENODEV if it has no PMU that this module can use; the log says what was found.
-pub(crate) fn find(unarbitrated: bool) -> Result<Capabilities> {
-    let here = cpu::pin();
-    match probe(&here) {
-        Ok(found) if found.is_arbitrated() || unarbitrated => Ok(found),
-        Ok(found) => {
-            pr_err!(
-                "CPUID shows performance monitoring version {}, whose counters this kernel can't \
-                 reserve: Linux perf and this module would overwrite each other's. If nothing else \
-                 uses perf, load with unarbitrated=1\n",
-                found.version
-            );
-            Err(ENODEV)
-        }
-        Err(reason) => {
-            let cpu = processor(&here);
-            pr_err!(
-                "no PMU: {} family {} model {:#x}{}: {}\n",
-                core::str::from_utf8(&cpu.vendor).unwrap_or("unknown maker"),
-                cpu.family(),
-                cpu.model(),
-                if cpu.is_virtual() {
-                    " under a hypervisor"
-                } else {
-                    ""
-                },
-                reason.reason()
-            );
-            Err(ENODEV)
-        }
-    }
+/// Why there is nothing to count with.
+pub(crate) fn probe(here: &ThisCpu) -> Result<Capabilities, NoPmu> {
+    let processor = processor(here);
+    let perf_capabilities = if processor.has_perf_capabilities() {
+        // A hypervisor may show it in CPUID and not have it. Then nothing of it can be used.
+        msr::read_safe(here, Msr::PERF_CAPABILITIES).unwrap_or(0)
+    } else {
+        0
+    };
+    processor.capabilities(perf_capabilities)
 }
 
 /// What the registers of a CPU held before its first counter was set up.
@@ -100,6 +95,7 @@ pub(crate) struct SavedRegisters {
     select: [Word; MAX_GENERAL],
     fixed_control: Word,
     global_control: Word,
+    lvtpc: Word,
 }
 
 impl Saved for SavedRegisters {
@@ -116,8 +112,49 @@ impl Saved for SavedRegisters {
     }
 }
 
+/// The local APIC's entry for performance-monitoring interrupts (Intel SDM, volume 3A, section
+/// 12.5.1; AMD APM, volume 2, section 16.4.5).
+pub(crate) struct Lvtpc(u32);
+
+impl Lvtpc {
+    /// Delivers them as NMIs, not masked.
+    pub(crate) const NMI: Self = Self(0b100 << 8);
+    const DELIVERY_MODE: u32 = 0b111 << 8;
+
+    /// Reads the current CPU's.
+    pub(crate) fn read(_here: &ThisCpu) -> Self {
+        // SAFETY: The caller stays on the CPU; reading the entry has no effect.
+        Self(unsafe { ffi::perfmon_lvtpc_read() })
+    }
+
+    /// Writes the current CPU's.
+    pub(crate) fn write(self, _here: &ThisCpu) {
+        // SAFETY: The caller stays on the CPU. The value is `NMI`, for which the module has a handler,
+        // or what was read here before.
+        unsafe { ffi::perfmon_lvtpc_write(self.0) };
+    }
+
+    /// Whether interrupts are NMIs, masked or not.
+    pub(crate) fn is_nmi(&self) -> bool {
+        self.0 & Self::DELIVERY_MODE == Self::NMI.0
+    }
+}
+
 impl Model {
-    /// Remembers what the registers hold: the counters of this CPU were just reserved.
+    /// The model of a PMU with these capabilities.
+    pub(crate) const fn new(capabilities: Capabilities) -> Self {
+        Self {
+            capabilities,
+            registers: Registers::new(&capabilities),
+            pmu: match capabilities.architecture {
+                Architecture::Intel => &intel::Intel,
+                Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => &amd::Amd,
+            },
+        }
+    }
+
+    /// Remembers what the registers hold, and directs the overflow interrupt: the counters of this CPU
+    /// were just reserved.
     pub(crate) fn take(&self, here: &ThisCpu) {
         let saved = &here.slot().saved;
         for (n, select) in (0..self.capabilities.general).zip(&saved.select) {
@@ -131,35 +168,58 @@ impl Model {
         if let Some(global) = self.registers.global {
             saved.global_control.set(msr::read(here, global.control));
         }
+        saved.lvtpc.set(Lvtpc::read(here).0.into());
+        Lvtpc::NMI.write(here);
+        here.slot().taken.set(1);
     }
 
-    /// Puts back what was remembered, for the counters of the set `touched`.
-    pub(crate) fn give_back(&self, here: &ThisCpu, touched: u64) {
-        for counter in each(touched) {
-            msr::execute(here, &self.registers.restore(counter, &here.slot().saved));
+    /// Stops counters, whatever they do, and puts back what their registers held.
+    pub(crate) fn give_back(&self, here: &ThisCpu, counters: u64) {
+        let slot = here.slot();
+        for counter in each(counters & slot.active.get()) {
+            self.stop(here, counter);
+        }
+        for counter in each(counters) {
+            msr::execute(here, &self.registers.restore(counter, &slot.saved));
         }
     }
 
-    /// Sets a counter up, stopped and zero. Fails if the event select does not keep what is written.
-    pub(crate) fn program(
-        &self,
-        here: &ThisCpu,
-        counter: CounterId,
-        select: EventSelect,
-    ) -> Result<(), Tampered> {
-        let width = self.load(here, counter, select);
-        here.slot().counts[counter.index()].begin(width);
-        msr::holds(here, &self.registers.control(counter, select, false))
+    /// Puts back what belongs to no counter: the last has been given back.
+    pub(crate) fn leave(&self, here: &ThisCpu) {
+        here.slot().taken.set(0);
+        Lvtpc(here.slot().saved.lvtpc.get() as u32).write(here);
     }
 
-    /// Sets a counter up again on a CPU that lost its registers; the value stays.
+    /// Sets a counter up, stopped and zero; or marks it as tampered with, if the event select does not
+    /// keep what is written to it.
+    pub(crate) fn program(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
+        let slot = here.slot();
+        if slot.active.get() & counter.bit() != 0 {
+            self.stop(here, counter);
+        }
+        let width = self.load(here, counter, select);
+        slot.counts[counter.index()].begin(width, select);
+        slot.tampered.remove(counter.bit());
+        self.inspect(
+            here,
+            &self.registers.control(counter, select, false),
+            counter,
+        );
+    }
+
+    /// Sets a counter up again, on a CPU that has lost its registers; the value stays.
     pub(crate) fn resume(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
         let width = self.load(here, counter, select);
-        here.slot().counts[counter.index()].resume(width);
+        here.slot().counts[counter.index()].resume(width, select);
     }
 
     fn load(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) -> Width {
-        let width = self.capabilities.width(counter);
+        let [general, fixed] = &here.slot().widths;
+        let bits = match counter.kind() {
+            Kind::General(_) => general,
+            Kind::Fixed(_) => fixed,
+        };
+        let width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
         msr::execute(
             here,
             &self.registers.program(counter, select, width.start()),
@@ -168,21 +228,49 @@ impl Model {
     }
 
     /// Lets a counter count.
-    pub(crate) fn start(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
+    pub(crate) fn start(&self, here: &ThisCpu, counter: CounterId) {
+        let slot = here.slot();
+        let select = slot.counts[counter.index()].select();
+        slot.active.insert(counter.bit());
         msr::execute(here, &self.registers.start(counter, select));
     }
 
-    /// Stops a counter and takes its value. Fails if it was not counting what it should.
-    pub(crate) fn stop(
-        &self,
-        here: &ThisCpu,
-        counter: CounterId,
-        select: EventSelect,
-    ) -> Result<(), Tampered> {
-        let intact = msr::holds(here, &self.registers.control(counter, select, true));
+    /// Stops a counter and brings its value up to date; or marks it as tampered with, if it was not
+    /// counting what it should.
+    pub(crate) fn stop(&self, here: &ThisCpu, counter: CounterId) {
+        let slot = here.slot();
+        let count = &slot.counts[counter.index()];
+        let select = count.select();
+        self.inspect(
+            here,
+            &self.registers.control(counter, select, true),
+            counter,
+        );
+        self.repair(here, counter.bit());
         msr::change(here, &self.registers.control(counter, select, false));
-        self.update(here, counter);
-        intact
+
+        // From here on the overflow handler lets the counter alone.
+        slot.active.remove(counter.bit());
+        if count.overflow(here, &self.registers, counter) {
+            // It overflowed on its last events, and the interrupt is on its way.
+            if let Some(clear) = self.registers.clear_overflow(counter) {
+                msr::change(here, &clear);
+            }
+            slot.late.increment();
+        }
+        if slot.interrupted.get() != 0 {
+            slot.interrupted.set(0);
+            report_interruption(here);
+        }
+    }
+
+    /// Marks a counter as tampered with if a register does not hold what was written to it.
+    fn inspect(&self, here: &ThisCpu, written: &Step, counter: CounterId) {
+        let found = msr::read(here, written.msr);
+        if !written.is_held_by(found) {
+            here.slot().tampered.insert(counter.bit());
+            report_tampering(here, written, found);
+        }
     }
 
     /// Brings the value of a counter up to date.
@@ -190,4 +278,100 @@ impl Model {
     pub(crate) fn update(&self, here: &ThisCpu, counter: CounterId) {
         here.slot().counts[counter.index()].update(here, self.registers.read(counter));
     }
+
+    /// Sees to it that counters which should count are enabled in the register that they share with
+    /// Linux perf, whose handler clears it in passing when it samples by Intel PT or for BPF.
+    fn repair(&self, here: &ThisCpu, counters: u64) {
+        let Some(global) = self.registers.global else {
+            return;
+        };
+        let control = msr::read(here, global.control);
+        if control & counters != counters {
+            msr::write(here, global.control, control | counters);
+            here.slot().interrupted.set(1);
+        }
+    }
+
+    /// Serves the overflows of this CPU's counters and tells how many there were. Runs in an NMI.
+    pub(crate) fn serve(&self, here: &ThisCpu) -> u32 {
+        let active = here.slot().active.get();
+        self.repair(here, active);
+        let mut served = self.drain(here, active);
+        if served == 0 {
+            // Somebody else may have cleared the status: the counters still tell.
+            served = self.extend(here, self.overflowed(here, active));
+        }
+        self.pmu.unmask(here);
+        // What overflowed between the last look and the unmasking has raised no interrupt.
+        served + self.drain(here, active)
+    }
+
+    /// Serves overflows until there is none.
+    fn drain(&self, here: &ThisCpu, active: u64) -> u32 {
+        /// More than there are counters to overflow meanwhile: the status must be stuck.
+        const ROUNDS: u32 = 64;
+
+        let mut served = 0;
+        for _ in 0..ROUNDS {
+            let found = match self.registers.global {
+                Some(global) => msr::read(here, global.status) & active,
+                None => self.overflowed(here, active),
+            };
+            if found == 0 {
+                break;
+            }
+            if let Some(global) = self.registers.global {
+                // Before the counters are looked at: what comes later sets it again.
+                msr::write(here, global.clear, found);
+            }
+            served += self.extend(here, found);
+        }
+        served
+    }
+
+    /// Those of the counters that have overflowed since they were loaded.
+    fn overflowed(&self, here: &ThisCpu, counters: u64) -> u64 {
+        each(counters)
+            .filter(|&counter| {
+                let msr = self.registers.read(counter);
+                here.slot().counts[counter.index()].has_overflowed(here, msr)
+            })
+            .fold(0, |bits, counter| bits | counter.bit())
+    }
+
+    /// Extends counters that have overflowed, and tells how many they are.
+    fn extend(&self, here: &ThisCpu, counters: u64) -> u32 {
+        let slot = here.slot();
+        for counter in each(counters) {
+            let count = &slot.counts[counter.index()];
+            let control = self.registers.control(counter, count.select(), true);
+            if !control.is_held_by(msr::read(here, control.msr)) {
+                slot.tampered.insert(counter.bit());
+            }
+            count.overflow(here, &self.registers, counter);
+        }
+        counters.count_ones()
+    }
+}
+
+/// Tells in the log what a register holds instead of what was written to it: once, for a cause like
+/// this does not go away.
+fn report_tampering(here: &ThisCpu, written: &Step, found: u64) {
+    pr_err_once!(
+        "MSR {:#x} of CPU {} holds {:#x} instead of {:#x}: somebody else writes the counters (a \
+         hypervisor, or KVM's mediated vPMU), so they can't be relied on\n",
+        written.msr.number(),
+        here.number(),
+        found,
+        written.apply(found)
+    );
+}
+
+/// Tells in the log, once, that counting was interrupted.
+fn report_interruption(here: &ThisCpu) {
+    pr_warn_once!(
+        "Linux perf (Intel PT, or a BPF program that takes branch records) switches all counters off \
+         for moments: some events on CPU {} are missing\n",
+        here.number()
+    );
 }

@@ -13,9 +13,11 @@
 /// How many bits a counter has, and how many of them a write can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    bits: u8,
-    /// Whether a write sets all bits, or sign-extends bit 31.
-    full_writes: bool,
+    /// All bits that the counter has.
+    pub mask: u64,
+    /// Events from loading the counter to its overflow: half of its range, or of 2^32 if no more can
+    /// be written.
+    pub period: u64,
 }
 
 impl Width {
@@ -24,35 +26,43 @@ impl Width {
     /// Without `full_writes`, writing it sign-extends bit 31 (Intel SDM, volume 3B, section 21.2.8).
     #[must_use]
     pub const fn new(bits: u8, full_writes: bool) -> Self {
-        Self { bits, full_writes }
-    }
-
-    /// All bits that the counter has.
-    #[must_use]
-    pub const fn mask(self) -> u64 {
-        match self.bits {
-            0 => 0,
-            1..64 => (1 << self.bits) - 1,
-            _ => u64::MAX,
-        }
-    }
-
-    /// Events from loading the counter to its overflow: half of its range, or of 2^32 if no more can
-    /// be written.
-    #[must_use]
-    pub const fn period(self) -> u64 {
-        let half = self.bits.saturating_sub(1);
-        if self.full_writes || half < 31 {
-            1 << half
-        } else {
-            1 << 31
+        let half = bits.saturating_sub(1);
+        let half = if half >= 64 { 63 } else { half };
+        Self {
+            mask: ((1 << half) - 1) << 1 | 1,
+            period: if full_writes || half < 31 {
+                1 << half
+            } else {
+                1 << 31
+            },
         }
     }
 
     /// What to load for an overflow after [`Self::period`] events.
+    #[inline]
     #[must_use]
     pub const fn start(self) -> u64 {
-        self.period().wrapping_neg() & self.mask()
+        self.period.wrapping_neg() & self.mask
+    }
+
+    /// Whether a counter that holds `raw` has overflowed since it was loaded.
+    #[inline]
+    #[must_use]
+    pub const fn has_overflowed(self, raw: u64) -> bool {
+        raw < self.start()
+    }
+
+    /// What to load into a counter that has overflowed and holds `raw`, for its next overflow to come
+    /// [`Self::period`] events after the last one.
+    #[inline]
+    #[must_use]
+    pub const fn reload(self, raw: u64) -> u64 {
+        if raw < self.period {
+            raw.wrapping_sub(self.period) & self.mask
+        } else {
+            // So late that the next overflow is due as well: a new period.
+            self.start()
+        }
     }
 }
 
@@ -63,7 +73,7 @@ pub const fn offset(raw: u64, total: u64) -> u64 {
     raw.wrapping_sub(total)
 }
 
-/// The total of a counter that now holds `raw`; `mask` is [`Width::mask`].
+/// The total of a counter that now holds `raw`; `mask` is that of its [`Width`].
 #[inline]
 #[must_use]
 pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {
@@ -80,18 +90,18 @@ mod tests {
 
     #[test]
     fn half_of_the_range_is_loaded() {
-        assert_eq!(FULL.mask(), 0xffff_ffff_ffff);
-        assert_eq!(FULL.period(), 1 << 47);
+        assert_eq!(FULL.mask, 0xffff_ffff_ffff);
+        assert_eq!(FULL.period, 1 << 47);
         assert_eq!(FULL.start(), 0x8000_0000_0000);
         assert_eq!(Width::new(24, true).start(), 0x80_0000);
-        assert_eq!(Width::new(64, true).mask(), u64::MAX);
+        assert_eq!(Width::new(64, true).mask, u64::MAX);
         assert_eq!(Width::new(64, true).start(), 1 << 63);
     }
 
     #[test]
     fn without_full_writes_what_a_sign_extension_gives() {
         let w = Width::new(40, false);
-        assert_eq!(w.period(), 1 << 31);
+        assert_eq!(w.period, 1 << 31);
         assert_eq!(w.start(), 0xff_8000_0000);
         // A counter that is narrower than a write.
         assert_eq!(Width::new(24, false).start(), 0x80_0000);
@@ -101,26 +111,45 @@ mod tests {
     #[test]
     fn overflow_comes_after_one_period() {
         for w in [FULL, Width::new(40, false), Width::new(24, true)] {
-            assert_eq!(w.start().wrapping_add(w.period()) & w.mask(), 0);
+            assert_eq!(w.start().wrapping_add(w.period) & w.mask, 0);
+            assert!(!w.has_overflowed(w.start()));
+            assert!(!w.has_overflowed(w.mask));
+            assert!(w.has_overflowed(0));
+            assert!(w.has_overflowed(w.start() - 1));
         }
     }
 
     #[test]
+    fn a_reload_keeps_what_came_after_the_overflow() {
+        assert_eq!(FULL.reload(0), FULL.start());
+        assert_eq!(FULL.reload(5), FULL.start() + 5);
+        assert_eq!(FULL.reload(FULL.period - 1), FULL.mask);
+        let w = Width::new(40, false);
+        assert_eq!(w.reload(7), 0xff_8000_0007);
+        // Later than by a period: a write could not express it.
+        assert_eq!(w.reload(1 << 31), w.start());
+        assert_eq!(w.reload(0x12_3456_789a), w.start());
+    }
+
+    #[test]
     fn totals_go_on_through_wraps_and_reloads() {
-        let w = Width::new(24, true);
-        let (mut raw, mut total) = (w.start(), 0);
-        let mut off = offset(raw, total);
-        let mut expected = 0;
-        // Steps of nearly the whole range, which wrap the counter at different places.
-        for step in [1, 0x7f_ffff, 0xff_ffff, 0, 0xff_fffe, 0x80_0000, 0x12_3456] {
-            raw = (raw + step) & w.mask();
-            expected += step;
-            total = advance(total, off, raw, w.mask());
-            assert_eq!(total, expected);
-            // As the overflow handler does, keeping what was counted past the overflow.
-            raw = raw.wrapping_sub(w.period()) & w.mask();
-            off = offset(raw, total);
-            assert_eq!(advance(total, off, raw, w.mask()), expected);
+        for w in [Width::new(24, true), Width::new(40, false)] {
+            let (mut raw, mut total) = (w.start(), 0);
+            let mut off = offset(raw, total);
+            let mut expected = 0;
+            // Steps of up to the whole range, which wrap the counter at different places.
+            for step in [1, 0x7f_ffff, w.mask, 0, w.mask - 1, w.period, 0x12_3456] {
+                raw = (raw + step) & w.mask;
+                expected += step;
+                total = advance(total, off, raw, w.mask);
+                assert_eq!(total, expected);
+                if w.has_overflowed(raw) {
+                    raw = w.reload(raw);
+                    off = offset(raw, total);
+                    assert!(!w.has_overflowed(raw));
+                    assert_eq!(advance(total, off, raw, w.mask), expected);
+                }
+            }
         }
     }
 
@@ -128,6 +157,6 @@ mod tests {
     fn totals_go_on_beyond_the_width_and_around_64_bits() {
         let total = u64::MAX - 1;
         let off = offset(FULL.start(), total);
-        assert_eq!(advance(total, off, FULL.start() + 5, FULL.mask()), 3);
+        assert_eq!(advance(total, off, FULL.start() + 5, FULL.mask), 3);
     }
 }

@@ -138,7 +138,6 @@ impl CounterId {
 /// The counters whose bits are set, lowest first.
 pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
-        #[allow(clippy::cast_possible_truncation, reason = "at most 64")]
         let index = bits.trailing_zeros() as u8;
         if usize::from(index) >= MAX_COUNTERS {
             return None;

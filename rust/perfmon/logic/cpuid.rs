@@ -5,8 +5,7 @@
 //! are asked for through a function, so that they may come from the instruction, from
 //! `/dev/cpu/N/cpuid`, or from a recorded dump.
 
-use super::count::Width;
-use super::counter::{CounterId, Kind, MAX_FIXED, MAX_GENERAL};
+use super::counter::{MAX_FIXED, MAX_GENERAL};
 
 /// What one CPUID leaf returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,14 +27,34 @@ pub struct Processor {
     pub vendor: [u8; 12],
     /// Leaf 1: family, model, features.
     version: Leaf,
-    /// Leaf 0x0a: Intel's architectural performance monitoring; all zero if there is no such leaf.
+    /// Leaf 0x0a: Intel's architectural performance monitoring. Zero, as all that follow, if there is
+    /// no such leaf.
     arch_perfmon: Leaf,
+    /// Leaf 0x8000_0001: AMD's features.
+    amd_features: Leaf,
+    /// Leaf 0x8000_0022: AMD's extended performance monitoring.
+    amd_perfmon: Leaf,
+}
+
+/// Which registers a PMU has, and how it tells of an overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Intel's architectural performance monitoring.
+    Intel,
+    /// AMD's four counters since the K7; no global registers.
+    AmdLegacy,
+    /// The six that AMD calls core performance counters (PerfCtrExtCore); no global registers.
+    AmdCore,
+    /// These, with global registers (PerfMonV2).
+    AmdV2,
 }
 
 /// What of a PMU can be used, counted for all CPUs that are to be counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Version of architectural performance monitoring.
+    /// What the rest is to be understood by.
+    pub architecture: Architecture,
+    /// Version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
     pub version: u8,
     /// General counters: 0 to [`MAX_GENERAL`].
     pub general: u8,
@@ -58,6 +77,8 @@ pub enum NoPmu {
     Version,
     /// It has a version, but no counter.
     Counters,
+    /// CPUID does not tell, and the registers don't hold what is written.
+    Registers,
 }
 
 impl NoPmu {
@@ -67,19 +88,31 @@ impl NoPmu {
         match self {
             Self::Vendor => "processors of this maker are not supported",
             Self::Version => "CPUID leaf 0x0a reports no version of performance monitoring",
-            Self::Counters => "CPUID leaf 0x0a reports no general counter",
+            Self::Counters => "CPUID reports performance monitoring, but no general counter",
+            Self::Registers => "CPUID does not tell, and its counter registers don't work",
         }
     }
 }
 
 impl Processor {
     const INTEL: [u8; 12] = *b"GenuineIntel";
+    const AMD: [u8; 12] = *b"AuthenticAMD";
+    /// Zen, made in China.
+    const HYGON: [u8; 12] = *b"HygonGenuine";
 
     /// Asks `cpuid` for the leaves; its argument is EAX, and ECX is 0.
     pub fn read(cpuid: impl Fn(u32) -> Leaf) -> Self {
+        const EXTENDED: u32 = 0x8000_0000;
+
         let first = cpuid(0);
+        let extended = cpuid(EXTENDED);
         let leaf = |number| {
-            if number <= first.eax {
+            let last = if number < EXTENDED {
+                first.eax
+            } else {
+                extended.eax
+            };
+            if number <= last {
                 cpuid(number)
             } else {
                 Leaf::default()
@@ -96,6 +129,8 @@ impl Processor {
             vendor,
             version: leaf(1),
             arch_perfmon: leaf(0x0a),
+            amd_features: leaf(0x8000_0001),
+            amd_perfmon: leaf(0x8000_0022),
         }
     }
 
@@ -141,14 +176,15 @@ impl Processor {
     ///
     /// [`NoPmu`] says why there is nothing to count with.
     pub fn capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
-        if self.vendor != Self::INTEL {
-            return Err(NoPmu::Vendor);
+        match self.vendor {
+            Self::INTEL => self.intel(perf_capabilities),
+            Self::AMD | Self::HYGON => self.amd(),
+            _ => Err(NoPmu::Vendor),
         }
-        self.architectural(perf_capabilities)
     }
 
     /// Intel SDM, volume 2A, "CPUID", leaf 0AH.
-    fn architectural(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
+    fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
 
@@ -165,6 +201,7 @@ impl Processor {
         let listed = if version >= 5 { leaf.ecx } else { 0 };
         let fixed = ((1u64 << contiguous) - 1) as u32 | listed;
         Ok(Capabilities {
+            architecture: Architecture::Intel,
             version,
             general: general.min(MAX_GENERAL as u8),
             general_width,
@@ -173,11 +210,42 @@ impl Processor {
             full_width_writes: perf_capabilities & FW_WRITE != 0,
         })
     }
+
+    /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
+    fn amd(&self) -> Result<Capabilities, NoPmu> {
+        const PERF_CTR_EXT_CORE: u32 = 1 << 23;
+        const PERF_MON_V2: u32 = 1 << 0;
+
+        // The first with 64-bit mode; earlier ones have counters of their own.
+        if self.family() < 0xf {
+            return Err(NoPmu::Vendor);
+        }
+        let core = self.amd_features.ecx & PERF_CTR_EXT_CORE != 0;
+        let v2 = core && self.amd_perfmon.eax & PERF_MON_V2 != 0;
+        let (architecture, version, general) = match (core, v2) {
+            (_, true) => (Architecture::AmdV2, 2, (self.amd_perfmon.ebx & 0xf) as u8),
+            (true, false) => (Architecture::AmdCore, 1, 6),
+            (false, false) => (Architecture::AmdLegacy, 1, 4),
+        };
+        if general == 0 {
+            return Err(NoPmu::Counters);
+        }
+        Ok(Capabilities {
+            architecture,
+            version,
+            general,
+            general_width: 48,
+            fixed: 0,
+            fixed_width: 0,
+            full_width_writes: true,
+        })
+    }
 }
 
 impl Capabilities {
     /// Those of a machine on which nothing can be counted.
     pub const NOTHING: Self = Self {
+        architecture: Architecture::Intel,
         version: 0,
         general: 0,
         general_width: 0,
@@ -189,7 +257,11 @@ impl Capabilities {
     /// What both have.
     #[must_use]
     pub fn common(self, other: Self) -> Self {
+        if self.architecture != other.architecture {
+            return Self::NOTHING;
+        }
         Self {
+            architecture: self.architecture,
             version: self.version.min(other.version),
             general: self.general.min(other.general),
             general_width: self.general_width.min(other.general_width),
@@ -211,23 +283,17 @@ impl Capabilities {
     /// up).
     #[must_use]
     pub const fn is_arbitrated(&self) -> bool {
-        self.version < 6
-    }
-
-    /// Bits of a counter.
-    #[must_use]
-    pub const fn width(&self, counter: CounterId) -> Width {
-        let bits = match counter.kind() {
-            Kind::General(_) => self.general_width,
-            Kind::Fixed(_) => self.fixed_width,
-        };
-        Width::new(bits, self.full_width_writes)
+        !matches!(self.architecture, Architecture::Intel) || self.version < 6
     }
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
+mod dumps;
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_cpuid))]
 mod tests {
+    use super::dumps::{Dump, DUMPS};
     use super::*;
 
     const INTEL: Leaf = Leaf {
@@ -236,23 +302,18 @@ mod tests {
         ecx: 0x6c65_746e,
         edx: 0x4965_6e69,
     };
-    const AMD: Leaf = Leaf {
-        eax: 0x10,
-        ebx: 0x6874_7541,
-        ecx: 0x444d_4163,
-        edx: 0x6974_6e65,
-    };
 
-    fn processor(first: Leaf, version: u32, features: u32, perfmon: Leaf) -> Processor {
+    /// An Intel processor with this leaf 0x0a, on which other leaves than those asked for are garbage.
+    fn intel(first: Leaf, features: u32, arch_perfmon: Leaf) -> Processor {
         Processor::read(|leaf| match leaf {
             0 => first,
             1 => Leaf {
-                eax: version,
+                eax: 0x0005_06e3,
                 ecx: features,
                 ..Leaf::default()
             },
-            0x0a => perfmon,
-            // A leaf beyond those asked for would be garbage.
+            0x0a => arch_perfmon,
+            0x8000_0000 => Leaf::default(),
             _ => Leaf {
                 eax: u32::MAX,
                 ebx: u32::MAX,
@@ -271,88 +332,120 @@ mod tests {
         }
     }
 
+    /// The first processor on which something else is found than it has.
+    fn first_wrong(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
+        let wrong = |dump: &&Dump| !is_right(dump, Processor::read(|leaf| dump.leaf(leaf)));
+        DUMPS.iter().find(wrong).map(|dump| dump.name)
+    }
+
     #[test]
-    fn skylake() {
-        let cpu = processor(
-            INTEL,
-            0x0005_06e3,
-            0x7ffa_fbff,
-            perfmon(0x0730_0404, 0, 0x603),
+    fn real_processors_have_their_names() {
+        assert_eq!(
+            first_wrong(|dump, cpu| (cpu.family(), cpu.model()) == dump.model
+                && cpu.is_virtual() == dump.is_virtual),
+            None
         );
-        assert_eq!(&cpu.vendor, b"GenuineIntel");
-        assert_eq!(cpu.family(), 6);
-        assert_eq!(cpu.model(), 0x5e);
-        assert!(!cpu.is_virtual());
+    }
+
+    #[test]
+    fn real_processors_have_their_counters() {
+        assert_eq!(
+            first_wrong(|dump, cpu| {
+                let found = cpu.capabilities(0);
+                dump.expected
+                    == found.map(|c| {
+                        (
+                            c.architecture,
+                            c.version,
+                            c.general,
+                            c.general_width,
+                            c.fixed,
+                        )
+                    })
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn vendor_is_in_reading_order() {
+        assert_eq!(&intel(INTEL, 0, Leaf::default()).vendor, b"GenuineIntel");
+    }
+
+    #[test]
+    fn full_width_writes_are_told_by_a_register() {
+        let cpu = intel(INTEL, 1 << 15, perfmon(0x0730_0404, 0, 0x603));
         assert!(cpu.has_perf_capabilities());
-        let expected = Capabilities {
-            version: 4,
-            general: 4,
-            general_width: 48,
-            fixed: 0b111,
-            fixed_width: 48,
-            full_width_writes: true,
-        };
-        assert_eq!(cpu.capabilities(1 << 13), Ok(expected));
-        assert_eq!(cpu.capabilities(0).map(|c| c.full_width_writes), Ok(false));
+        assert_eq!(
+            cpu.capabilities(1 << 13).map(|c| c.full_width_writes),
+            Ok(true)
+        );
+        assert_eq!(
+            cpu.capabilities(!(1 << 13)).map(|c| c.full_width_writes),
+            Ok(false)
+        );
     }
 
     #[test]
     fn version_1_has_no_fixed_counters() {
-        let cpu = processor(INTEL, 0x6e8, 0, perfmon(0x0728_0201, 0xff, 0x603));
-        let c = cpu.capabilities(0);
+        let cpu = intel(INTEL, 0, perfmon(0x0728_0201, 0xff, 0x603));
         assert_eq!(
-            c.map(|c| (c.version, c.general, c.general_width)),
-            Ok((1, 2, 40))
+            cpu.capabilities(0).map(|c| (c.version, c.fixed)),
+            Ok((1, 0))
         );
-        assert_eq!(c.map(|c| c.fixed), Ok(0));
     }
 
     #[test]
     fn version_5_lists_its_fixed_counters() {
         // Counters 0 to 2 by number, 4 by its bit.
-        let leaf = perfmon(0x0830_0805, 0b1_0000, 0x8603);
-        let cpu = processor(INTEL, 0x000a_0671, 0, leaf);
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b1_0111));
         // Before version 5, ECX is reserved.
-        let cpu = processor(INTEL, 0x000a_0671, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b111));
     }
 
     #[test]
     fn no_leaf_is_no_pmu() {
         let old = Leaf { eax: 5, ..INTEL };
-        let cpu = processor(old, 0xf29, 0, perfmon(0x0730_0404, 0, 0x603));
+        let cpu = intel(old, 0, perfmon(0x0730_0404, 0, 0x603));
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
     }
 
     #[test]
-    fn a_hypervisor_without_one() {
-        let cpu = processor(INTEL, 0x0005_06e3, 1 << 31, Leaf::default());
+    fn hypervisors_that_give_none() {
+        let cpu = intel(INTEL, 1 << 31, Leaf::default());
         assert!(cpu.is_virtual());
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
-        let cpu = processor(INTEL, 0x0005_06e3, 1 << 31, perfmon(0x0730_0002, 0, 0));
+        let cpu = intel(INTEL, 1 << 31, perfmon(0x0730_0002, 0, 0));
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Counters));
     }
 
     #[test]
     fn other_makers() {
-        let cpu = processor(AMD, 0x00a2_0f12, 0, perfmon(0x0730_0404, 0, 0x603));
-        assert_eq!(&cpu.vendor, b"AuthenticAMD");
-        assert_eq!(cpu.family(), 0x19);
-        assert_eq!(cpu.model(), 0x21);
+        let via = Leaf {
+            ebx: 0x746e_6543,
+            edx: 0x4872_7561,
+            ecx: 0x736c_7561,
+            ..INTEL
+        };
+        let cpu = intel(via, 0, perfmon(0x0730_0404, 0, 0x603));
+        assert_eq!(&cpu.vendor, b"CentaurHauls");
         assert_eq!(cpu.capabilities(0), Err(NoPmu::Vendor));
     }
 
     #[test]
     fn absurd_numbers_stay_in_range() {
-        let cpu = processor(INTEL, 0, 0, perfmon(0xffff_ffff, u32::MAX, u32::MAX));
+        let cpu = intel(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
         let c = cpu.capabilities(0);
         assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, u16::MAX)));
+        assert!(c.is_ok_and(|c| !c.is_arbitrated()));
     }
 
     #[test]
     fn cpus_that_differ() {
         let big = Capabilities {
+            architecture: Architecture::Intel,
             version: 5,
             general: 8,
             general_width: 48,
@@ -369,5 +462,11 @@ mod tests {
         assert!(big.cover(little));
         assert!(!little.cover(big));
         assert!(little.cover(Capabilities::NOTHING));
+        let amd = Capabilities {
+            architecture: Architecture::AmdV2,
+            ..big
+        };
+        assert_eq!(big.common(amd), Capabilities::NOTHING);
+        assert!(!amd.cover(big));
     }
 }

@@ -68,6 +68,13 @@ impl EventSelect {
         Ok(Self(bits & !Self::DRIVERS))
     }
 
+    /// The event select that a register's value makes. Bits that one can't have are dropped.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        // INVARIANT: All such bits are taken off.
+        Self(bits & !(Self::DRIVERS | Self::PIN_CONTROL | Self::ANY_THREAD))
+    }
+
     /// With the modes to count in, in place of those it had.
     #[must_use]
     pub const fn modes(self, user: bool, kernel: bool) -> Self {
@@ -106,40 +113,34 @@ impl EventSelect {
         self.0
     }
 
-    /// The register's value while the counter runs.
+    /// The register's value while the counter runs: with its interrupt, by which the module extends
+    /// the counter to 64 bits.
     #[must_use]
     pub const fn running(self) -> u64 {
-        self.0 | Self::ENABLE
+        self.0 | Self::ENABLE | Self::INTERRUPT
     }
 
     /// `pmc_val` as `PMIOGET` gives it: what was asked for, and whether it runs.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "PMIOGET gives bits 31:0")]
     pub const fn to_request(self, running: bool) -> u32 {
-        (if running {
-            self.running()
-        } else {
-            self.stopped()
-        }) as u32
+        let enabled = if running { Self::ENABLE } else { 0 };
+        (self.0 | enabled) as u32
     }
 
     /// The event number: 8 bits on Intel, 12 on AMD.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "12 bits are left")]
     pub const fn event(self) -> u16 {
         (self.0 & 0xff | self.0 >> Self::EVENT_HIGH_SHIFT & 0xf00) as u16
     }
 
     /// The unit mask.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "8 bits are wanted")]
     pub const fn unit_mask(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
     /// The counter mask: how many events in one cycle make one count; 0 counts events.
     #[must_use]
-    #[allow(clippy::cast_possible_truncation, reason = "8 bits are wanted")]
     pub const fn counter_mask(self) -> u8 {
         (self.0 >> 24) as u8
     }
@@ -199,7 +200,7 @@ mod tests {
     fn fields_are_where_the_manuals_put_them() {
         let s = EventSelect::new(0x2e, 0x4f).modes(true, false);
         assert_eq!(s.stopped(), 0x0001_4f2e);
-        assert_eq!(s.running(), 0x0041_4f2e);
+        assert_eq!(s.running(), 0x0051_4f2e);
         assert_eq!(s.edge().threshold(3, true).stopped(), 0x0385_4f2e);
         assert_eq!(
             EventSelect::new(0x76, 0).modes(false, true).stopped(),
@@ -235,6 +236,13 @@ mod tests {
         assert_eq!(all.map(EventSelect::stopped), Ok(0x0001_00c0));
         assert_eq!(all.map(|s| s.to_request(false)), Ok(0x0001_00c0));
         assert_eq!(all.map(|s| s.to_request(true)), Ok(0x0041_00c0));
+    }
+
+    #[test]
+    fn a_running_register_tells_its_event() {
+        let s = EventSelect::new(0x1c7, 0x12).modes(true, false);
+        assert_eq!(EventSelect::from_bits(s.running()), s);
+        assert_eq!(EventSelect::from_bits(u64::MAX).stopped(), !0x0078_0000);
     }
 
     #[test]

@@ -41,6 +41,13 @@ impl Step {
     pub const fn apply(&self, old: u64) -> u64 {
         old & self.keep | self.value
     }
+
+    /// Whether a register that holds `now` is as the step has made it.
+    #[inline]
+    #[must_use]
+    pub const fn is_held_by(&self, now: u64) -> bool {
+        self.apply(now) == now
+    }
 }
 
 /// The longest sequence.
@@ -78,7 +85,13 @@ pub trait Saved {
 const FIXED_FIELD: u64 = 0xf;
 
 const fn fixed_field(select: EventSelect) -> u64 {
-    select.is_kernel() as u64 | (select.is_user() as u64) << 1
+    const INTERRUPT: u64 = 1 << 3;
+    let modes = select.is_kernel() as u64 | (select.is_user() as u64) << 1;
+    if modes == 0 {
+        0
+    } else {
+        modes | INTERRUPT
+    }
 }
 
 impl Registers {
@@ -153,7 +166,9 @@ impl Registers {
         ])
     }
 
-    fn clear_overflow(&self, counter: CounterId) -> Option<Step> {
+    /// The step that makes a counter's overflow forgotten, where overflows are remembered.
+    #[must_use]
+    pub fn clear_overflow(&self, counter: CounterId) -> Option<Step> {
         self.global
             .map(|global| Step::write(global.clear, counter.bit()))
     }
@@ -162,10 +177,11 @@ impl Registers {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_plan))]
 mod tests {
-    use super::super::cpuid::Capabilities;
+    use super::super::cpuid::{Architecture, Capabilities};
     use super::*;
 
     const V4: Capabilities = Capabilities {
+        architecture: Architecture::Intel,
         version: 4,
         general: 4,
         general_width: 48,
@@ -230,7 +246,7 @@ mod tests {
         ));
         assert!(is(
             r.start(general(2), select),
-            &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x4100c0)]
+            &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x5100c0)]
         ));
         let stop = r.control(general(2), select, false);
         assert_eq!(
@@ -247,7 +263,7 @@ mod tests {
             r.program(general(0), select, 0xff_8000_0000),
             &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
         ));
-        assert!(is(r.start(general(0), select), &[(0x186, 0, 0x43003c)]));
+        assert!(is(r.start(general(0), select), &[(0x186, 0, 0x53003c)]));
     }
 
     #[test]
@@ -261,10 +277,39 @@ mod tests {
         ));
         assert!(is(
             r.start(fixed(2), select),
-            &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0x300)]
+            &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
         ));
         let user = r.control(fixed(0), select.modes(true, false), true);
-        assert_eq!((user.keep, user.value), (!0xf, 0x2));
+        assert_eq!((user.keep, user.value), (!0xf, 0xa));
+    }
+
+    #[test]
+    fn amd_counters() {
+        let amd = Capabilities {
+            architecture: Architecture::AmdCore,
+            ..V1
+        };
+        let select = EventSelect::new(0x1c7, 2).modes(true, false);
+        let r = Registers::new(&amd);
+        assert!(is(
+            r.program(general(1), select, 0x8000_0000_0000),
+            &[
+                (0xc001_0202, 0, 0x1_0001_02c7),
+                (0xc001_0203, 0, 0x8000_0000_0000)
+            ]
+        ));
+        assert!(is(
+            r.start(general(1), select),
+            &[(0xc001_0202, 0, 0x1_0051_02c7)]
+        ));
+        let r = Registers::new(&Capabilities {
+            architecture: Architecture::AmdV2,
+            ..amd
+        });
+        assert!(is(
+            r.start(general(1), select),
+            &[(0xc000_0301, !2, 2), (0xc001_0202, 0, 0x1_0051_02c7)]
+        ));
     }
 
     #[test]
@@ -312,5 +357,8 @@ mod tests {
         let step = Step::change(Msr::PERF_CAPABILITIES, 0xf0, 0xfff);
         assert_eq!(step.apply(0x1234), 0x12f4);
         assert_eq!(Step::write(Msr::PERF_CAPABILITIES, 7).apply(u64::MAX), 7);
+        // The other bits may be anything.
+        assert!(step.is_held_by(0x12ff));
+        assert!(!step.is_held_by(0x127f));
     }
 }

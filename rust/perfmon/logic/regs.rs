@@ -2,7 +2,7 @@
 //! Where the registers of a PMU are.
 
 use super::counter::{CounterId, Kind};
-use super::cpuid::Capabilities;
+use super::cpuid::{Architecture, Capabilities};
 
 /// The number of a model-specific register of the PMU: one of those named here, and no other.
 ///
@@ -21,8 +21,18 @@ impl Msr {
     const INTEL_FIXED_CTR0: Self = Self(0x309);
     const INTEL_FIXED_CTR_CTRL: Self = Self(0x38d);
     const INTEL_PERF_GLOBAL_CTRL: Self = Self(0x38f);
+    const INTEL_PERF_GLOBAL_STATUS: Self = Self(0x38e);
     /// Clears bits of `IA32_PERF_GLOBAL_STATUS`; called `..._STATUS_RESET` from version 4 on.
     const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
+
+    const AMD_LEGACY_CTL0: Self = Self(0xc001_0000);
+    const AMD_LEGACY_CTR0: Self = Self(0xc001_0004);
+    const AMD_CORE_CTL0: Self = Self(0xc001_0200);
+    const AMD_CORE_CTR0: Self = Self(0xc001_0201);
+    const AMD_GLOBAL_STATUS: Self = Self(0xc000_0300);
+    const AMD_GLOBAL_CTL: Self = Self(0xc000_0301);
+    /// Clears bits of the status.
+    const AMD_GLOBAL_STATUS_CLR: Self = Self(0xc000_0302);
 
     /// The number that RDMSR and WRMSR take in ECX.
     #[inline]
@@ -42,6 +52,8 @@ impl Msr {
 pub struct Global {
     /// One enable bit per counter.
     pub control: Msr,
+    /// One overflow bit per counter.
+    pub status: Msr,
     /// Writing a bit clears that counter's overflow.
     pub clear: Msr,
 }
@@ -62,28 +74,68 @@ pub struct Registers {
     pub global: Option<Global>,
 }
 
+/// Intel SDM, volume 4, table 2-2.
+const INTEL: Registers = Registers {
+    select: Msr::INTEL_PERFEVTSEL0,
+    counter: Msr::INTEL_PMC0,
+    counter_write: Msr::INTEL_PMC0,
+    stride: 1,
+    fixed: Msr::INTEL_FIXED_CTR0,
+    fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
+    global: None,
+};
+
+const INTEL_GLOBAL: Global = Global {
+    control: Msr::INTEL_PERF_GLOBAL_CTRL,
+    status: Msr::INTEL_PERF_GLOBAL_STATUS,
+    clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
+};
+
+/// AMD APM, volume 2, section 13.2.1. The fixed-function counters of the type are not there.
+const AMD_LEGACY: Registers = Registers {
+    select: Msr::AMD_LEGACY_CTL0,
+    counter: Msr::AMD_LEGACY_CTR0,
+    counter_write: Msr::AMD_LEGACY_CTR0,
+    ..INTEL
+};
+
+const AMD_CORE: Registers = Registers {
+    select: Msr::AMD_CORE_CTL0,
+    counter: Msr::AMD_CORE_CTR0,
+    counter_write: Msr::AMD_CORE_CTR0,
+    stride: 2,
+    ..INTEL
+};
+
+const AMD_GLOBAL: Global = Global {
+    control: Msr::AMD_GLOBAL_CTL,
+    status: Msr::AMD_GLOBAL_STATUS,
+    clear: Msr::AMD_GLOBAL_STATUS_CLR,
+};
+
 impl Registers {
     /// Those of a PMU with these capabilities.
     #[must_use]
     pub const fn new(capabilities: &Capabilities) -> Self {
-        Self {
-            select: Msr::INTEL_PERFEVTSEL0,
-            counter: Msr::INTEL_PMC0,
-            counter_write: if capabilities.full_width_writes {
-                Msr::INTEL_A_PMC0
-            } else {
-                Msr::INTEL_PMC0
+        match capabilities.architecture {
+            Architecture::Intel => Self {
+                counter_write: if capabilities.full_width_writes {
+                    Msr::INTEL_A_PMC0
+                } else {
+                    Msr::INTEL_PMC0
+                },
+                global: if capabilities.version >= 2 {
+                    Some(INTEL_GLOBAL)
+                } else {
+                    None
+                },
+                ..INTEL
             },
-            stride: 1,
-            fixed: Msr::INTEL_FIXED_CTR0,
-            fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
-            global: if capabilities.version >= 2 {
-                Some(Global {
-                    control: Msr::INTEL_PERF_GLOBAL_CTRL,
-                    clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
-                })
-            } else {
-                None
+            Architecture::AmdLegacy => AMD_LEGACY,
+            Architecture::AmdCore => AMD_CORE,
+            Architecture::AmdV2 => Self {
+                global: Some(AMD_GLOBAL),
+                ..AMD_CORE
             },
         }
     }
@@ -159,5 +211,43 @@ mod tests {
             Some(0xc2)
         );
         assert_eq!(r.global, None);
+    }
+
+    fn amd(architecture: Architecture) -> Registers {
+        Registers::new(&Capabilities {
+            architecture,
+            general: 6,
+            ..Capabilities::NOTHING
+        })
+    }
+
+    #[test]
+    fn amd_legacy() {
+        let r = amd(Architecture::AmdLegacy);
+        assert_eq!(r.select(3).number(), 0xc001_0003);
+        assert_eq!(r.general(3).number(), 0xc001_0007);
+        assert_eq!(
+            CounterId::general(3).map(|c| r.write(c).number()),
+            Some(0xc001_0007)
+        );
+        assert_eq!(r.global, None);
+    }
+
+    #[test]
+    fn amd_core_and_v2() {
+        for architecture in [Architecture::AmdCore, Architecture::AmdV2] {
+            let r = amd(architecture);
+            assert_eq!(r.select(5).number(), 0xc001_020a);
+            assert_eq!(r.general(5).number(), 0xc001_020b);
+            assert_eq!(
+                CounterId::general(5).map(|c| r.write(c).number()),
+                Some(0xc001_020b)
+            );
+        }
+        assert_eq!(amd(Architecture::AmdCore).global, None);
+        let global = amd(Architecture::AmdV2).global;
+        assert_eq!(global.map(|g| g.status.number()), Some(0xc000_0300));
+        assert_eq!(global.map(|g| g.control.number()), Some(0xc000_0301));
+        assert_eq!(global.map(|g| g.clear.number()), Some(0xc000_0302));
     }
 }

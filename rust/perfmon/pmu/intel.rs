@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What only Intel's processors have.
+//! What is special about Intel's PMU.
 
-use crate::{
-    cpu::ThisCpu,
-    logic::{cpuid::Processor, regs::Msr},
-    msr,
-};
+use super::{Lvtpc, Pmu};
+use crate::cpu::ThisCpu;
 
-/// `IA32_PERF_CAPABILITIES`, or 0 where there is none: then nothing of it can be used.
-pub(super) fn perf_capabilities(here: &ThisCpu, processor: &Processor) -> u64 {
-    if processor.has_perf_capabilities() {
-        // A hypervisor may show the bit in CPUID and lack the register.
-        msr::read_safe(here, Msr::PERF_CAPABILITIES).unwrap_or(0)
-    } else {
-        0
+/// Intel's architectural performance monitoring.
+pub(super) struct Intel;
+
+impl Pmu for Intel {
+    fn unmask(&self, here: &ThisCpu) {
+        // Delivering an interrupt masks the entry (SDM volume 3A, section 12.5.1).
+        Lvtpc::NMI.write(here);
+    }
+
+    fn answer(&self, here: &ThisCpu, served: u32) -> u32 {
+        served.max(here.slot().take_late())
     }
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs that are counted on: those found at load, those that come and go, and all of them when
+//! the system sleeps.
+
+use crate::{
+    arbiter::{Arbiter, Reservation, ARBITER},
+    cpu::{self, on_each, Callbacks, Hotplug, ThisCpu},
+    logic::{
+        cpuid::{Architecture, Capabilities, NoPmu},
+        state::State,
+    },
+    msr,
+    pmu::{self, Model},
+};
+use kernel::{cpu::CpuId, prelude::*};
+
+/// Looks at the machine and gets ready to count on its CPUs.
+///
+/// # Errors
+///
+/// ENODEV if there is nothing to count with; the log says what was found.
+///
+/// # Safety
+///
+/// To be called once in the module's life, before anything else of this file and of
+/// [`crate::arbiter`] is used.
+pub(crate) unsafe fn begin(unarbitrated: bool) -> Result<Hotplug<Machine>> {
+    // SAFETY: By the requirement this is the first use, and the only initialization.
+    unsafe { ARBITER.init() };
+    ARBITER.lock().common = find(unarbitrated)?;
+    let cpus = Hotplug::register()?;
+    // Until here, each CPU that joined could lessen what all have in common.
+    let arbiter = ARBITER.lock();
+    pmu::settle(arbiter.common);
+    Ok(cpus)
+}
+
+/// What the current CPU can do.
+fn find(unarbitrated: bool) -> Result<Capabilities> {
+    let here = cpu::pin();
+    match pmu::probe(&here).and_then(|found| check(&here, found)) {
+        Ok(found) if found.is_arbitrated() || unarbitrated => Ok(found),
+        Ok(found) => {
+            pr_err!(
+                "CPUID shows performance monitoring version {}, whose counters this kernel can't \
+                 reserve: Linux perf and this module would overwrite each other's. If nothing else \
+                 uses perf, load with unarbitrated=1\n",
+                found.version
+            );
+            Err(ENODEV)
+        }
+        Err(reason) => {
+            let cpu = pmu::processor(&here);
+            pr_err!(
+                "no PMU: {} family {} model {:#x}{}: {}\n",
+                core::str::from_utf8(&cpu.vendor).unwrap_or("unknown maker"),
+                cpu.family(),
+                cpu.model(),
+                if cpu.is_virtual() {
+                    " under a hypervisor"
+                } else {
+                    ""
+                },
+                reason.reason()
+            );
+            Err(ENODEV)
+        }
+    }
+}
+
+/// Finds out whether the counters are there where CPUID does not tell: every AMD processor has the
+/// legacy ones, but not every hypervisor.
+fn check(here: &ThisCpu, found: Capabilities) -> Result<Capabilities, NoPmu> {
+    /// Something that no counter holds by chance.
+    const PATTERN: u64 = 0x5a5a_a5a5;
+
+    if found.architecture != Architecture::AmdLegacy {
+        return Ok(found);
+    }
+    let model = Model::new(found);
+    let counter = model.registers.general(0);
+    msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
+    // If they are Linux perf's, they are there.
+    let Ok(_reservation) = Reservation::new(&model) else {
+        return Ok(found);
+    };
+    let before = msr::read(here, counter);
+    msr::write(here, counter, PATTERN);
+    let holds = msr::read(here, counter) == PATTERN;
+    msr::write(here, counter, before);
+    if holds {
+        Ok(found)
+    } else {
+        Err(NoPmu::Registers)
+    }
+}
+
+/// What happens when CPUs come and go.
+pub(crate) struct Machine;
+
+impl Callbacks for Machine {
+    fn online(cpu: CpuId, here: &ThisCpu) {
+        let mut arbiter = ARBITER.lock();
+        let found = match pmu::probe(here) {
+            Ok(found) => found,
+            Err(reason) => {
+                pr_warn!(
+                    "CPU {} is not counted on: {}\n",
+                    cpu.as_u32(),
+                    reason.reason()
+                );
+                return;
+            }
+        };
+        if !pmu::is_settled() {
+            arbiter.common = arbiter.common.common(found);
+        } else if !found.cover(arbiter.common) {
+            pr_warn!(
+                "CPU {} is not counted on: it has fewer counters than the others\n",
+                cpu.as_u32()
+            );
+            return;
+        }
+        let [general, fixed] = &here.slot().widths;
+        general.set(found.general_width.into());
+        fixed.set(found.fixed_width.into());
+        arbiter.known.add(cpu);
+        arbiter.counted.add(cpu);
+        join(&arbiter, here);
+    }
+
+    fn offline(cpu: CpuId, here: &ThisCpu) {
+        let mut arbiter = ARBITER.lock();
+        arbiter.paused.remove(cpu);
+        if arbiter.counted.remove(cpu) {
+            part(&arbiter, here);
+        }
+    }
+}
+
+/// Begins to count on a CPU.
+fn join(arbiter: &Arbiter, here: &ThisCpu) {
+    let model = pmu::model();
+    if arbiter.is_reserved() {
+        model.take(here);
+        for (id, counter) in arbiter.all() {
+            model.resume(here, id, counter.select);
+            if counter.state == State::Running {
+                model.start(here, id);
+            }
+        }
+    }
+    here.slot().counted.set(1);
+}
+
+/// Ceases to count on a CPU; the values stay.
+fn part(arbiter: &Arbiter, here: &ThisCpu) {
+    let model = pmu::model();
+    here.slot().counted.set(0);
+    if !arbiter.is_reserved() {
+        return;
+    }
+    for (id, counter) in arbiter.all() {
+        if counter.state == State::Running {
+            model.stop(here, id);
+        }
+        model.give_back(here, id.bit());
+    }
+    model.leave(here);
+}
+
+/// Ceases to count on all CPUs. Calls from programs go on: they find no CPU to do anything on.
+pub(crate) fn pause() {
+    let mut guard = ARBITER.lock();
+    let arbiter: &Arbiter = &guard;
+    on_each(&arbiter.counted, |here| part(arbiter, here));
+    guard.pause();
+}
+
+/// Counts again on the CPUs that were counted on when [`pause`] was called, except those gone offline
+/// since.
+pub(crate) fn resume() {
+    let mut guard = ARBITER.lock();
+    guard.resume();
+    let arbiter: &Arbiter = &guard;
+    on_each(&arbiter.counted, |here| {
+        if here.slot().counted.get() == 0 {
+            join(arbiter, here);
+        }
+    });
+}
