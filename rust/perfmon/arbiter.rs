@@ -52,6 +52,8 @@ pub(crate) struct Arbiter {
     pub(crate) counted: CpuSet,
     /// Those that ever were: the CPUs with values to add up.
     pub(crate) known: CpuSet,
+    /// Those that are online and can't be counted on.
+    pub(crate) unfit: CpuSet,
     /// Those that would be counted on if the system were awake.
     pub(crate) paused: CpuSet,
     /// By [`CounterId::index`].
@@ -70,6 +72,7 @@ impl Arbiter {
             common: Capabilities::NOTHING,
             counted: CpuSet::new(),
             known: CpuSet::new(),
+            unfit: CpuSet::new(),
             paused: CpuSet::new(),
             counters: [None; MAX_COUNTERS],
             reservation: None,

@@ -16,13 +16,26 @@ use crate::{
     pmu, policy,
     session::{Session, SessionId},
 };
-use kernel::{bindings, prelude::*};
+use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
 
 /// `PMIOSETUP`
 pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
-    let select = EventSelect::from_request(request.pmc_val)?;
+    set_up(session, request.pmc_num, request.pmc_val.into())
+}
+
+/// `PMIOSETUP2`
+pub(crate) fn setup2(session: &Session, request: abi::pmc2) -> Result {
+    if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
+        return Err(EINVAL);
+    }
+    set_up(session, request.pmc2_num, request.pmc2_select)
+}
+
+/// What the two have in common.
+fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     let model = pmu::model();
-    let id = CounterId::from_number(request.pmc_num, &model.capabilities)?;
+    let select = EventSelect::from_wide_request(select, model.capabilities.select_bits())?;
+    let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
     if select.is_kernel() {
         policy::allow_kernel()?;
@@ -68,11 +81,27 @@ pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
 
 /// `PMIOGET`
 pub(crate) fn get(session: &Session, mut request: abi::pmc) -> Result<abi::pmc> {
-    let id = CounterId::from_number(request.pmc_num, &pmu::model().capabilities)?;
+    request.pmc_val = configuration(session, request.pmc_num)? as u32;
+    Ok(request)
+}
+
+/// `PMIOGET2`
+pub(crate) fn get2(session: &Session, mut request: abi::pmc2) -> Result<abi::pmc2> {
+    if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
+        return Err(EINVAL);
+    }
+    request.pmc2_select = configuration(session, request.pmc2_num)?;
+    Ok(request)
+}
+
+/// What a counter counts, and whether it runs.
+fn configuration(session: &Session, number: c_int) -> Result<u64> {
+    let id = CounterId::from_number(number, &pmu::model().capabilities)?;
     let arbiter = ARBITER.lock();
     let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
-    request.pmc_val = counter.select.to_request(counter.state == State::Running);
-    Ok(request)
+    Ok(counter
+        .select
+        .to_wide_request(counter.state == State::Running))
 }
 
 /// `PMIOSTART`
@@ -133,6 +162,39 @@ pub(crate) fn read(session: &Session, request: abi::pmc_data) -> Result<abi::pmc
         reserved: 0,
         pmcd_value: value(&arbiter, id, counter)? as i64,
     })
+}
+
+/// `PMIOREADCPU`
+pub(crate) fn read_cpu(
+    session: &Session,
+    mut request: abi::pmc_cpu_data,
+) -> Result<abi::pmc_cpu_data> {
+    if request.reserved != 0 {
+        return Err(EINVAL);
+    }
+    let id = CounterId::from_number(request.pmcc_num, &pmu::model().capabilities)?;
+    policy::allow_counting()?;
+    let arbiter = ARBITER.lock();
+    let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
+    let (first, wanted) = (request.pmcc_first_cpu, request.pmcc_count);
+    if first >= nr_cpu_ids() || wanted == 0 || wanted > abi::PMC_CPU_MAX {
+        return Err(EINVAL);
+    }
+    let cpus = first..(first + wanted).min(nr_cpu_ids());
+    if arbiter.unfit.within(&cpus).next().is_some() {
+        return Err(EOPNOTSUPP);
+    }
+    update(&arbiter, id, counter);
+    if !is_intact(&arbiter, id) {
+        return Err(EIO);
+    }
+    request.pmcc_count = cpus.end - cpus.start;
+    request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
+    for cpu in arbiter.known.within(&cpus) {
+        let value = cpu::slot(cpu).counts[id.index()].value();
+        request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
+    }
+    Ok(request)
 }
 
 /// `PMIOTSTAMP`

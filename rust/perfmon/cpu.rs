@@ -4,7 +4,7 @@
 use crate::{count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters};
 use core::{
     arch::x86_64,
-    ops::Deref,
+    ops::{Deref, Range},
     ptr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
@@ -282,6 +282,11 @@ impl CpuSet {
         self.mask.bits[word] &= !bit;
         self.count -= usize::from(old);
         old
+    }
+
+    /// Those in the set whose numbers are in `range`, lowest first.
+    pub(crate) fn within<'a>(&'a self, range: &'a Range<u32>) -> impl Iterator<Item = CpuId> + 'a {
+        self.iter().filter(|cpu| range.contains(&cpu.as_u32()))
     }
 
     /// The CPUs in the set, lowest first.

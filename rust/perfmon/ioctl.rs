@@ -64,6 +64,9 @@ calls! {
     PMIORESET: In(c_int), writers, counting::reset;
     PMIOTSTAMP: Out(abi::pmc_tstamp), anybody, counting::tstamp;
     PMIOGET: InOut(abi::pmc), anybody, counting::get;
+    PMIOREADCPU: InOut(abi::pmc_cpu_data), anybody, counting::read_cpu;
+    PMIOSETUP2: In(abi::pmc2), writers, counting::setup2;
+    PMIOGET2: InOut(abi::pmc2), anybody, counting::get2;
 
     IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), anybody, counting::properties;
 }

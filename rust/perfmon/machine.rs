@@ -104,6 +104,7 @@ impl Callbacks for Machine {
         let found = match pmu::probe(here) {
             Ok(found) => found,
             Err(reason) => {
+                arbiter.unfit.add(cpu);
                 pr_warn!(
                     "CPU {} is not counted on: {}\n",
                     cpu.as_u32(),
@@ -115,6 +116,7 @@ impl Callbacks for Machine {
         if !pmu::is_settled() {
             arbiter.common = arbiter.common.common(found);
         } else if !found.cover(arbiter.common) {
+            arbiter.unfit.add(cpu);
             pr_warn!(
                 "CPU {} is not counted on: it has fewer counters than the others\n",
                 cpu.as_u32()
@@ -132,6 +134,7 @@ impl Callbacks for Machine {
     fn offline(cpu: CpuId, here: &ThisCpu) {
         let mut arbiter = ARBITER.lock();
         arbiter.paused.remove(cpu);
+        arbiter.unfit.remove(cpu);
         if arbiter.counted.remove(cpu) {
             part(&arbiter, here);
         }

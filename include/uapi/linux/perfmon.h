@@ -19,6 +19,7 @@
  * EBUSY      open(2): there is a writer; PMIOSETUP, PMIOSTART: somebody else
  *            has the hardware counters (the kernel log says who); the others:
  *            the counter was not set up through this descriptor
+ * EOPNOTSUPP PMIOREADCPU: this CPU is not counted on
  * ENOMEM     no memory
  * EIO        the hardware does not hold what was written to it, so there is
  *            no count to give (the kernel log says which register)
@@ -125,6 +126,47 @@ struct pmc_tstamp {
 	__s64 pmct_value;
 };
 
+/* The most values that one PMIOREADCPU returns. */
+#define PMC_CPU_MAX	64
+
+/**
+ * struct pmc_cpu_data - the value of a counter on each of some CPUs
+ * @pmcc_num: the counter's number
+ * @pmcc_first_cpu: the first CPU's number, below that of
+ *	`sysconf(_SC_NPROCESSORS_CONF)` on common machines
+ * @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values there
+ *	are, fewer if there are no more CPU numbers
+ * @reserved: must be 0
+ * @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU
+ *	@pmcc_first_cpu and the following; the last total of one that is
+ *	offline, 0 for one that never was online
+ */
+struct pmc_cpu_data {
+	int pmcc_num;
+	__u32 pmcc_first_cpu;
+	__u32 pmcc_count;
+	__u32 reserved;
+	__s64 pmcc_value[PMC_CPU_MAX];
+};
+
+/**
+ * struct pmc2 - what a counter counts, for selects wider than 32 bits
+ * @pmc2_num: as &struct pmc.pmc_num
+ * @pmc2_flags: must be 0
+ * @pmc2_select: as &struct pmc.pmc_val, with the layout of all 64 bits of
+ *	IA32_PERFEVTSELx, or of AMD's PERF_CTL: bits 11:8 of an event are its
+ *	bits 35:32. A bit that this CPU does not have is refused with EINVAL.
+ * @pmc2_extra: must be 0
+ * @reserved: must be 0
+ */
+struct pmc2 {
+	int pmc2_num;
+	__u32 pmc2_flags;
+	__u64 pmc2_select;
+	__u64 pmc2_extra;
+	__u64 reserved;
+};
+
 /*
  * The commands are enumerators because bindgen can't evaluate _IOW(); each is
  * a macro too, so that programs can test for it with #ifdef.
@@ -147,6 +189,15 @@ enum {
 	PMIOTSTAMP	= _IOR('5', 6, struct pmc_tstamp),
 	/** @PMIOGET: what PMIOSETUP took; PMCF_EN tells whether it runs. */
 	PMIOGET		= _IOWR('5', 7, struct pmc),
+	/**
+	 * @PMIOREADCPU: as PMIOREAD, for each CPU; EOPNOTSUPP if one of them is
+	 * online and not counted on, for it has fewer counters than the others.
+	 */
+	PMIOREADCPU	= _IOWR('5', 8, struct pmc_cpu_data),
+	/** @PMIOSETUP2: as PMIOSETUP. */
+	PMIOSETUP2	= _IOW('5', 9, struct pmc2),
+	/** @PMIOGET2: as PMIOGET, which gives bits 31:0 of the same. */
+	PMIOGET2	= _IOWR('5', 10, struct pmc2),
 };
 
 #define PMIOSETUP	PMIOSETUP
@@ -156,6 +207,9 @@ enum {
 #define PMIORESET	PMIORESET
 #define PMIOTSTAMP	PMIOTSTAMP
 #define PMIOGET		PMIOGET
+#define PMIOREADCPU	PMIOREADCPU
+#define PMIOSETUP2	PMIOSETUP2
+#define PMIOGET2	PMIOGET2
 
 /*
  * Tracing: the interface of Fuchsia's perfmon, API version 3.

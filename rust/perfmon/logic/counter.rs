@@ -21,6 +21,8 @@ pub enum Invalid {
     PinControl,
     /// `PMCF_ANY`: the other thread's work is not the program's.
     AnyThread,
+    /// The event selects of these CPUs don't have such a bit.
+    Select,
     /// A fixed-function counter has no event to select.
     FixedSelect,
 }

@@ -277,6 +277,15 @@ impl Capabilities {
         self.common(needed) == needed
     }
 
+    /// The bits that an event select has: those of event numbers above 8 bits are AMD's.
+    #[must_use]
+    pub const fn select_bits(&self) -> u64 {
+        match self.architecture {
+            Architecture::Intel => 0xffff_ffff,
+            Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => 0xf_ffff_ffff,
+        }
+    }
+
     /// Whether the kernel can keep Linux perf and this module apart.
     ///
     /// From version 6 on perf uses registers that the kernel's reservation does not know (0x1900 and

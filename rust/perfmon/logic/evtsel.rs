@@ -55,14 +55,26 @@ impl EventSelect {
     ///
     /// # Errors
     ///
-    /// [`Invalid::PinControl`] and [`Invalid::AnyThread`] if such a bit is set.
+    /// As [`Self::from_wide_request`].
     pub const fn from_request(pmc_val: u32) -> Result<Self, Invalid> {
-        let bits = pmc_val as u64;
+        Self::from_wide_request(pmc_val as u64, u32::MAX as u64)
+    }
+
+    /// What `PMIOSETUP2` asks for, on a CPU whose event selects have the bits `available`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::PinControl`] and [`Invalid::AnyThread`] if such a bit is set, [`Invalid::Select`] if one
+    /// that is not available is.
+    pub const fn from_wide_request(bits: u64, available: u64) -> Result<Self, Invalid> {
         if bits & Self::PIN_CONTROL != 0 {
             return Err(Invalid::PinControl);
         }
         if bits & Self::ANY_THREAD != 0 {
             return Err(Invalid::AnyThread);
+        }
+        if bits & !available != 0 {
+            return Err(Invalid::Select);
         }
         // INVARIANT: The refused bits are not set, the driver's are taken off.
         Ok(Self(bits & !Self::DRIVERS))
@@ -120,11 +132,16 @@ impl EventSelect {
         self.0 | Self::ENABLE | Self::INTERRUPT
     }
 
-    /// `pmc_val` as `PMIOGET` gives it: what was asked for, and whether it runs.
+    /// `pmc_val` as `PMIOGET` gives it: bits 31:0 of [`Self::to_wide_request`].
     #[must_use]
     pub const fn to_request(self, running: bool) -> u32 {
-        let enabled = if running { Self::ENABLE } else { 0 };
-        (self.0 | enabled) as u32
+        self.to_wide_request(running) as u32
+    }
+
+    /// As `PMIOGET2` gives it: what was asked for, and whether it runs.
+    #[must_use]
+    pub const fn to_wide_request(self, running: bool) -> u64 {
+        self.0 | if running { Self::ENABLE } else { 0 }
     }
 
     /// The event number: 8 bits on Intel, 12 on AMD.
@@ -230,6 +247,10 @@ mod tests {
         assert!(!plain.is_user() && !plain.is_kernel() && plain.is_edge() && !plain.is_inverted());
     }
 
+    /// The bits of Intel's and of AMD's event selects.
+    const NARROW: u64 = 0xffff_ffff;
+    const WIDE: u64 = 0xf_ffff_ffff;
+
     #[test]
     fn the_drivers_bits_are_dropped() {
         let all = EventSelect::from_request(0x0051_00c0);
@@ -252,12 +273,23 @@ mod tests {
     }
 
     #[test]
-    fn all_other_bits_come_back() {
-        let asked = !0x0078_0000;
+    fn bits_that_the_cpu_lacks_are_refused() {
+        let amd = EventSelect::new(0x1c7, 0).stopped();
+        let found = |available| EventSelect::from_wide_request(amd, available);
+        assert_eq!(found(NARROW), Err(Invalid::Select));
+        assert_eq!(found(WIDE).map(EventSelect::event), Ok(0x1c7));
         assert_eq!(
-            EventSelect::from_request(asked).map(|s| s.to_request(false)),
-            Ok(asked)
+            EventSelect::from_wide_request(1 << 36, WIDE),
+            Err(Invalid::Select)
         );
+    }
+
+    #[test]
+    fn all_other_bits_come_back() {
+        let asked = WIDE & !0x0078_0000;
+        let select = EventSelect::from_wide_request(asked, WIDE);
+        assert_eq!(select.map(|s| s.to_wide_request(false)), Ok(asked));
+        assert_eq!(select.map(|s| s.to_request(false)), Ok(asked as u32));
     }
 
     #[test]
