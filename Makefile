@@ -18,7 +18,7 @@ help:
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
-	@echo '  make install        perfmon.ko, pmctl and the header (PREFIX, DESTDIR)'
+	@echo '  make install        perfmon.ko, pmctl, the header, the manual pages (PREFIX, DESTDIR)'
 	@echo '  make clean          remove what `make modules` made'
 	@echo ''
 	@echo 'For those who change it:'
@@ -51,6 +51,8 @@ install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 	cargo install --path user/pmctl --locked --root $(DESTDIR)$(PREFIX)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/linux include/uapi/linux/perfmon.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
 
 # The kernel and the toolchain of the virtual machine.
 

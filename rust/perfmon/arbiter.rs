@@ -20,6 +20,7 @@ use crate::{
         state::State,
     },
     pmu,
+    policy::Allowed,
     session::SessionId,
 };
 use kernel::{prelude::*, sync::global_lock};
@@ -62,6 +63,8 @@ pub(crate) struct Arbiter {
     reservation: Option<Reservation>,
     /// Whether the log already says that the counters are not to be had.
     refusal_told: bool,
+    /// Who was last allowed to count.
+    pub(crate) allowed: Allowed,
     writer: Option<SessionId>,
     last_session: u64,
 }
@@ -77,6 +80,7 @@ impl Arbiter {
             counters: [None; MAX_COUNTERS],
             reservation: None,
             refusal_told: false,
+            allowed: Allowed::nobody(),
             writer: None,
             last_session: 0,
         }
@@ -114,19 +118,14 @@ impl Arbiter {
         if self.writer == Some(session) {
             self.writer = None;
         }
+        // No credentials are held when the module is unloaded.
+        self.allowed = Allowed::nobody();
     }
 
-    /// The counter, if this session has set it up.
+    /// The counter, if it has been set up. Since there is one writer, a writer that asks is the owner.
     #[inline]
-    pub(crate) fn get(&self, session: SessionId, id: CounterId) -> Option<&Counter> {
-        self.counters[id.index()]
-            .as_ref()
-            .filter(|counter| counter.owner == session)
-    }
-
-    /// Whether another session has set the counter up.
-    pub(crate) fn is_anothers(&self, session: SessionId, id: CounterId) -> bool {
-        self.counters[id.index()].is_some_and(|counter| counter.owner != session)
+    pub(crate) fn get(&self, id: CounterId) -> Option<&Counter> {
+        self.counters[id.index()].as_ref()
     }
 
     /// All counters that are set up.

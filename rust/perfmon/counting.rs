@@ -41,10 +41,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         policy::allow_kernel()?;
     }
     let mut arbiter = ARBITER.lock();
-    if arbiter.is_anothers(session.id(), id) {
-        return Err(EBUSY);
-    }
-    let before = arbiter.get(session.id(), id).map(|counter| counter.state);
+    let before = arbiter.get(id).map(|counter| counter.state);
     let (state, _) = State::after(before, Call::Setup)?;
     id.accept(select)?;
 
@@ -80,52 +77,52 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
 }
 
 /// `PMIOGET`
-pub(crate) fn get(session: &Session, mut request: abi::pmc) -> Result<abi::pmc> {
-    request.pmc_val = configuration(session, request.pmc_num)? as u32;
+pub(crate) fn get(_session: &Session, mut request: abi::pmc) -> Result<abi::pmc> {
+    request.pmc_val = configuration(request.pmc_num)? as u32;
     Ok(request)
 }
 
 /// `PMIOGET2`
-pub(crate) fn get2(session: &Session, mut request: abi::pmc2) -> Result<abi::pmc2> {
+pub(crate) fn get2(_session: &Session, mut request: abi::pmc2) -> Result<abi::pmc2> {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
     }
-    request.pmc2_select = configuration(session, request.pmc2_num)?;
+    request.pmc2_select = configuration(request.pmc2_num)?;
     Ok(request)
 }
 
 /// What a counter counts, and whether it runs.
-fn configuration(session: &Session, number: c_int) -> Result<u64> {
+fn configuration(number: c_int) -> Result<u64> {
     let id = CounterId::from_number(number, &pmu::model().capabilities)?;
     let arbiter = ARBITER.lock();
-    let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
+    let counter = arbiter.get(id).ok_or(NotSetUp)?;
     Ok(counter
         .select
         .to_wide_request(counter.state == State::Running))
 }
 
 /// `PMIOSTART`
-pub(crate) fn start(session: &Session, number: c_int) -> Result {
-    change(session, number, Call::Start)
+pub(crate) fn start(_session: &Session, number: c_int) -> Result {
+    change(number, Call::Start)
 }
 
 /// `PMIOSTOP`
-pub(crate) fn stop(session: &Session, number: c_int) -> Result {
-    change(session, number, Call::Stop)
+pub(crate) fn stop(_session: &Session, number: c_int) -> Result {
+    change(number, Call::Stop)
 }
 
 /// `PMIORESET`
-pub(crate) fn reset(session: &Session, number: c_int) -> Result {
-    change(session, number, Call::Reset)
+pub(crate) fn reset(_session: &Session, number: c_int) -> Result {
+    change(number, Call::Reset)
 }
 
 /// What the three have in common.
-fn change(session: &Session, number: c_int, call: Call) -> Result {
+fn change(number: c_int, call: Call) -> Result {
     let model = pmu::model();
     let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
-    let mut counter = *arbiter.get(session.id(), id).ok_or(NotSetUp)?;
+    let mut counter = *arbiter.get(id).ok_or(NotSetUp)?;
     let (state, action) = State::after(Some(counter.state), call)?;
     if call != Call::Stop && !is_intact(&arbiter, id) {
         return Err(EIO);
@@ -152,11 +149,11 @@ fn change(session: &Session, number: c_int, call: Call) -> Result {
 }
 
 /// `PMIOREAD`
-pub(crate) fn read(session: &Session, request: abi::pmc_data) -> Result<abi::pmc_data> {
+pub(crate) fn read(_session: &Session, request: abi::pmc_data) -> Result<abi::pmc_data> {
     let id = CounterId::from_number(request.pmcd_num, &pmu::model().capabilities)?;
-    policy::allow_counting()?;
-    let arbiter = ARBITER.lock();
-    let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
+    let mut arbiter = ARBITER.lock();
+    arbiter.allowed.counting()?;
+    let counter = arbiter.get(id).ok_or(NotSetUp)?;
     Ok(abi::pmc_data {
         pmcd_num: request.pmcd_num,
         reserved: 0,
@@ -166,7 +163,7 @@ pub(crate) fn read(session: &Session, request: abi::pmc_data) -> Result<abi::pmc
 
 /// `PMIOREADCPU`
 pub(crate) fn read_cpu(
-    session: &Session,
+    _session: &Session,
     mut request: abi::pmc_cpu_data,
 ) -> Result<abi::pmc_cpu_data> {
     if request.reserved != 0 {
@@ -175,7 +172,7 @@ pub(crate) fn read_cpu(
     let id = CounterId::from_number(request.pmcc_num, &pmu::model().capabilities)?;
     policy::allow_counting()?;
     let arbiter = ARBITER.lock();
-    let counter = arbiter.get(session.id(), id).ok_or(NotSetUp)?;
+    let counter = arbiter.get(id).ok_or(NotSetUp)?;
     let (first, wanted) = (request.pmcc_first_cpu, request.pmcc_count);
     if first >= nr_cpu_ids() || wanted == 0 || wanted > abi::PMC_CPU_MAX {
         return Err(EINVAL);

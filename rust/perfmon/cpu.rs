@@ -424,6 +424,13 @@ pub(crate) fn cpuid(leaf: u32) -> x86_64::CpuidResult {
     unsafe { x86_64::__cpuid_count(leaf, 0) }
 }
 
+/// The kernel's time, in ticks.
+#[inline]
+pub(crate) fn jiffies() -> u64 {
+    // SAFETY: A counter that the kernel writes and everybody may read.
+    unsafe { ptr::read_volatile(&raw const bindings::jiffies) as u64 }
+}
+
 /// The time-stamp counter.
 pub(crate) fn timestamp() -> u64 {
     // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always use it.

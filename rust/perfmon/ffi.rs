@@ -23,6 +23,11 @@ extern "C" {
 
     pub(crate) fn perfmon_allow_cpu() -> c_int;
     pub(crate) fn perfmon_allow_kernel() -> c_int;
+    pub(crate) fn perfmon_current_cred() -> *const c_void;
+    pub(crate) fn perfmon_is_capable(cred: *const c_void) -> bool;
+
+    pub(crate) fn perfmon_get_16(to: *mut c_void, from: usize) -> c_int;
+    pub(crate) fn perfmon_put_16(to: usize, from: *const c_void) -> c_int;
 
     pub(crate) fn perfmon_nmi_register(
         handler: unsafe extern "C" fn(c_uint, *mut bindings::pt_regs) -> c_int,

@@ -6,6 +6,7 @@ use crate::{
     arbiter::{Arbiter, Reservation, ARBITER},
     cpu::{self, on_each, Callbacks, Hotplug, ThisCpu},
     logic::{
+        count::Width,
         cpuid::{Architecture, Capabilities, NoPmu},
         state::State,
     },
@@ -18,21 +19,48 @@ use kernel::{cpu::CpuId, prelude::*};
 ///
 /// # Errors
 ///
-/// ENODEV if there is nothing to count with; the log says what was found.
+/// ENODEV if there is nothing to count with, EINVAL if `period_bits` is out of its range; the log says
+/// what was found.
 ///
 /// # Safety
 ///
 /// To be called once in the module's life, before anything else of this file and of
 /// [`crate::arbiter`] is used.
-pub(crate) unsafe fn begin(unarbitrated: bool) -> Result<Hotplug<Machine>> {
+pub(crate) unsafe fn begin(unarbitrated: bool, period_bits: u32) -> Result<Hotplug<Machine>> {
     // SAFETY: By the requirement this is the first use, and the only initialization.
     unsafe { ARBITER.init() };
     ARBITER.lock().common = find(unarbitrated)?;
     let cpus = Hotplug::register()?;
-    // Until here, each CPU that joined could lessen what all have in common.
-    let arbiter = ARBITER.lock();
-    pmu::settle(arbiter.common);
+    {
+        // Until here, each CPU that joined could lessen what all have in common.
+        let arbiter = ARBITER.lock();
+        check_period(period_bits, &arbiter.common).map(|()| {
+            pmu::settle(arbiter.common, period_bits);
+        })
+    }?;
     Ok(cpus)
+}
+
+/// Whether all counters can be made to overflow after 2^`bits` events.
+fn check_period(bits: u32, common: &Capabilities) -> Result {
+    /// With less the machine would do little else than serve overflows.
+    const LEAST: u32 = 8;
+
+    if bits == 0 {
+        return Ok(());
+    }
+    let mut most = Width::new(common.general_width, common.full_width_writes);
+    if common.fixed != 0 {
+        let fixed = Width::new(common.fixed_width, common.full_width_writes);
+        most = most.with_period(fixed.period.trailing_zeros());
+    }
+    let most = most.period.trailing_zeros();
+    if !(LEAST..=most).contains(&bits) {
+        pr_err!("period_bits={bits}: on these CPUs it is 0, or {LEAST} to {most}\n");
+        return Err(EINVAL);
+    }
+    pr_info!("for tests, counters overflow after 2^{bits} events\n");
+    Ok(())
 }
 
 /// What the current CPU can do.

@@ -35,6 +35,11 @@ module! {
             default: false,
             description: "Load on a PMU that the kernel can't share between this module and perf",
         },
+        period_bits: u32 {
+            default: 0,
+            description: "For tests of the overflow path on any PMU: let counters overflow after \
+                          2^period_bits events, 8 to width - 1 (0, the default: half of their range)",
+        },
     },
 }
 
@@ -59,7 +64,12 @@ impl kernel::InPlaceModule for Perfmon {
             // SAFETY: As above.
             _nmi: unsafe { pmi::Handler::register() }?,
             // SAFETY: As above.
-            _cpus: unsafe { machine::begin(module_parameters::unarbitrated.value()) }?,
+            _cpus: unsafe {
+                machine::begin(
+                    module_parameters::unarbitrated.value(),
+                    module_parameters::period_bits.value(),
+                )
+            }?,
             // SAFETY: As above.
             _power: unsafe { power::Power::register() }?,
             _device <- device::register(),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
@@ -6,6 +8,8 @@
 #include <linux/printk.h>
 #include <linux/reboot.h>
 #include <linux/suspend.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
 #include <asm/apic.h>
 #include <asm/msr.h>
 #include <asm/nmi.h>
@@ -86,6 +90,58 @@ int perfmon_allow_cpu(void)
 int perfmon_allow_kernel(void)
 {
 	return perf_allow_kernel();
+}
+
+const struct cred *perfmon_current_cred(void)
+{
+	return current_cred();
+}
+
+/* Do both say yes to it, unless a security module objects? */
+bool perfmon_is_capable(const struct cred *cred)
+{
+	return cred->user_ns == &init_user_ns &&
+	       (cap_raised(cred->cap_effective, CAP_PERFMON) ||
+		cap_raised(cred->cap_effective, CAP_SYS_ADMIN));
+}
+
+/*
+ * Copies the two words of a small structure from a program. It takes a third
+ * of the instructions of copy_from_user().
+ */
+int perfmon_get_16(void *to, unsigned long from)
+{
+	const u64 __user *user = (const u64 __user *)from;
+	u64 *words = to;
+
+	might_fault();
+	if (!user_read_access_begin(user, 16))
+		return -EFAULT;
+	unsafe_get_user(words[0], &user[0], fault);
+	unsafe_get_user(words[1], &user[1], fault);
+	user_read_access_end();
+	return 0;
+fault:
+	user_read_access_end();
+	return -EFAULT;
+}
+
+/* The other way. */
+int perfmon_put_16(unsigned long to, const void *from)
+{
+	u64 __user *user = (u64 __user *)to;
+	const u64 *words = from;
+
+	might_fault();
+	if (!user_write_access_begin(user, 16))
+		return -EFAULT;
+	unsafe_put_user(words[0], &user[0], fault);
+	unsafe_put_user(words[1], &user[1], fault);
+	user_write_access_end();
+	return 0;
+fault:
+	user_write_access_end();
+	return -EFAULT;
 }
 
 static struct nmiaction action = {

@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct cred;
 struct pt_regs;
 
 /*
@@ -31,6 +32,11 @@ void perfmon_release_select(u32 msr);
 
 int perfmon_allow_cpu(void);
 int perfmon_allow_kernel(void);
+const struct cred *perfmon_current_cred(void);
+bool perfmon_is_capable(const struct cred *cred);
+
+int perfmon_get_16(void *to, unsigned long from);
+int perfmon_put_16(unsigned long to, const void *from);
 
 int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs));
 void perfmon_nmi_unregister(void);

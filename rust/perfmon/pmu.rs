@@ -38,6 +38,8 @@ pub(crate) struct Model {
     pub(crate) capabilities: Capabilities,
     pub(crate) registers: Registers,
     pub(crate) pmu: &'static dyn Pmu,
+    /// If not 0, counters overflow after 2^`period_bits` events.
+    pub(crate) period_bits: u32,
 }
 
 /// What all CPUs that are counted on have in common. Set when the module has been loaded.
@@ -57,8 +59,11 @@ pub(crate) fn is_settled() -> bool {
 }
 
 /// Settles what [`model`] is.
-pub(crate) fn settle(capabilities: Capabilities) {
-    MODEL.populate(Model::new(capabilities));
+pub(crate) fn settle(capabilities: Capabilities, period_bits: u32) {
+    MODEL.populate(Model {
+        period_bits,
+        ..Model::new(capabilities)
+    });
 }
 
 /// Who made the current CPU, and what CPUID says about its counters.
@@ -150,6 +155,7 @@ impl Model {
                 Architecture::Intel => &intel::Intel,
                 Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => &amd::Amd,
             },
+            period_bits: 0,
         }
     }
 
@@ -219,7 +225,10 @@ impl Model {
             Kind::General(_) => general,
             Kind::Fixed(_) => fixed,
         };
-        let width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
+        let mut width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
+        if self.period_bits != 0 {
+            width = width.with_period(self.period_bits);
+        }
         msr::execute(
             here,
             &self.registers.program(counter, select, width.start()),

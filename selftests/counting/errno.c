@@ -18,7 +18,6 @@
 #include "device.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "tsc.h"
 
 /* What the counters are set up for before each row. */
 #define STOPPED	0	/* holds a count */
@@ -42,6 +41,8 @@ union argument {
 	int num;
 	struct pmc pmc;
 	struct pmc_data data;
+	struct pmc_cpu_data cpu_data;
+	struct pmc2 pmc2;
 	struct pmc_tstamp tstamp;
 	struct perfmon_properties properties;
 };
@@ -89,8 +90,12 @@ ROW(setup_read_only) { PMIOSETUP, O_RDONLY, GOOD, UNUSED, PMCF_USR, EPERM };
 ROW(start_read_only) { PMIOSTART, O_RDONLY, GOOD, STOPPED, 0, EPERM };
 ROW(stop_read_only) { PMIOSTOP, O_RDONLY, GOOD, RUNNING, 0, EPERM };
 ROW(reset_read_only) { PMIORESET, O_RDONLY, GOOD, STOPPED, 0, EPERM };
+ROW(setup2_read_only) { PMIOSETUP2, O_RDONLY, GOOD, UNUSED, PMCF_USR, EPERM };
 ROW(setup_read_only_before_pointer) {
 	PMIOSETUP, O_RDONLY, NONE, UNUSED, 0, EPERM
+};
+ROW(setup2_read_only_before_pointer) {
+	PMIOSETUP2, O_RDONLY, NONE, UNUSED, 0, EPERM
 };
 ROW(start_read_only_before_pointer) {
 	PMIOSTART, O_RDONLY, NONE, STOPPED, 0, EPERM
@@ -107,24 +112,36 @@ ROW(stop_null) { PMIOSTOP, O_RDWR, NONE, 0, 0, EFAULT };
 ROW(reset_null) { PMIORESET, O_RDWR, NONE, 0, 0, EFAULT };
 ROW(read_null) { PMIOREAD, O_RDWR, NONE, 0, 0, EFAULT };
 ROW(get_null) { PMIOGET, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(readcpu_null) { PMIOREADCPU, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(setup2_null) { PMIOSETUP2, O_RDWR, NONE, 0, 0, EFAULT };
+ROW(get2_null) { PMIOGET2, O_RDWR, NONE, 0, 0, EFAULT };
 ROW(setup_unmapped) { PMIOSETUP, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(start_unmapped) { PMIOSTART, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(stop_unmapped) { PMIOSTOP, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(reset_unmapped) { PMIORESET, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(read_unmapped) { PMIOREAD, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(get_unmapped) { PMIOGET, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(readcpu_unmapped) { PMIOREADCPU, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(setup2_unmapped) { PMIOSETUP2, O_RDWR, UNMAPPED, 0, 0, EFAULT };
+ROW(get2_unmapped) { PMIOGET2, O_RDWR, UNMAPPED, 0, 0, EFAULT };
 ROW(setup_straddling) { PMIOSETUP, O_RDWR, STRADDLING, UNUSED, 0, EFAULT };
 ROW(start_straddling) { PMIOSTART, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
 ROW(stop_straddling) { PMIOSTOP, O_RDWR, STRADDLING, RUNNING, 0, EFAULT };
 ROW(reset_straddling) { PMIORESET, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
 ROW(read_straddling) { PMIOREAD, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
 ROW(get_straddling) { PMIOGET, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(readcpu_straddling) { PMIOREADCPU, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
+ROW(setup2_straddling) { PMIOSETUP2, O_RDWR, STRADDLING, UNUSED, 0, EFAULT };
+ROW(get2_straddling) { PMIOGET2, O_RDWR, STRADDLING, STOPPED, 0, EFAULT };
 ROW(setup_kernel_address) { PMIOSETUP, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(start_kernel_address) { PMIOSTART, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(stop_kernel_address) { PMIOSTOP, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(reset_kernel_address) { PMIORESET, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(read_kernel_address) { PMIOREAD, O_RDWR, KERNEL, 0, 0, EFAULT };
 ROW(get_kernel_address) { PMIOGET, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(readcpu_kernel_address) { PMIOREADCPU, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(setup2_kernel_address) { PMIOSETUP2, O_RDWR, KERNEL, 0, 0, EFAULT };
+ROW(get2_kernel_address) { PMIOGET2, O_RDWR, KERNEL, 0, 0, EFAULT };
 
 /* 4 and 8. A flag that is refused. */
 ROW(setup_any_thread) {
@@ -139,6 +156,12 @@ ROW(setup_any_thread_again) {
 ROW(setup_pin_control_running) {
 	PMIOSETUP, O_RDWR, GOOD, RUNNING, PMCF_PC, EINVAL
 };
+ROW(setup2_any_thread) {
+	PMIOSETUP2, O_RDWR, GOOD, UNUSED, PMCF_USR | PMCF_ANY, EINVAL
+};
+ROW(setup2_pin_control_running) {
+	PMIOSETUP2, O_RDWR, GOOD, RUNNING, PMCF_PC, EINVAL
+};
 
 /* 5. The counter number is out of range. */
 ROW(setup_minus_one) { PMIOSETUP, O_RDWR, GOOD, PMC_ALL, PMCF_USR, EINVAL };
@@ -147,6 +170,9 @@ ROW(stop_minus_one) { PMIOSTOP, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
 ROW(reset_minus_one) { PMIORESET, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
 ROW(read_minus_one) { PMIOREAD, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
 ROW(get_minus_one) { PMIOGET, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(readcpu_minus_one) { PMIOREADCPU, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
+ROW(setup2_minus_one) { PMIOSETUP2, O_RDWR, GOOD, PMC_ALL, PMCF_USR, EINVAL };
+ROW(get2_minus_one) { PMIOGET2, O_RDWR, GOOD, PMC_ALL, 0, EINVAL };
 ROW(setup_one_too_many) {
 	PMIOSETUP, O_RDWR, GOOD, FIRST_BAD_NUMBER, PMCF_USR, EINVAL
 };
@@ -159,6 +185,13 @@ ROW(reset_one_too_many) {
 };
 ROW(read_one_too_many) { PMIOREAD, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
 ROW(get_one_too_many) { PMIOGET, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
+ROW(readcpu_one_too_many) {
+	PMIOREADCPU, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+ROW(setup2_one_too_many) {
+	PMIOSETUP2, O_RDWR, GOOD, FIRST_BAD_NUMBER, PMCF_USR, EINVAL
+};
+ROW(get2_one_too_many) { PMIOGET2, O_RDWR, GOOD, FIRST_BAD_NUMBER, 0, EINVAL };
 ROW(setup_npmc) { PMIOSETUP, O_RDWR, GOOD, NPMC, PMCF_USR, EINVAL };
 ROW(setup_largest) { PMIOSETUP, O_RDWR, GOOD, INT_MAX, PMCF_USR, EINVAL };
 ROW(start_smallest) { PMIOSTART, O_RDWR, GOOD, INT_MIN, 0, EINVAL };
@@ -168,15 +201,21 @@ ROW(setup_no_such_fixed) {
 ROW(read_no_such_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(63), 0, EINVAL };
 ROW(read_below_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(-1), 0, EINVAL };
 
-/* A reader may try these two, and is told about the number first. */
+/* A reader may try these, and is told about the number first. */
 ROW(read_reader_one_too_many) {
 	PMIOREAD, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };
 ROW(get_reader_one_too_many) {
 	PMIOGET, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };
+ROW(readcpu_reader_one_too_many) {
+	PMIOREADCPU, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
+ROW(get2_reader_one_too_many) {
+	PMIOGET2, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
+};
 
-/* 7. The counter was never set up through this descriptor. */
+/* 7. Nobody has set the counter up. */
 ROW(start_never_set_up) { PMIOSTART, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(stop_never_set_up) { PMIOSTOP, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(reset_never_set_up) { PMIORESET, O_RDWR, GOOD, UNUSED, 0, EBUSY };
@@ -184,13 +223,22 @@ ROW(read_never_set_up) { PMIOREAD, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(get_never_set_up) { PMIOGET, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(read_reader_never_set_up) { PMIOREAD, O_RDONLY, GOOD, UNUSED, 0, EBUSY };
 ROW(get_reader_never_set_up) { PMIOGET, O_RDONLY, GOOD, UNUSED, 0, EBUSY };
-ROW(read_reader_not_its_own) { PMIOREAD, O_RDONLY, GOOD, STOPPED, 0, EBUSY };
-ROW(get_reader_not_its_own) { PMIOGET, O_RDONLY, GOOD, STOPPED, 0, EBUSY };
+ROW(readcpu_never_set_up) { PMIOREADCPU, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(get2_never_set_up) { PMIOGET2, O_RDWR, GOOD, UNUSED, 0, EBUSY };
+ROW(readcpu_reader_never_set_up) {
+	PMIOREADCPU, O_RDONLY, GOOD, UNUSED, 0, EBUSY
+};
+ROW(get2_reader_never_set_up) { PMIOGET2, O_RDONLY, GOOD, UNUSED, 0, EBUSY };
 
 /* The result can't be written. */
 ROW(read_copy_out) { PMIOREAD, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
 ROW(read_running_copy_out) { PMIOREAD, O_RDWR, READ_ONLY, RUNNING, 0, EFAULT };
 ROW(get_copy_out) { PMIOGET, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
+ROW(readcpu_copy_out) { PMIOREADCPU, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
+ROW(readcpu_running_copy_out) {
+	PMIOREADCPU, O_RDWR, READ_ONLY, RUNNING, 0, EFAULT
+};
+ROW(get2_copy_out) { PMIOGET2, O_RDWR, READ_ONLY, STOPPED, 0, EFAULT };
 ROW(tstamp_copy_out) { PMIOTSTAMP, O_RDWR, READ_ONLY, 0, 0, EFAULT };
 ROW(tstamp_null) { PMIOTSTAMP, O_RDWR, NONE, 0, 0, EFAULT };
 ROW(tstamp_straddling) { PMIOTSTAMP, O_RDWR, STRADDLING, 0, 0, EFAULT };
@@ -278,25 +326,49 @@ static void *place_argument(FIXTURE_DATA(refused) *self, enum where where,
 	return NULL;
 }
 
+/* An argument in which nothing is wrong but what the row says. */
+static union argument argument(unsigned int cmd, int num, __u8 flags)
+{
+	union argument arg;
+
+	memset(&arg, 0, sizeof(arg));
+	arg.num = num;
+	switch (cmd) {
+	case PMIOREADCPU:
+		arg.cpu_data.pmcc_count = 1;
+		break;
+	case PMIOSETUP2:
+	case PMIOGET2:
+		arg.pmc2.pmc2_select = 0x3c | (__u64)flags << 16;
+		break;
+	default:
+		arg.pmc.pmc_event = 0x3c;
+		arg.pmc.pmc_flags = flags;
+	}
+	return arg;
+}
+
+/* Whether there is this command: without a frequency, PMIOTSTAMP is none. */
+static bool exists(int fd, unsigned int cmd)
+{
+	struct pmc_tstamp t;
+
+	return cmd != PMIOTSTAMP ||
+	       device_ioctl(fd, PMIOTSTAMP, &t) != -ENOTTY;
+}
+
 TEST_F(refused, with_the_right_errno_and_nothing_changed)
 {
 	int fd = variant->flags == O_RDONLY ? self->reader : self->writer;
 	int num = variant->num == FIRST_BAD_NUMBER ? self->counters :
 						     variant->num;
-	union argument arg = { .pmc = {
-		.pmc_num = num,
-		.pmc_event = 0x3c,
-		.pmc_flags = variant->pmc_flags,
-	} };
+	union argument arg = argument(variant->cmd, num, variant->pmc_flags);
 	size_t size = argument_size(variant->cmd);
 	void *p = place_argument(self, variant->where, &arg, size);
-	int want = variant->err;
+	int want = exists(fd, variant->cmd) ? variant->err : ENOTTY;
 	struct pmc pmc;
 	__s64 before, after;
 
-	/* Without a frequency there is no such command. */
-	if (variant->cmd == PMIOTSTAMP && !tsc_mhz())
-		want = ENOTTY;
 	ASSERT_EQ(0, pmc_read(self->writer, RUNNING, &before));
 
 	EXPECT_EQ(-want, device_ioctl(fd, variant->cmd, p));

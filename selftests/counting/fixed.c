@@ -144,7 +144,29 @@ TEST_F(fixed, takes_no_event)
 			TH_LOG("pmc_val 0x%08x", refused[i]);
 		}
 	}
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
+		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, PMC_FIXED(0),
+					      refused[i])) {
+			TH_LOG("pmc2_select 0x%08x", refused[i]);
+		}
+	}
 	EXPECT_EQ(-EBUSY, pmc_get(self->fd, PMC_FIXED(0), &pmc));
+}
+
+TEST_F(fixed, by_the_wide_calls_too)
+{
+	__s64 value, sum = 0;
+	__u64 select;
+	int cpu;
+
+	ASSERT_EQ(0, pmc_setup2(self->fd, PMC_FIXED(0), PMCF_USR << 16));
+	ASSERT_EQ(0, pmc_get2(self->fd, PMC_FIXED(0), &select));
+	EXPECT_EQ((__u64)PMCF_USR << 16, select);
+	value = pmc_loop_count(self->fd, PMC_FIXED(0), N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	for (cpu = 0; cpu < cpu_ids(); cpu++)
+		sum += pmc_value_on(self->fd, PMC_FIXED(0), cpu);
+	EXPECT_EQ(value, sum);
 }
 
 TEST_F(fixed, number_out_of_range)

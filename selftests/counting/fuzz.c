@@ -14,11 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "device.h"
 #include "kmsg.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "tsc.h"
+#include "msr.h"
 
 #define CALLS	100000
 
@@ -27,7 +28,8 @@
 
 static const unsigned int commands[] = {
 	PMIOSETUP, PMIOSTART, PMIOSTOP, PMIOREAD, PMIORESET, PMIOTSTAMP,
-	PMIOGET, IOCTL_PERFMON_GET_PROPERTIES,
+	PMIOGET, PMIOREADCPU, PMIOSETUP2, PMIOGET2,
+	IOCTL_PERFMON_GET_PROPERTIES,
 };
 
 FIXTURE(fuzz)
@@ -36,7 +38,9 @@ FIXTURE(fuzz)
 	int reader;
 	int kmsg;
 	struct perfmon_properties p;
-	int tsc_mhz;
+	bool tstamp;		/* there is PMIOTSTAMP */
+	unsigned int cpu_ids;	/* CPU numbers are below it */
+	bool wide;		/* event selects have bits 35:32 */
 	long page_size;
 	char *pages;		/* writable, read-only, not mapped */
 	__u64 random;
@@ -45,6 +49,7 @@ FIXTURE(fuzz)
 FIXTURE_SETUP(fuzz)
 {
 	const char *seed = getenv("FUZZ_SEED");
+	struct pmc_tstamp t;
 
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
@@ -56,8 +61,11 @@ FIXTURE_SETUP(fuzz)
 	ASSERT_LE(0, self->reader);
 	ASSERT_EQ(0, device_ioctl(self->reader, IOCTL_PERFMON_GET_PROPERTIES,
 				  &self->p));
-	self->tsc_mhz = tsc_mhz();
-	ASSERT_LE(0, self->tsc_mhz);
+	/* There is no such command as long as the frequency is not known. */
+	self->tstamp = device_ioctl(self->reader, PMIOTSTAMP, &t) != -ENOTTY;
+	self->cpu_ids = cpu_ids();
+	ASSERT_LT(0U, self->cpu_ids);
+	self->wide = pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0;
 	self->page_size = sysconf(_SC_PAGESIZE);
 	self->pages = mmap(NULL, 3 * self->page_size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -126,20 +134,58 @@ static int random_number(FIXTURE_DATA(fuzz) *self)
 	}
 }
 
+/* The arguments of all commands begin with the counter's number. */
+union argument {
+	int num;
+	struct pmc pmc;
+	struct pmc_cpu_data cpu_data;
+	struct pmc2 pmc2;
+	struct pmc_data data;
+};
+
 struct call {
 	unsigned int cmd;
 	bool writer;
 	void *p;
 	bool readable;	/* as many bytes as the command's argument has */
 	bool writable;
-	struct pmc arg;
+	union argument arg;
 };
+
+/* A number that is good more often than chance would have it. */
+static __u64 zero_or_random(FIXTURE_DATA(fuzz) *self)
+{
+	return rnd(self, 8) ? 0 : 1ULL << rnd(self, 64);
+}
+
+/* Fills in everything but the counter's number. */
+static void random_argument(FIXTURE_DATA(fuzz) *self, struct call *c)
+{
+	switch (c->cmd) {
+	case PMIOREADCPU:
+		c->arg.cpu_data.pmcc_first_cpu = rnd(self, 2) ? 0 :
+						 rnd(self, 1ULL << 32);
+		c->arg.cpu_data.pmcc_count = rnd(self, 2 * PMC_CPU_MAX);
+		c->arg.cpu_data.reserved = zero_or_random(self);
+		break;
+	case PMIOSETUP2:
+	case PMIOGET2:
+		c->arg.pmc2.pmc2_flags = zero_or_random(self);
+		c->arg.pmc2.pmc2_select = rnd(self, 1ULL << 32) |
+					  zero_or_random(self);
+		c->arg.pmc2.pmc2_extra = zero_or_random(self);
+		c->arg.pmc2.reserved = zero_or_random(self);
+		break;
+	default:
+		c->arg.pmc.pmc_val = rnd(self, 1ULL << 32);
+	}
+}
 
 /* Places the argument where some, all or nothing of it can be accessed. */
 static void random_pointer(FIXTURE_DATA(fuzz) *self, struct call *c)
 {
 	/* How large the argument of an unknown command is does not matter. */
-	long size = is_command(c->cmd) ? _IOC_SIZE(c->cmd) : sizeof(c->arg);
+	long size = is_command(c->cmd) ? _IOC_SIZE(c->cmd) : sizeof(struct pmc);
 	long page = self->page_size;
 	char *writable_end = self->pages + page;
 	char *end = writable_end + page, *p;
@@ -166,9 +212,9 @@ static void random_pointer(FIXTURE_DATA(fuzz) *self, struct call *c)
 	c->readable = p >= self->pages && p <= end - size;
 	c->writable = p >= self->pages && p <= writable_end - size;
 	if (c->writable)
-		memcpy(p, &c->arg, size < 8 ? size : 8);
+		memcpy(p, &c->arg, size);
 	else if (c->readable)
-		memcpy(&c->arg, p, size < 8 ? size : 8);
+		memcpy(&c->arg, p, size);
 }
 
 static bool number_is_good(const struct perfmon_properties *p, int num)
@@ -178,33 +224,67 @@ static bool number_is_good(const struct perfmon_properties *p, int num)
 	return num >= 0 && num < p->max_num_programmable_events;
 }
 
+/* Whether a call has bits that the driver refuses before all other values. */
+static bool has_reserved_bits(FIXTURE_DATA(fuzz) *self, const struct call *c)
+{
+	const __u64 refused = (__u64)(PMCF_ANY | PMCF_PC) << 16;
+	const __u64 select_bits = self->wide ? 0xfffffffffULL : 0xffffffffULL;
+	const struct pmc2 *pmc2 = &c->arg.pmc2;
+
+	switch (c->cmd) {
+	case PMIOSETUP:
+		return c->arg.pmc.pmc_val & refused;
+	case PMIOSETUP2:
+		return pmc2->pmc2_flags || pmc2->pmc2_extra || pmc2->reserved ||
+		       (pmc2->pmc2_select & (refused | ~select_bits));
+	case PMIOGET2:
+		return pmc2->pmc2_flags || pmc2->pmc2_extra || pmc2->reserved;
+	case PMIOREADCPU:
+		return c->arg.cpu_data.reserved;
+	}
+	return false;
+}
+
+/* Whether values are wrong that are looked at once all else is right. */
+static bool has_wrong_values(FIXTURE_DATA(fuzz) *self, const struct call *c)
+{
+	/* A fixed counter takes the mode and what is ignored. */
+	const __u64 fixed_bits = 0x53ULL << 16;
+	bool fixed = c->arg.num >= PMC_FIXED(0);
+
+	switch (c->cmd) {
+	case PMIOSETUP:
+		return fixed && (c->arg.pmc.pmc_val & ~fixed_bits);
+	case PMIOSETUP2:
+		return fixed && (c->arg.pmc2.pmc2_select & ~fixed_bits);
+	case PMIOREADCPU:
+		return c->arg.cpu_data.pmcc_first_cpu >= self->cpu_ids ||
+		       !c->arg.cpu_data.pmcc_count ||
+		       c->arg.cpu_data.pmcc_count > PMC_CPU_MAX;
+	}
+	return false;
+}
+
 /* The negative errno of a call that is wrong, or 0 for one that is not. */
 static int expected_errno(FIXTURE_DATA(fuzz) *self, const struct call *c)
 {
 	unsigned int direction = _IOC_DIR(c->cmd);
-	const struct pmc *arg = &c->arg;
+	bool sets_up = c->cmd == PMIOSETUP || c->cmd == PMIOSETUP2;
 
-	if (!is_command(c->cmd) ||
-	    (c->cmd == PMIOTSTAMP && !self->tsc_mhz))
+	if (!is_command(c->cmd) || (c->cmd == PMIOTSTAMP && !self->tstamp))
 		return -ENOTTY;
 	if (direction == _IOC_WRITE && !c->writer)
 		return -EPERM;
 	if ((direction & _IOC_WRITE) && !c->readable)
 		return -EFAULT;
-	if (c->cmd == PMIOSETUP && (arg->pmc_flags & (PMCF_ANY | PMCF_PC)))
+	if (has_reserved_bits(self, c))
 		return -EINVAL;
-	if ((direction & _IOC_WRITE) && !number_is_good(&self->p, arg->pmc_num))
+	if ((direction & _IOC_WRITE) && !number_is_good(&self->p, c->arg.num))
 		return -EINVAL;
-	if (c->cmd == PMIOSETUP) {
-		/* A fixed counter takes the mode and what is ignored. */
-		if (arg->pmc_num >= PMC_FIXED(0) &&
-		    (arg->pmc_val & ~(0x53U << 16)))
-			return -EINVAL;
-		return 0;
-	}
-	if ((direction & _IOC_WRITE) &&
-	    (arg->pmc_num != SET_UP || !c->writer))
+	if ((direction & _IOC_WRITE) && !sets_up && c->arg.num != SET_UP)
 		return -EBUSY;
+	if (has_wrong_values(self, c))
+		return -EINVAL;
 	if ((direction & _IOC_READ) && !c->writable)
 		return -EFAULT;
 	return 0;
@@ -227,8 +307,8 @@ TEST_F_TIMEOUT(fuzz, wrong_calls, 120)
 		struct call c = { .cmd = random_command(self) };
 
 		c.writer = rnd(self, 2);
-		c.arg.pmc_num = random_number(self);
-		c.arg.pmc_val = rnd(self, 1ULL << 32);
+		random_argument(self, &c);
+		c.arg.num = random_number(self);
 		if (_IOC_TYPE(c.cmd) != '5' && _IOC_TYPE(c.cmd) != '6')
 			continue;
 		random_pointer(self, &c);
@@ -239,9 +319,9 @@ TEST_F_TIMEOUT(fuzz, wrong_calls, 120)
 		err = device_ioctl(c.writer ? self->writer : self->reader,
 				   c.cmd, c.p);
 		ASSERT_EQ(want, err) {
-			TH_LOG("call %d: %s ioctl(0x%08x, %p), num 0x%x, val 0x%08x",
+			TH_LOG("call %d: %s ioctl(0x%08x, %p), num 0x%x, then 0x%08x",
 			       i, c.writer ? "writer" : "reader", c.cmd, c.p,
-			       c.arg.pmc_num, c.arg.pmc_val);
+			       c.arg.num, c.arg.pmc.pmc_val);
 		}
 	}
 	EXPECT_LT(CALLS / 2, wrong);
@@ -267,9 +347,9 @@ TEST_F_TIMEOUT(fuzz, any_calls, 120)
 	for (i = 0; i < CALLS; i++) {
 		struct call c = { .cmd = random_command(self) };
 
-		c.arg.pmc_num = rnd(self, 2) ? (int)rnd(self, 8) :
-					       random_number(self);
-		c.arg.pmc_val = rnd(self, 1ULL << 32);
+		random_argument(self, &c);
+		c.arg.num = rnd(self, 2) ? (int)rnd(self, 8) :
+					   random_number(self);
 		if (_IOC_TYPE(c.cmd) != '5' && _IOC_TYPE(c.cmd) != '6')
 			continue;
 		random_pointer(self, &c);

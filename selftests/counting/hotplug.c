@@ -91,6 +91,41 @@ TEST_F(hotplug, value_stays_when_its_cpu_goes)
 	EXPECT_EQ(0, pmc_value(self->fd, 0));
 }
 
+TEST_F(hotplug, last_total_of_a_cpu_that_is_gone)
+{
+	__s64 there, here;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(N);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	there = pmc_value_on(self->fd, 0, self->cpu);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), there);
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
+
+	/* What the others count meanwhile is theirs. */
+	here = pmc_value_on(self->fd, 0, self->home);
+	loop(N);
+	EXPECT_LE(here + (__s64)(LOOP_INSNS * N),
+		  pmc_value_on(self->fd, 0, self->home));
+	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
+
+	/* It goes on from there. */
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	loop(N);
+	EXPECT_LE(there + (__s64)(LOOP_INSNS * N),
+		  pmc_value_on(self->fd, 0, self->cpu));
+
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, pmc_reset(self->fd, 0));
+	EXPECT_EQ(0, pmc_value_on(self->fd, 0, self->cpu));
+}
+
 TEST_F(hotplug, cpu_that_comes_later_is_counted)
 {
 	__s64 value, here;

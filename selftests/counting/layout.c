@@ -40,6 +40,20 @@ ASSERT_MEMBER(struct pmc_tstamp, pmct_rate, 0, 4);
 ASSERT_MEMBER(struct pmc_tstamp, reserved, 4, 4);
 ASSERT_MEMBER(struct pmc_tstamp, pmct_value, 8, 8);
 
+ASSERT_SIZE(struct pmc_cpu_data, 528);
+ASSERT_MEMBER(struct pmc_cpu_data, pmcc_num, 0, 4);
+ASSERT_MEMBER(struct pmc_cpu_data, pmcc_first_cpu, 4, 4);
+ASSERT_MEMBER(struct pmc_cpu_data, pmcc_count, 8, 4);
+ASSERT_MEMBER(struct pmc_cpu_data, reserved, 12, 4);
+ASSERT_MEMBER(struct pmc_cpu_data, pmcc_value, 16, 512);
+
+ASSERT_SIZE(struct pmc2, 32);
+ASSERT_MEMBER(struct pmc2, pmc2_num, 0, 4);
+ASSERT_MEMBER(struct pmc2, pmc2_flags, 4, 4);
+ASSERT_MEMBER(struct pmc2, pmc2_select, 8, 8);
+ASSERT_MEMBER(struct pmc2, pmc2_extra, 16, 8);
+ASSERT_MEMBER(struct pmc2, reserved, 24, 8);
+
 ASSERT_SIZE(struct perfmon_properties, 24);
 ASSERT_SIZE(perfmon_ioctl_properties_t, 24);
 ASSERT_MEMBER(struct perfmon_properties, api_version, 0, 2);
@@ -60,6 +74,9 @@ ASSERT_VALUE(PMIOREAD, 0xc0103504U);
 ASSERT_VALUE(PMIORESET, 0x40043505U);
 ASSERT_VALUE(PMIOTSTAMP, 0x80103506U);
 ASSERT_VALUE(PMIOGET, 0xc0083507U);
+ASSERT_VALUE(PMIOREADCPU, 0xc2103508U);
+ASSERT_VALUE(PMIOSETUP2, 0x40203509U);
+ASSERT_VALUE(PMIOGET2, 0xc020350aU);
 ASSERT_VALUE(IOCTL_PERFMON_GET_PROPERTIES, 0x80183600U);
 
 ASSERT_VALUE(PMCF_USR, 0x01);
@@ -72,12 +89,14 @@ ASSERT_VALUE(PMCF_INV, 0x80);
 ASSERT_VALUE(PMCF_SYS_FLAGS, PMCF_INT | PMCF_EN);
 ASSERT_VALUE(PMC_ALL, -1);
 ASSERT_VALUE(PMC_FIXED(2), 0x40000002);
+ASSERT_VALUE(PMC_CPU_MAX, 64);
 ASSERT_VALUE(PERFMON_API_VERSION, 3);
 
 /* Programs test for a command with #ifdef. */
 #if !defined(PMIOSETUP) || !defined(PMIOSTART) || !defined(PMIOSTOP) ||	\
 	!defined(PMIOREAD) || !defined(PMIORESET) || !defined(PMIOTSTAMP) || \
-	!defined(PMIOGET) || !defined(IOCTL_PERFMON_GET_PROPERTIES)
+	!defined(PMIOGET) || !defined(PMIOREADCPU) || !defined(PMIOSETUP2) || \
+	!defined(PMIOGET2) || !defined(IOCTL_PERFMON_GET_PROPERTIES)
 #error "a command is not a macro"
 #endif
 

@@ -79,6 +79,60 @@ TEST_F(open, readers_are_unlimited)
 	EXPECT_LE(0, self->writer);
 }
 
+/* Whoever watches a count needs not be the one who counts. */
+TEST_F(open, reader_sees_the_writers_live_values)
+{
+	int reader = device_open(O_RDONLY);
+	__s64 before, after, sum = 0;
+	struct pmc pmc;
+	__u64 select;
+	long cpu;
+
+	ASSERT_LE(0, reader);
+	EXPECT_EQ(-EBUSY, pmc_value(reader, 0));
+	EXPECT_EQ(-EBUSY, pmc_value_on(reader, 0, 0));
+	EXPECT_EQ(-EBUSY, pmc_get(reader, 0, &pmc));
+	EXPECT_EQ(-EBUSY, pmc_get2(reader, 0, &select));
+
+	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(0, pmc_value(reader, 0));
+	ASSERT_EQ(0, pmc_get(reader, 0, &pmc));
+	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
+	ASSERT_EQ(0, pmc_start(self->writer, 0));
+	ASSERT_EQ(0, pmc_get(reader, 0, &pmc));
+	EXPECT_EQ(0x004100c0U, pmc.pmc_val);
+	ASSERT_EQ(0, pmc_get2(reader, 0, &select));
+	EXPECT_EQ(0x004100c0ULL, select);
+
+	ASSERT_EQ(0, pmc_read(reader, 0, &before));
+	loop(N);
+	ASSERT_EQ(0, pmc_read(reader, 0, &after));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), after - before);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, after - before);
+	ASSERT_EQ(0, pmc_stop(self->writer, 0));
+	after = pmc_value(self->writer, 0);
+	EXPECT_EQ(after, pmc_value(reader, 0));
+	for (cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
+		sum += pmc_value_on(reader, 0, cpu);
+	EXPECT_EQ(after, sum);
+
+	/* Watching is all that a reader can do. */
+	EXPECT_EQ(-EPERM, pmc_start(reader, 0));
+	EXPECT_EQ(-EPERM, pmc_reset(reader, 0));
+	close(reader);
+	EXPECT_EQ(after, pmc_value(self->writer, 0));
+
+	/* What nobody counts any more, nobody can watch. */
+	reader = device_open(O_RDONLY);
+	ASSERT_LE(0, reader);
+	EXPECT_EQ(after, pmc_value(reader, 0));
+	close(self->writer);
+	self->writer = -1;
+	EXPECT_EQ(-EBUSY, pmc_value(reader, 0));
+	EXPECT_EQ(-EBUSY, pmc_get(reader, 0, &pmc));
+	close(reader);
+}
+
 TEST_F(open, write_only_descriptor_counts)
 {
 	close(self->writer);

@@ -14,6 +14,11 @@
 #include "loop.h"
 #include "quiet.h"
 
+/* The counter. fixed_smp.c has another one, and is the same otherwise. */
+#ifndef COUNTER
+#define COUNTER	0
+#endif
+
 #define N	1000000UL
 #define ROUNDS	5
 
@@ -24,28 +29,15 @@ FIXTURE(smp)
 	int count;	/* of CPUs */
 };
 
-FIXTURE_VARIANT(smp)
-{
-	int num;
-};
-
-FIXTURE_VARIANT_ADD(smp, general) { .num = 0 };
-FIXTURE_VARIANT_ADD(smp, fixed) { .num = PMC_FIXED(0) };
-
 FIXTURE_SETUP(smp)
 {
-	struct perfmon_properties p;
-
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->count = CPU_COUNT(&self->cpus);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
-	if (variant->num >= PMC_FIXED(0) && !p.max_num_fixed_events)
-		SKIP(return, "this CPU has no fixed counters");
-	ASSERT_EQ(0, pmc_setup_instructions(self->fd, variant->num, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup_instructions(self->fd, COUNTER, PMCF_USR));
 	ASSERT_EQ(0, wait_until_quiet());
 }
 
@@ -81,11 +73,11 @@ TEST_F(smp, thread_that_moves)
 	__s64 loops = ROUNDS * self->count;
 	__s64 first, second;
 
-	first = count_moving(self->fd, variant->num, &self->cpus, N);
-	second = count_moving(self->fd, variant->num, &self->cpus, 2 * N);
+	first = count_moving(self->fd, COUNTER, &self->cpus, N);
+	second = count_moving(self->fd, COUNTER, &self->cpus, 2 * N);
 	EXPECT_LE(loops * (__s64)(LOOP_INSNS * N), first);
 	EXPECT_EQ(loops * (__s64)(LOOP_INSNS * N), second - first);
-	EXPECT_EQ(first, count_moving(self->fd, variant->num, &self->cpus, N));
+	EXPECT_EQ(first, count_moving(self->fd, COUNTER, &self->cpus, N));
 }
 
 TEST_F(smp, started_here_stopped_there)
@@ -95,13 +87,13 @@ TEST_F(smp, started_here_stopped_there)
 	int to;
 
 	for_each_cpu_in(to, &self->cpus) {
-		ASSERT_EQ(0, pmc_reset(self->fd, variant->num));
+		ASSERT_EQ(0, pmc_reset(self->fd, COUNTER));
 		ASSERT_EQ(0, pin_to_cpu(from));
-		ASSERT_EQ(0, pmc_start(self->fd, variant->num));
+		ASSERT_EQ(0, pmc_start(self->fd, COUNTER));
 		loop(N);
 		pin_to_cpu(to);
-		ASSERT_EQ(0, pmc_stop(self->fd, variant->num));
-		value = pmc_value(self->fd, variant->num) -
+		ASSERT_EQ(0, pmc_stop(self->fd, COUNTER));
+		value = pmc_value(self->fd, COUNTER) -
 			(__s64)(LOOP_INSNS * N);
 		if (overhead < 0)
 			overhead = value;
@@ -113,12 +105,12 @@ TEST_F(smp, started_here_stopped_there)
 
 TEST_F(smp, value_is_the_same_from_each_cpu)
 {
-	__s64 value = pmc_loop_count(self->fd, variant->num, N);
+	__s64 value = pmc_loop_count(self->fd, COUNTER, N);
 	int cpu;
 
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_EQ(0, pin_to_cpu(cpu));
-		EXPECT_EQ(value, pmc_value(self->fd, variant->num));
+		EXPECT_EQ(value, pmc_value(self->fd, COUNTER));
 	}
 }
 
@@ -175,9 +167,9 @@ TEST_F(smp, all_cpus_at_the_same_time)
 {
 	__s64 first, second;
 
-	first = count_children(self->fd, variant->num, &self->cpus,
+	first = count_children(self->fd, COUNTER, &self->cpus,
 			       self->count, N);
-	second = count_children(self->fd, variant->num, &self->cpus,
+	second = count_children(self->fd, COUNTER, &self->cpus,
 				self->count, 11 * N);
 	EXPECT_LE((__s64)(self->count * LOOP_INSNS * N), first);
 	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
@@ -186,7 +178,7 @@ TEST_F(smp, all_cpus_at_the_same_time)
 TEST_F(smp, kernel_is_counted_too)
 {
 	__s64 user, kernel, both;
-	int num = variant->num;
+	int num = COUNTER;
 
 	user = count_moving(self->fd, num, &self->cpus, N);
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, num, PMCF_OS));

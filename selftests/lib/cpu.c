@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
+#include <stdio.h>
 
 #include "cpu.h"
 
@@ -15,6 +16,23 @@ int pin_to_cpu(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+int cpu_ids(void)
+{
+	/* A list like "0-3" or "0,2-3". */
+	FILE *f = fopen("/sys/devices/system/cpu/possible", "r");
+	int last = -1, separator;
+
+	if (!f)
+		return 0;
+	do {
+		if (fscanf(f, "%d", &last) != 1)
+			last = -1;
+		separator = fgetc(f);
+	} while (last >= 0 && (separator == '-' || separator == ','));
+	fclose(f);
+	return last + 1;
 }
 
 int cpu_next(const cpu_set_t *set, int cpu)

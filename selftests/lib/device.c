@@ -56,6 +56,13 @@ int pmc_setup_instructions(int fd, int num, __u8 flags)
 			 flags);
 }
 
+int pmc_setup2(int fd, int num, __u64 select)
+{
+	struct pmc2 pmc = { .pmc2_num = num, .pmc2_select = select };
+
+	return device_ioctl(fd, PMIOSETUP2, &pmc);
+}
+
 int pmc_start(int fd, int num)
 {
 	return device_ioctl(fd, PMIOSTART, &num);
@@ -77,6 +84,16 @@ int pmc_get(int fd, int num, struct pmc *pmc)
 	return device_ioctl(fd, PMIOGET, pmc);
 }
 
+int pmc_get2(int fd, int num, __u64 *select)
+{
+	struct pmc2 pmc = { .pmc2_num = num };
+	int err = device_ioctl(fd, PMIOGET2, &pmc);
+
+	if (!err)
+		*select = pmc.pmc2_select;
+	return err;
+}
+
 int pmc_read(int fd, int num, __s64 *value)
 {
 	struct pmc_data data = { .pmcd_num = num };
@@ -93,6 +110,18 @@ __s64 pmc_value(int fd, int num)
 	int err = pmc_read(fd, num, &value);
 
 	return err ? err : value;
+}
+
+__s64 pmc_value_on(int fd, int num, int cpu)
+{
+	struct pmc_cpu_data data = {
+		.pmcc_num = num,
+		.pmcc_first_cpu = cpu,
+		.pmcc_count = 1,
+	};
+	int err = device_ioctl(fd, PMIOREADCPU, &data);
+
+	return err ? err : data.pmcc_value[0];
 }
 
 int pmc_count_loop(int fd, int num, unsigned long n)

@@ -40,14 +40,21 @@ int pmc_setup(int fd, int num, __u8 event, __u8 flags);
  */
 int pmc_setup_instructions(int fd, int num, __u8 flags);
 
+/* The same by PMIOSETUP2, with all 64 bits of an event select. */
+int pmc_setup2(int fd, int num, __u64 select);
+
 int pmc_start(int fd, int num);
 int pmc_stop(int fd, int num);
 int pmc_reset(int fd, int num);
 int pmc_get(int fd, int num, struct pmc *pmc);
+int pmc_get2(int fd, int num, __u64 *select);
 int pmc_read(int fd, int num, __s64 *value);
 
 /* pmc_read() for expressions: the value, or a negative errno. */
 __s64 pmc_value(int fd, int num);
+
+/* The value on CPU @cpu alone, or a negative errno. */
+__s64 pmc_value_on(int fd, int num, int cpu);
 
 /**
  * pmc_count_loop() - start counter @num, execute loop(@n), stop it

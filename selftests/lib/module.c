@@ -6,17 +6,22 @@
 
 #include "module.h"
 
-int module_load(void)
+int module_load_with(const char *parameters)
 {
 	int fd = open(MODULE_PATH, O_RDONLY | O_CLOEXEC);
 	int err = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (syscall(SYS_finit_module, fd, "", 0))
+	if (syscall(SYS_finit_module, fd, parameters, 0))
 		err = -errno;
 	close(fd);
 	return err;
+}
+
+int module_load(void)
+{
+	return module_load_with("");
 }
 
 int module_unload(void)

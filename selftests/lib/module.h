@@ -11,6 +11,7 @@
 
 /* Return 0 or a negative errno. */
 int module_load(void);
+int module_load_with(const char *parameters);
 int module_unload(void);
 
 bool module_loaded(void);

@@ -9,7 +9,7 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 7
+plan 9
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
@@ -18,6 +18,13 @@ says "info tells their width" "$info" '[0-9]+.?bits?'
 
 doctor=$(pmctl doctor 2>&1)
 is "doctor finds nothing wrong" 0 $?
+
+# Each general counter has a row of its own.
+regs=$(pmctl regs --cpu 0 2>&1)
+is "regs succeeds" 0 $?
+general=$(pmctl info | awk '$1 == "general" { print $2 }')
+is "regs shows every general counter" "$general" \
+	"$(echo "$regs" | grep -cE ' (IA32_PMC|PERF_CTR)[0-9]+ ')"
 
 rmmod perfmon
 doctor=$(pmctl doctor 2>&1)

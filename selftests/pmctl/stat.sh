@@ -21,7 +21,15 @@ exit_code() {
 	echo $?
 }
 
-plan 12
+# count_on CPU N: what CPU counts while CPU 0 does all work, the loop too
+count_on() {
+	taskset 1 pmctl stat -C "$1" -e instructions:u -x, -o "$counts" -- \
+		"$loop" "$2" >/dev/null 2>&1
+	awk -F, '$3 == "instructions:u" { print $1 }' "$counts"
+}
+
+cpus=$(nproc)
+plan $((14 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -35,6 +43,14 @@ done
 k=$(pmctl_count instructions:k "$loop" 9000000)
 check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
 check "instructions:k does not count the loop" [ "${k:-18000000}" -lt 18000000 ]
+
+a=$(count_on 0 1000000)
+b=$(count_on 0 2000000)
+check "-C counts the loop on its CPU" [ "${a:-0}" -gt 2000000 ]
+is "-C is exact" 2000000 $((${b:-0} - ${a:-0}))
+if [ "$cpus" -gt 1 ]; then
+	is "-C counts nothing of the other CPU's" 0 "$(count_on 1 1000000)"
+fi
 
 is "exit code of a child that succeeds" 0 "$(exit_code true)"
 is "exit code of a child that fails" 42 "$(exit_code "$loop" 42 exit)"

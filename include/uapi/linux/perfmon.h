@@ -16,9 +16,9 @@
  * EINVAL     a counter number, a flag or a value is out of its range
  * EACCES     Linux's own policy for perf events forbids it to this process
  *            (/proc/sys/kernel/perf_event_paranoid, CAP_PERFMON)
- * EBUSY      open(2): there is a writer; PMIOSETUP, PMIOSTART: somebody else
- *            has the hardware counters (the kernel log says who); the others:
- *            the counter was not set up through this descriptor
+ * EBUSY      open(2): there is a writer; PMIOSETUP: somebody else has the
+ *            hardware counters (the kernel log says who); the others: nobody
+ *            has set the counter up
  * EOPNOTSUPP PMIOREADCPU: this CPU is not counted on
  * ENOMEM     no memory
  * EIO        the hardware does not hold what was written to it, so there is

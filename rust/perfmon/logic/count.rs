@@ -15,8 +15,8 @@
 pub struct Width {
     /// All bits that the counter has.
     pub mask: u64,
-    /// Events from loading the counter to its overflow: half of its range, or of 2^32 if no more can
-    /// be written.
+    /// Events from loading the counter to its overflow, a power of 2: half of its range, or of 2^32 if
+    /// no more can be written, unless it is made shorter.
     pub period: u64,
 }
 
@@ -35,6 +35,19 @@ impl Width {
             } else {
                 1 << 31
             },
+        }
+    }
+
+    /// The same counter with a period of 2^`bits` events, if that is shorter.
+    #[must_use]
+    pub const fn with_period(self, bits: u32) -> Self {
+        if bits < self.period.trailing_zeros() {
+            Self {
+                period: 1 << bits,
+                ..self
+            }
+        } else {
+            self
         }
     }
 
@@ -87,6 +100,7 @@ mod tests {
     use super::*;
 
     const FULL: Width = Width::new(48, true);
+    const SHORT: Width = FULL.with_period(8);
 
     #[test]
     fn half_of_the_range_is_loaded() {
@@ -96,6 +110,14 @@ mod tests {
         assert_eq!(Width::new(24, true).start(), 0x80_0000);
         assert_eq!(Width::new(64, true).mask, u64::MAX);
         assert_eq!(Width::new(64, true).start(), 1 << 63);
+    }
+
+    #[test]
+    fn periods_can_be_made_shorter_only() {
+        assert_eq!(SHORT.mask, FULL.mask);
+        assert_eq!(SHORT.start(), 0xffff_ffff_ff00);
+        assert_eq!(FULL.with_period(47), FULL);
+        assert_eq!(FULL.with_period(48), FULL);
     }
 
     #[test]
@@ -110,7 +132,7 @@ mod tests {
 
     #[test]
     fn overflow_comes_after_one_period() {
-        for w in [FULL, Width::new(40, false), Width::new(24, true)] {
+        for w in [FULL, Width::new(40, false), Width::new(24, true), SHORT] {
             assert_eq!(w.start().wrapping_add(w.period) & w.mask, 0);
             assert!(!w.has_overflowed(w.start()));
             assert!(!w.has_overflowed(w.mask));
@@ -133,7 +155,7 @@ mod tests {
 
     #[test]
     fn totals_go_on_through_wraps_and_reloads() {
-        for w in [Width::new(24, true), Width::new(40, false)] {
+        for w in [Width::new(24, true), Width::new(40, false), SHORT] {
             let (mut raw, mut total) = (w.start(), 0);
             let mut off = offset(raw, total);
             let mut expected = 0;

@@ -2,8 +2,8 @@
 //! What is special about AMD's PMU.
 
 use super::Pmu;
-use crate::cpu::ThisCpu;
-use kernel::{bindings, time::msecs_to_jiffies};
+use crate::cpu::{jiffies, ThisCpu};
+use kernel::time::msecs_to_jiffies;
 
 /// How long after an overflow another interrupt may come for it, in milliseconds: as in Linux perf
 /// (arch/x86/events/amd/core.c).
@@ -11,12 +11,6 @@ const LATE: u32 = 100;
 
 /// AMD's PMU, of all generations.
 pub(super) struct Amd;
-
-/// The kernel's time, in ticks.
-fn now() -> u64 {
-    // SAFETY: A counter that the kernel writes and everybody may read.
-    unsafe { core::ptr::read_volatile(&raw const bindings::jiffies) as u64 }
-}
 
 impl Pmu for Amd {
     fn unmask(&self, _here: &ThisCpu) {
@@ -26,10 +20,11 @@ impl Pmu for Amd {
     fn answer(&self, here: &ThisCpu, served: u32) -> u32 {
         let slot = here.slot();
         if served != 0 {
-            slot.late_until.set(now() + msecs_to_jiffies(LATE) as u64);
+            slot.late_until
+                .set(jiffies() + msecs_to_jiffies(LATE) as u64);
             return served;
         }
-        let in_time = slot.late_until.get().wrapping_sub(now()) as i64 >= 0;
+        let in_time = slot.late_until.get().wrapping_sub(jiffies()) as i64 >= 0;
         slot.take_late().max(u32::from(in_time))
     }
 }

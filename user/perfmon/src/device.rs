@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one may do with the device without owning a counter.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use nix::errno::Errno;
 use perfmon_core::abi;
 
 use crate::sys::{Access, Call, Driver, Node};
-use crate::{Attempt, Cause, Error};
+use crate::{Attempt, Cause, CounterId, Error, EventSelect};
 
 /// Where the driver puts its device node.
 pub const PATH: &str = "/dev/perfmon";
@@ -48,7 +49,19 @@ pub struct Timestamp {
     pub ticks: u64,
 }
 
+/// What a counter is set up for, as [`Device::configuration`] tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// What it counts.
+    pub select: EventSelect,
+    /// Whether it runs.
+    pub running: bool,
+}
+
 /// The driver, open for looking. Any number of programs may have it open so.
+///
+/// They can watch what the one program counts that has a [`Session`](crate::Session): each counter that it has
+/// set up can be read through every `Device`, in any process.
 ///
 /// ```no_run
 /// let device = perfmon::Device::open()?;
@@ -155,6 +168,92 @@ impl Device {
         })
     }
 
+    /// The value of a counter since it was set up or reset: the sum over all CPUs, 64 bits wide whatever the
+    /// hardware has. Live if the counter runs.
+    ///
+    /// # Errors
+    /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter,
+    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`].
+    pub fn read(&self, id: CounterId) -> Result<u64, Error> {
+        let attempt = || Attempt::Read(id);
+        let mut raw = abi::pmc_data {
+            pmcd_num: id.number(),
+            reserved: 0,
+            pmcd_value: 0,
+        };
+        self.call(Call::Read(&mut raw), attempt)?;
+        unsigned(raw.pmcd_value, attempt())
+    }
+
+    /// The same on each of the CPUs with these numbers, in their order. The last total of one that is offline,
+    /// 0 for one that never was online.
+    ///
+    /// ```no_run
+    /// use perfmon::{CounterId, Device};
+    ///
+    /// let device = Device::open()?;
+    /// for (cpu, value) in (0..).zip(device.read_on(CounterId::General(0), 0..4)?) {
+    ///     println!("CPU {cpu}: {value}");
+    /// }
+    /// # Ok::<(), perfmon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), [`Cause::NoSuchCpu`] also if there are no such CPUs, and
+    /// [`Cause::NotCounted`] if one of them is online and not counted on.
+    pub fn read_on(&self, id: CounterId, cpus: Range<u32>) -> Result<Vec<u64>, Error> {
+        let mut values = Vec::new();
+        let mut next = cpus.start;
+        while next < cpus.end {
+            let attempt = || Attempt::ReadOn(id, next..cpus.end);
+            let mut raw = abi::pmc_cpu_data {
+                pmcc_num: id.number(),
+                pmcc_first_cpu: next,
+                pmcc_count: (cpus.end - next).min(abi::PMC_CPU_MAX),
+                reserved: 0,
+                pmcc_value: [0; abi::PMC_CPU_MAX as usize],
+            };
+            let wanted = raw.pmcc_count;
+            self.call(Call::ReadCpu(&mut raw), attempt)?;
+            if raw.pmcc_count != wanted {
+                return Err(Error {
+                    attempt: attempt(),
+                    cause: Cause::NoSuchCpu,
+                });
+            }
+            for &value in &raw.pmcc_value[..wanted as usize] {
+                values.push(unsigned(value, attempt())?);
+            }
+            next += wanted;
+        }
+        Ok(values)
+    }
+
+    /// What the driver says that a counter counts, and whether it runs.
+    ///
+    /// # Errors
+    /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter.
+    pub fn configuration(&self, id: CounterId) -> Result<Configuration, Error> {
+        let attempt = || Attempt::Configuration(id);
+        let mut raw = abi::pmc2 {
+            pmc2_num: id.number(),
+            pmc2_flags: 0,
+            pmc2_select: 0,
+            pmc2_extra: 0,
+            reserved: 0,
+        };
+        self.call(Call::Get2(&mut raw), attempt)?;
+        // The driver refuses what a select can't be, so that it can't give it back.
+        let select = EventSelect::from_bits(raw.pmc2_select).ok_or_else(|| Error {
+            attempt: attempt(),
+            cause: Cause::Unexpected(Errno::ERANGE),
+        })?;
+        Ok(Configuration {
+            select,
+            running: raw.pmc2_select & (u64::from(abi::PMCF_EN) << 16) != 0,
+        })
+    }
+
     pub(crate) fn call(&self, call: Call<'_>, attempt: impl Fn() -> Attempt) -> Result<(), Error> {
         self.driver
             .call(call)
@@ -163,7 +262,7 @@ impl Device {
 }
 
 /// A number that the ABI gives as signed for FreeBSD's sake, and that is never negative.
-pub(crate) fn unsigned<S, U: TryFrom<S>>(value: S, attempt: Attempt) -> Result<U, Error> {
+fn unsigned<S, U: TryFrom<S>>(value: S, attempt: Attempt) -> Result<U, Error> {
     U::try_from(value).map_err(|_| Error {
         attempt,
         cause: Cause::Unexpected(Errno::ERANGE),

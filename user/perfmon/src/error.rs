@@ -2,6 +2,7 @@
 //! What can go wrong: what was attempted, why it failed, what to do about it.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -26,6 +27,8 @@ pub enum Attempt {
     Stop(CounterId),
     /// To read a counter.
     Read(CounterId),
+    /// To read a counter on some CPUs.
+    ReadOn(CounterId, Range<u32>),
     /// To zero a counter.
     Reset(CounterId),
     /// To learn what a counter counts.
@@ -48,6 +51,17 @@ impl fmt::Display for Attempt {
             Self::Start(id) => write!(f, "can't start {id}"),
             Self::Stop(id) => write!(f, "can't stop {id}"),
             Self::Read(id) => write!(f, "can't read {id}"),
+            Self::ReadOn(id, cpus) if cpus.len() == 1 => {
+                write!(f, "can't read {id} on CPU {}", cpus.start)
+            }
+            Self::ReadOn(id, cpus) => {
+                write!(
+                    f,
+                    "can't read {id} on CPUs {} to {}",
+                    cpus.start,
+                    cpus.end - 1
+                )
+            }
             Self::Reset(id) => write!(f, "can't zero {id}"),
             Self::Configuration(id) => write!(f, "can't ask what {id} counts"),
         }
@@ -113,6 +127,12 @@ pub enum Cause {
     /// The CPUs have no such counter, or the event select holds what isn't allowed (EINVAL).
     #[error("the CPUs have no such counter, or the event select is not allowed for it")]
     Invalid,
+    /// The CPUs have no such counter, or there are no such CPUs (EINVAL).
+    #[error("the CPUs have no such counter, or there is no such CPU")]
+    NoSuchCpu,
+    /// One of the CPUs that are asked about is not counted on (EOPNOTSUPP).
+    #[error("a CPU among them has fewer counters than the others, and is not counted on")]
+    NotCounted,
     /// The hardware doesn't hold what was written to it, so that there is no count (EIO).
     #[error("somebody else changed the counter, and its value can't be trusted")]
     Untrusted,
@@ -137,8 +157,10 @@ impl Error {
             // The other meaning, a descriptor not open for writing, is excluded by the types.
             (_, Errno::EPERM) => Cause::LockedDown,
             (_, Errno::EACCES) => Cause::Forbidden,
+            (A::ReadOn(..), Errno::EINVAL) => Cause::NoSuchCpu,
             (_, Errno::EINVAL) => Cause::Invalid,
             (_, Errno::EIO) => Cause::Untrusted,
+            (A::ReadOn(..), Errno::EOPNOTSUPP) => Cause::NotCounted,
             (_, errno) => Cause::Unexpected(errno),
         };
         Self { attempt, cause }
@@ -180,6 +202,10 @@ impl Cause {
                 "A virtual machine with a mediated PMU ran, or a tool that writes the registers \
                  itself. The kernel log says which register it was.",
             ),
+            Self::NoSuchCpu => {
+                Some("`pmctl info` shows the counters, /sys/devices/system/cpu/possible the CPUs.")
+            }
+            Self::NotCounted => Some("The kernel log says which CPU it is, and why."),
             Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }

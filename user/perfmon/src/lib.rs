@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Performance counters of x86 CPUs through `/dev/perfmon`.
 //!
-//! - [`Device`]: look at what the CPUs have. For everybody.
+//! - [`Device`]: look at what the CPUs have, and at what is counted. For everybody.
 //! - [`Session`]: set counters up. One program at a time.
 //! - [`Counter`]: start, stop, reset, read.
 //!
@@ -21,14 +21,14 @@ mod select;
 mod session;
 pub mod sys;
 
-pub use device::{Counters, Device, PATH, Properties, Timestamp};
+pub use device::{Configuration, Counters, Device, PATH, Properties, Timestamp};
 pub use error::{Attempt, Cause, Error};
 /// The kernel's "errno", as in [`Cause::Unexpected`].
 pub use nix::errno::Errno;
 /// The structures and numbers of `include/uapi/linux/perfmon.h`.
 pub use perfmon_core::abi;
 pub use select::{CounterId, EventSelect, Modes};
-pub use session::{Configuration, Counter, Session};
+pub use session::{Counter, Session};
 
 /// The example in the README is compiled with the tests.
 #[cfg(doctest)]

@@ -56,8 +56,8 @@ pub enum Modes {
     Both,
 }
 
-/// What a counter counts: bits 31:0 of `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section 21.2.1.1;
-/// AMD APM, volume 2, section 13.2.2).
+/// What a counter counts: `IA32_PERFEVTSELx` (Intel SDM, volume 3B, section 21.2.1.1), or AMD's `PERF_CTL`
+/// (AMD APM, volume 2, section 13.2.1), which has four bits more for the event number.
 ///
 /// The interrupt and enable bits are the driver's: they are not part of it.
 ///
@@ -68,15 +68,23 @@ pub enum Modes {
 /// assert_eq!(EventSelect::new(0xc0, 0x00).modes(Modes::User).bits(), 0x0001_00c0);
 /// // Cycles in which at least two instructions retired, everywhere.
 /// assert_eq!(EventSelect::new(0xc0, 0x00).at_least(2).bits(), 0x0203_00c0);
+/// // An event number of 12 bits, as only AMD has them.
+/// assert_eq!(EventSelect::new(0x1cd, 0x04).bits(), 0x1_0003_04cd);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EventSelect(evtsel::EventSelect);
 
+/// The bits that the event selects of some CPUs have: AMD's.
+const EVERY_BIT: u64 = 0xf_ffff_ffff;
+
 impl EventSelect {
     /// The event that the CPU's manual lists under this event number and unit mask, in both modes.
+    ///
+    /// Numbers have 8 bits on Intel's CPUs, where the driver refuses larger ones, and 12 on AMD's; bits 15:12
+    /// are dropped.
     #[must_use]
-    pub const fn new(event: u8, unit_mask: u8) -> Self {
-        Self(evtsel::EventSelect::new(event as u16, unit_mask)).modes(Modes::Both)
+    pub const fn new(event: u16, unit_mask: u8) -> Self {
+        Self(evtsel::EventSelect::new(event, unit_mask)).modes(Modes::Both)
     }
 
     /// For a fixed counter, which has its event: nothing but the modes.
@@ -92,7 +100,8 @@ impl EventSelect {
     }
 
     /// A register value as [`bits`](Self::bits) gives it. The interrupt and enable bits are taken off;
-    /// `None` if it drives pins (bit 19) or counts the sibling thread too (bit 21), which the driver refuses.
+    /// `None` if it drives pins (bit 19), counts the sibling thread too (bit 21) or has a bit that no CPU has,
+    /// all of which the driver refuses.
     ///
     /// ```
     /// use perfmon::EventSelect;
@@ -102,8 +111,8 @@ impl EventSelect {
     /// assert_eq!(EventSelect::from_bits(1 << 21), None);
     /// ```
     #[must_use]
-    pub const fn from_bits(bits: u32) -> Option<Self> {
-        match evtsel::EventSelect::from_request(bits) {
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        match evtsel::EventSelect::from_wide_request(bits, EVERY_BIT) {
             Ok(select) => Some(Self(select)),
             Err(_) => None,
         }
@@ -111,8 +120,8 @@ impl EventSelect {
 
     /// The register value.
     #[must_use]
-    pub const fn bits(self) -> u32 {
-        self.0.to_request(false)
+    pub const fn bits(self) -> u64 {
+        self.0.to_wide_request(false)
     }
 
     /// The same event, counted in `modes` only.
@@ -160,6 +169,14 @@ mod tests {
         assert_eq!(plain.fewer_than(2).bits(), 0x0283_cdab);
         assert_eq!(plain.at_least(0xff).bits(), 0xff03_cdab);
         assert_eq!(plain.fewer_than(0xff).at_least(1).bits(), 0x0103_cdab);
+        assert_eq!(EventSelect::new(0xfab, 0xcd).bits(), 0xf_0003_cdab);
+    }
+
+    #[test]
+    fn bits_that_no_cpu_has_make_no_select() {
+        assert!(EventSelect::from_bits(0xf_ff87_ffff).is_some());
+        assert_eq!(EventSelect::from_bits(1 << 36), None);
+        assert_eq!(EventSelect::from_bits(1 << 63), None);
     }
 
     #[test]

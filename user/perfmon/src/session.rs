@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counting: the one descriptor that may set counters up, and the counters it has.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::errno::Errno;
 use perfmon_core::abi;
 
-use crate::device::unsigned;
+use crate::device::Configuration;
 use crate::sys::{Access, Call, Driver};
 use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 
@@ -86,12 +86,15 @@ impl Session {
             attempt: Attempt::Setup(id, select),
             cause: Cause::InUse,
         })?;
-        let raw = abi::pmc {
-            pmc_num: id.number(),
-            pmc_val: select.bits(),
+        let raw = abi::pmc2 {
+            pmc2_num: id.number(),
+            pmc2_flags: 0,
+            pmc2_select: select.bits(),
+            pmc2_extra: 0,
+            reserved: 0,
         };
         self.device
-            .call(Call::Setup(&raw), || Attempt::Setup(id, select))?;
+            .call(Call::Setup2(&raw), || Attempt::Setup(id, select))?;
         Ok(Counter {
             device: self.device.clone(),
             claim,
@@ -151,21 +154,20 @@ impl Counter {
             .call(Call::Reset(&id.number()), || Attempt::Reset(id))
     }
 
-    /// The value since the setup or the last [`reset`](Self::reset): the sum over all CPUs, 64 bits wide
-    /// whatever the hardware has. Live if the counter runs.
+    /// The value since the setup or the last [`reset`](Self::reset), as [`Device::read`] gives it.
     ///
     /// # Errors
     /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`].
     pub fn read(&self) -> Result<u64, Error> {
-        let id = self.id();
-        let mut raw = abi::pmc_data {
-            pmcd_num: id.number(),
-            reserved: 0,
-            pmcd_value: 0,
-        };
-        self.device
-            .call(Call::Read(&mut raw), || Attempt::Read(id))?;
-        unsigned(raw.pmcd_value, Attempt::Read(id))
+        self.device.read(self.id())
+    }
+
+    /// The same on each of the CPUs with these numbers, as [`Device::read_on`] gives it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), [`Cause::NoSuchCpu`], [`Cause::NotCounted`].
+    pub fn read_on(&self, cpus: Range<u32>) -> Result<Vec<u64>, Error> {
+        self.device.read_on(self.id(), cpus)
     }
 
     /// What the driver says that the counter counts, and whether it runs.
@@ -173,32 +175,8 @@ impl Counter {
     /// # Errors
     /// None that are specific to it.
     pub fn configuration(&self) -> Result<Configuration, Error> {
-        let id = self.id();
-        let attempt = || Attempt::Configuration(id);
-        let mut raw = abi::pmc {
-            pmc_num: id.number(),
-            pmc_val: 0,
-        };
-        self.device.call(Call::Get(&mut raw), attempt)?;
-        // The driver refuses what a select can't be, so that it can't give it back.
-        let select = EventSelect::from_bits(raw.pmc_val).ok_or_else(|| Error {
-            attempt: attempt(),
-            cause: Cause::Unexpected(Errno::ERANGE),
-        })?;
-        Ok(Configuration {
-            select,
-            running: raw.pmc_val & (abi::PMCF_EN << 16) != 0,
-        })
+        self.device.configuration(self.id())
     }
-}
-
-/// What a counter is set up for, as [`Counter::configuration`] tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Configuration {
-    /// What it counts.
-    pub select: EventSelect,
-    /// Whether it runs.
-    pub running: bool,
 }
 
 impl Drop for Counter {

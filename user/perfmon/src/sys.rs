@@ -18,13 +18,14 @@ use perfmon_core::abi;
     reason = "each is the ioctl of that name in include/uapi/linux/perfmon.h"
 )]
 pub enum Call<'a> {
-    Setup(&'a abi::pmc),
+    Setup2(&'a abi::pmc2),
     Start(&'a i32),
     Stop(&'a i32),
     Read(&'a mut abi::pmc_data),
     Reset(&'a i32),
     Timestamp(&'a mut abi::pmc_tstamp),
-    Get(&'a mut abi::pmc),
+    Get2(&'a mut abi::pmc2),
+    ReadCpu(&'a mut abi::pmc_cpu_data),
     Properties(&'a mut abi::perfmon_properties),
 }
 
@@ -74,13 +75,14 @@ impl Driver for Node {
         // the whole call. Every bit pattern is a value of these structures.
         let result = unsafe {
             match call {
-                Call::Setup(pmc) => ioctl::setup(fd, pmc),
+                Call::Setup2(pmc) => ioctl::setup2(fd, pmc),
                 Call::Start(number) => ioctl::start(fd, number),
                 Call::Stop(number) => ioctl::stop(fd, number),
                 Call::Read(data) => ioctl::read(fd, data),
                 Call::Reset(number) => ioctl::reset(fd, number),
                 Call::Timestamp(stamp) => ioctl::timestamp(fd, stamp),
-                Call::Get(pmc) => ioctl::get(fd, pmc),
+                Call::Get2(pmc) => ioctl::get2(fd, pmc),
+                Call::ReadCpu(data) => ioctl::read_cpu(fd, data),
                 Call::Properties(properties) => ioctl::properties(fd, properties),
             }
         };
@@ -94,13 +96,14 @@ mod ioctl {
     use nix::{ioctl_read_bad, ioctl_readwrite_bad, ioctl_write_ptr_bad};
     use perfmon_core::abi;
 
-    ioctl_write_ptr_bad!(setup, abi::PMIOSETUP, abi::pmc);
+    ioctl_write_ptr_bad!(setup2, abi::PMIOSETUP2, abi::pmc2);
     ioctl_write_ptr_bad!(start, abi::PMIOSTART, i32);
     ioctl_write_ptr_bad!(stop, abi::PMIOSTOP, i32);
     ioctl_readwrite_bad!(read, abi::PMIOREAD, abi::pmc_data);
     ioctl_write_ptr_bad!(reset, abi::PMIORESET, i32);
     ioctl_read_bad!(timestamp, abi::PMIOTSTAMP, abi::pmc_tstamp);
-    ioctl_readwrite_bad!(get, abi::PMIOGET, abi::pmc);
+    ioctl_readwrite_bad!(get2, abi::PMIOGET2, abi::pmc2);
+    ioctl_readwrite_bad!(read_cpu, abi::PMIOREADCPU, abi::pmc_cpu_data);
     ioctl_read_bad!(
         properties,
         abi::IOCTL_PERFMON_GET_PROPERTIES,

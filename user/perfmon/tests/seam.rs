@@ -15,7 +15,7 @@ struct Script {
     /// What every call but the one for the properties fails with.
     errno: Mutex<Option<Errno>>,
     value: Mutex<i64>,
-    config: u32,
+    config: u64,
     version: u16,
 }
 
@@ -55,12 +55,16 @@ impl Driver for Script {
             return Ok(());
         }
         let text = match &call {
-            Call::Setup(pmc) => format!("setup {:#x} {:#010x}", pmc.pmc_num, pmc.pmc_val),
+            Call::Setup2(pmc) => format!("setup {:#x} {:#010x}", pmc.pmc2_num, pmc.pmc2_select),
             Call::Start(number) => format!("start {number:#x}"),
             Call::Stop(number) => format!("stop {number:#x}"),
             Call::Reset(number) => format!("reset {number:#x}"),
             Call::Read(data) => format!("read {:#x}", data.pmcd_num),
-            Call::Get(pmc) => format!("get {:#x}", pmc.pmc_num),
+            Call::Get2(pmc) => format!("get {:#x}", pmc.pmc2_num),
+            Call::ReadCpu(data) => format!(
+                "read {:#x} on {} from {}",
+                data.pmcc_num, data.pmcc_count, data.pmcc_first_cpu
+            ),
             Call::Timestamp(_) => "timestamp".to_owned(),
             Call::Properties(_) => unreachable!("answered above"),
         };
@@ -70,7 +74,13 @@ impl Driver for Script {
         }
         match call {
             Call::Read(data) => data.pmcd_value = *self.value.lock().unwrap(),
-            Call::Get(pmc) => pmc.pmc_val = self.config,
+            Call::Get2(pmc) => pmc.pmc2_select = self.config,
+            Call::ReadCpu(data) => {
+                data.pmcc_count = data.pmcc_count.min(CPUS - data.pmcc_first_cpu);
+                for (cpu, value) in (data.pmcc_first_cpu..CPUS).zip(&mut data.pmcc_value) {
+                    *value = i64::from(cpu) * 10;
+                }
+            }
             Call::Timestamp(stamp) => {
                 stamp.pmct_rate = 2500;
                 stamp.pmct_value = *self.value.lock().unwrap();
@@ -80,6 +90,9 @@ impl Driver for Script {
         Ok(())
     }
 }
+
+/// How many CPUs the machine of [`Script`] has.
+const CPUS: u32 = 100;
 
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
 
@@ -107,6 +120,53 @@ fn each_method_is_one_call_with_the_right_number() {
         "read 0x5",
     ];
     assert_eq!(script.asked(), calls);
+}
+
+#[test]
+fn all_bits_of_a_select_reach_the_driver() {
+    let script = Script::new();
+    let session = session(&script);
+    let wide = EventSelect::new(0x1cd, 0x04).modes(Modes::User);
+    session.counter(CounterId::General(0), wide).unwrap();
+    assert_eq!(script.asked()[0], "setup 0x0 0x1000104cd");
+}
+
+#[test]
+fn values_on_cpus_are_asked_for_in_as_few_calls_as_possible() {
+    let script = Script::new();
+    let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
+    let id = CounterId::General(2);
+    assert_eq!(device.read_on(id, 3..5).unwrap(), [30, 40]);
+    assert_eq!(script.asked(), ["read 0x2 on 2 from 3"]);
+    let all = device.read_on(id, 0..CPUS).unwrap();
+    assert_eq!(all, (0..1000).step_by(10).collect::<Vec<u64>>());
+    assert_eq!(
+        script.asked(),
+        ["read 0x2 on 64 from 0", "read 0x2 on 36 from 64"]
+    );
+    assert_eq!(device.read_on(id, 5..5).unwrap(), []);
+    assert!(script.asked().is_empty());
+
+    let error = device.read_on(id, 98..101).unwrap_err();
+    assert_eq!(error.cause, Cause::NoSuchCpu);
+    assert_eq!(
+        error.to_string(),
+        "can't read general counter 2 on CPUs 98 to 100: \
+         the CPUs have no such counter, or there is no such CPU"
+    );
+}
+
+#[test]
+fn a_device_watches_what_a_session_counts() {
+    let script = Script::new();
+    *script.value.lock().unwrap() = 7;
+    let device = Device::with_driver(Arc::clone(&script) as _).unwrap();
+    assert_eq!(device.read(CounterId::Fixed(0)).unwrap(), 7);
+    assert!(!device.configuration(CounterId::Fixed(0)).unwrap().running);
+    assert_eq!(script.asked(), ["read 0x40000000", "get 0x40000000"]);
+    script.fail(Errno::EBUSY);
+    let error = device.read(CounterId::Fixed(0)).unwrap_err();
+    assert_eq!(error.cause, Cause::NotSetUp);
 }
 
 #[test]
@@ -191,6 +251,7 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
     let reset: Try<'_> = &|| counter.reset().err();
     let read: Try<'_> = &|| counter.read().err();
     let get: Try<'_> = &|| counter.configuration().err();
+    let read_on: Try<'_> = &|| counter.read_on(1..2).err();
     let stamp: Try<'_> = &|| device.timestamp().err();
 
     let table: &[(Errno, Try<'_>, Attempt, Cause)] = &[
@@ -236,6 +297,24 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
             Cause::Invalid,
         ),
         (Errno::EIO, read, Attempt::Read(id), Cause::Untrusted),
+        (
+            Errno::EBUSY,
+            read_on,
+            Attempt::ReadOn(id, 1..2),
+            Cause::NotSetUp,
+        ),
+        (
+            Errno::EINVAL,
+            read_on,
+            Attempt::ReadOn(id, 1..2),
+            Cause::NoSuchCpu,
+        ),
+        (
+            Errno::EOPNOTSUPP,
+            read_on,
+            Attempt::ReadOn(id, 1..2),
+            Cause::NotCounted,
+        ),
         (
             Errno::EFAULT,
             stop,

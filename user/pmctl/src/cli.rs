@@ -2,11 +2,15 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::machine::parse_cpus;
 
 const EXIT_CODES: &str = "\
 Exit codes of `stat`: the command's own; 128 + signal if it was killed; 126 or 127 if it can't be run; \
@@ -70,6 +74,10 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
+    /// Count on these CPUs only, as in 0-2,5; without a command until Ctrl-C
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
+    pub(crate) cpu: Option<Cpus>,
+
     /// Run the command N times; show mean and variation
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
@@ -98,13 +106,59 @@ pub(crate) struct Stat {
     #[arg(short, long, value_name = "PID", hide = true)]
     pub(crate) pid: Option<String>,
 
-    /// Not possible yet: count some CPUs only
-    #[arg(short = 'C', long, value_name = "CPUS", hide = true)]
-    pub(crate) cpu: Option<String>,
-
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Some CPUs: their numbers, each once and in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cpus(Vec<u32>);
+
+impl Cpus {
+    fn parse(text: &str) -> Result<Self, String> {
+        let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as in 0-2,5")?;
+        let numbers = known.into_iter().map(u32::try_from);
+        let mut numbers: Vec<u32> = numbers
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(Self(numbers))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The numbers that follow each other, together.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        self.0
+            .chunk_by(|first, second| first + 1 == *second)
+            .map(|chunk| {
+                let end = chunk[chunk.len() - 1] + 1;
+                chunk[0]..end
+            })
+    }
+}
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges: Vec<String> = self
+            .ranges()
+            .map(|range| match range.len() {
+                1 => range.start.to_string(),
+                _ => format!("{}-{}", range.start, range.end - 1),
+            })
+            .collect();
+        f.write_str(&ranges.join(","))
+    }
 }
 
 /// A kind of JSON.
@@ -176,6 +230,17 @@ mod tests {
         assert_eq!(stat.field_separator, Some(b','));
         assert_eq!(stat.interval, Some(Duration::from_millis(100)));
         assert_eq!(stat.command, ["true"]);
+    }
+
+    #[test]
+    fn cpus_are_in_order_and_together() {
+        let cpus = Cpus::parse("5,0-2,1,7").expect("it is well formed");
+        assert_eq!(cpus.to_string(), "0-2,5,7");
+        assert_eq!(cpus.len(), 5);
+        assert_eq!(cpus.ranges().collect::<Vec<_>>(), [0..3, 5..6, 7..8]);
+        for bad in ["", "a", "1-", "2-1", "4294967296"] {
+            assert!(Cpus::parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

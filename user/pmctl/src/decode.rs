@@ -6,12 +6,8 @@ use perfmon_core::logic::evtsel::EventSelect;
 
 /// An event select in words.
 pub(crate) fn select(bits: u64) -> String {
-    let fields = EventSelect::from_request(low(bits & !UNUSUAL));
-    // What makes `from_request` refuse has just been taken off.
-    let Ok(select) = fields else {
-        return format!("{bits:#x}");
-    };
-    let mut words = vec![format!("event {:#04x}", bits & 0xff | bits >> 24 & 0xf00)];
+    let select = EventSelect::from_bits(bits);
+    let mut words = vec![format!("event {:#04x}", select.event())];
     words.push(format!("unit mask {:#04x}", select.unit_mask()));
     match (select.counter_mask(), select.is_inverted()) {
         (0, false) => {}
@@ -48,15 +44,6 @@ pub(crate) fn modes(bits: u64) -> String {
         (false, false) => "no mode",
     }
     .to_owned()
-}
-
-const UNUSUAL: u64 = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
-
-/// Bits 31:0.
-fn low(bits: u64) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "these bits are wanted")]
-    let low = bits as u32;
-    low
 }
 
 /// The field of fixed counter `number` in `IA32_FIXED_CTR_CTRL` in words (Intel SDM, volume 3B, section

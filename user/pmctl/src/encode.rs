@@ -34,7 +34,7 @@ pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -
                 .filter(|counter| pinned(*counter))
                 .map(decode::counter)
                 .collect();
-            let bits = u64::from(event.select_on(first).bits());
+            let bits = event.select_on(first).bits();
             writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
             writeln!(output, "  raw       r{:x}", bits & !MODES)?;
             let none = "none that the module can use here".to_owned();

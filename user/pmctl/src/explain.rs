@@ -24,7 +24,7 @@ pub(crate) fn explain(
     for (column, counter) in columns.iter().zip(counters) {
         let id = column.counter;
         writeln!(output, "{} on {id}", column.event.label)?;
-        let asked = u64::from(counter.select().bits());
+        let asked = counter.select().bits();
         writeln!(output, "  asked for   {asked:#012x}  {}", words(id, asked))?;
         counter.start()?;
         let configuration = counter.configuration()?;
@@ -33,7 +33,7 @@ pub(crate) fn explain(
         } else {
             "stopped"
         };
-        let has = u64::from(configuration.select.bits());
+        let has = configuration.select.bits();
         writeln!(output, "  driver has  {has:#012x}  {state}")?;
         for cpu in machine.online_cpus()? {
             match hardware(id, cpu, pmu) {

@@ -11,7 +11,7 @@ use crate::decode;
 use crate::events::names::{self, Named};
 use crate::hypervisor::Hypervisor;
 use crate::machine::Machine;
-use crate::pmu::Pmu;
+use crate::pmu::{Pmu, architecture};
 use crate::processes;
 use crate::text::{count, thousands};
 
@@ -46,7 +46,9 @@ fn facts(
     let brand = cpuid.get_processor_brand_string();
     let brand = brand
         .as_ref()
-        .map_or("unknown", |brand| brand.as_str().trim());
+        .map(|brand| brand.as_str().trim())
+        .filter(|brand| !brand.is_empty())
+        .unwrap_or("unknown");
     let (family, model) = (pmu.processor.family(), pmu.processor.model());
     rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
     if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
@@ -55,11 +57,7 @@ fn facts(
     match &pmu.capabilities {
         Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
         Ok(capabilities) => {
-            let version = capabilities.version;
-            rows.push((
-                "PMU",
-                format!("architectural performance monitoring, version {version}"),
-            ));
+            rows.push(("PMU", architecture(*capabilities)));
             let general = count(capabilities.general, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));

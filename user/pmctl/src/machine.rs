@@ -73,7 +73,8 @@ impl Machine {
     }
 }
 
-fn parse_cpus(list: &str) -> Option<Vec<usize>> {
+/// The CPUs of a list like `0-3,8`.
+pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

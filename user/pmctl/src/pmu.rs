@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUID says of the PMU: the module's own reading of it, and what only userland wants to know.
 
-use perfmon_core::logic::cpuid::{Capabilities, Leaf, NoPmu, Processor};
+use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor};
 use raw_cpuid::CpuIdReader;
 
 /// Whose events and registers a CPU has.
@@ -55,6 +55,22 @@ impl Pmu {
         }
     }
 
+    /// How many bits an event number has.
+    pub(crate) fn event_bits(&self) -> u32 {
+        match self.vendor {
+            Vendor::Intel => 8,
+            Vendor::Amd => 12,
+        }
+    }
+
+    /// How many bits an event select has.
+    pub(crate) fn select_bits(&self) -> u32 {
+        match self.vendor {
+            Vendor::Intel => 32,
+            Vendor::Amd => 36,
+        }
+    }
+
     /// How many general counters there are.
     pub(crate) fn general(&self) -> u8 {
         self.capabilities
@@ -79,6 +95,19 @@ impl Pmu {
         self.architectural >> number & 1 != 0
     }
 
+    /// AMD's, with `PerfMonV2` and 6 counters.
+    #[cfg(test)]
+    pub(crate) fn amd_for_tests() -> Self {
+        let leaves = [
+            (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]),
+            (1, [0x00a6_0f12, 0, 0, 0]),
+            (0x8000_0000, [0x8000_0028, 0, 0, 0]),
+            (0x8000_0001, [0, 0, 1 << 23, 0]),
+            (0x8000_0022, [1, 6, 0, 0]),
+        ];
+        Self::from_cpuid(&crate::machine::Leaves::recorded(&leaves))
+    }
+
     /// Intel's, version 4: 8 general and 3 fixed counters, all architectural events but cache misses.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
@@ -87,6 +116,19 @@ impl Pmu {
             (0xa, [0x0730_0804, 1 << 4, 0, 0x603]),
         ];
         Self::from_cpuid(&crate::machine::Leaves::recorded(&leaves))
+    }
+}
+
+/// What the makers call such a PMU.
+pub(crate) fn architecture(capabilities: Capabilities) -> String {
+    match capabilities.architecture {
+        Architecture::Intel => format!(
+            "architectural performance monitoring, version {}",
+            capabilities.version
+        ),
+        Architecture::AmdLegacy => "AMD's legacy counters".to_owned(),
+        Architecture::AmdCore => "AMD's core counters (PerfCtrExtCore)".to_owned(),
+        Architecture::AmdV2 => "AMD's performance monitoring, version 2 (PerfMonV2)".to_owned(),
     }
 }
 

@@ -11,10 +11,35 @@ use crate::cli::Regs;
 use crate::decode;
 use crate::machine::Machine;
 use crate::msr::Msrs;
-use crate::pmu::Pmu;
+use crate::pmu::{Pmu, Vendor};
 
 /// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
 const GENERAL: u64 = u32::MAX as u64;
+
+/// What a maker calls the registers.
+struct Names {
+    control: &'static str,
+    status: &'static str,
+    /// To be followed by the number of the counter, as the next.
+    select: &'static str,
+    counter: &'static str,
+}
+
+/// Intel SDM, volume 4.
+const INTEL: Names = Names {
+    control: "IA32_PERF_GLOBAL_CTRL",
+    status: "IA32_PERF_GLOBAL_STATUS",
+    select: "IA32_PERFEVTSEL",
+    counter: "IA32_PMC",
+};
+
+/// AMD APM, volume 2, appendix A.
+const AMD: Names = Names {
+    control: "PerfCntrGlobalCtl",
+    status: "PerfCntrGlobalStatus",
+    select: "PERF_CTL",
+    counter: "PERF_CTR",
+};
 
 /// Writes every register of the PMU, CPU by CPU.
 pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Result<()> {
@@ -24,6 +49,10 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         Err(reason) => bail!("there are no registers to read: {}", reason.reason()),
     };
     let registers = Registers::new(capabilities);
+    let names = match pmu.vendor {
+        Vendor::Intel => INTEL,
+        Vendor::Amd => AMD,
+    };
     let cpus = match args.cpu {
         Some(cpu) => vec![cpu],
         None => machine.online_cpus()?,
@@ -40,18 +69,13 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         };
         let plain = |_| String::new();
         if let Some(global) = registers.global {
-            row("IA32_PERF_GLOBAL_CTRL", global.control.number(), &enabled)?;
-            // Between the control and the register that clears it (Intel SDM, volume 4).
-            row(
-                "IA32_PERF_GLOBAL_STATUS",
-                global.control.number() - 1,
-                &plain,
-            )?;
+            row(names.control, global.control.number(), &enabled)?;
+            row(names.status, global.status.number(), &plain)?;
         }
         for number in 0..capabilities.general {
             let select = registers.select(number).number();
             row(
-                &format!("IA32_PERFEVTSEL{number}"),
+                &format!("{}{number}", names.select),
                 select,
                 &|value| match value {
                     0 => "off".to_owned(),
@@ -59,7 +83,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
                 },
             )?;
             row(
-                &format!("IA32_PMC{number}"),
+                &format!("{}{number}", names.counter),
                 registers.general(number).number(),
                 &plain,
             )?;

@@ -6,6 +6,7 @@ use perfmon_core::logic::cpuid::NoPmu;
 
 use super::trial::{ROUNDS, Trial};
 use super::{Check, Facts, Finding};
+use crate::pmu::architecture;
 use crate::processes::{self, Process};
 
 /// All checks, what others depend on first.
@@ -90,14 +91,18 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
 
 fn pmu(facts: &Facts<'_>) -> Finding {
     match facts.pmu.capabilities {
-        Ok(capabilities) => Finding::good(format!(
-            "version {}: {} general counters of {} bits, {} fixed ones of {} bits",
-            capabilities.version,
-            capabilities.general,
-            capabilities.general_width,
-            facts.pmu.fixed().count(),
-            capabilities.fixed_width,
-        )),
+        Ok(capabilities) => {
+            let fixed = match facts.pmu.fixed().count() {
+                0 => "no fixed ones".to_owned(),
+                number => format!("{number} fixed ones of {} bits", capabilities.fixed_width),
+            };
+            Finding::good(format!(
+                "{}: {} general counters of {} bits, {fixed}",
+                architecture(capabilities),
+                capabilities.general,
+                capabilities.general_width,
+            ))
+        }
         Err(reason) => {
             let fix = match (reason, facts.hypervisor) {
                 (NoPmu::Vendor, _) => "Use another machine.",

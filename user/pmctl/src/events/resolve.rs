@@ -83,7 +83,7 @@ fn word(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
     let text = word.text.to_ascii_lowercase();
     if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
         return Ok(Target {
-            general: Some(raw(digits, &word.span)?),
+            general: Some(raw(digits, &word.span, pmu)?),
             ..Target::default()
         });
     }
@@ -116,7 +116,7 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
     Ok(Target {
         label: None,
         meaning: Some(event.meaning),
-        general: general.map(|(event, unit_mask)| EventSelect::new(event, unit_mask)),
+        general: general.map(|(event, unit_mask)| EventSelect::new(event.into(), unit_mask)),
         fixed,
     })
 }
@@ -186,19 +186,20 @@ fn require_fixed(number: u8, span: &Range<usize>, pmu: &Pmu) -> Result<(), Fault
     .help(help))
 }
 
-/// The digits of `rUUEE`: bits 31:0 of the event select, without what the driver sets.
-fn raw(digits: &str, span: &Range<usize>) -> Result<EventSelect, Fault> {
-    let Ok(bits) = u32::from_str_radix(digits, 16) else {
-        return Err(Fault::new(
+/// The digits of `rUUEE`: the event select, without what the driver sets.
+fn raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Fault> {
+    let width = pmu.select_bits();
+    match u64::from_str_radix(digits, 16) {
+        Ok(bits) if bits >> width == 0 => select(bits, span),
+        _ => Err(Fault::new(
             span.clone(),
-            "this is more than the 32 bits of an event select",
-        ));
-    };
-    select(bits, span)
+            format!("this is more than the {width} bits of an event select"),
+        )),
+    }
 }
 
 /// The bits of an event select that are not the user's.
-const RESERVED: &[(u32, &str, &str)] = &[
+const RESERVED: &[(u64, &str, &str)] = &[
     (
         3 << 16,
         "bits 16 and 17 are the modes",
@@ -219,7 +220,7 @@ const RESERVED: &[(u32, &str, &str)] = &[
 ];
 
 /// `bits`, if they are the user's.
-fn select(bits: u32, span: &Range<usize>) -> Result<EventSelect, Fault> {
+fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
     if let Some((_, message, help)) = RESERVED.iter().find(|(mask, _, _)| bits & mask != 0) {
         return Err(Fault::new(span.clone(), *message).help(*help));
     }
@@ -227,45 +228,36 @@ fn select(bits: u32, span: &Range<usize>) -> Result<EventSelect, Fault> {
         .ok_or_else(|| Fault::new(span.clone(), "the driver does not allow this event select"))
 }
 
-/// A field of the event select: its place in the register.
+/// A field of the event select.
 struct Field {
     key: &'static str,
-    shift: u32,
     bits: u32,
+    /// Puts its value in its place in the register.
+    place: fn(u64) -> u64,
 }
 
-const FIELDS: &[Field] = &[
-    Field {
-        key: "event",
-        shift: 0,
-        bits: 8,
-    },
-    Field {
-        key: "umask",
-        shift: 8,
-        bits: 8,
-    },
-    Field {
-        key: "edge",
-        shift: 18,
-        bits: 1,
-    },
-    Field {
-        key: "inv",
-        shift: 23,
-        bits: 1,
-    },
-    Field {
-        key: "cmask",
-        shift: 24,
-        bits: 8,
-    },
-    Field {
-        key: "config",
-        shift: 0,
-        bits: 32,
-    },
-];
+impl Field {
+    /// Its largest value.
+    fn most(&self) -> u64 {
+        u64::MAX >> (u64::BITS - self.bits)
+    }
+}
+
+/// The fields of a PMU's event selects.
+fn fields_of(pmu: &Pmu) -> [Field; 6] {
+    let field = |key, bits, place| Field { key, bits, place };
+    [
+        // Bits 11:8 of a number, which only AMD's have, are at 35:32.
+        field("event", pmu.event_bits(), |number| {
+            number & 0xff | number >> 8 << 32
+        }),
+        field("umask", 8, |number| number << 8),
+        field("edge", 1, |number| number << 18),
+        field("inv", 1, |number| number << 23),
+        field("cmask", 8, |number| number << 24),
+        field("config", pmu.select_bits(), |number| number),
+    ]
+}
 
 /// Fields that perf knows and that can't be had here, with the reason.
 const REFUSED_FIELDS: &[(&str, &str)] = &[
@@ -300,6 +292,7 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
             return named(key, pmu);
         }
     }
+    let known = fields_of(pmu);
     let mut bits = 0;
     let mut set = 0;
     let mut label = None;
@@ -308,10 +301,10 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
             label = Some(text(key, value.as_ref())?);
             continue;
         }
-        let Some(field) = FIELDS.iter().find(|field| field.key == key.text) else {
-            return Err(unknown_field(key));
+        let Some(field) = known.iter().find(|field| field.key == key.text) else {
+            return Err(unknown_field(key, &known));
         };
-        let mask = u32::MAX >> (32 - field.bits) << field.shift;
+        let mask = (field.place)(field.most());
         if set & mask != 0 {
             return Err(Fault::new(
                 key.span.clone(),
@@ -319,7 +312,7 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
             ));
         }
         set |= mask;
-        bits |= number(field, key, value.as_ref())? << field.shift;
+        bits |= (field.place)(number(field, key, value.as_ref())?);
     }
     let last = &terms[terms.len() - 1];
     let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
@@ -330,14 +323,14 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
     })
 }
 
-fn unknown_field(key: &Piece) -> Fault {
+fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
     if let Some((_, reason)) = REFUSED_FIELDS.iter().find(|(name, _)| *name == key.text) {
         return Fault::new(
             key.span.clone(),
             format!("`{}` can't be used: {reason}", key.text),
         );
     }
-    let known: Vec<&str> = FIELDS
+    let known: Vec<&str> = known
         .iter()
         .map(|field| field.key)
         .chain(["name"])
@@ -361,7 +354,7 @@ fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
 }
 
 /// The value of a field that is a number; a flag alone is 1.
-fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u32, Fault> {
+fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
     let Some(value) = value else {
         return if field.bits == 1 {
             Ok(1)
@@ -373,10 +366,10 @@ fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u32, Faul
         };
     };
     let parsed = match value.text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
+        Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };
-    let most = u32::MAX >> (32 - field.bits);
+    let most = field.most();
     match parsed {
         Ok(number) if number <= most => Ok(number),
         _ => Err(Fault::new(

@@ -18,7 +18,7 @@ fn one(text: &str) -> Event {
 }
 
 /// The select on a general counter.
-fn select(text: &str) -> u32 {
+fn select(text: &str) -> u64 {
     one(text).select_on(CounterId::General(0)).bits()
 }
 
@@ -68,6 +68,31 @@ fn raw_encodings_and_fields_say_the_same() {
     for (raw, fields, bits) in table {
         assert_eq!(select(raw), bits, "{raw}");
         assert_eq!(select(fields), bits, "{fields}");
+    }
+}
+
+/// Event numbers of 12 bits, which only AMD has.
+#[test]
+fn large_event_numbers_are_amds() {
+    let pmu = Pmu::amd_for_tests();
+    for text in [
+        "r1000004cd:u",
+        "cpu/event=0x1cd,umask=4/u",
+        "cpu/config=0x1000004cd/u",
+    ] {
+        let events = events(text, &pmu).unwrap_or_else(|error| panic!("{error}"));
+        let select = events[0].select_on(CounterId::General(0));
+        assert_eq!(select.bits(), 0x1_0001_04cd, "{text}");
+    }
+    let table = [
+        ("r1000000000", "more than the 36 bits"),
+        ("cpu/event=0x1000/", "from 0 to 0xfff"),
+        ("cpu/event=0x1cd,config=1/", "have a value already"),
+        ("r1002000cd", "bit 21 counts the sibling"),
+    ];
+    for (text, message) in table {
+        let error = events(text, &pmu).expect_err("it is wrong");
+        assert!(error.to_string().contains(message), "{text}: {error}");
     }
 }
 
@@ -237,7 +262,7 @@ proptest! {
     /// A raw encoding arrives as it was written.
     #[test]
     fn raw_bits_are_kept(bits in any::<u32>()) {
-        let bits = bits & !0x007b_0000;
+        let bits = u64::from(bits & !0x007b_0000);
         prop_assert_eq!(select(&format!("r{bits:x}:u")), bits | 0x0001_0000);
     }
 }

@@ -64,15 +64,22 @@ impl<'a, W: Write> Human<'a, W> {
 
     /// The line above the numbers: what was counted, and where.
     fn title(&self, runs: &[Run]) -> String {
-        let Subject { command, cpus, .. } = self.subject;
+        let Subject {
+            command,
+            cpus,
+            only,
+            ..
+        } = self.subject;
         let whose = if command.is_empty() {
             "the machine".to_owned()
         } else {
             format!("'{command}'")
         };
-        let place = match cpus {
-            1 => "1 CPU".to_owned(),
-            _ => format!("all {cpus} CPUs"),
+        let place = match (only, cpus) {
+            (Some(only), 1) => format!("CPU {only}"),
+            (Some(only), _) => format!("CPUs {only}"),
+            (None, 1) => "1 CPU".to_owned(),
+            (None, _) => format!("all {cpus} CPUs"),
         };
         let times = match runs.len() {
             1 => String::new(),
@@ -127,7 +134,7 @@ impl<W: Write> Report for Human<'_, W> {
                 writeln!(self.output, "{:>NUMBER$.9} {label}{error}", summary.mean)?;
             }
         }
-        if !self.subject.all_cpus {
+        if !self.subject.all_cpus && self.subject.only.is_none() {
             writeln!(self.output, "\n{SCOPE_NOTE}")?;
         }
         writeln!(self.output)?;

@@ -107,7 +107,7 @@ struct V1Document<'a> {
 struct V1Event<'a> {
     event: &'a str,
     counter: String,
-    select: u32,
+    select: u64,
 }
 
 #[derive(Serialize)]

@@ -10,13 +10,16 @@ use perfmon::{Cause, Counter, Error};
 
 use super::{Report, Run};
 use crate::child::{Command, Ending, Running, Waiting};
+use crate::cli::Cpus;
 use crate::exit;
 use crate::signals::{Event, Signals};
 
 /// Runs the command, or waits for Ctrl-C without one.
+///
+/// The counts are those of all CPUs, or of `cpus` only.
 pub(super) fn measure(
     command: Option<&Command>,
-    counters: &[Counter],
+    (counters, cpus): (&[Counter], Option<&Cpus>),
     interval: Option<Duration>,
     report: &mut dyn Report,
 ) -> Result<Run> {
@@ -29,7 +32,7 @@ pub(super) fn measure(
 
     // Reading the clock may take a system call or not; outside of the counters it changes no count.
     let begin = Instant::now();
-    let mut ticker = interval.map(|length| Ticker::new(length, begin, counters, report));
+    let mut ticker = interval.map(|length| Ticker::new(length, begin, (counters, cpus), report));
     each(counters, Counter::start)?;
     let running = waiting.map(Waiting::release).transpose()?;
     let End { ending, wanted } = follow(&signals, running.as_ref(), ticker.as_mut())?;
@@ -44,7 +47,7 @@ pub(super) fn measure(
         // What is left after the last whole interval.
         ticker.show()?;
     }
-    let counts = read(counters)?;
+    let counts = read(counters, cpus)?;
     let after = Times::of_children()?;
     Ok(Run {
         elapsed,
@@ -120,6 +123,7 @@ struct Ticker<'a> {
     /// When that was.
     since: Duration,
     counters: &'a [Counter],
+    cpus: Option<&'a Cpus>,
     report: &'a mut dyn Report,
 }
 
@@ -127,7 +131,7 @@ impl<'a> Ticker<'a> {
     fn new(
         length: Duration,
         begin: Instant,
-        counters: &'a [Counter],
+        (counters, cpus): (&'a [Counter], Option<&'a Cpus>),
         report: &'a mut dyn Report,
     ) -> Self {
         Self {
@@ -137,6 +141,7 @@ impl<'a> Ticker<'a> {
             before: vec![Some(0); counters.len()],
             since: Duration::ZERO,
             counters,
+            cpus,
             report,
         }
     }
@@ -159,7 +164,7 @@ impl<'a> Ticker<'a> {
 
     fn show(&mut self) -> Result<()> {
         let at = self.begin.elapsed();
-        let now = read(self.counters)?;
+        let now = read(self.counters, self.cpus)?;
         let difference = |(now, before): (&Option<u64>, &Option<u64>)| Some((*now)? - (*before)?);
         let run = Run {
             elapsed: at - self.since,
@@ -181,13 +186,23 @@ fn each(counters: &[Counter], call: impl Fn(&Counter) -> Result<(), Error>) -> R
 }
 
 /// The counts; `None` for one that somebody else spoiled.
-fn read(counters: &[Counter]) -> Result<Vec<Option<u64>>> {
-    let one = |counter: &Counter| match counter.read() {
+fn read(counters: &[Counter], cpus: Option<&Cpus>) -> Result<Vec<Option<u64>>> {
+    let one = |counter: &Counter| match value(counter, cpus) {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.cause == Cause::Untrusted => Ok(None),
         Err(error) => Err(exit::with_help(error)),
     };
     counters.iter().map(one).collect()
+}
+
+/// The count on all CPUs, or on some.
+fn value(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
+    let Some(cpus) = cpus else {
+        return counter.read();
+    };
+    cpus.ranges().try_fold(0, |sum, range| {
+        Ok(sum + counter.read_on(range)?.into_iter().sum::<u64>())
+    })
 }
 
 /// How long the commands that have ended were on a CPU.

@@ -25,7 +25,7 @@ use perfmon::{Counter, CounterId, Session};
 use summary::{Summary, mean_count};
 
 use crate::child::{Command, Ending};
-use crate::cli::{Json, Stat};
+use crate::cli::{Cpus, Json, Stat};
 use crate::events::{self, Event};
 use crate::exit::{self, Usage};
 use crate::explain::explain;
@@ -39,6 +39,8 @@ pub(crate) struct Subject {
     command: String,
     /// How many CPUs count.
     cpus: usize,
+    /// Which ones, if not all.
+    only: Option<Cpus>,
     /// Whether the user asked for all CPUs.
     all_cpus: bool,
     pub(crate) columns: Vec<Column>,
@@ -119,6 +121,19 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let events = wanted(args, &pmu)?;
 
+    let online = machine.online_cpus()?;
+    if let Some(cpu) = args
+        .cpu
+        .iter()
+        .flat_map(Cpus::iter)
+        .find(|cpu| !online.contains(&(*cpu as usize)))
+    {
+        return Err(Usage(format!(
+            "-C: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+        ))
+        .into());
+    }
+
     let command = match &args.command[..] {
         [] => None,
         words => Some(Command::find(words)?),
@@ -148,7 +163,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     }
     let subject = Subject {
         command: shown(args),
-        cpus: machine.online_cpus()?.len(),
+        cpus: args.cpu.as_ref().map_or(online.len(), Cpus::len),
+        only: args.cpu.clone(),
         all_cpus: args.all_cpus,
         columns,
     };
@@ -165,7 +181,12 @@ fn count(
 ) -> Result<u8> {
     let mut runs = Vec::new();
     for _ in 0..args.repeat {
-        let run = measure::measure(command, counters, args.interval, report)?;
+        let run = measure::measure(
+            command,
+            (counters, args.cpu.as_ref()),
+            args.interval,
+            report,
+        )?;
         let last = run.last || matches!(run.ending, Some(Ending::Killed(_)));
         runs.push(run);
         if last {
@@ -194,11 +215,11 @@ fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
              Count the machine while it does only that (`pmctl stat -a`), or use `perf stat -p`.",
         ),
         (
-            args.cpu.is_some(),
-            "-C: the driver gives the sum over all CPUs, and no count of a single one yet.",
+            args.cpu.is_some() && args.all_cpus,
+            "-a is all CPUs and -C some of them: give one of the two.",
         ),
         (
-            args.command.is_empty() && !args.all_cpus,
+            args.command.is_empty() && !args.all_cpus && args.cpu.is_none(),
             "there is nothing to run.\n\
              Give a command (`pmctl stat -- make`), or count the machine until Ctrl-C: `pmctl stat -a`.",
         ),
@@ -282,6 +303,7 @@ mod testing {
         Subject {
             command: "ls -l".to_owned(),
             cpus: 2,
+            only: None,
             all_cpus: false,
             columns: columns(events),
         }

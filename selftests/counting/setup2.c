@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * PMIOSETUP2 and PMIOGET2: event selects of 64 bits, of which Intel's CPUs
+ * have the lower 32, and AMD's four more for larger event numbers.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "msr.h"
+#include "quiet.h"
+
+#define N	1000000UL
+
+#define INSTRUCTIONS	0x000100c0ULL	/* in user mode */
+#define ENABLED		((__u64)PMCF_EN << 16)
+
+/* Bits 11:8 of an event number (AMD APM, volume 2, section 13.2.1) */
+#define EVENT_HIGH	(0xfULL << 32)
+
+FIXTURE(setup2)
+{
+	int fd;
+	int counters;
+	bool amd;
+};
+
+FIXTURE_SETUP(setup2)
+{
+	struct perfmon_properties p;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->amd = pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0;
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	self->counters = p.max_num_programmable_events;
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(setup2)
+{
+	close(self->fd);
+}
+
+TEST_F(setup2, counts_as_setup_does)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	value = pmc_loop_count(self->fd, 0, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS));
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
+}
+
+TEST_F(setup2, stops_and_zeroes_a_running_counter)
+{
+	__u64 select;
+
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	loop(N);
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS));
+	loop(N);
+	EXPECT_EQ(0, pmc_value(self->fd, 0));
+	ASSERT_EQ(0, pmc_get2(self->fd, 0, &select));
+	EXPECT_EQ(INSTRUCTIONS, select);
+}
+
+TEST_F(setup2, both_gets_give_back_what_it_took)
+{
+	static const __u64 selects[] = {
+		0, INSTRUCTIONS, 0x0003ffff, 0xff8700c0, 0xff87ffff,
+		INSTRUCTIONS | EVENT_HIGH, 0xfff87ffffULL, 1ULL << 32,
+	};
+	struct pmc pmc;
+	unsigned int i;
+	__u64 got;
+
+	for (i = 0; i < ARRAY_SIZE(selects); i++) {
+		__u64 select = selects[i];
+
+		if ((select & EVENT_HIGH) && !self->amd)
+			continue;
+		ASSERT_EQ(0, pmc_setup2(self->fd, 1, select));
+		ASSERT_EQ(0, pmc_get2(self->fd, 1, &got));
+		EXPECT_EQ(select, got);
+		ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+		EXPECT_EQ((__u32)select, pmc.pmc_val);
+
+		ASSERT_EQ(0, pmc_start(self->fd, 1));
+		ASSERT_EQ(0, pmc_get2(self->fd, 1, &got));
+		EXPECT_EQ(select | ENABLED, got);
+		ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+		EXPECT_EQ((__u32)(select | ENABLED), pmc.pmc_val);
+	}
+}
+
+TEST_F(setup2, drops_the_drivers_flags)
+{
+	__u64 got;
+
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS |
+				(__u64)PMCF_SYS_FLAGS << 16));
+	ASSERT_EQ(0, pmc_get2(self->fd, 0, &got));
+	EXPECT_EQ(INSTRUCTIONS, got);
+}
+
+TEST_F(setup2, get2_tells_what_setup_took)
+{
+	struct pmc2 pmc = { .pmc2_num = 0, .pmc2_select = ~0ULL };
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, device_ioctl(self->fd, PMIOGET2, &pmc));
+	EXPECT_EQ(0, pmc.pmc2_num);
+	EXPECT_EQ(INSTRUCTIONS, pmc.pmc2_select);
+	EXPECT_EQ(0U, pmc.pmc2_flags);
+	EXPECT_EQ(0ULL, pmc.pmc2_extra);
+	EXPECT_EQ(0ULL, pmc.reserved);
+}
+
+/* A refused call leaves the counter as it was. */
+TEST_F(setup2, refuses_bits_that_the_cpu_lacks)
+{
+	__u64 bits = self->amd ? EVENT_HIGH | 0xffffffff : 0xffffffff;
+	__u64 got;
+	int bit;
+
+	bits &= ~((__u64)(PMCF_PC | PMCF_ANY) << 16);
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS));
+	for (bit = 0; bit < 64; bit++) {
+		__u64 select = INSTRUCTIONS | 1ULL << bit;
+
+		EXPECT_EQ(bits & 1ULL << bit ? 0 : -EINVAL,
+			  pmc_setup2(self->fd, 1, select)) {
+			TH_LOG("bit %d", bit);
+		}
+		if (!(bits & 1ULL << bit))
+			EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 0, select));
+	}
+	ASSERT_EQ(0, pmc_get2(self->fd, 0, &got));
+	EXPECT_EQ(INSTRUCTIONS, got);
+}
+
+TEST_F(setup2, members_that_must_be_zero)
+{
+	static const struct pmc2 wrong[] = {
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_flags = 1 },
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_flags = 1U << 31 },
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_extra = 1 },
+		{ .pmc2_select = INSTRUCTIONS, .pmc2_extra = 1ULL << 63 },
+		{ .pmc2_select = INSTRUCTIONS, .reserved = 1 },
+		{ .pmc2_select = INSTRUCTIONS, .reserved = 1ULL << 63 },
+	};
+	struct pmc2 pmc;
+	unsigned int i;
+	__u64 got;
+
+	/* They are looked at before the state of the counter is. */
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		pmc = wrong[i];
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOSETUP2, &pmc));
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOGET2, &pmc));
+	}
+	EXPECT_EQ(-EBUSY, pmc_get2(self->fd, 0, &got));
+
+	ASSERT_EQ(0, pmc_setup2(self->fd, 0, INSTRUCTIONS));
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		pmc = wrong[i];
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PMIOGET2, &pmc)) {
+			TH_LOG("wrong[%u]", i);
+		}
+	}
+}
+
+/* What the hardware is told, with the upper bits where there are any. */
+TEST_F(setup2, register_holds_the_select)
+{
+	const struct pmu_registers *r = pmu_registers();
+	__u64 select = INSTRUCTIONS | (self->amd ? EVENT_HIGH : 0);
+	__u64 value;
+	int last = self->counters - 1;
+
+	ASSERT_EQ(0, pmc_setup2(self->fd, last, select));
+	ASSERT_EQ(0, pmc_start(self->fd, last));
+	ASSERT_EQ(0, msr_read(0, r->select0 + last * r->step, &value));
+	EXPECT_EQ(select | ENABLED, value & ~PERFEVTSEL_INT);
+}
+
+TEST_HARNESS_MAIN

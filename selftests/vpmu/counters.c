@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the virtual PMU counts, to the instruction, set up by its registers
+ * alone. Nothing interrupts: a PMI here would be an unknown NMI.
+ *
+ * The module must not have taken the counters.
+ */
+#include <asm/unistd.h>
+#include <errno.h>
+
+#include "cpu.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "pmu.h"
+#include "quiet.h"
+
+#define N		100000UL
+#define USR		(1ULL << 16)
+#define OS		(1ULL << 17)
+#define INV		(1ULL << 23)
+#define CMASK(n)	((__u64)(n) << 24)
+#define MAX_COUNTERS	(16 + 3)
+
+/* More than the calls of msr_write() around a loop execute in user mode */
+#define OVERHEAD	2000
+
+/* What starts a counter, and where it is */
+struct counter {
+	__u32 control;
+	__u32 value;
+	__u64 usr;		/* written to control: counts in user mode */
+	int status;		/* its bit in GLOBAL_CTRL and GLOBAL_STATUS */
+};
+
+FIXTURE(counters)
+{
+	struct pmu p;
+	__u32 global_ctrl;	/* 0 if there is none */
+	__u32 global_status;
+	__u32 status_reset;
+	__u64 instructions;	/* the events */
+	__u64 branches;
+	struct counter all[MAX_COUNTERS];
+	int n;
+};
+
+FIXTURE_SETUP(counters)
+{
+	const struct pmu_registers *r = pmu_registers();
+	unsigned int i;
+
+	ASSERT_TRUE(pmu_describe(&self->p));
+	self->global_ctrl = r->global_ctrl;
+	self->global_status = r->global_status;
+	self->status_reset = self->p.intel ? MSR_IA32_PERF_GLOBAL_STATUS_RESET :
+					     MSR_AMD_PERF_GLOBAL_STATUS_CLR;
+	self->instructions = 0xc0;
+	self->branches = self->p.intel ? 0xc4 : 0xc2;
+	for (i = 0; i < self->p.counters; i++) {
+		self->all[self->n++] = (struct counter){
+			.control = r->select0 + i * r->step,
+			.value = r->counter0 + i * r->step,
+			.usr = self->instructions | USR | PERFEVTSEL_EN,
+			.status = i,
+		};
+	}
+	for (i = 0; i < 3; i++) {
+		if (!(self->p.fixed & (1U << i)))
+			continue;
+		self->all[self->n++] = (struct counter){
+			.control = MSR_IA32_FIXED_CTR_CTRL,
+			.value = MSR_IA32_FIXED_CTR(i),
+			.usr = 2ULL << (4 * i),
+			.status = 32 + i,
+		};
+	}
+	for (i = 0; i < (unsigned int)self->n; i++)
+		ASSERT_EQ(0, msr_write(0, self->all[i].control, 0));
+	if (self->global_ctrl) {
+		__u64 enabled = 0;
+
+		for (i = 0; i < (unsigned int)self->n; i++)
+			enabled |= 1ULL << self->all[i].status;
+		ASSERT_EQ(0, msr_write(0, self->global_ctrl, enabled));
+	}
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(counters)
+{
+	int i;
+
+	for (i = 0; i < self->n; i++) {
+		msr_write(0, self->all[i].control, 0);
+		msr_write(0, self->all[i].value, 0);
+	}
+	if (self->global_ctrl)
+		msr_write(0, self->global_ctrl, 0);
+}
+
+/* From @start, what is in counter @c after loop(@n) with @control, or ~0. */
+static __u64 count_loop(const struct counter *c, __u64 control, __u64 start,
+			unsigned long n)
+{
+	__u64 value;
+
+	if (msr_write(0, c->value, start) ||
+	    msr_write(0, c->control, control))
+		return ~0ULL;
+	loop(n);
+	if (msr_write(0, c->control, 0) || msr_read(0, c->value, &value))
+		return ~0ULL;
+	return value;
+}
+
+/*
+ * The compiler does not see what this calls and so can't inline it: what is
+ * executed beside the loop is always the same.
+ */
+static __u64 count(const struct counter *c, __u64 control, __u64 start,
+		   unsigned long n)
+{
+	__u64 (*hidden)(const struct counter *c, __u64 control, __u64 start,
+			unsigned long n) = count_loop;
+
+	__asm__("" : "+r" (hidden));
+	return hidden(c, control, start, n);
+}
+
+TEST_F(counters, each_is_exact)
+{
+	int i;
+
+	for (i = 0; i < self->n; i++) {
+		const struct counter *c = &self->all[i];
+		__u64 once = count(c, c->usr, 0, N);
+		__u64 thrice = count(c, c->usr, 0, 3 * N);
+
+		EXPECT_LE(LOOP_INSNS * N, once);
+		EXPECT_GE(LOOP_INSNS * N + OVERHEAD, once);
+		EXPECT_EQ(LOOP_INSNS * 2 * N, thrice - once) {
+			TH_LOG("counter %d", c->status);
+		}
+	}
+}
+
+TEST_F(counters, branches_and_masks)
+{
+	const struct counter *c = &self->all[0];
+	const struct {
+		__u64 select;
+		unsigned long each;	/* counts in each iteration */
+	} events[] = {
+		{ self->instructions, LOOP_INSNS },
+		{ self->branches, 1 },
+		{ self->branches | CMASK(1), 1 },
+		{ self->branches | CMASK(1) | INV, LOOP_INSNS - 1 },
+		{ self->branches | CMASK(2), 0 },
+		{ self->instructions | CMASK(1), LOOP_INSNS },
+		{ self->instructions | CMASK(16), 0 },
+		{ self->instructions | CMASK(16) | INV, LOOP_INSNS },
+		{ 0, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		__u64 control = events[i].select | USR | PERFEVTSEL_EN;
+		__u64 once = count(c, control, 0, N);
+		__u64 twice = count(c, control, 0, 2 * N);
+
+		EXPECT_EQ(events[i].each * N, twice - once) {
+			TH_LOG("event select %#llx", events[i].select);
+		}
+	}
+}
+
+/* A system call is a branch, and where it leads to is not the user's. */
+TEST_F(counters, system_calls)
+{
+	const struct counter *c = &self->all[0];
+	const struct {
+		__u64 event;
+		unsigned long each;
+	} events[] = { { self->instructions, 4 }, { self->branches, 2 } };
+	unsigned int i, j;
+	__u64 value[2];
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		for (j = 0; j < 2; j++) {
+			unsigned long n = (j + 1) * 1000;
+
+			ASSERT_EQ(0, msr_write(0, c->value, 0));
+			ASSERT_EQ(0, msr_write(0, c->control, events[i].event |
+					       USR | PERFEVTSEL_EN));
+			__asm__ volatile("1:	mov	%[getppid], %%eax\n"
+					 "	syscall\n"
+					 "	dec	%[n]\n"
+					 "	jnz	1b"
+					 : [n] "+r" (n)
+					 : [getppid] "i" (__NR_getppid)
+					 : "rax", "rcx", "r11", "cc", "memory");
+			ASSERT_EQ(0, msr_write(0, c->control, 0));
+			ASSERT_EQ(0, msr_read(0, c->value, &value[j]));
+		}
+		EXPECT_EQ(events[i].each * 1000, value[1] - value[0]);
+	}
+}
+
+TEST_F(counters, without_a_mode_nothing_counts)
+{
+	const struct counter *c = &self->all[0];
+
+	EXPECT_EQ(0ULL, count(c, c->usr & ~USR, 0, N));
+	EXPECT_EQ(0ULL, count(c, c->usr & ~PERFEVTSEL_EN, 0, N));
+	EXPECT_LE(LOOP_INSNS * N, count(c, c->usr | OS, 0, N));
+}
+
+TEST_F(counters, global_control_stops_them)
+{
+	__u64 value;
+	int i;
+
+	if (!self->global_ctrl) {
+		EXPECT_EQ(-EIO, msr_read(0, self->p.intel ?
+					 MSR_IA32_PERF_GLOBAL_CTRL :
+					 MSR_AMD_PERF_GLOBAL_CTL, &value));
+		return;
+	}
+	for (i = 0; i < self->n; i++) {
+		const struct counter *c = &self->all[i];
+
+		ASSERT_EQ(0, msr_write(0, self->global_ctrl, 0));
+		EXPECT_EQ(0ULL, count(c, c->usr, 0, N));
+		ASSERT_EQ(0, msr_write(0, self->global_ctrl,
+				       1ULL << c->status));
+		EXPECT_LE(LOOP_INSNS * N, count(c, c->usr, 0, N)) {
+			TH_LOG("counter %d", c->status);
+		}
+	}
+}
+
+/* From just below its end a counter goes on at zero, and says so. */
+TEST_F(counters, overflow_wraps_and_sets_status)
+{
+	__u64 end = 1ULL << self->p.width, status;
+	int i;
+
+	for (i = 0; i < self->n; i++) {
+		const struct counter *c = &self->all[i];
+		__u64 from_zero = count(c, c->usr, 0, N);
+
+		/* A narrow write sign-extends this to the same. */
+		EXPECT_EQ(from_zero - N, count(c, c->usr, end - N, N)) {
+			TH_LOG("counter %d", c->status);
+		}
+		if (!self->global_ctrl)
+			continue;
+		ASSERT_EQ(0, msr_read(0, self->global_status, &status));
+		EXPECT_EQ(1ULL << c->status, status);
+		ASSERT_EQ(0, msr_write(0, self->status_reset, status));
+		ASSERT_EQ(0, msr_read(0, self->global_status, &status));
+		EXPECT_EQ(0ULL, status);
+	}
+}
+
+/* Passes the end of 24 bits several times. */
+TEST_F(counters, a_narrow_counter_keeps_its_lower_bits)
+{
+	const struct counter *c = &self->all[0];
+	__u64 mask = (1ULL << self->p.width) - 1, overhead;
+	unsigned long n = 30000000;
+
+	overhead = count(c, c->usr, 0, N) - LOOP_INSNS * N;
+	EXPECT_EQ((LOOP_INSNS * n + overhead) & mask,
+		  count(c, c->usr, 0, n));
+	if (self->global_ctrl)
+		EXPECT_EQ(0, msr_write(0, self->status_reset, 1));
+}
+
+TEST_HARNESS_MAIN

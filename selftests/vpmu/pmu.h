@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What CPUID says of the PMU, in one shape for all vendors.
+ */
+#ifndef SELFTESTS_VPMU_PMU_H
+#define SELFTESTS_VPMU_PMU_H
+
+#include <cpuid.h>
+#include <stdbool.h>
+
+#include "msr.h"
+
+#define MSR_IA32_PERF_CAPABILITIES	0x345
+#define PERF_CAP_LBR_FMT		0x3f
+#define PERF_CAP_FULL_WRITE		(1ULL << 13)
+#define MSR_IA32_PERF_GLOBAL_STATUS_RESET	0x390
+#define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
+#define MSR_IA32_PERF_GLOBAL_INUSE	0x392
+#define MSR_IA32_A_PMC0			0x4c1
+#define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
+#define STATUS_CTR_FRZ			(1ULL << 59)
+
+/* All bits */
+#define ALL				(~0ULL)
+
+struct pmu {
+	bool intel;		/* else AMD */
+	unsigned int version;	/* AMD's is 2 with PerfMonV2, else 1 */
+	unsigned int counters;	/* general ones */
+	unsigned int fixed;	/* bit map of the fixed ones */
+	unsigned int width;	/* bits of a counter */
+	bool capabilities;	/* IA32_PERF_CAPABILITIES */
+	bool full_width;	/* MSRs that all bits can be written by */
+	bool lbr;		/* last branch records */
+	bool core_ext;		/* AMD: PerfCtrExtCore */
+};
+
+/* Intel SDM, volume 2A, "CPUID", leaves 01H and 0AH */
+static inline bool pmu_describe_intel(struct pmu *p)
+{
+	unsigned int eax, ebx, ecx, edx;
+	__u64 cap;
+
+	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
+		return false;
+	p->intel = true;
+	p->version = eax & 0xff;
+	p->counters = (eax >> 8) & 0xff;
+	p->width = (eax >> 16) & 0xff;
+	p->fixed = (1U << (edx & 0x1f)) - 1;
+	if (p->version >= 5)
+		p->fixed |= ecx;
+	__get_cpuid(1, &eax, &ebx, &ecx, &edx);
+	p->capabilities = ecx & (1U << 15);
+	if (p->capabilities && !msr_read(0, MSR_IA32_PERF_CAPABILITIES, &cap)) {
+		p->full_width = cap & PERF_CAP_FULL_WRITE;
+		p->lbr = cap & PERF_CAP_LBR_FMT;
+	}
+	return true;
+}
+
+/* AMD APM, volume 2, section 13.2.1; volume 3, appendix E.4 */
+static inline bool pmu_describe_amd(struct pmu *p)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx) ||
+	    ebx != signature_AMD_ebx)
+		return false;
+	p->version = 1;
+	p->counters = 4;
+	p->width = 48;
+	__get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx);
+	if (ecx & (1U << 23)) {
+		p->core_ext = true;
+		p->counters = 6;
+	}
+	if (__get_cpuid(0x80000022, &eax, &ebx, &ecx, &edx) && (eax & 1)) {
+		p->version = 2;
+		p->counters = ebx & 0xf;
+	}
+	return true;
+}
+
+static inline bool pmu_describe(struct pmu *p)
+{
+	*p = (struct pmu){};
+	return pmu_describe_intel(p) || pmu_describe_amd(p);
+}
+
+#endif

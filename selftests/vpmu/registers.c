@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The registers of the virtual PMU: those that CPUID tells of are there, all
+ * others that a PMU may have raise #GP.
+ *
+ * The module must not have taken the counters.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kselftest_harness.h"
+#include "pmu.h"
+
+/* Which CPUs have the registers of a block, and how many of them */
+enum presence {
+	NEVER,
+	INTEL_GENERAL,
+	INTEL_FULL_WIDTH,
+	INTEL_FIXED,
+	INTEL_FIXED_CTRL,
+	INTEL_V2,
+	INTEL_V2_READ_ONLY,
+	INTEL_V4,
+	INTEL_V4_READ_ONLY,
+	INTEL_CAPABILITIES,	/* read-only */
+	INTEL_LBR,
+	AMD_LEGACY,
+	AMD_CORE_EXT,
+	AMD_V2,
+	ANY,
+};
+
+struct block {
+	__u32 first;
+	int room;		/* how many the architecture has room for */
+	int stride;
+	enum presence presence;
+};
+
+/* Intel SDM, volume 4, chapter 2; AMD APM, volume 2, appendix A */
+static const struct block blocks[] = {
+	{ 0x040, 8, 1, NEVER },			/* LBR of other models */
+	{ 0x060, 8, 1, NEVER },
+	{ 0x0c1, 8, 1, INTEL_GENERAL },
+	{ 0x186, 8, 1, INTEL_GENERAL },
+	{ 0x1c8, 2, 1, INTEL_LBR },		/* LBR_SELECT, LBR_TOS */
+	{ 0x1d9, 1, 1, ANY },			/* DEBUGCTL */
+	{ 0x309, 16, 1, INTEL_FIXED },
+	{ 0x329, 1, 1, NEVER },			/* PERF_METRICS */
+	{ 0x345, 1, 1, INTEL_CAPABILITIES },
+	{ 0x38d, 1, 1, INTEL_FIXED_CTRL },
+	{ 0x38e, 1, 1, INTEL_V2_READ_ONLY },	/* GLOBAL_STATUS */
+	{ 0x38f, 1, 1, INTEL_V2 },		/* GLOBAL_CTRL */
+	{ 0x390, 1, 1, INTEL_V2 },		/* GLOBAL_STATUS_RESET */
+	{ 0x391, 1, 1, INTEL_V4 },		/* GLOBAL_STATUS_SET */
+	{ 0x392, 1, 1, INTEL_V4_READ_ONLY },	/* GLOBAL_INUSE */
+	{ 0x3f1, 2, 1, NEVER },			/* PEBS */
+	{ 0x4c1, 8, 1, INTEL_FULL_WIDTH },
+	{ 0x680, 32, 1, INTEL_LBR },
+	{ 0x6c0, 32, 1, INTEL_LBR },
+	{ 0xdc0, 32, 1, INTEL_LBR },
+	{ 0x1200, 32, 1, NEVER },		/* architectural LBR */
+	{ 0x14ce, 2, 1, NEVER },
+	{ 0x1500, 32, 1, NEVER },
+	{ 0x1600, 32, 1, NEVER },
+	{ 0x1900, 256, 1, NEVER },		/* version 6 */
+	{ 0xc000010e, 2, 1, NEVER },		/* AMD LBR */
+	{ 0xc0000300, 1, 1, AMD_V2 },		/* its writes are ignored */
+	{ 0xc0000301, 3, 1, AMD_V2 },
+	{ 0xc0010000, 8, 1, AMD_LEGACY },
+	{ 0xc0010200, 16, 2, AMD_CORE_EXT },
+	{ 0xc0010201, 16, 2, AMD_CORE_EXT },
+	{ 0xc0010230, 12, 1, NEVER },		/* AMD L3, data fabric, LBR */
+	{ 0xc0010240, 32, 1, NEVER },
+	{ 0xc0010300, 32, 1, NEVER },
+};
+
+/* A bit map of the registers of a block that are there */
+static __u64 present(const struct pmu *p, enum presence presence)
+{
+	__u64 general = (1ULL << p->counters) - 1;
+
+	switch (presence) {
+	case INTEL_GENERAL:
+		return p->intel ? general : 0;
+	case INTEL_FULL_WIDTH:
+		return p->full_width ? general : 0;
+	case INTEL_FIXED:
+		return p->fixed;
+	case INTEL_FIXED_CTRL:
+		return p->fixed ? ALL : 0;
+	case INTEL_V2:
+	case INTEL_V2_READ_ONLY:
+		return p->intel && p->version >= 2 ? ALL : 0;
+	case INTEL_V4:
+	case INTEL_V4_READ_ONLY:
+		return p->intel && p->version >= 4 ? ALL : 0;
+	case INTEL_CAPABILITIES:
+		return p->capabilities ? ALL : 0;
+	case INTEL_LBR:
+		return p->lbr ? ALL : 0;
+	case AMD_LEGACY:
+		return p->intel ? 0 : ALL;
+	case AMD_CORE_EXT:
+		return p->core_ext ? general : 0;
+	case AMD_V2:
+		return !p->intel && p->version >= 2 ? ALL : 0;
+	case ANY:
+		return ALL;
+	case NEVER:
+		break;
+	}
+	return 0;
+}
+
+static bool writable(enum presence presence)
+{
+	return presence != INTEL_V2_READ_ONLY &&
+	       presence != INTEL_V4_READ_ONLY && presence != INTEL_CAPABILITIES;
+}
+
+FIXTURE(registers)
+{
+	struct pmu p;
+};
+
+FIXTURE_SETUP(registers)
+{
+	ASSERT_TRUE(pmu_describe(&self->p));
+}
+
+FIXTURE_TEARDOWN(registers)
+{
+}
+
+/*
+ * The machine is the one that was asked for. $VPMU has what QEMU was told:
+ * version, general counters, bit map of fixed ones, width.
+ */
+TEST_F(registers, the_pmu_is_as_configured)
+{
+	const char *want = getenv("VPMU");
+	unsigned int version, counters, fixed, width;
+	int n;
+
+	ASSERT_NE(NULL, want);
+	n = sscanf(want, "%u,%u,%u,%u", &version, &counters, &fixed, &width);
+	ASSERT_EQ(4, n);
+	EXPECT_EQ(version, self->p.version);
+	EXPECT_EQ(counters, self->p.counters);
+	EXPECT_EQ(fixed, self->p.fixed);
+	EXPECT_EQ(width, self->p.width);
+}
+
+TEST_F(registers, reading_tells_which_are_there)
+{
+	const struct block *b;
+	__u64 value;
+	__u32 msr;
+	int i, want;
+
+	for (b = blocks; b < blocks + ARRAY_SIZE(blocks); b++) {
+		for (i = 0; i < b->room; i++) {
+			msr = b->first + i * b->stride;
+			want = present(&self->p, b->presence) >> (i % 64) & 1 ?
+			       0 : -EIO;
+			EXPECT_EQ(want, msr_read(0, msr, &value)) {
+				TH_LOG("MSR %#x", msr);
+			}
+		}
+	}
+}
+
+TEST_F(registers, writing_tells_so_too)
+{
+	const struct block *b;
+	__u64 value;
+	__u32 msr;
+	int i, want;
+
+	for (b = blocks; b < blocks + ARRAY_SIZE(blocks); b++) {
+		for (i = 0; i < b->room; i++) {
+			msr = b->first + i * b->stride;
+			value = 0;
+			want = -EIO;
+			if (present(&self->p, b->presence) >> (i % 64) & 1 &&
+			    writable(b->presence)) {
+				ASSERT_EQ(0, msr_read(0, msr, &value));
+				want = 0;
+			}
+			EXPECT_EQ(want, msr_write(0, msr, value)) {
+				TH_LOG("MSR %#x", msr);
+			}
+		}
+	}
+}
+
+TEST_HARNESS_MAIN
