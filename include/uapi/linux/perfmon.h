@@ -13,14 +13,17 @@
  * EPERM      the descriptor is not open for writing, or the kernel is locked
  *            down (kernel_lockdown(7))
  * EFAULT     the argument can't be read or written
- * EINVAL     a counter number, a flag or a value is out of its range
+ * EINVAL     a counter number, an event, a flag or a value is out of its range
  * EACCES     Linux's own policy for perf events forbids it to this process
  *            (/proc/sys/kernel/perf_event_paranoid, CAP_PERFMON)
- * EBUSY      open(2): there is a writer; PMIOSETUP: somebody else has the
- *            hardware counters (the kernel log says who); the others: nobody
- *            has set the counter up
+ * EBUSY      open(2): there is a writer; PMIOSETUP, IOCTL_PERFMON_START:
+ *            somebody else has the hardware counters (the kernel log says who);
+ *            the other PMIO calls: nobody has set the counter up
+ * EBADFD     the trace is not in the state that the call needs
  * EOPNOTSUPP PMIOREADCPU: this CPU is not counted on
  * ENOMEM     no memory
+ * EMFILE     IOCTL_PERFMON_GET_BUFFER_HANDLE: no descriptor is free (ENFILE: in
+ *            the whole system)
  * EIO        the hardware does not hold what was written to it, so there is
  *            no count to give (the kernel log says which register)
  * =========  ================================================================
@@ -213,6 +216,11 @@ enum {
 
 /*
  * Tracing: the interface of Fuchsia's perfmon, API version 3.
+ *
+ * A trace goes from Idle by IOCTL_PERFMON_ALLOC_TRACE to Allocated, by
+ * IOCTL_PERFMON_STAGE_CONFIG to Staged, by IOCTL_PERFMON_START to Running, and
+ * by IOCTL_PERFMON_STOP back to Staged. IOCTL_PERFMON_FREE_TRACE makes it Idle
+ * again. The typedefs are the reference's names.
  */
 
 #define PERFMON_API_VERSION	3
@@ -234,6 +242,10 @@ enum {
  * @max_num_misc_events: events that are no counters of the PMU
  * @max_misc_counter_width: their width in bits
  * @flags: PERFMON_PROPERTY_FLAG_*
+ *
+ * A CPU that gets more overflow interrupts between two of its timer ticks than
+ * the module parameter max_overflows allows is throttled, whatever rate these
+ * widths admit: see PERFMON_BUFFER_FLAG_THROTTLED.
  */
 struct perfmon_properties {
 	__u16 api_version;
@@ -248,15 +260,349 @@ struct perfmon_properties {
 	__u16 max_misc_counter_width;
 	__u32 flags;
 };
-
-/* The reference's name. */
 typedef struct perfmon_properties perfmon_ioctl_properties_t;
+
+/* &struct perfmon_info.features: a rate may be as large as the counter */
+#define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
+
+/**
+ * struct perfmon_info - what struct perfmon_properties has no room for
+ * @nr_cpu_ids: highest possible CPU number + 1: the buffers of a trace
+ * @flags: 0
+ * @features: PERFMON_FEATURE_*
+ * @reserved: 0
+ */
+struct perfmon_info {
+	__u32 nr_cpu_ids;
+	__u32 flags;
+	__u64 features;
+	__u64 reserved[6];
+};
+
+/*
+ * Event ids: a group of 6 bits, and an event of 10 bits within that.
+ */
+typedef __u16 perfmon_event_id_t;
+
+#define PERFMON_MAKE_EVENT_ID(group, event)	(((group) << 10) | (event))
+#define PERFMON_EVENT_ID_GROUP(id)		(((id) >> 10) & 0x3f)
+#define PERFMON_EVENT_ID_EVENT(id)		((id) & 0x3ff)
+#define PERFMON_MAX_GROUP			0x3f
+#define PERFMON_MAX_EVENT			0x3ff
+#define PERFMON_EVENT_ID_NONE			0
+
+#define PERFMON_GROUP_RESERVED	0
+#define PERFMON_GROUP_ARCH	1	/* PERFMON_ARCH_EVENT_* */
+#define PERFMON_GROUP_FIXED	2	/* PERFMON_FIXED_EVENT_* */
+#define PERFMON_GROUP_MODEL	3	/* made by PERFMON_DEFINE_EVENT */
+#define PERFMON_GROUP_MISC	4	/* no counters: values of other registers */
+
+/*
+ * The architectural events, in general counters (Intel SDM, volume 3B, section
+ * 21.2.1.2). On AMD the same numbers stand for AMD's own events that count the
+ * same; one that this CPU does not have is refused with EINVAL.
+ */
+#define PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES		0
+#define PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED		1
+#define PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES	2
+#define PERFMON_ARCH_EVENT_LLC_REFERENCES		3
+#define PERFMON_ARCH_EVENT_LLC_MISSES			4
+#define PERFMON_ARCH_EVENT_BRANCHES_RETIRED		5
+#define PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED	6
+#define PERFMON_ARCH_EVENT_TOPDOWN_SLOTS		7
+
+/* What the fixed-function counters count: event n is counter n - 1. */
+#define PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED	1
+#define PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES	2
+#define PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES	3
+#define PERFMON_FIXED_EVENT_TOPDOWN_SLOTS		4
+
+/**
+ * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
+ * @id: the id that gets this meaning, for this descriptor
+ * @reserved: must be 0
+ * @select: the event, with the layout of IA32_PERFEVTSELx or AMD's PERF_CTL:
+ *	event, unit mask, edge, invert, counter mask. The modes are those of the
+ *	config: PMCF_USR and PMCF_OS are ignored, as PMCF_INT and PMCF_EN are.
+ * @extra: must be 0
+ * @reserved2: must be 0
+ */
+struct perfmon_event_definition {
+	__u16 id;
+	__u16 reserved[3];
+	__u64 select;
+	__u64 extra;
+	__u64 reserved2[2];
+};
+
+/* The most pages of one buffer. */
+#define PERFMON_MAX_BUFFER_PAGES	65536
+
+/**
+ * struct perfmon_alloc - the memory of a trace
+ * @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids
+ * @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES
+ */
+struct perfmon_alloc {
+	__u32 num_buffers;
+	__u32 buffer_size_in_pages;
+};
+typedef struct perfmon_alloc ioctl_perfmon_alloc_t;
+
+/* The most events of one trace. */
+#define PERFMON_MAX_EVENTS	32
+
+typedef __u32 perfmon_rate_t;
+
+/* &struct perfmon_config.flags */
+#define PERFMON_CONFIG_FLAG_OS		(1U << 0)	/* count in kernel mode */
+#define PERFMON_CONFIG_FLAG_USER	(1U << 1)	/* count in user mode */
+#define PERFMON_CONFIG_FLAG_PC		(1U << 2)	/* PC records instead of TICK */
+#define PERFMON_CONFIG_FLAG_TIMEBASE0	(1U << 3)	/* COUNT whenever events[0] ticks */
+#define PERFMON_CONFIG_FLAG_LAST_BRANCH	(1U << 4)	/* LAST_BRANCH at each tick */
+#define PERFMON_CONFIG_FLAG_MASK	0x1f
+
+/**
+ * struct perfmon_config - what a trace records
+ * @events: event ids, each at most once, from the front;
+ *	PERFMON_EVENT_ID_NONE marks the end
+ * @rate: a record is written each time that so many events have been counted;
+ *	0 to count only. At most 2^width - 1, and 2^31 without
+ *	PERFMON_FEATURE_FULL_WIDTH_WRITES.
+ * @flags: PERFMON_CONFIG_FLAG_*
+ */
+struct perfmon_config {
+	__u16 events[PERFMON_MAX_EVENTS];
+	__u32 rate[PERFMON_MAX_EVENTS];
+	__u32 flags[PERFMON_MAX_EVENTS];
+};
+typedef struct perfmon_config perfmon_ioctl_config_t;
+
+/**
+ * struct perfmon_buffer_handle_req - which buffer
+ * @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers
+ */
+struct perfmon_buffer_handle_req {
+	__u32 descriptor;
+};
+typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
+
+/*
+ * The buffer of a CPU: a header, and records up to @capture_end.
+ */
+
+#define PERFMON_BUFFER_VERSION		0
+
+#define PERFMON_BUFFER_ARCH_UNKNOWN	0
+#define PERFMON_BUFFER_ARCH_X86_64	1
+#define PERFMON_BUFFER_ARCH_ARM64	2
+
+/* &struct perfmon_buffer_header.flags */
+/* Full: nothing was recorded from here to the records of IOCTL_PERFMON_STOP. */
+#define PERFMON_BUFFER_FLAG_FULL	(1U << 0)
+/* Too many interrupts: some events were not sampled but only counted. */
+#define PERFMON_BUFFER_FLAG_THROTTLED	(1U << 1)
+/* The CPU went offline, or the system slept: the trace ended here before STOP. */
+#define PERFMON_BUFFER_FLAG_OFFLINE	(1U << 2)
+/* The CPU was not traced: it was offline at IOCTL_PERFMON_ALLOC_TRACE. */
+#define PERFMON_BUFFER_FLAG_NOT_TRACED	(1U << 3)
+
+/**
+ * struct perfmon_buffer_header - the beginning of a buffer
+ * @version: PERFMON_BUFFER_VERSION
+ * @arch: PERFMON_BUFFER_ARCH_X86_64
+ * @flags: PERFMON_BUFFER_FLAG_*
+ * @ticks_per_second: of the times in the records: the frequency of the
+ *	time-stamp counter, 0 if it is not known
+ * @capture_end: offset of the end of the data. It is stored with release
+ *	order after whole sets of records: who loads it with acquire order sees
+ *	whole records, also while the trace runs.
+ */
+struct perfmon_buffer_header {
+	__u16 version;
+	__u16 arch;
+	__u32 flags;
+	__s64 ticks_per_second;
+	__u64 capture_end;
+};
+typedef struct perfmon_buffer_header perfmon_buffer_header_t;
+
+/* &struct perfmon_record_header.type */
+#define PERFMON_RECORD_RESERVED		0
+#define PERFMON_RECORD_TIME		1
+#define PERFMON_RECORD_TICK		2
+#define PERFMON_RECORD_COUNT		3
+#define PERFMON_RECORD_VALUE		4
+#define PERFMON_RECORD_PC		5
+#define PERFMON_RECORD_LAST_BRANCH	6
+
+#define PERFMON_ALIGN_RECORD	__attribute__((packed, aligned(4)))
+
+/**
+ * struct perfmon_record_header - the beginning of every record
+ * @type: PERFMON_RECORD_*
+ * @reserved_flags: 0
+ * @event: the event that the record is for, or PERFMON_EVENT_ID_NONE
+ */
+struct perfmon_record_header {
+	__u8 type;
+	__u8 reserved_flags;
+	__u16 event;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_record_header perfmon_record_header_t;
+
+/**
+ * struct perfmon_time_record - the time of the records up to the next TIME
+ * @header: its event is PERFMON_EVENT_ID_NONE
+ * @time: the time-stamp counter
+ */
+struct perfmon_time_record {
+	struct perfmon_record_header header;
+	__s64 time;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_time_record perfmon_time_record_t;
+
+/**
+ * struct perfmon_tick_record - an event was counted as often as its rate says
+ * @header: names the event
+ */
+struct perfmon_tick_record {
+	struct perfmon_record_header header;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_tick_record perfmon_tick_record_t;
+
+/**
+ * struct perfmon_count_record - what was counted since the event's last record
+ * @header: names the event
+ * @count: how often it happened
+ */
+struct perfmon_count_record {
+	struct perfmon_record_header header;
+	__u64 count;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_count_record perfmon_count_record_t;
+
+/**
+ * struct perfmon_value_record - the value of something that is no counter
+ * @header: names the event
+ * @value: the value
+ */
+struct perfmon_value_record {
+	struct perfmon_record_header header;
+	__u64 value;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_value_record perfmon_value_record_t;
+
+/**
+ * struct perfmon_pc_record - as a TICK, and where the CPU was
+ * @header: names the event
+ * @aspace: the address space: the address bits of CR3; 0 for a caller who may
+ *	not see the kernel (Linux's policy for perf events)
+ * @pc: the address of the instruction that the interrupt came before
+ */
+struct perfmon_pc_record {
+	struct perfmon_record_header header;
+	__u64 aspace;
+	__u64 pc;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_pc_record perfmon_pc_record_t;
+
+/* &struct perfmon_last_branch.info: cycles since the branch before, if known */
+#define PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT	0
+#define PERFMON_LAST_BRANCH_INFO_CYCLES_LEN	16
+#define PERFMON_LAST_BRANCH_INFO_CYCLES_MASK	0xffffULL
+/* It was mispredicted. */
+#define PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT	16
+#define PERFMON_LAST_BRANCH_INFO_MISPRED_LEN	1
+#define PERFMON_LAST_BRANCH_INFO_MISPRED_MASK	0x10000ULL
+
+/**
+ * struct perfmon_last_branch - a branch that was taken
+ * @from: the address of the branch
+ * @to: that of its target
+ * @info: PERFMON_LAST_BRANCH_INFO_*
+ */
+struct perfmon_last_branch {
+	__u64 from;
+	__u64 to;
+	__u64 info;
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_last_branch perfmon_last_branch_t;
+
+#define PERFMON_MAX_NUM_LAST_BRANCH	32
+
+/**
+ * struct perfmon_last_branch_record - the branches before an overflow
+ * @header: names the event
+ * @num_branches: how many follow
+ * @aspace: as &struct perfmon_pc_record.aspace
+ * @branches: the newest first; the record ends after @num_branches
+ */
+struct perfmon_last_branch_record {
+	struct perfmon_record_header header;
+	__u32 num_branches;
+	__u64 aspace;
+	struct perfmon_last_branch branches[PERFMON_MAX_NUM_LAST_BRANCH];
+} PERFMON_ALIGN_RECORD;
+typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
+
+/* The size in bytes of a struct perfmon_last_branch_record. */
+#define PERFMON_LAST_BRANCH_RECORD_SIZE(lbr)				\
+	(sizeof(struct perfmon_last_branch_record) -			\
+	 (PERFMON_MAX_NUM_LAST_BRANCH - (lbr)->num_branches) *		\
+	 sizeof((lbr)->branches[0]))
 
 enum {
 	/** @IOCTL_PERFMON_GET_PROPERTIES: needs no write access. */
-	IOCTL_PERFMON_GET_PROPERTIES = _IOR('6', 0, struct perfmon_properties),
+	IOCTL_PERFMON_GET_PROPERTIES	= _IOR('6', 0, struct perfmon_properties),
+	/** @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle. */
+	IOCTL_PERFMON_ALLOC_TRACE	= _IOW('6', 1, struct perfmon_alloc),
+	/**
+	 * @IOCTL_PERFMON_FREE_TRACE: let go of the buffers; in state Allocated
+	 * or Staged. Their handles and mappings stay.
+	 */
+	IOCTL_PERFMON_FREE_TRACE	= _IO('6', 2),
+	/** @IOCTL_PERFMON_GET_ALLOC: what was allocated; not in state Idle. */
+	IOCTL_PERFMON_GET_ALLOC		= _IOR('6', 3, struct perfmon_alloc),
+	/**
+	 * @IOCTL_PERFMON_STAGE_CONFIG: say what to record; in state Allocated or
+	 * Staged. What is refused changes nothing.
+	 */
+	IOCTL_PERFMON_STAGE_CONFIG	= _IOW('6', 4, struct perfmon_config),
+	/** @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged. */
+	IOCTL_PERFMON_GET_CONFIG	= _IOR('6', 5, struct perfmon_config),
+	/**
+	 * @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a
+	 * buffer, to be mapped with PROT_READ and MAP_SHARED; in state Allocated
+	 * or Staged.
+	 */
+	IOCTL_PERFMON_GET_BUFFER_HANDLE	= _IOW('6', 6, struct perfmon_buffer_handle_req),
+	/** @IOCTL_PERFMON_START: begin to record; in state Staged. */
+	IOCTL_PERFMON_START		= _IO('6', 7),
+	/**
+	 * @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it
+	 * does not run; not in state Idle.
+	 */
+	IOCTL_PERFMON_STOP		= _IO('6', 8),
+	/**
+	 * @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in
+	 * state Idle or Allocated. A later definition replaces an earlier one.
+	 */
+	PERFMON_DEFINE_EVENT		= _IOW('6', 0x20, struct perfmon_event_definition),
+	/** @PERFMON_GET_INFO: needs no write access. */
+	PERFMON_GET_INFO		= _IOR('6', 0x21, struct perfmon_info),
 };
 
 #define IOCTL_PERFMON_GET_PROPERTIES	IOCTL_PERFMON_GET_PROPERTIES
+#define IOCTL_PERFMON_ALLOC_TRACE	IOCTL_PERFMON_ALLOC_TRACE
+#define IOCTL_PERFMON_FREE_TRACE	IOCTL_PERFMON_FREE_TRACE
+#define IOCTL_PERFMON_GET_ALLOC		IOCTL_PERFMON_GET_ALLOC
+#define IOCTL_PERFMON_STAGE_CONFIG	IOCTL_PERFMON_STAGE_CONFIG
+#define IOCTL_PERFMON_GET_CONFIG	IOCTL_PERFMON_GET_CONFIG
+#define IOCTL_PERFMON_GET_BUFFER_HANDLE	IOCTL_PERFMON_GET_BUFFER_HANDLE
+#define IOCTL_PERFMON_START		IOCTL_PERFMON_START
+#define IOCTL_PERFMON_STOP		IOCTL_PERFMON_STOP
+#define PERFMON_DEFINE_EVENT		PERFMON_DEFINE_EVENT
+#define PERFMON_GET_INFO		PERFMON_GET_INFO
 
 #endif /* _UAPI_LINUX_PERFMON_H */

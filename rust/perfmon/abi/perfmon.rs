@@ -17,6 +17,58 @@ pub const PMCF_SYS_FLAGS: u32 = 80;
 pub const PMC_CPU_MAX: u32 = 64;
 pub const PERFMON_API_VERSION: u32 = 3;
 pub const PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH: u32 = 1;
+pub const PERFMON_FEATURE_FULL_WIDTH_WRITES: u32 = 1;
+pub const PERFMON_MAX_GROUP: u32 = 63;
+pub const PERFMON_MAX_EVENT: u32 = 1023;
+pub const PERFMON_EVENT_ID_NONE: u32 = 0;
+pub const PERFMON_GROUP_RESERVED: u32 = 0;
+pub const PERFMON_GROUP_ARCH: u32 = 1;
+pub const PERFMON_GROUP_FIXED: u32 = 2;
+pub const PERFMON_GROUP_MODEL: u32 = 3;
+pub const PERFMON_GROUP_MISC: u32 = 4;
+pub const PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES: u32 = 0;
+pub const PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED: u32 = 1;
+pub const PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES: u32 = 2;
+pub const PERFMON_ARCH_EVENT_LLC_REFERENCES: u32 = 3;
+pub const PERFMON_ARCH_EVENT_LLC_MISSES: u32 = 4;
+pub const PERFMON_ARCH_EVENT_BRANCHES_RETIRED: u32 = 5;
+pub const PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED: u32 = 6;
+pub const PERFMON_ARCH_EVENT_TOPDOWN_SLOTS: u32 = 7;
+pub const PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED: u32 = 1;
+pub const PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES: u32 = 2;
+pub const PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES: u32 = 3;
+pub const PERFMON_FIXED_EVENT_TOPDOWN_SLOTS: u32 = 4;
+pub const PERFMON_MAX_BUFFER_PAGES: u32 = 65536;
+pub const PERFMON_MAX_EVENTS: u32 = 32;
+pub const PERFMON_CONFIG_FLAG_OS: u32 = 1;
+pub const PERFMON_CONFIG_FLAG_USER: u32 = 2;
+pub const PERFMON_CONFIG_FLAG_PC: u32 = 4;
+pub const PERFMON_CONFIG_FLAG_TIMEBASE0: u32 = 8;
+pub const PERFMON_CONFIG_FLAG_LAST_BRANCH: u32 = 16;
+pub const PERFMON_CONFIG_FLAG_MASK: u32 = 31;
+pub const PERFMON_BUFFER_VERSION: u32 = 0;
+pub const PERFMON_BUFFER_ARCH_UNKNOWN: u32 = 0;
+pub const PERFMON_BUFFER_ARCH_X86_64: u32 = 1;
+pub const PERFMON_BUFFER_ARCH_ARM64: u32 = 2;
+pub const PERFMON_BUFFER_FLAG_FULL: u32 = 1;
+pub const PERFMON_BUFFER_FLAG_THROTTLED: u32 = 2;
+pub const PERFMON_BUFFER_FLAG_OFFLINE: u32 = 4;
+pub const PERFMON_BUFFER_FLAG_NOT_TRACED: u32 = 8;
+pub const PERFMON_RECORD_RESERVED: u32 = 0;
+pub const PERFMON_RECORD_TIME: u32 = 1;
+pub const PERFMON_RECORD_TICK: u32 = 2;
+pub const PERFMON_RECORD_COUNT: u32 = 3;
+pub const PERFMON_RECORD_VALUE: u32 = 4;
+pub const PERFMON_RECORD_PC: u32 = 5;
+pub const PERFMON_RECORD_LAST_BRANCH: u32 = 6;
+pub const PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT: u32 = 0;
+pub const PERFMON_LAST_BRANCH_INFO_CYCLES_LEN: u32 = 16;
+pub const PERFMON_LAST_BRANCH_INFO_CYCLES_MASK: u32 = 65535;
+pub const PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT: u32 = 16;
+pub const PERFMON_LAST_BRANCH_INFO_MISPRED_LEN: u32 = 1;
+pub const PERFMON_LAST_BRANCH_INFO_MISPRED_MASK: u32 = 65536;
+pub const PERFMON_MAX_NUM_LAST_BRANCH: u32 = 32;
+pub type __u8 = ::core::ffi::c_uchar;
 pub type __u16 = ::core::ffi::c_ushort;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __s64 = ::core::ffi::c_longlong;
@@ -173,7 +225,7 @@ pub const PMIOSETUP2: _bindgen_ty_1 = 1075852553;
 pub const PMIOGET2: _bindgen_ty_1 = 3223336202;
 #[doc = " The commands are enumerators because bindgen can't evaluate _IOW(); each is\n a macro too, so that programs can test for it with #ifdef."]
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*"]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU that gets more overflow interrupts between two of its timer ticks than\n the module parameter max_overflows allows is throttled, whatever rate these\n widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -223,8 +275,421 @@ const _: () = {
     ["Offset of field: perfmon_properties::flags"]
         [::core::mem::offset_of!(perfmon_properties, flags) - 20usize];
 };
-#[doc = " The reference's name."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU that gets more overflow interrupts between two of its timer ticks than\n the module parameter max_overflows allows is throttled, whatever rate these\n widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
+#[doc = " struct perfmon_info - what struct perfmon_properties has no room for\n @nr_cpu_ids: highest possible CPU number + 1: the buffers of a trace\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_info {
+    pub nr_cpu_ids: __u32,
+    pub flags: __u32,
+    pub features: __u64,
+    pub reserved: [__u64; 6usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_info"][::core::mem::size_of::<perfmon_info>() - 64usize];
+    ["Alignment of perfmon_info"][::core::mem::align_of::<perfmon_info>() - 8usize];
+    ["Offset of field: perfmon_info::nr_cpu_ids"]
+        [::core::mem::offset_of!(perfmon_info, nr_cpu_ids) - 0usize];
+    ["Offset of field: perfmon_info::flags"][::core::mem::offset_of!(perfmon_info, flags) - 4usize];
+    ["Offset of field: perfmon_info::features"]
+        [::core::mem::offset_of!(perfmon_info, features) - 8usize];
+    ["Offset of field: perfmon_info::reserved"]
+        [::core::mem::offset_of!(perfmon_info, reserved) - 16usize];
+};
+#[doc = " Event ids: a group of 6 bits, and an event of 10 bits within that."]
+pub type perfmon_event_id_t = __u16;
+#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id that gets this meaning, for this descriptor\n @reserved: must be 0\n @select: the event, with the layout of IA32_PERFEVTSELx or AMD's PERF_CTL:\n\tevent, unit mask, edge, invert, counter mask. The modes are those of the\n\tconfig: PMCF_USR and PMCF_OS are ignored, as PMCF_INT and PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_event_definition {
+    pub id: __u16,
+    pub reserved: [__u16; 3usize],
+    pub select: __u64,
+    pub extra: __u64,
+    pub reserved2: [__u64; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_event_definition"]
+        [::core::mem::size_of::<perfmon_event_definition>() - 40usize];
+    ["Alignment of perfmon_event_definition"]
+        [::core::mem::align_of::<perfmon_event_definition>() - 8usize];
+    ["Offset of field: perfmon_event_definition::id"]
+        [::core::mem::offset_of!(perfmon_event_definition, id) - 0usize];
+    ["Offset of field: perfmon_event_definition::reserved"]
+        [::core::mem::offset_of!(perfmon_event_definition, reserved) - 2usize];
+    ["Offset of field: perfmon_event_definition::select"]
+        [::core::mem::offset_of!(perfmon_event_definition, select) - 8usize];
+    ["Offset of field: perfmon_event_definition::extra"]
+        [::core::mem::offset_of!(perfmon_event_definition, extra) - 16usize];
+    ["Offset of field: perfmon_event_definition::reserved2"]
+        [::core::mem::offset_of!(perfmon_event_definition, reserved2) - 24usize];
+};
+#[doc = " struct perfmon_alloc - the memory of a trace\n @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_alloc {
+    pub num_buffers: __u32,
+    pub buffer_size_in_pages: __u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_alloc"][::core::mem::size_of::<perfmon_alloc>() - 8usize];
+    ["Alignment of perfmon_alloc"][::core::mem::align_of::<perfmon_alloc>() - 4usize];
+    ["Offset of field: perfmon_alloc::num_buffers"]
+        [::core::mem::offset_of!(perfmon_alloc, num_buffers) - 0usize];
+    ["Offset of field: perfmon_alloc::buffer_size_in_pages"]
+        [::core::mem::offset_of!(perfmon_alloc, buffer_size_in_pages) - 4usize];
+};
+#[doc = " struct perfmon_alloc - the memory of a trace\n @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES"]
+pub type ioctl_perfmon_alloc_t = perfmon_alloc;
+pub type perfmon_rate_t = __u32;
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES.\n @flags: PERFMON_CONFIG_FLAG_*"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_config {
+    pub events: [__u16; 32usize],
+    pub rate: [__u32; 32usize],
+    pub flags: [__u32; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_config"][::core::mem::size_of::<perfmon_config>() - 320usize];
+    ["Alignment of perfmon_config"][::core::mem::align_of::<perfmon_config>() - 4usize];
+    ["Offset of field: perfmon_config::events"]
+        [::core::mem::offset_of!(perfmon_config, events) - 0usize];
+    ["Offset of field: perfmon_config::rate"]
+        [::core::mem::offset_of!(perfmon_config, rate) - 64usize];
+    ["Offset of field: perfmon_config::flags"]
+        [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
+};
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES.\n @flags: PERFMON_CONFIG_FLAG_*"]
+pub type perfmon_ioctl_config_t = perfmon_config;
+#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_buffer_handle_req {
+    pub descriptor: __u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_buffer_handle_req"]
+        [::core::mem::size_of::<perfmon_buffer_handle_req>() - 4usize];
+    ["Alignment of perfmon_buffer_handle_req"]
+        [::core::mem::align_of::<perfmon_buffer_handle_req>() - 4usize];
+    ["Offset of field: perfmon_buffer_handle_req::descriptor"]
+        [::core::mem::offset_of!(perfmon_buffer_handle_req, descriptor) - 0usize];
+};
+#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers"]
+pub type ioctl_perfmon_buffer_handle_req_t = perfmon_buffer_handle_req;
+#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: of the times in the records: the frequency of the\n\ttime-stamp counter, 0 if it is not known\n @capture_end: offset of the end of the data. It is stored with release\n\torder after whole sets of records: who loads it with acquire order sees\n\twhole records, also while the trace runs."]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_buffer_header {
+    pub version: __u16,
+    pub arch: __u16,
+    pub flags: __u32,
+    pub ticks_per_second: __s64,
+    pub capture_end: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_buffer_header"][::core::mem::size_of::<perfmon_buffer_header>() - 24usize];
+    ["Alignment of perfmon_buffer_header"]
+        [::core::mem::align_of::<perfmon_buffer_header>() - 8usize];
+    ["Offset of field: perfmon_buffer_header::version"]
+        [::core::mem::offset_of!(perfmon_buffer_header, version) - 0usize];
+    ["Offset of field: perfmon_buffer_header::arch"]
+        [::core::mem::offset_of!(perfmon_buffer_header, arch) - 2usize];
+    ["Offset of field: perfmon_buffer_header::flags"]
+        [::core::mem::offset_of!(perfmon_buffer_header, flags) - 4usize];
+    ["Offset of field: perfmon_buffer_header::ticks_per_second"]
+        [::core::mem::offset_of!(perfmon_buffer_header, ticks_per_second) - 8usize];
+    ["Offset of field: perfmon_buffer_header::capture_end"]
+        [::core::mem::offset_of!(perfmon_buffer_header, capture_end) - 16usize];
+};
+#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: of the times in the records: the frequency of the\n\ttime-stamp counter, 0 if it is not known\n @capture_end: offset of the end of the data. It is stored with release\n\torder after whole sets of records: who loads it with acquire order sees\n\twhole records, also while the trace runs."]
+pub type perfmon_buffer_header_t = perfmon_buffer_header;
+#[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
+#[repr(C)]
+#[repr(align(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_record_header {
+    pub type_: __u8,
+    pub reserved_flags: __u8,
+    pub event: __u16,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_record_header"][::core::mem::size_of::<perfmon_record_header>() - 4usize];
+    ["Alignment of perfmon_record_header"]
+        [::core::mem::align_of::<perfmon_record_header>() - 4usize];
+    ["Offset of field: perfmon_record_header::type_"]
+        [::core::mem::offset_of!(perfmon_record_header, type_) - 0usize];
+    ["Offset of field: perfmon_record_header::reserved_flags"]
+        [::core::mem::offset_of!(perfmon_record_header, reserved_flags) - 1usize];
+    ["Offset of field: perfmon_record_header::event"]
+        [::core::mem::offset_of!(perfmon_record_header, event) - 2usize];
+};
+#[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
+pub type perfmon_record_header_t = perfmon_record_header;
+#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the time-stamp counter"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_time_record {
+    pub header: perfmon_record_header,
+    pub time: __s64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_time_record"][::core::mem::size_of::<perfmon_time_record>() - 12usize];
+    ["Alignment of perfmon_time_record"][::core::mem::align_of::<perfmon_time_record>() - 4usize];
+    ["Offset of field: perfmon_time_record::header"]
+        [::core::mem::offset_of!(perfmon_time_record, header) - 0usize];
+    ["Offset of field: perfmon_time_record::time"]
+        [::core::mem::offset_of!(perfmon_time_record, time) - 4usize];
+};
+#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the time-stamp counter"]
+pub type perfmon_time_record_t = perfmon_time_record;
+#[doc = " struct perfmon_tick_record - an event was counted as often as its rate says\n @header: names the event"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_tick_record {
+    pub header: perfmon_record_header,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_tick_record"][::core::mem::size_of::<perfmon_tick_record>() - 4usize];
+    ["Alignment of perfmon_tick_record"][::core::mem::align_of::<perfmon_tick_record>() - 4usize];
+    ["Offset of field: perfmon_tick_record::header"]
+        [::core::mem::offset_of!(perfmon_tick_record, header) - 0usize];
+};
+#[doc = " struct perfmon_tick_record - an event was counted as often as its rate says\n @header: names the event"]
+pub type perfmon_tick_record_t = perfmon_tick_record;
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how often it happened"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_count_record {
+    pub header: perfmon_record_header,
+    pub count: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_count_record"][::core::mem::size_of::<perfmon_count_record>() - 12usize];
+    ["Alignment of perfmon_count_record"][::core::mem::align_of::<perfmon_count_record>() - 4usize];
+    ["Offset of field: perfmon_count_record::header"]
+        [::core::mem::offset_of!(perfmon_count_record, header) - 0usize];
+    ["Offset of field: perfmon_count_record::count"]
+        [::core::mem::offset_of!(perfmon_count_record, count) - 4usize];
+};
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how often it happened"]
+pub type perfmon_count_record_t = perfmon_count_record;
+#[doc = " struct perfmon_value_record - the value of something that is no counter\n @header: names the event\n @value: the value"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_value_record {
+    pub header: perfmon_record_header,
+    pub value: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_value_record"][::core::mem::size_of::<perfmon_value_record>() - 12usize];
+    ["Alignment of perfmon_value_record"][::core::mem::align_of::<perfmon_value_record>() - 4usize];
+    ["Offset of field: perfmon_value_record::header"]
+        [::core::mem::offset_of!(perfmon_value_record, header) - 0usize];
+    ["Offset of field: perfmon_value_record::value"]
+        [::core::mem::offset_of!(perfmon_value_record, value) - 4usize];
+};
+#[doc = " struct perfmon_value_record - the value of something that is no counter\n @header: names the event\n @value: the value"]
+pub type perfmon_value_record_t = perfmon_value_record;
+#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_pc_record {
+    pub header: perfmon_record_header,
+    pub aspace: __u64,
+    pub pc: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_pc_record"][::core::mem::size_of::<perfmon_pc_record>() - 20usize];
+    ["Alignment of perfmon_pc_record"][::core::mem::align_of::<perfmon_pc_record>() - 4usize];
+    ["Offset of field: perfmon_pc_record::header"]
+        [::core::mem::offset_of!(perfmon_pc_record, header) - 0usize];
+    ["Offset of field: perfmon_pc_record::aspace"]
+        [::core::mem::offset_of!(perfmon_pc_record, aspace) - 4usize];
+    ["Offset of field: perfmon_pc_record::pc"]
+        [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
+};
+#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before"]
+pub type perfmon_pc_record_t = perfmon_pc_record;
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: that of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_last_branch {
+    pub from: __u64,
+    pub to: __u64,
+    pub info: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_last_branch"][::core::mem::size_of::<perfmon_last_branch>() - 24usize];
+    ["Alignment of perfmon_last_branch"][::core::mem::align_of::<perfmon_last_branch>() - 4usize];
+    ["Offset of field: perfmon_last_branch::from"]
+        [::core::mem::offset_of!(perfmon_last_branch, from) - 0usize];
+    ["Offset of field: perfmon_last_branch::to"]
+        [::core::mem::offset_of!(perfmon_last_branch, to) - 8usize];
+    ["Offset of field: perfmon_last_branch::info"]
+        [::core::mem::offset_of!(perfmon_last_branch, info) - 16usize];
+};
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: that of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+pub type perfmon_last_branch_t = perfmon_last_branch;
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &struct perfmon_pc_record.aspace\n @branches: the newest first; the record ends after @num_branches"]
+#[repr(C, packed(4))]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_last_branch_record {
+    pub header: perfmon_record_header,
+    pub num_branches: __u32,
+    pub aspace: __u64,
+    pub branches: [perfmon_last_branch; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_last_branch_record"]
+        [::core::mem::size_of::<perfmon_last_branch_record>() - 784usize];
+    ["Alignment of perfmon_last_branch_record"]
+        [::core::mem::align_of::<perfmon_last_branch_record>() - 4usize];
+    ["Offset of field: perfmon_last_branch_record::header"]
+        [::core::mem::offset_of!(perfmon_last_branch_record, header) - 0usize];
+    ["Offset of field: perfmon_last_branch_record::num_branches"]
+        [::core::mem::offset_of!(perfmon_last_branch_record, num_branches) - 4usize];
+    ["Offset of field: perfmon_last_branch_record::aspace"]
+        [::core::mem::offset_of!(perfmon_last_branch_record, aspace) - 8usize];
+    ["Offset of field: perfmon_last_branch_record::branches"]
+        [::core::mem::offset_of!(perfmon_last_branch_record, branches) - 16usize];
+};
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &struct perfmon_pc_record.aspace\n @branches: the newest first; the record ends after @num_branches"]
+pub type perfmon_last_branch_record_t = perfmon_last_branch_record;
 #[doc = " @IOCTL_PERFMON_GET_PROPERTIES: needs no write access."]
 pub const IOCTL_PERFMON_GET_PROPERTIES: _bindgen_ty_2 = 2149070336;
+#[doc = " @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle."]
+pub const IOCTL_PERFMON_ALLOC_TRACE: _bindgen_ty_2 = 1074279937;
+#[doc = " @IOCTL_PERFMON_FREE_TRACE: let go of the buffers; in state Allocated\n or Staged. Their handles and mappings stay."]
+pub const IOCTL_PERFMON_FREE_TRACE: _bindgen_ty_2 = 13826;
+#[doc = " @IOCTL_PERFMON_GET_ALLOC: what was allocated; not in state Idle."]
+pub const IOCTL_PERFMON_GET_ALLOC: _bindgen_ty_2 = 2148021763;
+#[doc = " @IOCTL_PERFMON_STAGE_CONFIG: say what to record; in state Allocated or\n Staged. What is refused changes nothing."]
+pub const IOCTL_PERFMON_STAGE_CONFIG: _bindgen_ty_2 = 1094727172;
+#[doc = " @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged."]
+pub const IOCTL_PERFMON_GET_CONFIG: _bindgen_ty_2 = 2168468997;
+#[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a\n buffer, to be mapped with PROT_READ and MAP_SHARED; in state Allocated\n or Staged."]
+pub const IOCTL_PERFMON_GET_BUFFER_HANDLE: _bindgen_ty_2 = 1074017798;
+#[doc = " @IOCTL_PERFMON_START: begin to record; in state Staged."]
+pub const IOCTL_PERFMON_START: _bindgen_ty_2 = 13831;
+#[doc = " @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it\n does not run; not in state Idle."]
+pub const IOCTL_PERFMON_STOP: _bindgen_ty_2 = 13832;
+#[doc = " @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in\n state Idle or Allocated. A later definition replaces an earlier one."]
+pub const PERFMON_DEFINE_EVENT: _bindgen_ty_2 = 1076377120;
+#[doc = " @PERFMON_GET_INFO: needs no write access."]
+pub const PERFMON_GET_INFO: _bindgen_ty_2 = 2151691809;
 pub type _bindgen_ty_2 = ::core::ffi::c_uint;
