@@ -436,7 +436,13 @@ typedef struct perfmon_buffer_header perfmon_buffer_header_t;
 #define PERFMON_RECORD_PC		5
 #define PERFMON_RECORD_LAST_BRANCH	6
 
+/* Rust can't have an aligned structure in a packed one: there the header is neither. */
 #define PERFMON_ALIGN_RECORD	__attribute__((packed, aligned(4)))
+#ifndef __BINDGEN__
+#define PERFMON_ALIGN_HEADER	PERFMON_ALIGN_RECORD
+#else
+#define PERFMON_ALIGN_HEADER
+#endif
 
 /**
  * struct perfmon_record_header - the beginning of every record
@@ -448,7 +454,7 @@ struct perfmon_record_header {
 	__u8 type;
 	__u8 reserved_flags;
 	__u16 event;
-} PERFMON_ALIGN_RECORD;
+} PERFMON_ALIGN_HEADER;
 typedef struct perfmon_record_header perfmon_record_header_t;
 
 /**

@@ -456,7 +456,6 @@ const _: () = {
 pub type perfmon_buffer_header_t = perfmon_buffer_header;
 #[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
 #[repr(C)]
-#[repr(align(4))]
 #[derive(
     Copy,
     Clone,
@@ -474,7 +473,7 @@ pub struct perfmon_record_header {
 const _: () = {
     ["Size of perfmon_record_header"][::core::mem::size_of::<perfmon_record_header>() - 4usize];
     ["Alignment of perfmon_record_header"]
-        [::core::mem::align_of::<perfmon_record_header>() - 4usize];
+        [::core::mem::align_of::<perfmon_record_header>() - 2usize];
     ["Offset of field: perfmon_record_header::type_"]
         [::core::mem::offset_of!(perfmon_record_header, type_) - 0usize];
     ["Offset of field: perfmon_record_header::reserved_flags"]
@@ -510,7 +509,8 @@ const _: () = {
 #[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the time-stamp counter"]
 pub type perfmon_time_record_t = perfmon_time_record;
 #[doc = " struct perfmon_tick_record - an event was counted as often as its rate says\n @header: names the event"]
-#[repr(C, packed(4))]
+#[repr(C)]
+#[repr(align(4))]
 #[derive(
     Copy,
     Clone,
