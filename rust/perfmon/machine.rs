@@ -146,7 +146,7 @@ impl Callbacks for Machine {
         } else if !found.cover(arbiter.common) {
             arbiter.unfit.add(cpu);
             pr_warn!(
-                "CPU {} is not counted on: it has fewer counters than the others\n",
+                "CPU {} is not counted on: it has fewer counters or events than the others\n",
                 cpu.as_u32()
             );
             return;

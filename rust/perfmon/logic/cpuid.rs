@@ -66,6 +66,10 @@ pub struct Capabilities {
     pub fixed_width: u8,
     /// Whether a write sets all bits of a counter (`IA32_PERF_CAPABILITIES.FW_WRITE`).
     pub full_width_writes: bool,
+    /// Architectural events that can be counted, by their bits in CPUID.0AH:EBX (where a set bit says
+    /// that the event is missing): 0 core cycles, 1 instructions, 2 reference cycles, 3 LLC references,
+    /// 4 LLC misses, 5 branches, 6 branch misses, 7 top-down slots.
+    pub arch_events: u32,
 }
 
 /// Why a processor can't be counted on.
@@ -99,6 +103,9 @@ impl Processor {
     const AMD: [u8; 12] = *b"AuthenticAMD";
     /// Zen, made in China.
     const HYGON: [u8; 12] = *b"HygonGenuine";
+    /// The architectural events for which AMD's processors have events of their own: all but reference
+    /// cycles and top-down slots.
+    const AMD_EVENTS: u32 = 0b0111_1011;
 
     /// Asks `cpuid` for the leaves; its argument is EAX, and ECX is 0.
     pub fn read(cpuid: impl Fn(u32) -> Leaf) -> Self {
@@ -189,7 +196,7 @@ impl Processor {
         const FW_WRITE: u64 = 1 << 13;
 
         let leaf = self.arch_perfmon;
-        let [version, general, general_width, _] = leaf.eax.to_le_bytes();
+        let [version, general, general_width, events] = leaf.eax.to_le_bytes();
         if version == 0 {
             return Err(NoPmu::Version);
         }
@@ -208,6 +215,7 @@ impl Processor {
             fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
             fixed_width: (leaf.edx >> 5 & 0xff) as u8,
             full_width_writes: perf_capabilities & FW_WRITE != 0,
+            arch_events: low_bits(events) & !leaf.ebx,
         })
     }
 
@@ -238,7 +246,16 @@ impl Processor {
             fixed: 0,
             fixed_width: 0,
             full_width_writes: true,
+            arch_events: Self::AMD_EVENTS,
         })
+    }
+}
+
+/// A word with its lowest `count` bits set.
+const fn low_bits(count: u8) -> u32 {
+    match u32::MAX.checked_shl(count as u32) {
+        Some(rest) => !rest,
+        None => u32::MAX,
     }
 }
 
@@ -252,6 +269,7 @@ impl Capabilities {
         fixed: 0,
         fixed_width: 0,
         full_width_writes: false,
+        arch_events: 0,
     };
 
     /// What both have.
@@ -268,6 +286,7 @@ impl Capabilities {
             fixed: self.fixed & other.fixed,
             fixed_width: self.fixed_width.min(other.fixed_width),
             full_width_writes: self.full_width_writes && other.full_width_writes,
+            arch_events: self.arch_events & other.arch_events,
         }
     }
 
@@ -369,6 +388,7 @@ mod tests {
                             c.general,
                             c.general_width,
                             c.fixed,
+                            c.arch_events,
                         )
                     })
             }),
@@ -412,6 +432,26 @@ mod tests {
         // Before version 5, ECX is reserved.
         let cpu = intel(INTEL, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b111));
+    }
+
+    #[test]
+    fn a_set_bit_is_a_missing_event() {
+        let events = |count: u32, missing| {
+            let leaf = Leaf {
+                ebx: missing,
+                ..perfmon(count << 24 | 0x30_0404, 0, 0x603)
+            };
+            let found = intel(INTEL, 0, leaf).capabilities(0);
+            found.map(|c| c.arch_events)
+        };
+        assert_eq!(events(7, 0), Ok(0x7f));
+        assert_eq!(events(7, 0b100), Ok(0x7b));
+        // Bits beyond the count tell nothing: the events are not there.
+        assert_eq!(events(5, !0b1_1111), Ok(0x1f));
+        assert_eq!(events(0, 0), Ok(0));
+        assert_eq!(events(31, 0), Ok(0x7fff_ffff));
+        assert_eq!(events(32, 0), Ok(u32::MAX));
+        assert_eq!(events(255, 1), Ok(u32::MAX - 1));
     }
 
     #[test]
@@ -461,10 +501,12 @@ mod tests {
             fixed: 0b1111,
             fixed_width: 48,
             full_width_writes: true,
+            arch_events: 0xff,
         };
         let little = Capabilities {
             general: 6,
             fixed: 0b111,
+            arch_events: 0x7f,
             ..big
         };
         assert_eq!(big.common(little), little);

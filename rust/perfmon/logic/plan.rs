@@ -188,6 +188,7 @@ mod tests {
         fixed: 0b111,
         fixed_width: 48,
         full_width_writes: true,
+        arch_events: 0x7f,
     };
     const V1: Capabilities = Capabilities {
         version: 1,

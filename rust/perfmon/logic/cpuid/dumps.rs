@@ -15,8 +15,9 @@ pub(super) struct Dump {
     /// Family and model.
     pub(super) model: (u32, u32),
     pub(super) is_virtual: bool,
-    /// Architecture, version, general counters, their width, fixed-function counters.
-    pub(super) expected: Result<(Architecture, u8, u8, u8, u16), NoPmu>,
+    /// Architecture, version, general counters, their width, fixed-function counters, architectural
+    /// events.
+    pub(super) expected: Result<(Architecture, u8, u8, u8, u16, u32), NoPmu>,
 }
 
 impl Dump {
@@ -60,110 +61,110 @@ pub(super) const DUMPS: &[Dump] = &[
         0x01: 0x0000_06f2, 0x0002_0800, 0x0000_e3bd, 0xbfeb_fbff;
         0x0a: 0x0728_0202, 0, 0, 0;
         0x8000_0001: 0, 0, 1, 0x2010_0000;
-    ] (6, 0x0f), false, Ok((Intel, 2, 2, 40, 0))),
+    ] (6, 0x0f), false, Ok((Intel, 2, 2, 40, 0, 0x7f))),
     dump!("Penryn", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0001_067a, 0x0002_0800, 0x0400_e39d, 0xbfeb_fbff;
         0x0a: 0x0728_0202, 0, 0, 0x503;
         0x8000_0001: 0, 0, 1, 0x2010_0000;
-    ] (6, 0x17), false, Ok((Intel, 2, 2, 40, 0b111))),
+    ] (6, 0x17), false, Ok((Intel, 2, 2, 40, 0b111, 0x7f))),
     dump!("Nehalem", Intel, last 0x0b and 0x8000_0008, [
         0x01: 0x0001_06a1, 0x0010_0800, 0x00bc_e3bd, 0xb7eb_fbff;
         0x0a: 0x0730_0403, 0, 0, 0x603;
         0x8000_0001: 0, 0, 1, 0x2810_0000;
-    ] (6, 0x1a), false, Ok((Intel, 3, 4, 48, 0b111))),
+    ] (6, 0x1a), false, Ok((Intel, 3, 4, 48, 0b111, 0x7f))),
     dump!("Sandy Bridge", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0002_06a2, 0x0010_0800, 0x1fba_ebff, 0xbfeb_fbff;
         0x0a: 0x0730_0403, 0, 0, 0x603;
         0x8000_0001: 0, 0, 1, 0x2810_0800;
-    ] (6, 0x2a), false, Ok((Intel, 3, 4, 48, 0b111))),
+    ] (6, 0x2a), false, Ok((Intel, 3, 4, 48, 0b111, 0x7f))),
     // A core whose second thread is off has the counters of both.
     dump!("Ivy Bridge without Hyper-Threading", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0003_06a9, 0x0010_0800, 0x0d9a_e3bf, 0xbfeb_fbff;
         0x0a: 0x0730_0803, 0, 0, 0x603;
         0x8000_0001: 0, 0, 1, 0x2810_0000;
-    ] (6, 0x3a), false, Ok((Intel, 3, 8, 48, 0b111))),
+    ] (6, 0x3a), false, Ok((Intel, 3, 8, 48, 0b111, 0x7f))),
     dump!("Silvermont", Intel, last 0x0b and 0x8000_0008, [
         0x01: 0x0003_0673, 0x0010_0800, 0x41d8_e3bf, 0xbfeb_fbff;
         0x0a: 0x0728_0203, 0, 0, 0x4503;
         0x8000_0001: 0, 0, 0x101, 0x2810_0000;
-    ] (6, 0x37), false, Ok((Intel, 3, 2, 40, 0b111))),
+    ] (6, 0x37), false, Ok((Intel, 3, 2, 40, 0b111, 0x7f))),
     dump!("Haswell", Intel, last 0x0d and 0x8000_0008, [
         0x01: 0x0003_06c3, 0x0010_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x0a: 0x0730_0403, 0, 0, 0x603;
         0x8000_0001: 0, 0, 0x21, 0x2c10_0000;
-    ] (6, 0x3c), false, Ok((Intel, 3, 4, 48, 0b111))),
+    ] (6, 0x3c), false, Ok((Intel, 3, 4, 48, 0b111, 0x7f))),
     dump!("Skylake", Intel, last 0x16 and 0x8000_0008, [
         0x01: 0x0004_06e3, 0x0010_0800, 0x7ffa_fbbf, 0xbfeb_fbff;
         0x0a: 0x0730_0404, 0, 0, 0x603;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0x4e), false, Ok((Intel, 4, 4, 48, 0b111))),
+    ] (6, 0x4e), false, Ok((Intel, 4, 4, 48, 0b111, 0x7f))),
     dump!("Ice Lake", Intel, last 0x1b and 0x8000_0008, [
         0x01: 0x0007_06e5, 0x0010_0800, 0x7ffa_fbbf, 0xbfeb_fbff;
         0x0a: 0x0830_0805, 0, 0x0f, 0x8604;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0x7e), false, Ok((Intel, 5, 8, 48, 0b1111))),
+    ] (6, 0x7e), false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
     dump!("Alder Lake, a performance core alone", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x0009_0672, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x0a: 0x0830_0805, 0, 0x0f, 0x8604;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0x97), false, Ok((Intel, 5, 8, 48, 0b1111))),
+    ] (6, 0x97), false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
     dump!("Alder Lake, beside efficiency cores", Intel, last 0x20 and 0x8000_0008, [
         0x01: 0x0009_0672, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x0a: 0x0730_0605, 0, 0x07, 0x8603;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0x97), false, Ok((Intel, 5, 6, 48, 0b111))),
+    ] (6, 0x97), false, Ok((Intel, 5, 6, 48, 0b111, 0x7f))),
     dump!("Granite Rapids", Intel, last 0x24 and 0x8000_0008, [
         0x01: 0x000a_06d1, 0x0080_0800, 0x7ffe_fbff, 0xbfeb_fbff;
         0x0a: 0x0830_0805, 0, 0x0f, 0x8604;
         0x23: 0x0b, 0, 0, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0000;
-    ] (6, 0xad), false, Ok((Intel, 5, 8, 48, 0b1111))),
+    ] (6, 0xad), false, Ok((Intel, 5, 8, 48, 0b1111, 0xff))),
     dump!("Lunar Lake", Intel, last 0x23 and 0x8000_0008, [
         0x01: 0x000b_06d1, 0x0080_0800, 0x7ffa_fbff, 0xbfeb_fbff;
         0x0a: 0x0d30_0806, 0x280, 0x07, 0x8603;
         0x23: 0x0b, 3, 0, 0;
         0x8000_0001: 0, 0, 0x121, 0x2c10_0800;
-    ] (6, 0xbd), false, Ok((Intel, 6, 8, 48, 0b111))),
+    ] (6, 0xbd), false, Ok((Intel, 6, 8, 48, 0b111, 0x1d7f))),
     dump!("KVM guest on Kaby Lake R", Intel, last 0x16 and 0x8000_0008, [
         0x01: 0x0008_06ea, 0x0000_0800, 0xfffa_b223, 0x0f8b_fbff;
         0x0a: 0x0730_0402, 0, 0, 0x8603;
-    ] (6, 0x8e), true, Ok((Intel, 2, 4, 48, 0b111))),
+    ] (6, 0x8e), true, Ok((Intel, 2, 4, 48, 0b111, 0x7f))),
 
     dump!("K10 (Phenom II)", Amd, last 0x05 and 0x8000_001b, [
         0x01: 0x0010_0f42, 0x0004_0800, 0x0080_2009, 0x178b_fbff;
         0x8000_0001: 0x0010_0f42, 0x1000_1a86, 0x0000_37ff, 0xefd3_fbff;
-    ] (0x10, 4), false, Ok((AmdLegacy, 1, 4, 48, 0))),
+    ] (0x10, 4), false, Ok((AmdLegacy, 1, 4, 48, 0, 0x7b))),
     dump!("Bulldozer", Amd, last 0x0d and 0x8000_001e, [
         0x01: 0x0060_0f01, 0x0004_0800, 0x1e98_220b, 0x178b_fbff;
         0x8000_0001: 0x0060_0f01, 0x1000_0000, 0x01c9_bfff, 0x2fd3_fbff;
-    ] (0x15, 0), false, Ok((AmdCore, 1, 6, 48, 0))),
+    ] (0x15, 0), false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
     dump!("Zen", Amd, last 0x0d and 0x8000_001f, [
         0x01: 0x0081_0f10, 0x0004_0800, 0x7ed8_320b, 0x178b_fbff;
         0x8000_0001: 0x0081_0f10, 0x2000_0000, 0x35c2_33ff, 0x2fd3_fbff;
-    ] (0x17, 0x11), false, Ok((AmdCore, 1, 6, 48, 0))),
+    ] (0x17, 0x11), false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
     dump!("Hygon Dhyana", Hygon, last 0x0d and 0x8000_001f, [
         0x01: 0x0090_0f02, 0x0010_0800, 0x74d8_3209, 0x178b_fbff;
         0x8000_0001: 0x0090_0f02, 0x6000_0000, 0x35c2_33ff, 0x2fd3_fbff;
-    ] (0x18, 0), false, Ok((AmdCore, 1, 6, 48, 0))),
+    ] (0x18, 0), false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
     dump!("Zen 2", Amd, last 0x10 and 0x8000_0020, [
         0x01: 0x0087_0f10, 0x0018_0800, 0x7ed8_320b, 0x178b_fbff;
         0x8000_0001: 0x0087_0f10, 0x2000_0000, 0x75c2_37ff, 0x2fd3_fbff;
-    ] (0x17, 0x71), false, Ok((AmdCore, 1, 6, 48, 0))),
+    ] (0x17, 0x71), false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
     // It has the leaf, and nothing in it.
     dump!("Zen 3", Amd, last 0x10 and 0x8000_0023, [
         0x01: 0x00a2_0f10, 0x0020_0800, 0x7ed8_320b, 0x178b_fbff;
         0x8000_0001: 0x00a2_0f10, 0x2000_0000, 0x75c2_37ff, 0x2fd3_fbff;
-    ] (0x19, 0x21), false, Ok((AmdCore, 1, 6, 48, 0))),
+    ] (0x19, 0x21), false, Ok((AmdCore, 1, 6, 48, 0, 0x7b))),
     dump!("Zen 4", Amd, last 0x10 and 0x8000_0028, [
         0x01: 0x00a6_0f12, 0x000c_0800, 0x7ef8_320b, 0x178b_fbff;
         0x8000_0001: 0x00a6_0f12, 0, 0x75c2_37ff, 0x2fd3_fbff;
         0x8000_0022: 0x03, 0x0008_4106, 0x03, 0;
-    ] (0x19, 0x61), false, Ok((AmdV2, 2, 6, 48, 0))),
+    ] (0x19, 0x61), false, Ok((AmdV2, 2, 6, 48, 0, 0x7b))),
     dump!("Zen 5 (Turin)", Amd, last 0x10 and 0x8000_0028, [
         0x01: 0x00b0_0f21, 0x0040_0800, 0x7efa_320b, 0x178b_fbff;
         0x8000_0001: 0x00b0_0f21, 0x4000_0000, 0x75c2_37ff, 0x2fd3_fbff;
         0x8000_0022: 0x07, 0x0030_4106, 0x0fff, 0;
-    ] (0x1a, 2), false, Ok((AmdV2, 2, 6, 48, 0))),
+    ] (0x1a, 2), false, Ok((AmdV2, 2, 6, 48, 0, 0x7b))),
     // What QEMU calls "max" without a host's help: no processor that ever was.
     dump!("QEMU's own", Amd, last 0x0d and 0x8000_0008, [
         0x01: 0x0000_0663, 0x0000_0800, 0xfffa_b223, 0x0f8b_fbff;
