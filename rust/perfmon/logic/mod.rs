@@ -9,10 +9,14 @@
 //! `assert_eq!(a, b)`: KUnit knows no others, and any other panic would stop the kernel.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod count;
 pub mod counter;
 pub mod cpuid;
+pub mod events;
 pub mod evtsel;
+pub mod life;
 pub mod plan;
+pub mod record;
 pub mod regs;
 pub mod state;
