@@ -11,7 +11,7 @@ mod reservation;
 pub(crate) use self::reservation::Reservation;
 
 use crate::{
-    cpu::CpuSet,
+    cpu::{self, on_each, CpuSet},
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
         cpuid::Capabilities,
@@ -22,6 +22,7 @@ use crate::{
     pmu,
     policy::Allowed,
     session::SessionId,
+    trace::Trace,
 };
 use kernel::{prelude::*, sync::global_lock};
 
@@ -44,8 +45,8 @@ pub(crate) struct Counter {
 ///
 /// # Invariants
 ///
-/// If a counter is set up, `reservation` is held and every CPU of `counted` has been taken
-/// ([`pmu::Model::take`]).
+/// If a counter is set up or a trace runs, `reservation` is held and every CPU of `counted` has been
+/// taken ([`pmu::Model::take`]). They have no counter in common.
 pub(crate) struct Arbiter {
     /// What the CPUs found so far have in common.
     pub(crate) common: Capabilities,
@@ -59,6 +60,8 @@ pub(crate) struct Arbiter {
     pub(crate) paused: CpuSet,
     /// By [`CounterId::index`].
     counters: [Option<Counter>; MAX_COUNTERS],
+    /// The trace, which may have other counters.
+    pub(crate) trace: Trace,
     /// What keeps Linux perf away, from the first setup to the last release.
     reservation: Option<Reservation>,
     /// Whether the log already says that the counters are not to be had.
@@ -78,6 +81,7 @@ impl Arbiter {
             unfit: CpuSet::new(),
             paused: CpuSet::new(),
             counters: [None; MAX_COUNTERS],
+            trace: Trace::new(),
             reservation: None,
             refusal_told: false,
             allowed: Allowed::nobody(),
@@ -180,8 +184,17 @@ impl Arbiter {
         self.counters[id.index()] = None;
     }
 
-    /// Gives all counters to Linux perf: none is set up, and all registers have been given back.
-    pub(crate) fn unreserve(&mut self) {
-        self.reservation = None;
+    /// Gives all counters to Linux perf, unless one is in use. The registers of all have been given back.
+    pub(crate) fn leave_if_unused(&mut self) {
+        if self.all().next().is_none() && self.trace.counters() == 0 {
+            on_each(&self.counted, |here| pmu::model().leave(here));
+            self.reservation = None;
+        }
+    }
+
+    /// Whether the counter's registers held on all CPUs what was written to them, whenever that was
+    /// looked at.
+    pub(crate) fn is_intact(&self, id: CounterId) -> bool {
+        (self.known.iter()).all(|cpu| cpu::slot(cpu).tampered.get() & id.bit() == 0)
     }
 }

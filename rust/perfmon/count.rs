@@ -84,6 +84,28 @@ impl Count {
         }
     }
 
+    /// Loads the hardware counter so that it overflows after `events` more, at most [`Self::period`] of its
+    /// width. The total is up to date; the counter is not active, or this is the overflow handler.
+    #[inline(always)]
+    pub(crate) fn load(&self, here: &ThisCpu, regs: &Registers, counter: CounterId, events: u64) {
+        self.period.set(events);
+        let start = self.width().start();
+        // As in `overflow`, what a counter of kernel mode counts meanwhile is lost.
+        msr::write(here, regs.write(counter), start);
+        self.offset.set(offset(start, self.total.get()));
+    }
+
+    /// Events from loading the counter to its overflow.
+    pub(crate) fn period(&self) -> u64 {
+        self.period.get()
+    }
+
+    /// The total as of the last update, whatever was reset.
+    #[inline(always)]
+    pub(crate) fn total(&self) -> u64 {
+        self.total.get()
+    }
+
     /// Whether the hardware counter has overflowed since it was loaded.
     #[inline]
     pub(crate) fn has_overflowed(&self, here: &ThisCpu, counter: Msr) -> bool {

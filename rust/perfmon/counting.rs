@@ -44,6 +44,9 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     let before = arbiter.get(id).map(|counter| counter.state);
     let (state, _) = State::after(before, Call::Setup)?;
     id.accept(select)?;
+    if arbiter.trace.counters() & id.bit() != 0 {
+        return Err(EBUSY);
+    }
 
     if arbiter.reserve()? {
         on_each(&arbiter.counted, |here| model.take(here));
@@ -67,7 +70,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
             state,
         },
     );
-    if is_intact(&arbiter, id) {
+    if arbiter.is_intact(id) {
         Ok(())
     } else {
         // It can't count, so it is not set up.
@@ -124,7 +127,7 @@ fn change(number: c_int, call: Call) -> Result {
     let mut arbiter = ARBITER.lock();
     let mut counter = *arbiter.get(id).ok_or(NotSetUp)?;
     let (state, action) = State::after(Some(counter.state), call)?;
-    if call != Call::Stop && !is_intact(&arbiter, id) {
+    if call != Call::Stop && !arbiter.is_intact(id) {
         return Err(EIO);
     }
 
@@ -141,7 +144,7 @@ fn change(number: c_int, call: Call) -> Result {
     }
     counter.state = state;
     arbiter.insert(id, counter);
-    if is_intact(&arbiter, id) {
+    if arbiter.is_intact(id) {
         Ok(())
     } else {
         Err(EIO)
@@ -182,7 +185,7 @@ pub(crate) fn read_cpu(
         return Err(EOPNOTSUPP);
     }
     update(&arbiter, id, counter);
-    if !is_intact(&arbiter, id) {
+    if !arbiter.is_intact(id) {
         return Err(EIO);
     }
     request.pmcc_count = cpus.end - cpus.start;
@@ -208,25 +211,6 @@ pub(crate) fn tstamp(_session: &Session) -> Result<abi::pmc_tstamp> {
     })
 }
 
-/// `IOCTL_PERFMON_GET_PROPERTIES`
-pub(crate) fn properties(_session: &Session) -> Result<abi::perfmon_properties> {
-    let c = &pmu::model().capabilities;
-    let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
-    Ok(abi::perfmon_properties {
-        api_version: abi::PERFMON_API_VERSION as u16,
-        pm_version: u16::from(c.version),
-        max_num_events: general + fixed,
-        reserved: 0,
-        max_num_fixed_events: fixed,
-        max_fixed_counter_width: u16::from(c.fixed_width),
-        max_num_programmable_events: general,
-        max_programmable_counter_width: u16::from(c.general_width),
-        max_num_misc_events: 0,
-        max_misc_counter_width: 0,
-        flags: 0,
-    })
-}
-
 /// Stops and frees the counters of a session.
 pub(crate) fn release(arbiter: &mut Arbiter, session: SessionId) {
     let counters = (arbiter
@@ -241,19 +225,11 @@ pub(crate) fn release(arbiter: &mut Arbiter, session: SessionId) {
 /// Stops and frees counters. With the last one, Linux perf gets all.
 fn free(arbiter: &mut Arbiter, counters: u64) {
     let model = pmu::model();
+    on_each(&arbiter.counted, |here| model.give_back(here, counters));
     for id in each(counters) {
         arbiter.remove(id);
     }
-    let last = arbiter.all().next().is_none();
-    on_each(&arbiter.counted, |here| {
-        model.give_back(here, counters);
-        if last {
-            model.leave(here);
-        }
-    });
-    if last {
-        arbiter.unreserve();
-    }
+    arbiter.leave_if_unused();
 }
 
 /// The value of a counter, on all CPUs together.
@@ -276,7 +252,7 @@ fn value(arbiter: &Arbiter, id: CounterId, counter: &Counter) -> Result<u64> {
         return Ok(count.value());
     }
     update(arbiter, id, counter);
-    if !is_intact(arbiter, id) {
+    if !arbiter.is_intact(id) {
         return Err(EIO);
     }
     Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
@@ -291,10 +267,4 @@ fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter) {
         let model = pmu::model();
         on_each(&arbiter.counted, |here| model.update(here, id));
     }
-}
-
-/// Whether the counter's registers held on all CPUs what was written to them, whenever that was looked
-/// at.
-fn is_intact(arbiter: &Arbiter, id: CounterId) -> bool {
-    (arbiter.known.iter()).all(|cpu| cpu::slot(cpu).tampered.get() & id.bit() == 0)
 }

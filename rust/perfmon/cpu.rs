@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs: staying on one, calling all, hearing of those that come and go, and memory for each.
 
-use crate::{count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters};
+use crate::{
+    count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters, recorder::Recorder,
+};
 use core::{
-    arch::x86_64,
+    arch::{asm, x86_64},
+    marker::PhantomData,
     ops::{Deref, Range},
-    ptr,
+    ptr::{self, NonNull},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use kernel::{
@@ -42,6 +45,8 @@ pub(crate) struct Slot {
     pub(crate) saved: SavedRegisters,
     /// The counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).
     pub(crate) counts: [Count; MAX_COUNTERS],
+    /// What the trace does here.
+    pub(crate) recorder: Recorder,
 }
 
 impl Slot {
@@ -416,6 +421,51 @@ impl<T: Callbacks> Drop for Hotplug<T> {
         // SAFETY: By the type invariant the state is ours; afterwards no callback runs any more.
         unsafe { bindings::__cpuhp_remove_state(self.state, true) };
     }
+}
+
+/// Where an interrupt came.
+#[derive(Clone, Copy)]
+pub(crate) struct Regs<'a> {
+    regs: NonNull<bindings::pt_regs>,
+    _interrupt: PhantomData<&'a bindings::pt_regs>,
+}
+
+impl Regs<'_> {
+    /// # Safety
+    ///
+    /// `regs` must be those of an interrupt whose handler runs for as long as the result lives.
+    #[inline(always)]
+    pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
+        Self {
+            // SAFETY: By the requirement they are there.
+            regs: unsafe { NonNull::new_unchecked(regs) },
+            _interrupt: PhantomData,
+        }
+    }
+
+    /// The instruction that was to be executed next.
+    #[inline(always)]
+    pub(crate) fn ip(self) -> u64 {
+        // SAFETY: By the requirement of `new`.
+        unsafe { (*self.regs.as_ptr()).ip as u64 }
+    }
+
+    /// Whether it was a program's.
+    pub(crate) fn is_user(self) -> bool {
+        // SAFETY: By the requirement of `new`.
+        unsafe { ffi::perfmon_user_mode(self.regs.as_ptr()) }
+    }
+}
+
+/// The address space that is in use: the address bits of CR3 (Intel SDM, volume 3A, section 2.5).
+#[inline(always)]
+pub(crate) fn address_space() -> u64 {
+    const ADDRESS: u64 = ((1 << 52) - 1) & !0xfff;
+
+    let cr3: u64;
+    // SAFETY: Reading the register has no effect.
+    unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
+    cr3 & ADDRESS
 }
 
 /// CPUID of the current CPU, with ECX 0.

@@ -28,7 +28,6 @@ impl MiscDevice for Session {
 
     #[inline]
     fn ioctl(session: &Self, _file: &File, command: u32, arg: usize) -> Result<isize> {
-        ioctl::dispatch(session, command, arg)?;
-        Ok(0)
+        ioctl::dispatch(session, command, arg)
     }
 }

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the errors of the parts are for a program. The header's table tells what each errno means.
 
-use crate::logic::{counter::Invalid, state::NotSetUp};
+use crate::logic::{config::Refused, counter::Invalid, life::WrongState, state::NotSetUp};
 use kernel::prelude::*;
 
 impl From<Invalid> for Error {
     fn from(_: Invalid) -> Self {
         EINVAL
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(_: Refused) -> Self {
+        EINVAL
+    }
+}
+
+impl From<WrongState> for Error {
+    fn from(_: WrongState) -> Self {
+        EBADFD
     }
 }
 

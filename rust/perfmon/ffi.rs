@@ -29,6 +29,13 @@ extern "C" {
     pub(crate) fn perfmon_get_16(to: *mut c_void, from: usize) -> c_int;
     pub(crate) fn perfmon_put_16(to: usize, from: *const c_void) -> c_int;
 
+    pub(crate) fn perfmon_buffer_alloc(size: usize) -> *mut c_void;
+    pub(crate) fn perfmon_buffer_free(start: *mut c_void);
+    pub(crate) fn perfmon_open_anonymous(
+        operations: *const bindings::file_operations,
+        data: *mut c_void,
+    ) -> c_int;
+
     pub(crate) fn perfmon_nmi_register(
         handler: unsafe extern "C" fn(c_uint, *mut bindings::pt_regs) -> c_int,
     ) -> c_int;
@@ -36,6 +43,11 @@ extern "C" {
     pub(crate) fn perfmon_lvtpc_read() -> u32;
     pub(crate) fn perfmon_lvtpc_write(value: u32);
     pub(crate) fn perfmon_oops_in_progress() -> bool;
+    pub(crate) fn perfmon_user_mode(regs: *const bindings::pt_regs) -> bool;
+
+    pub(crate) fn perfmon_timers_init(tick: unsafe extern "C" fn());
+    pub(crate) fn perfmon_timer_start();
+    pub(crate) fn perfmon_timer_stop();
 
     pub(crate) fn perfmon_power_register(
         down: unsafe extern "C" fn(),

@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The table of calls.
 
-use crate::{abi, counting, session::Session, uaccess};
+use crate::{abi, counting, session::Session, trace, uaccess};
 use kernel::{
     ioctl::{_IOC_DIR, _IOC_SIZE},
     prelude::*,
-    uapi::{_IOC_READ, _IOC_WRITE},
+    uapi::{_IOC_NONE, _IOC_READ, _IOC_WRITE},
 };
 
 /// Makes [`dispatch`] of a table: command, what is copied in which direction, which descriptors may
 /// call it, and who does it.
 ///
-/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both. A handler that returns something has changed
+/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both, `Nothing(())` has no argument; `Opens(T)` is
+/// copied in, and the call returns a new descriptor. A handler whose result is copied out has changed
 /// nothing, so a failed copy needs not be undone. That the direction and the size in the command's
 /// number are those of the row is checked when the module is compiled.
 macro_rules! calls {
+    (@bits Nothing) => { _IOC_NONE };
     (@bits In) => { _IOC_WRITE };
+    (@bits Opens) => { _IOC_WRITE };
     (@bits Out) => { _IOC_READ };
     (@bits InOut) => { _IOC_READ | _IOC_WRITE };
+    (@call Nothing $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        $handler($session).map(|()| 0)
+    };
     (@call In $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        $handler($session, uaccess::get::<$t>($arg)?)
+        $handler($session, uaccess::get::<$t>($arg)?).map(|()| 0)
+    };
+    (@call Opens $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        $handler($session, uaccess::get::<$t>($arg)?).map(|fd| fd as isize)
     };
     (@call Out $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        uaccess::put::<$t>($arg, $handler($session)?)
+        uaccess::put::<$t>($arg, $handler($session)?).map(|()| 0)
     };
     (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        uaccess::put::<$t>($arg, $handler($session, uaccess::get::<$t>($arg)?)?)
+        uaccess::put::<$t>($arg, $handler($session, uaccess::get::<$t>($arg)?)?).map(|()| 0)
     };
     (@writers writers, $session:ident) => { $session.is_writer() };
     (@writers anybody, $session:ident) => { true };
@@ -36,13 +45,14 @@ macro_rules! calls {
             assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
         };)*
 
-        /// Does what `command` asks for. `arg` is the address of its argument.
+        /// Does what `command` asks for, and returns what ioctl(2) does. `arg` is the address of its
+        /// argument.
         ///
         /// Makes the first three checks of every call: that there is such a command (ENOTTY), that
         /// the descriptor is open for writing if it must be (EPERM), that the argument can be copied
         /// in (EFAULT).
         #[inline]
-        pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result {
+        pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result<isize> {
             match command {
                 $(abi::$command => {
                     if !calls!(@writers $who, session) {
@@ -68,5 +78,15 @@ calls! {
     PMIOSETUP2: In(abi::pmc2), writers, counting::setup2;
     PMIOGET2: InOut(abi::pmc2), anybody, counting::get2;
 
-    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), anybody, counting::properties;
+    IOCTL_PERFMON_GET_PROPERTIES: Out(abi::perfmon_properties), anybody, trace::properties;
+    IOCTL_PERFMON_ALLOC_TRACE: In(abi::perfmon_alloc), writers, trace::alloc;
+    IOCTL_PERFMON_FREE_TRACE: Nothing(()), writers, trace::free;
+    IOCTL_PERFMON_GET_ALLOC: Out(abi::perfmon_alloc), writers, trace::get_alloc;
+    IOCTL_PERFMON_STAGE_CONFIG: In(abi::perfmon_config), writers, trace::stage;
+    IOCTL_PERFMON_GET_CONFIG: Out(abi::perfmon_config), writers, trace::get_config;
+    IOCTL_PERFMON_GET_BUFFER_HANDLE: Opens(abi::perfmon_buffer_handle_req), writers, trace::handle;
+    IOCTL_PERFMON_START: Nothing(()), writers, trace::start;
+    IOCTL_PERFMON_STOP: Nothing(()), writers, trace::stop;
+    PERFMON_DEFINE_EVENT: In(abi::perfmon_event_definition), writers, trace::define;
+    PERFMON_GET_INFO: Out(abi::perfmon_info), anybody, trace::info;
 }

@@ -12,6 +12,7 @@ use crate::{
     },
     msr,
     pmu::{self, Model},
+    trace,
 };
 use kernel::{cpu::CpuId, prelude::*};
 
@@ -191,6 +192,7 @@ fn part(arbiter: &Arbiter, here: &ThisCpu) {
     if !arbiter.is_reserved() {
         return;
     }
+    trace::part(here, model);
     for (id, counter) in arbiter.all() {
         if counter.state == State::Running {
             model.stop(here, id);

@@ -5,11 +5,13 @@
 
 pub mod abi;
 mod arbiter;
+mod buffer;
 mod count;
 mod counting;
 mod cpu;
 mod device;
 mod error;
+mod file;
 mod ffi;
 mod ioctl;
 pub mod logic;
@@ -19,7 +21,9 @@ mod pmi;
 mod pmu;
 mod policy;
 mod power;
+mod recorder;
 mod session;
+mod trace;
 mod uaccess;
 
 use kernel::{miscdevice::MiscDeviceRegistration, prelude::*};
@@ -39,6 +43,11 @@ module! {
             default: 0,
             description: "For tests of the overflow path on any PMU: let counters overflow after \
                           2^period_bits events, 8 to width - 1 (0, the default: half of their range)",
+        },
+        max_overflows: u32 {
+            default: 10000,
+            description: "Overflow interrupts that a trace may take on a CPU between two timer ticks \
+                          (default 10000): with more, the CPU counts only, for a while",
         },
     },
 }
@@ -70,6 +79,11 @@ impl kernel::InPlaceModule for Perfmon {
                     module_parameters::period_bits.value(),
                 )
             }?,
+            _: {
+                trace::limit(module_parameters::max_overflows.value());
+                // SAFETY: As above; a trace, which starts timers, is a device's.
+                unsafe { pmi::make_timers() };
+            },
             // SAFETY: As above.
             _power: unsafe { power::Power::register() }?,
             _device <- device::register(),

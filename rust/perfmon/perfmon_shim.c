@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <linux/anon_inodes.h>
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/fcntl.h>
+#include <linux/hrtimer.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
@@ -10,6 +13,7 @@
 #include <linux/suspend.h>
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 #include <asm/apic.h>
 #include <asm/msr.h>
 #include <asm/nmi.h>
@@ -144,6 +148,27 @@ fault:
 	return -EFAULT;
 }
 
+/*
+ * Zeroed memory for a buffer, or NULL. A program may ask for a lot: that is
+ * for its own cgroup to bear, and no reason to kill anybody.
+ */
+void *perfmon_buffer_alloc(size_t size)
+{
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN |
+			 __GFP_RETRY_MAYFAIL);
+}
+
+void perfmon_buffer_free(void *start)
+{
+	vfree(start);
+}
+
+/* A new descriptor that can be read, and is closed on exec. */
+int perfmon_open_anonymous(const struct file_operations *operations, void *data)
+{
+	return anon_inode_getfd("[perfmon]", operations, data, O_RDONLY | O_CLOEXEC);
+}
+
 static struct nmiaction action = {
 	.list = LIST_HEAD_INIT(action.list),
 	.name = "perfmon",
@@ -180,6 +205,45 @@ void perfmon_lvtpc_write(u32 value)
 bool perfmon_oops_in_progress(void)
 {
 	return READ_ONCE(oops_in_progress);
+}
+
+/* Did the interrupt come in user mode? */
+bool perfmon_user_mode(const struct pt_regs *regs)
+{
+	return user_mode((struct pt_regs *)regs);
+}
+
+static DEFINE_PER_CPU(struct hrtimer, timers);
+static void (*timer_tick)(void);
+
+static enum hrtimer_restart timer_event(struct hrtimer *timer)
+{
+	timer_tick();
+	hrtimer_forward_now(timer, TICK_NSEC);
+	return HRTIMER_RESTART;
+}
+
+/* Timers for all CPUs, which call tick() on their own with interrupts off. */
+void perfmon_timers_init(void (*tick)(void))
+{
+	unsigned int cpu;
+
+	timer_tick = tick;
+	for_each_possible_cpu(cpu)
+		hrtimer_setup(per_cpu_ptr(&timers, cpu), timer_event,
+			      CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* Starts that of this CPU, which the caller does not leave. */
+void perfmon_timer_start(void)
+{
+	hrtimer_start(this_cpu_ptr(&timers), TICK_NSEC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* Stops it: it does not tick any more when this returns. */
+void perfmon_timer_stop(void)
+{
+	hrtimer_cancel(this_cpu_ptr(&timers));
 }
 
 static void (*power_down)(void);

@@ -10,6 +10,7 @@
 #include <linux/types.h>
 
 struct cred;
+struct file_operations;
 struct pt_regs;
 
 /*
@@ -38,11 +39,20 @@ bool perfmon_is_capable(const struct cred *cred);
 int perfmon_get_16(void *to, unsigned long from);
 int perfmon_put_16(unsigned long to, const void *from);
 
+void *perfmon_buffer_alloc(size_t size);
+void perfmon_buffer_free(void *start);
+int perfmon_open_anonymous(const struct file_operations *operations, void *data);
+
 int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs));
 void perfmon_nmi_unregister(void);
 u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
 bool perfmon_oops_in_progress(void);
+bool perfmon_user_mode(const struct pt_regs *regs);
+
+void perfmon_timers_init(void (*tick)(void));
+void perfmon_timer_start(void);
+void perfmon_timer_stop(void);
 
 int perfmon_power_register(void (*down)(void), void (*up)(void));
 void perfmon_power_unregister(void);

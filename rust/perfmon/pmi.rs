@@ -6,9 +6,10 @@
 //! [`Slot::active`](crate::cpu::Slot::active) is set.
 
 use crate::{
-    cpu::ThisCpu,
+    cpu::{Regs, ThisCpu},
     ffi,
     pmu::{self, Lvtpc},
+    recorder,
 };
 use kernel::{
     bindings,
@@ -46,13 +47,32 @@ impl Drop for Handler {
     }
 }
 
+/// Makes the timers that watch how often CPUs are interrupted; none runs.
+///
+/// # Safety
+///
+/// To be called once in the module's life, after the slots have been allocated. Whoever starts a timer stops
+/// it before they are freed.
+pub(crate) unsafe fn make_timers() {
+    // SAFETY: No timer runs.
+    unsafe { ffi::perfmon_timers_init(tick) };
+}
+
+/// # Safety
+///
+/// To be called with interrupts off.
+unsafe extern "C" fn tick() {
+    // SAFETY: Whoever can't be interrupted stays on the CPU.
+    recorder::watch(&unsafe { ThisCpu::assume() }, pmu::model());
+}
+
 /// Tells for how many interrupts of ours this NMI stands: 0 (`NMI_DONE`) if it is none. The kernel
 /// takes 2 and more for a sign that the next NMI may find nothing left to do.
 ///
 /// # Safety
 ///
-/// To be called in an NMI.
-unsafe extern "C" fn handle(_type: c_uint, _regs: *mut bindings::pt_regs) -> c_int {
+/// To be called in an NMI, with its registers.
+unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_int {
     // SAFETY: An NMI stays on its CPU.
     let here = unsafe { ThisCpu::assume() };
     let slot = here.slot();
@@ -70,7 +90,8 @@ unsafe extern "C" fn handle(_type: c_uint, _regs: *mut bindings::pt_regs) -> c_i
     }
     let model = pmu::model();
     let served = if taken {
-        model.serve(&here)
+        // SAFETY: By the requirement.
+        model.serve(&here, unsafe { Regs::new(regs) })
     } else {
         // It has come so late that the registers have been given back; delivering it has changed the
         // local APIC's entry.

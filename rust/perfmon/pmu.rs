@@ -7,9 +7,10 @@
 
 mod amd;
 mod intel;
+pub(crate) mod lbr;
 
 use crate::{
-    cpu::{self, ThisCpu, Word},
+    cpu::{self, Regs, ThisCpu, Word},
     ffi,
     logic::{
         count::Width,
@@ -248,15 +249,25 @@ impl Model {
     /// counting what it should.
     pub(crate) fn stop(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
-        let count = &slot.counts[counter.index()];
-        let select = count.select();
+        let select = slot.counts[counter.index()].select();
         self.inspect(
             here,
             &self.registers.control(counter, select, true),
             counter,
         );
         self.repair(here, counter.bit());
-        msr::change(here, &self.registers.control(counter, select, false));
+        self.halt(here, counter);
+        if slot.interrupted.get() != 0 {
+            slot.interrupted.set(0);
+            report_interruption(here);
+        }
+    }
+
+    /// The same, without looking at what it was doing.
+    pub(crate) fn halt(&self, here: &ThisCpu, counter: CounterId) {
+        let slot = here.slot();
+        let count = &slot.counts[counter.index()];
+        msr::change(here, &self.registers.control(counter, count.select(), false));
 
         // From here on the overflow handler lets the counter alone.
         slot.active.remove(counter.bit());
@@ -266,10 +277,6 @@ impl Model {
                 msr::change(here, &clear);
             }
             slot.late.increment();
-        }
-        if slot.interrupted.get() != 0 {
-            slot.interrupted.set(0);
-            report_interruption(here);
         }
     }
 
@@ -301,27 +308,31 @@ impl Model {
         }
     }
 
-    /// Serves the overflows of this CPU's counters and tells how many there were. Runs in an NMI.
-    pub(crate) fn serve(&self, here: &ThisCpu) -> u32 {
-        let active = here.slot().active.get();
-        self.repair(here, active);
-        let mut served = self.drain(here, active);
+    /// Serves the overflows of this CPU's counters and tells how many there were. Runs in an NMI that came
+    /// at `regs`.
+    pub(crate) fn serve(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
+        let slot = here.slot();
+        self.repair(here, slot.active.get());
+        let mut served = self.drain(here, regs);
         if served == 0 {
             // Somebody else may have cleared the status: the counters still tell.
-            served = self.extend(here, self.overflowed(here, active));
+            served = self.extend(here, self.overflowed(here, slot.active.get()), regs);
         }
+        slot.recorder.unfreeze(here, self);
         self.pmu.unmask(here);
         // What overflowed between the last look and the unmasking has raised no interrupt.
-        served + self.drain(here, active)
+        served + self.drain(here, regs)
     }
 
     /// Serves overflows until there is none.
-    fn drain(&self, here: &ThisCpu, active: u64) -> u32 {
+    fn drain(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
         /// More than there are counters to overflow meanwhile: the status must be stuck.
         const ROUNDS: u32 = 64;
 
         let mut served = 0;
         for _ in 0..ROUNDS {
+            // Serving may stop counters.
+            let active = here.slot().active.get();
             let found = match self.registers.global {
                 Some(global) => msr::read(here, global.status) & active,
                 None => self.overflowed(here, active),
@@ -333,7 +344,7 @@ impl Model {
                 // Before the counters are looked at: what comes later sets it again.
                 msr::write(here, global.clear, found);
             }
-            served += self.extend(here, found);
+            served += self.extend(here, found, regs);
         }
         served
     }
@@ -348,18 +359,24 @@ impl Model {
             .fold(0, |bits, counter| bits | counter.bit())
     }
 
-    /// Extends counters that have overflowed, and tells how many they are.
-    fn extend(&self, here: &ThisCpu, counters: u64) -> u32 {
+    /// Extends or records counters that have overflowed, and tells how many they are.
+    fn extend(&self, here: &ThisCpu, found: u64, regs: Regs<'_>) -> u32 {
         let slot = here.slot();
-        for counter in each(counters) {
+        for counter in each(found) {
             let count = &slot.counts[counter.index()];
             let control = self.registers.control(counter, count.select(), true);
             if !control.is_held_by(msr::read(here, control.msr)) {
                 slot.tampered.insert(counter.bit());
             }
-            count.overflow(here, &self.registers, counter);
         }
-        counters.count_ones()
+        let traced = found & slot.recorder.counters.get();
+        for counter in each(found & !traced) {
+            slot.counts[counter.index()].overflow(here, &self.registers, counter);
+        }
+        if traced != 0 {
+            slot.recorder.sample(here, self, traced, regs);
+        }
+        found.count_ones()
     }
 }
 

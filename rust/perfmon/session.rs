@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What one open descriptor owns.
 
-use crate::{arbiter::ARBITER, counting};
+use crate::{arbiter::ARBITER, counting, trace};
 use kernel::prelude::*;
 
 /// Tells sessions apart.
@@ -13,7 +13,7 @@ pub(crate) struct SessionId(pub(crate) u64);
 /// # Invariants
 ///
 /// `id` is known to the arbiter, and if `writer` it is the only writer. The counters that it has set
-/// up are in the arbiter's table.
+/// up are in the arbiter's table, and so is its trace.
 pub(crate) struct Session {
     id: SessionId,
     writer: bool,
@@ -47,6 +47,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let mut arbiter = ARBITER.lock();
+        if self.writer {
+            trace::release(&mut arbiter);
+        }
         counting::release(&mut arbiter, self.id);
         arbiter.dismiss(self.id);
     }

@@ -83,40 +83,29 @@ pub struct Config {
     events: [Option<Recorded>; MAX_EVENTS],
 }
 
-/// What the rules depend on.
-pub struct Rules<'a> {
-    /// What all CPUs can do.
-    pub capabilities: &'a Capabilities,
-    /// Whether they have last branch records.
-    pub last_branch: bool,
-}
-
-impl Rules<'_> {
-    /// The largest rate of an event that is counted there: what a counter can be loaded with.
-    fn largest_rate(&self, place: Place) -> u64 {
-        let c = self.capabilities;
-        let width = match place {
-            Place::General => c.general_width,
-            Place::Only(_) => c.fixed_width,
-        };
-        let all = (1 << width.min(63)) - 1;
-        if c.full_width_writes {
-            all
-        } else {
-            all.min(1 << 31)
-        }
+/// The largest rate of an event that is counted at `place`: what a counter can be loaded with.
+fn largest_rate(c: &Capabilities, place: Place) -> u64 {
+    let width = match place {
+        Place::General => c.general_width,
+        Place::Only(_) => c.fixed_width,
+    };
+    let all = (1 << width.min(63)) - 1;
+    if c.full_width_writes {
+        all
+    } else {
+        all.min(1 << 31)
     }
 }
 
 impl Config {
-    /// What `raw` asks for; `defined` knows the events that the program has defined.
+    /// What `raw` asks for, of CPUs that all have `cpus`; `defined` knows the events that the program has defined.
     ///
     /// # Errors
     ///
     /// [`Refused`] tells which rule it breaks.
     pub fn new(
         raw: &abi::perfmon_config,
-        rules: &Rules<'_>,
+        cpus: &Capabilities,
         defined: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<Self, Refused> {
         let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
@@ -140,7 +129,7 @@ impl Config {
                 return Err(Refused::Twice);
             }
             let timebase = (n != 0).then_some(raw.rate[0]);
-            let event = recorded(EventId(id), rate, flags, timebase, rules, &defined)?;
+            let event = recorded(EventId(id), rate, flags, timebase, cpus, &defined)?;
             this.events[n] = Some(event);
         }
         // The first event may say of itself that it is the timebase.
@@ -148,7 +137,7 @@ impl Config {
             return Err(Refused::Timebase);
         }
         let general = this.events().filter(|e| e.place == Place::General).count();
-        if general > usize::from(rules.capabilities.general) {
+        if general > usize::from(cpus.general) {
             return Err(Refused::TooMany);
         }
         let mut branches = this.events().filter(|e| e.last_branch);
@@ -213,14 +202,14 @@ fn recorded(
     rate: u32,
     flags: u32,
     timebase: Option<u32>,
-    rules: &Rules<'_>,
+    cpus: &Capabilities,
     defined: impl Fn(EventId) -> Option<EventSelect>,
 ) -> Result<Recorded, Refused> {
     let has = |flag| flags & flag != 0;
     if has(!abi::PERFMON_CONFIG_FLAG_MASK) {
         return Err(Refused::Flag);
     }
-    let (select, place) = match id.event(rules.capabilities, defined) {
+    let (select, place) = match id.event(cpus, defined) {
         None => return Err(Refused::Event),
         Some(Event::General(select)) => (select, Place::General),
         Some(Event::Fixed(counter)) => (EventSelect::new(0, 0), Place::Only(counter)),
@@ -229,12 +218,12 @@ fn recorded(
         Some(0) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => return Err(Refused::Timebase),
         Some(_) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::Depends,
         _ if rate == 0 => Role::Tallies,
-        _ if u64::from(rate) > rules.largest_rate(place) => return Err(Refused::Rate),
+        _ if u64::from(rate) > largest_rate(cpus, place) => return Err(Refused::Rate),
         _ => Role::Ticks(rate),
     };
     let ticks = matches!(role, Role::Ticks(_));
     let last_branch = has(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
-    if last_branch && !(ticks && rules.last_branch) {
+    if last_branch && !(ticks && cpus.last_branch) {
         return Err(Refused::LastBranch);
     }
     Ok(Recorded {
@@ -268,11 +257,8 @@ mod tests {
         fixed_width: 48,
         arch_events: 0x7f,
         full_width_writes: true,
-        ..Capabilities::NOTHING
-    };
-    const RULES: Rules<'_> = Rules {
-        capabilities: &CPU,
         last_branch: true,
+        ..Capabilities::NOTHING
     };
 
     const ARCH: u16 = (abi::PERFMON_GROUP_ARCH as u16) << 10;
@@ -294,12 +280,12 @@ mod tests {
         raw
     }
 
-    fn new(rules: &Rules<'_>, rows: Rows<'_>) -> Result<Config, Refused> {
-        Config::new(&raw(rows), rules, |_| None)
+    fn new(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, Refused> {
+        Config::new(&raw(rows), cpus, |_| None)
     }
 
     fn refusal(rows: Rows<'_>) -> Option<Refused> {
-        new(&RULES, rows).err()
+        new(&CPU, rows).err()
     }
 
     #[test]
@@ -333,9 +319,9 @@ mod tests {
     fn branch_records_want_hardware() {
         let rows: Rows<'_> = &[(FIXED + 1, 9, USER | LBR)];
         assert_eq!(refusal(rows), None);
-        let without = Rules {
+        let without = Capabilities {
             last_branch: false,
-            ..RULES
+            ..CPU
         };
         assert_eq!(new(&without, rows).err(), Some(Refused::LastBranch));
     }
@@ -346,11 +332,7 @@ mod tests {
             full_width_writes: false,
             ..CPU
         };
-        let rules = Rules {
-            capabilities: &narrow,
-            ..RULES
-        };
-        let rate = |rate| new(&rules, &[(FIXED + 1, rate, USER)]).err();
+        let rate = |rate| new(&narrow, &[(FIXED + 1, rate, USER)]).err();
         assert_eq!(rate(1 << 31), None);
         assert_eq!(rate((1 << 31) + 1), Some(Refused::Rate));
         assert_eq!(refusal(&[(FIXED + 1, u32::MAX, USER)]), None);
@@ -362,7 +344,7 @@ mod tests {
     #[test]
     fn what_is_recorded_when() {
         let config = new(
-            &RULES,
+            &CPU,
             &[
                 (FIXED + 2, 9, USER | OS | PC | TIMEBASE0 | LBR),
                 (ARCH + 1, 7, USER | PC | TIMEBASE0),
@@ -370,33 +352,28 @@ mod tests {
                 (ARCH, 5, 0),
             ],
         );
-        let Ok(config) = config else {
-            assert!(false);
-            return;
-        };
         let roles = [Role::Ticks(9), Role::Depends, Role::Tallies, Role::Ticks(5)];
-        assert!(config.events().map(|e| e.role).eq(roles));
-        assert!(config.events().map(|e| e.pc).eq([true, false, false, false]));
-        assert_eq!(config.last_branch().map(|e| e.id), Some(EventId(FIXED + 2)));
-        assert!(config.has_kernel());
+        assert!(config.is_ok_and(|config| {
+            config.events().map(|e| e.role).eq(roles)
+                && config.events().map(|e| e.pc).eq([true, false, false, false])
+                && config.last_branch().map(|e| e.id) == Some(EventId(FIXED + 2))
+                && config.has_kernel()
+        }));
     }
 
-    fn indices(config: &Config, free: u64) -> Option<[Option<usize>; 3]> {
-        let assigned = config.assign(free)?;
+    /// The counters of three events, if `free` are to be had.
+    fn indices(free: u64) -> Option<[Option<usize>; 3]> {
+        let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
+        let assigned = new(&CPU, rows).ok()?.assign(free)?;
         Some([0, 1, 2].map(|n| assigned[n].map(CounterId::index)))
     }
 
     #[test]
     fn events_get_the_lowest_counters_that_fit() {
-        let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
-        let Ok(config) = new(&RULES, rows) else {
-            assert!(false);
-            return;
-        };
         let all = 0b111 << 32;
-        assert_eq!(indices(&config, all | 0b11), Some([Some(0), Some(33), Some(1)]));
-        assert_eq!(indices(&config, all | 0b1010), Some([Some(1), Some(33), Some(3)]));
-        assert_eq!(indices(&config, all | 0b10), None);
-        assert_eq!(indices(&config, 0b101 << 32 | 0b11), None);
+        assert_eq!(indices(all | 0b11), Some([Some(0), Some(33), Some(1)]));
+        assert_eq!(indices(all | 0b1010), Some([Some(1), Some(33), Some(3)]));
+        assert_eq!(indices(all | 0b10), None);
+        assert_eq!(indices(0b101 << 32 | 0b11), None);
     }
 }

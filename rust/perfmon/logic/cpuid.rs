@@ -6,6 +6,7 @@
 //! `/dev/cpu/N/cpuid`, or from a recorded dump.
 
 use super::counter::{MAX_FIXED, MAX_GENERAL};
+use super::lbr;
 
 /// What one CPUID leaf returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Capabilities {
     /// that the event is missing): 0 core cycles, 1 instructions, 2 reference cycles, 3 LLC references,
     /// 4 LLC misses, 5 branches, 6 branch misses, 7 top-down slots.
     pub arch_events: u32,
+    /// Whether branches are recorded, in the stack of 32 that [`super::lbr`] knows.
+    pub last_branch: bool,
 }
 
 /// Why a processor can't be counted on.
@@ -194,6 +197,8 @@ impl Processor {
     fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
+        /// Bits 5:0 of the same.
+        const LBR_FORMAT: u64 = 0x3f;
 
         let leaf = self.arch_perfmon;
         let [version, general, general_width, events] = leaf.eax.to_le_bytes();
@@ -216,6 +221,7 @@ impl Processor {
             fixed_width: (leaf.edx >> 5 & 0xff) as u8,
             full_width_writes: perf_capabilities & FW_WRITE != 0,
             arch_events: low_bits(events) & !leaf.ebx,
+            last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
         })
     }
 
@@ -247,6 +253,7 @@ impl Processor {
             fixed_width: 0,
             full_width_writes: true,
             arch_events: Self::AMD_EVENTS,
+            last_branch: false,
         })
     }
 }
@@ -270,6 +277,7 @@ impl Capabilities {
         fixed_width: 0,
         full_width_writes: false,
         arch_events: 0,
+        last_branch: false,
     };
 
     /// What both have.
@@ -287,6 +295,7 @@ impl Capabilities {
             fixed_width: self.fixed_width.min(other.fixed_width),
             full_width_writes: self.full_width_writes && other.full_width_writes,
             arch_events: self.arch_events & other.arch_events,
+            last_branch: self.last_branch && other.last_branch,
         }
     }
 
@@ -294,6 +303,12 @@ impl Capabilities {
     #[must_use]
     pub fn cover(self, needed: Self) -> bool {
         self.common(needed) == needed
+    }
+
+    /// The bits of all counters, as in `IA32_PERF_GLOBAL_CTRL`.
+    #[must_use]
+    pub const fn counters(&self) -> u64 {
+        (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
     }
 
     /// The bits that an event select has: those of event numbers above 8 bits are AMD's.
@@ -502,6 +517,7 @@ mod tests {
             fixed_width: 48,
             full_width_writes: true,
             arch_events: 0xff,
+            last_branch: true,
         };
         let little = Capabilities {
             general: 6,

@@ -15,6 +15,7 @@ pub mod counter;
 pub mod cpuid;
 pub mod events;
 pub mod evtsel;
+pub mod lbr;
 pub mod life;
 pub mod plan;
 pub mod record;

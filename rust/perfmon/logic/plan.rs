@@ -6,6 +6,7 @@
 
 use super::counter::{CounterId, Kind};
 use super::evtsel::EventSelect;
+use super::lbr::DEBUGCTL_LBR;
 use super::regs::{Msr, Registers};
 
 /// A change of one register: `value` in the bits that are not in `keep`.
@@ -21,13 +22,15 @@ pub struct Step {
 
 impl Step {
     /// Writes the whole register.
-    const fn write(msr: Msr, value: u64) -> Self {
+    #[must_use]
+    pub const fn write(msr: Msr, value: u64) -> Self {
         let keep = 0;
         Self { msr, keep, value }
     }
 
     /// Makes the bits of `mask` those of `value`.
-    const fn change(msr: Msr, mask: u64, value: u64) -> Self {
+    #[must_use]
+    pub const fn change(msr: Msr, mask: u64, value: u64) -> Self {
         Self {
             msr,
             keep: !mask,
@@ -166,6 +169,20 @@ impl Registers {
         ])
     }
 
+    /// The step that lets branches be recorded again, after an overflow interrupt has frozen their stack
+    /// (Intel SDM, volume 3B, section 18.4.7): from version 4 on a status bit says that, before it is the
+    /// enable bit that is cleared.
+    #[must_use]
+    pub fn unfreeze_branches(&self) -> Step {
+        /// `LBR_FRZ`
+        const FROZEN: u64 = 1 << 58;
+
+        match self.global {
+            Some(global) if self.remembers_frozen_branches => Step::write(global.clear, FROZEN),
+            _ => Step::change(Msr::DEBUGCTL, DEBUGCTL_LBR, DEBUGCTL_LBR),
+        }
+    }
+
     /// The step that makes a counter's overflow forgotten, where overflows are remembered.
     #[must_use]
     pub fn clear_overflow(&self, counter: CounterId) -> Option<Step> {
@@ -189,6 +206,7 @@ mod tests {
         fixed_width: 48,
         full_width_writes: true,
         arch_events: 0x7f,
+        last_branch: true,
     };
     const V1: Capabilities = Capabilities {
         version: 1,
@@ -351,6 +369,14 @@ mod tests {
                 (0x38f, !(1 << 33), 0)
             ]
         ));
+    }
+
+    #[test]
+    fn frozen_branches() {
+        let v4 = Registers::new(&V4).unfreeze_branches();
+        assert_eq!((v4.msr.number(), v4.keep, v4.value), (0x390, 0, 1 << 58));
+        let v3 = Registers::new(&Capabilities { version: 3, ..V4 }).unfreeze_branches();
+        assert_eq!((v3.msr.number(), v3.keep, v3.value), (0x1d9, !1, 1));
     }
 
     #[test]

@@ -61,7 +61,6 @@ impl Config {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_record))]
 mod tests {
-    use super::super::config::Rules;
     use super::super::cpuid::Capabilities;
     use super::*;
 
@@ -70,6 +69,7 @@ mod tests {
         general_width: 48,
         arch_events: 0x7f,
         full_width_writes: true,
+        last_branch: true,
         ..Capabilities::NOTHING
     };
 
@@ -97,11 +97,7 @@ mod tests {
         for (n, (id, rate, flags)) in rows.into_iter().enumerate() {
             (raw.events[n], raw.rate[n], raw.flags[n]) = (id, rate, flags);
         }
-        let rules = Rules {
-            capabilities: &CPU,
-            last_branch: true,
-        };
-        let room = Config::new(&raw, &rules, |_| None).map(|config| config.room());
+        let room = Config::new(&raw, &CPU, |_| None).map(|config| config.room());
         assert_eq!(
             room,
             Ok(Room {

@@ -14,6 +14,16 @@ impl Msr {
     /// `IA32_PERF_CAPABILITIES` (Intel SDM, volume 4).
     pub const PERF_CAPABILITIES: Self = Self(0x345);
 
+    /// `IA32_DEBUGCTL` (Intel SDM, volume 4, table 2-2).
+    pub const DEBUGCTL: Self = Self(0x1d9);
+    /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, as the three that follow).
+    pub const LBR_SELECT: Self = Self(0x1c8);
+    /// `MSR_LASTBRANCH_TOS`: the place of the newest branch.
+    pub const LBR_TOS: Self = Self(0x1c9);
+    const LBR_FROM: Self = Self(0x680);
+    const LBR_TO: Self = Self(0x6c0);
+    const LBR_INFO: Self = Self(0xdc0);
+
     const INTEL_PERFEVTSEL0: Self = Self(0x186);
     const INTEL_PMC0: Self = Self(0xc1);
     /// The alias of `IA32_PMC0` whose writes set all bits.
@@ -39,6 +49,27 @@ impl Msr {
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
+    }
+
+    /// `MSR_LASTBRANCH_n_FROM_IP`
+    #[inline]
+    #[must_use]
+    pub const fn lbr_from(n: u32) -> Self {
+        Self::LBR_FROM.plus(n)
+    }
+
+    /// `MSR_LASTBRANCH_n_TO_IP`
+    #[inline]
+    #[must_use]
+    pub const fn lbr_to(n: u32) -> Self {
+        Self::LBR_TO.plus(n)
+    }
+
+    /// `MSR_LBR_INFO_n`
+    #[inline]
+    #[must_use]
+    pub const fn lbr_info(n: u32) -> Self {
+        Self::LBR_INFO.plus(n)
     }
 
     #[inline]
@@ -72,6 +103,8 @@ pub struct Registers {
     pub fixed_control: Msr,
     /// What all share, if there is such a thing.
     pub global: Option<Global>,
+    /// Whether the status tells that branch records are frozen.
+    pub remembers_frozen_branches: bool,
 }
 
 /// Intel SDM, volume 4, table 2-2.
@@ -83,6 +116,7 @@ const INTEL: Registers = Registers {
     fixed: Msr::INTEL_FIXED_CTR0,
     fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
     global: None,
+    remembers_frozen_branches: false,
 };
 
 const INTEL_GLOBAL: Global = Global {
@@ -129,6 +163,7 @@ impl Registers {
                 } else {
                     None
                 },
+                remembers_frozen_branches: capabilities.version >= 4,
                 ..INTEL
             },
             Architecture::AmdLegacy => AMD_LEGACY,

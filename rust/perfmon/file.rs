@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! File descriptors without a name that can be mapped.
+
+use crate::ffi;
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    error::{from_result, to_result},
+    ffi::{c_int, c_void},
+    mm::virt::VmaNew,
+    module::this_module,
+    prelude::*,
+    sync::Arc,
+    types::ForeignOwnable,
+};
+
+/// What is behind such a descriptor.
+pub(crate) trait Mappable: Send + Sync + 'static {
+    /// What mmap(2) does.
+    fn map(&self, area: &VmaNew) -> Result;
+}
+
+/// Opens a new descriptor for `data`: read-only, closed on exec.
+///
+/// The descriptor, its copies and its mappings keep `data` and the module.
+///
+/// # Errors
+///
+/// EMFILE, ENFILE or ENOMEM if there can't be another descriptor.
+pub(crate) fn open<T: Mappable>(data: Arc<T>) -> Result<c_int> {
+    let data = data.into_foreign();
+    // SAFETY: `data` is what `Operations<T>` takes it for, and if this succeeds it is the file's.
+    let fd = unsafe { ffi::perfmon_open_anonymous(&Operations::<T>::TABLE, data) };
+    if fd < 0 {
+        // SAFETY: It comes from `into_foreign`, and there is no file that would use it.
+        drop(unsafe { Arc::<T>::from_foreign(data) });
+    }
+    to_result(fd.min(0)).map(|()| fd)
+}
+
+/// The operations of a file whose private data are an `Arc<T>`.
+struct Operations<T>(PhantomData<T>);
+
+impl<T: Mappable> Operations<T> {
+    const TABLE: bindings::file_operations = bindings::file_operations {
+        owner: this_module::<crate::LocalModule>().as_ptr(),
+        mmap: Some(Self::mmap),
+        release: Some(Self::release),
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`open`], with an area that is being set up.
+    unsafe extern "C" fn mmap(
+        file: *mut bindings::file,
+        area: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: By the requirement; `release` comes after all of the file's other operations.
+        let data = unsafe { Arc::<T>::borrow((*file).private_data) };
+        // SAFETY: By the requirement.
+        let area = unsafe { VmaNew::from_raw(area) };
+        from_result(|| data.map(area).map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`open`], once.
+    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: By the requirement, and nobody borrows it any more.
+        let data: *mut c_void = unsafe { (*file).private_data };
+        // SAFETY: As above.
+        drop(unsafe { Arc::<T>::from_foreign(data) });
+        0
+    }
+}

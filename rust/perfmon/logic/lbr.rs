@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Last branch records: the bits of their registers (Intel SDM, volume 3B, chapter 18).
+
+use super::evtsel::EventSelect;
+use crate::abi;
+use zerocopy_derive::{Immutable, IntoBytes};
+
+/// The branches that the stack holds.
+pub const DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
+
+/// `IA32_DEBUGCTL`: record branches.
+pub const DEBUGCTL_LBR: u64 = 1 << 0;
+/// `IA32_DEBUGCTL`: freeze the stack when an overflow interrupt is raised.
+pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
+
+/// The format of the stack in `IA32_PERF_CAPABILITIES`, bits 5:0, that this driver knows: addresses are
+/// whole, and what else is known of a branch is in a register of its own.
+pub const FORMAT_INFO: u64 = 5;
+
+/// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
+const NO_KERNEL: u64 = 1 << 0;
+/// `MSR_LBR_SELECT`: leave out those that end elsewhere.
+const NO_USER: u64 = 1 << 1;
+
+/// The value of `MSR_LBR_SELECT` for branches in the modes of `select`.
+#[must_use]
+pub const fn filter(select: EventSelect) -> u64 {
+    let kernel = if select.is_kernel() { 0 } else { NO_KERNEL };
+    let user = if select.is_user() { 0 } else { NO_USER };
+    kernel | user
+}
+
+/// Whether an address is in the upper half, where the kernel is.
+#[must_use]
+pub const fn is_kernel(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+/// What a record tells of a branch, from its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63 is set if it was
+/// mispredicted.
+#[must_use]
+pub const fn info(raw: u64) -> u64 {
+    let mispredicted = raw >> 63 << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT;
+    raw & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
+}
+
+/// The beginning of a LAST_BRANCH record, before the branches.
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Head {
+    /// Names the event.
+    pub header: abi::perfmon_record_header,
+    /// How many branches follow.
+    pub num_branches: u32,
+    /// The address space.
+    pub aspace: u64,
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_lbr))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_filtered() {
+        let filter = |user, kernel| filter(EventSelect::new(0, 0).modes(user, kernel));
+        assert_eq!(filter(true, true), 0);
+        assert_eq!(filter(true, false), 0b01);
+        assert_eq!(filter(false, true), 0b10);
+        assert_eq!(filter(false, false), 0b11);
+    }
+
+    #[test]
+    fn nothing_but_cycles_and_misprediction_is_told() {
+        assert_eq!(info(u64::MAX), 0x1_ffff);
+        assert_eq!(info(0x6fff_ffff_ffff_1234), 0x1234);
+        assert_eq!(info(1 << 63), 0x1_0000);
+    }
+
+    #[test]
+    fn halves_of_the_address_space() {
+        assert!(is_kernel(0xffff_ffff_8100_0000));
+        assert!(!is_kernel(0x7fff_ffff_f000));
+    }
+
+    #[test]
+    fn the_head_is_what_precedes_the_branches() {
+        use core::mem::{offset_of, size_of};
+        let branches = offset_of!(abi::perfmon_last_branch_record, branches);
+        assert_eq!(size_of::<Head>(), branches);
+    }
+}

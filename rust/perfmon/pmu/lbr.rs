@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Last branch records (Intel SDM, volume 3B, chapter 18): the stack of 32 that cores from Skylake to
+//! Rocket Lake have.
+//!
+//! The stack is frozen when an overflow interrupt is raised, so that it tells what came before. From
+//! version 4 on a bit of `IA32_PERF_GLOBAL_STATUS` says so, and clearing it goes on; before, the enable bit
+//! is cleared, and has to be set again.
+
+use super::Model;
+use crate::{
+    abi,
+    buffer::Writer,
+    cpu::{ThisCpu, Word},
+    logic::{
+        evtsel::EventSelect,
+        lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
+        plan::Step,
+        regs::Msr,
+    },
+    msr,
+};
+
+/// What the registers held before, and how they are used now.
+pub(crate) struct Saved {
+    debugctl: Word,
+    select: Word,
+    /// Whether branches of the kernel are recorded.
+    kernel: Word,
+}
+
+const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
+
+/// Begins to record branches in the modes of `select`, on a stack that holds none.
+pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
+    saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
+    saved.select.set(msr::read(here, Msr::LBR_SELECT));
+    saved.kernel.set(select.is_kernel().into());
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
+    clear(here);
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
+}
+
+/// Empties the stack.
+fn clear(here: &ThisCpu) {
+    for n in 0..DEPTH {
+        msr::write(here, Msr::lbr_from(n), 0);
+        msr::write(here, Msr::lbr_to(n), 0);
+    }
+}
+
+/// Puts the registers back. The stack holds nothing that somebody else could read.
+pub(crate) fn stop(here: &ThisCpu, model: &Model, saved: &Saved) {
+    unfreeze(here, model);
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    clear(here);
+    msr::write(here, Msr::LBR_SELECT, saved.select.get());
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, saved.debugctl.get()));
+}
+
+/// Lets a frozen stack go on.
+pub(crate) fn unfreeze(here: &ThisCpu, model: &Model) {
+    msr::change(here, &model.registers.unfreeze_branches());
+}
+
+/// Writes a LAST_BRANCH record.
+pub(crate) fn write(
+    here: &ThisCpu,
+    saved: &Saved,
+    writer: &mut Writer,
+    header: abi::perfmon_record_header,
+    aspace: u64,
+) {
+    let start = writer.skip(size_of::<lbr::Head>());
+    let newest = msr::read(here, Msr::LBR_TOS) as u32;
+    let mut num_branches = 0;
+    for age in 0..DEPTH {
+        let n = newest.wrapping_sub(age) % DEPTH;
+        let from = msr::read(here, Msr::lbr_from(n));
+        if from == 0 {
+            // So many have not been there yet.
+            break;
+        }
+        let to = msr::read(here, Msr::lbr_to(n));
+        // The filter looks at the target only: a return from the kernel tells where that was.
+        if saved.kernel.get() == 0 && (lbr::is_kernel(from) || lbr::is_kernel(to)) {
+            continue;
+        }
+        writer.put(abi::perfmon_last_branch {
+            from,
+            to,
+            info: lbr::info(msr::read(here, Msr::lbr_info(n))),
+        });
+        num_branches += 1;
+    }
+    writer.put_at(
+        start,
+        lbr::Head {
+            header,
+            num_branches,
+            aspace,
+        },
+    );
+}

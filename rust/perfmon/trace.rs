@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The trace interface: what its calls mean, on all CPUs.
+//!
+//! Each call makes its checks in the order that linux/perfmon.h gives; the first three are the
+//! dispatcher's ([`crate::ioctl`]). There is one trace, the writer's, and it is in the arbiter.
+
+use crate::{
+    abi,
+    arbiter::{Arbiter, ARBITER},
+    buffer::Buffer,
+    cpu::{on_each, CpuSet, ThisCpu},
+    file,
+    logic::{
+        config::Config,
+        counter::{each, CounterId},
+        events::EventId,
+        evtsel::EventSelect,
+        life::{Call, Life},
+    },
+    pmu::{self, Model},
+    policy,
+    recorder::{self, Program},
+    session::Session,
+};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use kernel::{
+    cpu::{nr_cpu_ids, CpuId},
+    prelude::*,
+    sync::Arc,
+};
+
+/// How many overflow interrupts a CPU may get between two ticks of its timer before it is throttled.
+///
+/// ATOMICS: written once, before there is a device; the pair is what makes that appear.
+static MAX_OVERFLOWS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes note of the module's parameter.
+pub(crate) fn limit(max_overflows: u32) {
+    MAX_OVERFLOWS.store(max_overflows, Relaxed);
+}
+
+/// What a trace is to record.
+struct Staged {
+    /// As it was asked for.
+    raw: abi::perfmon_config,
+    config: Config,
+    /// Whether who asked may see address spaces and the kernel.
+    reveal: bool,
+}
+
+/// The trace of the machine.
+///
+/// # Invariants
+///
+/// - There are `buffers`, one for each CPU number, unless `life` is [`Life::Idle`].
+/// - There is `staged` if `life` is [`Life::Staged`] or [`Life::Running`].
+/// - While it is [`Life::Running`], `counters` are reserved and nobody else's, and CPUs may use the buffers.
+///   Otherwise there are none, and no CPU does.
+pub(crate) struct Trace {
+    life: Life,
+    definitions: KVec<(EventId, EventSelect)>,
+    alloc: abi::perfmon_alloc,
+    buffers: KVec<Arc<Buffer>>,
+    /// The CPUs whose buffers are for more than the header.
+    traced: CpuSet,
+    staged: Option<KBox<Staged>>,
+    counters: u64,
+}
+
+impl Trace {
+    pub(crate) const fn new() -> Self {
+        Self {
+            life: Life::Idle,
+            definitions: KVec::new(),
+            alloc: abi::perfmon_alloc {
+                num_buffers: 0,
+                buffer_size_in_pages: 0,
+            },
+            buffers: KVec::new(),
+            traced: CpuSet::new(),
+            staged: None,
+            counters: 0,
+        }
+    }
+
+    /// Bits of the counters that it has.
+    pub(crate) fn counters(&self) -> u64 {
+        self.counters
+    }
+
+    /// The buffer of the current CPU, if that is traced.
+    fn buffer(&self) -> Option<&Buffer> {
+        let cpu = CpuId::current();
+        let buffer = self.buffers.get(cpu.as_u32() as usize)?;
+        self.traced.contains(cpu).then_some(buffer)
+    }
+
+    /// What a program has defined `id` to be.
+    fn definition(&self, id: EventId) -> Option<EventSelect> {
+        let found = self.definitions.iter().find(|(known, _)| *known == id);
+        found.map(|&(_, select)| select)
+    }
+}
+
+/// `PERFMON_DEFINE_EVENT`
+pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition) -> Result {
+    let reserved = request.reserved.iter().any(|&word| word != 0)
+        || request.reserved2.iter().any(|&word| word != 0);
+    if reserved || request.extra != 0 {
+        return Err(EINVAL);
+    }
+    let id = EventId(request.id);
+    if !id.is_definable() {
+        return Err(EINVAL);
+    }
+    policy::allow_counting()?;
+    let mut arbiter = ARBITER.lock();
+    let trace = &mut arbiter.trace;
+    trace.life.after(Call::Define)?;
+    let bits = pmu::model().capabilities.select_bits();
+    let select = EventSelect::from_wide_request(request.select, bits)?;
+    match trace.definitions.iter_mut().find(|(known, _)| *known == id) {
+        Some((_, old)) => *old = select,
+        None => trace.definitions.push((id, select), GFP_KERNEL_ACCOUNT)?,
+    }
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_ALLOC_TRACE`
+pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
+    policy::allow_counting()?;
+    let mut arbiter = ARBITER.lock();
+    let life = arbiter.trace.life.after(Call::Alloc)?;
+    let pages = request.buffer_size_in_pages;
+    if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages) {
+        return Err(EINVAL);
+    }
+
+    let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
+    let mut traced = CpuSet::new();
+    for n in 0..nr_cpu_ids() {
+        // SAFETY: It is below the number of CPU ids.
+        let cpu = unsafe { CpuId::from_u32_unchecked(n) };
+        let buffer = if arbiter.counted.contains(cpu) {
+            traced.add(cpu);
+            Buffer::new(pages, pages, 0)
+        } else {
+            Buffer::new(1, pages, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
+        }?;
+        buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
+    }
+    let trace = &mut arbiter.trace;
+    // INVARIANT: There are buffers for all.
+    trace.life = life;
+    trace.alloc = request;
+    trace.buffers = buffers;
+    trace.traced = traced;
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_FREE_TRACE`
+pub(crate) fn free(_session: &Session) -> Result {
+    policy::allow_counting()?;
+    let mut arbiter = ARBITER.lock();
+    arbiter.trace.life.after(Call::Free)?;
+    forget(&mut arbiter.trace);
+    Ok(())
+}
+
+/// Makes a trace that does not run an idle one; the events that were defined stay.
+fn forget(trace: &mut Trace) {
+    // INVARIANT: All that an idle trace does not have is gone.
+    let definitions = core::mem::take(&mut trace.definitions);
+    *trace = Trace {
+        definitions,
+        ..Trace::new()
+    };
+}
+
+/// `IOCTL_PERFMON_GET_ALLOC`
+pub(crate) fn get_alloc(_session: &Session) -> Result<abi::perfmon_alloc> {
+    policy::allow_counting()?;
+    let arbiter = ARBITER.lock();
+    arbiter.trace.life.after(Call::GetAlloc)?;
+    Ok(arbiter.trace.alloc)
+}
+
+/// `IOCTL_PERFMON_STAGE_CONFIG`
+pub(crate) fn stage(_session: &Session, raw: abi::perfmon_config) -> Result {
+    policy::allow_counting()?;
+    let reveal = policy::allow_kernel();
+    if raw.flags.iter().any(|flags| flags & abi::PERFMON_CONFIG_FLAG_OS != 0) {
+        reveal?;
+    }
+    let mut arbiter = ARBITER.lock();
+    let trace = &mut arbiter.trace;
+    let life = trace.life.after(Call::Stage)?;
+    let config = Config::new(&raw, &pmu::model().capabilities, |id| trace.definition(id))?;
+    let staged = Staged {
+        raw,
+        config,
+        reveal: reveal.is_ok(),
+    };
+    trace.staged = Some(KBox::new(staged, GFP_KERNEL_ACCOUNT)?);
+    // INVARIANT: It is staged.
+    trace.life = life;
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_GET_CONFIG`
+pub(crate) fn get_config(_session: &Session) -> Result<abi::perfmon_config> {
+    policy::allow_counting()?;
+    let arbiter = ARBITER.lock();
+    arbiter.trace.life.after(Call::GetConfig)?;
+    arbiter.trace.staged.as_ref().map(|staged| staged.raw).ok_or(EBADFD)
+}
+
+/// `IOCTL_PERFMON_GET_BUFFER_HANDLE`
+pub(crate) fn handle(_session: &Session, request: abi::perfmon_buffer_handle_req) -> Result<c_int> {
+    if request.descriptor >= nr_cpu_ids() {
+        return Err(EINVAL);
+    }
+    policy::allow_counting()?;
+    let buffer = {
+        let arbiter = ARBITER.lock();
+        arbiter.trace.life.after(Call::GetBufferHandle)?;
+        let buffer = arbiter.trace.buffers.get(request.descriptor as usize);
+        buffer.ok_or(EINVAL)?.clone()
+    };
+    file::open(buffer)
+}
+
+/// `IOCTL_PERFMON_START`
+pub(crate) fn start(_session: &Session) -> Result {
+    let model = pmu::model();
+    policy::allow_counting()?;
+    let mut guard = ARBITER.lock();
+    let arbiter: &mut Arbiter = &mut guard;
+    let life = arbiter.trace.life.after(Call::Start)?;
+    let staged = arbiter.trace.staged.as_ref().ok_or(EBADFD)?;
+    if staged.config.has_kernel() {
+        policy::allow_kernel()?;
+    }
+    let taken = arbiter.all().fold(0, |bits, (id, _)| bits | id.bit());
+    let free = model.capabilities.counters() & !taken;
+    let counters = staged.config.assign(free).ok_or(EBUSY)?;
+
+    let bits = (counters.iter().flatten()).fold(0, |bits, id: &CounterId| bits | id.bit());
+    if arbiter.reserve()? {
+        on_each(&arbiter.counted, |here| model.take(here));
+    }
+    let trace = &mut arbiter.trace;
+    // INVARIANT: The counters are reserved, and were free.
+    trace.life = life;
+    trace.counters = bits;
+    for (n, buffer) in (0..).zip(&trace.buffers) {
+        // SAFETY: There is one buffer for each CPU id.
+        let cpu = unsafe { CpuId::from_u32_unchecked(n) };
+        if trace.traced.contains(cpu) && !arbiter.counted.contains(cpu) {
+            // SAFETY: No CPU records yet.
+            unsafe { buffer.as_ptr().begin(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
+        }
+    }
+    let trace = &arbiter.trace;
+    if let Some(staged) = &trace.staged {
+        let program = Program {
+            config: &staged.config,
+            counters: &counters,
+            reveal: staged.reveal,
+            max_interrupts: MAX_OVERFLOWS.load(Relaxed),
+        };
+        on_each(&arbiter.counted, |here| {
+            if let Some(buffer) = trace.buffer() {
+                recorder::begin(here, model, &program, buffer);
+            }
+        });
+    }
+    if each(bits).all(|id| arbiter.is_intact(id)) {
+        Ok(())
+    } else {
+        end(arbiter);
+        Err(EIO)
+    }
+}
+
+/// `IOCTL_PERFMON_STOP`
+pub(crate) fn stop(_session: &Session) -> Result {
+    policy::allow_counting()?;
+    let mut arbiter = ARBITER.lock();
+    arbiter.trace.life.after(Call::Stop)?;
+    end(&mut arbiter);
+    Ok(())
+}
+
+/// Stops the trace on all CPUs, if it runs.
+fn end(arbiter: &mut Arbiter) {
+    if arbiter.trace.life != Life::Running {
+        return;
+    }
+    let model = pmu::model();
+    on_each(&arbiter.counted, |here| recorder::finish(here, model, 0));
+    // INVARIANT: No CPU records any more, so that there is nothing left for which the counters would be
+    // needed.
+    arbiter.trace.life = Life::Staged;
+    arbiter.trace.counters = 0;
+    arbiter.leave_if_unused();
+}
+
+/// Ends the trace on this CPU alone: it will be offline, or asleep.
+pub(crate) fn part(here: &ThisCpu, model: &Model) {
+    recorder::finish(here, model, abi::PERFMON_BUFFER_FLAG_OFFLINE);
+}
+
+/// Stops and frees the trace of a session that ends.
+pub(crate) fn release(arbiter: &mut Arbiter) {
+    end(arbiter);
+    arbiter.trace = Trace::new();
+}
+
+/// `IOCTL_PERFMON_GET_PROPERTIES`
+pub(crate) fn properties(_session: &Session) -> Result<abi::perfmon_properties> {
+    let c = &pmu::model().capabilities;
+    let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
+    Ok(abi::perfmon_properties {
+        api_version: abi::PERFMON_API_VERSION as u16,
+        pm_version: u16::from(c.version),
+        max_num_events: general + fixed,
+        reserved: 0,
+        max_num_fixed_events: fixed,
+        max_fixed_counter_width: u16::from(c.fixed_width),
+        max_num_programmable_events: general,
+        max_programmable_counter_width: u16::from(c.general_width),
+        max_num_misc_events: 0,
+        max_misc_counter_width: 0,
+        flags: if c.last_branch {
+            abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
+        } else {
+            0
+        },
+    })
+}
+
+/// `PERFMON_GET_INFO`
+pub(crate) fn info(_session: &Session) -> Result<abi::perfmon_info> {
+    Ok(abi::perfmon_info {
+        nr_cpu_ids: nr_cpu_ids(),
+        flags: 0,
+        features: if pmu::model().capabilities.full_width_writes {
+            abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into()
+        } else {
+            0
+        },
+        reserved: [0; 6],
+    })
+}
