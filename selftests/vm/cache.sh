@@ -15,7 +15,7 @@ VM=$TOP/selftests/vm
 
 # How many entries of a kind stay when a new one is made. The least recently
 # used go first.
-declare -A KEEP=([root]=2 [kernel]=3 [perf]=2 [qemu]=3 [guest]=3 [module]=4 [user]=4 [tests]=4)
+declare -A KEEP=([root]=2 [kernel]=3 [perf]=2 [qemu]=3 [guest]=3 [module]=8 [user]=8 [tests]=8)
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -77,6 +77,18 @@ entry() {
 	# For prune(). The Debian root is root's, and stays when others try.
 	touch "$dir" 2>/dev/null || true
 	printf '%s\n' "$dir"
+}
+
+# Cargo builds incrementally, and goes by the times of the sources: so each
+# checkout has a directory of its own, $CACHE/cargo/$TARGET. Those of checkouts
+# that have not been used for longest are removed.
+TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
+
+cargo_directories() {
+	mkdir -p "$CACHE/cargo/$TARGET"
+	touch "$CACHE/cargo/$TARGET"
+	# shellcheck disable=SC2012
+	ls -dt "$CACHE"/cargo/target-* | tail -n +9 | xargs -r rm -rf
 }
 
 # The part of entry() under the lock; uses its variables.
