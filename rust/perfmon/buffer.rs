@@ -85,7 +85,7 @@ impl Mappable for Buffer {
     fn map(&self, area: &VmaNew) -> Result {
         // The descriptor is not open for writing, so that the kernel has refused shared writable mappings.
         // A private one would be a copy of what is still being written.
-        if area.flags() & (bindings::VM_MAYSHARE as usize) == 0 {
+        if area.flags() & bindings::VM_MAYSHARE == 0 {
             return Err(EINVAL);
         }
         area.try_clear_maywrite()?;
@@ -99,7 +99,10 @@ impl Mappable for Buffer {
             return Err(EINVAL);
         }
         let last = self.size.min(first + wanted);
-        for (offset, address) in (first..last).step_by(PAGE_SIZE).zip((area.start()..).step_by(PAGE_SIZE)) {
+        for (offset, address) in (first..last)
+            .step_by(PAGE_SIZE)
+            .zip((area.start()..).step_by(PAGE_SIZE))
+        {
             // SAFETY: `offset` is below `size`.
             let start = unsafe { self.start.add(offset) };
             // SAFETY: It is a page of `__vmalloc()`'s, which may be inserted anywhere; the area is being

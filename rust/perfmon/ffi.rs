@@ -31,10 +31,7 @@ extern "C" {
 
     pub(crate) fn perfmon_buffer_alloc(size: usize) -> *mut c_void;
     pub(crate) fn perfmon_buffer_free(start: *mut c_void);
-    pub(crate) fn perfmon_open_anonymous(
-        operations: *const bindings::file_operations,
-        data: *mut c_void,
-    ) -> c_int;
+    pub(crate) fn perfmon_open_anonymous(operations: *const c_void, data: *mut c_void) -> c_int;
 
     pub(crate) fn perfmon_nmi_register(
         handler: unsafe extern "C" fn(c_uint, *mut bindings::pt_regs) -> c_int,

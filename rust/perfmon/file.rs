@@ -2,7 +2,7 @@
 //! File descriptors without a name that can be mapped.
 
 use crate::ffi;
-use core::marker::PhantomData;
+use core::{marker::PhantomData, ptr};
 use kernel::{
     bindings,
     error::{from_result, to_result},
@@ -29,8 +29,9 @@ pub(crate) trait Mappable: Send + Sync + 'static {
 /// EMFILE, ENFILE or ENOMEM if there can't be another descriptor.
 pub(crate) fn open<T: Mappable>(data: Arc<T>) -> Result<c_int> {
     let data = data.into_foreign();
+    let operations: &'static bindings::file_operations = &Operations::<T>::TABLE;
     // SAFETY: `data` is what `Operations<T>` takes it for, and if this succeeds it is the file's.
-    let fd = unsafe { ffi::perfmon_open_anonymous(&Operations::<T>::TABLE, data) };
+    let fd = unsafe { ffi::perfmon_open_anonymous(ptr::from_ref(operations).cast(), data) };
     if fd < 0 {
         // SAFETY: It comes from `into_foreign`, and there is no file that would use it.
         drop(unsafe { Arc::<T>::from_foreign(data) });

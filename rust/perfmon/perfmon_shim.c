@@ -164,7 +164,7 @@ void perfmon_buffer_free(void *start)
 }
 
 /* A new descriptor that can be read, and is closed on exec. */
-int perfmon_open_anonymous(const struct file_operations *operations, void *data)
+int perfmon_open_anonymous(const void *operations, void *data)
 {
 	return anon_inode_getfd("[perfmon]", operations, data, O_RDONLY | O_CLOEXEC);
 }

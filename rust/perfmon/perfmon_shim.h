@@ -10,7 +10,6 @@
 #include <linux/types.h>
 
 struct cred;
-struct file_operations;
 struct pt_regs;
 
 /*
@@ -41,7 +40,7 @@ int perfmon_put_16(unsigned long to, const void *from);
 
 void *perfmon_buffer_alloc(size_t size);
 void perfmon_buffer_free(void *start);
-int perfmon_open_anonymous(const struct file_operations *operations, void *data);
+int perfmon_open_anonymous(const void *operations, void *data);
 
 int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs));
 void perfmon_nmi_unregister(void);

@@ -267,7 +267,10 @@ impl Model {
     pub(crate) fn halt(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
         let count = &slot.counts[counter.index()];
-        msr::change(here, &self.registers.control(counter, count.select(), false));
+        msr::change(
+            here,
+            &self.registers.control(counter, count.select(), false),
+        );
 
         // From here on the overflow handler lets the counter alone.
         slot.active.remove(counter.bit());
@@ -326,11 +329,16 @@ impl Model {
 
     /// Serves overflows until there is none.
     fn drain(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
+        /// So often that what is counted must be the handler itself.
+        const TOO_OFTEN: u32 = 8;
         /// More than there are counters to overflow meanwhile: the status must be stuck.
         const ROUNDS: u32 = 64;
 
         let mut served = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
+            if round == TOO_OFTEN {
+                here.slot().recorder.suspend();
+            }
             // Serving may stop counters.
             let active = here.slot().active.get();
             let found = match self.registers.global {

@@ -138,7 +138,10 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     let room = program.config.room();
     let ticks = |event: &Recorded| matches!(event.role, Role::Ticks(_));
     let dependents = program.bits(|event| event.role == Role::Depends);
-    let timebase = program.events().next().map_or(0, |(counter, _)| counter.bit());
+    let timebase = program
+        .events()
+        .next()
+        .map_or(0, |(counter, _)| counter.bit());
 
     // SAFETY: The buffer is the trace's, which is not recorded yet.
     unsafe { buffer.as_ptr().begin(0) };
@@ -153,7 +156,8 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     this.reveal.set(program.reveal.into());
     this.ticking.set(program.bits(ticks));
     this.dependents.set(dependents);
-    this.timebase.set(if dependents != 0 { timebase } else { 0 });
+    this.timebase
+        .set(if dependents != 0 { timebase } else { 0 });
     this.branching.set(program.bits(|event| event.last_branch));
     this.pc.set(program.bits(|event| event.pc));
 
@@ -173,7 +177,9 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     if let Some(event) = program.config.last_branch() {
         lbr::start(here, &this.lbr, event.select);
     }
-    if program.events().any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE))
+    if program
+        .events()
+        .any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE))
     {
         // SAFETY: The caller stays on the CPU, and the slots outlive the trace.
         unsafe { ffi::perfmon_timer_start() };
@@ -240,7 +246,12 @@ impl Recorder {
         } else {
             u64::MAX
         };
-        count.load(here, &model.registers, counter, left.min(event.longest.get()));
+        count.load(
+            here,
+            &model.registers,
+            counter,
+            left.min(event.longest.get()),
+        );
     }
 
     /// Records the overflows of `found`, counters of the trace that have been stopped by nobody. Runs in the
@@ -252,7 +263,9 @@ impl Recorder {
         for counter in each(found) {
             counts[counter.index()].update(here, model.registers.read(counter));
             let event = &self.events[counter.index()];
-            let since = counts[counter.index()].total().wrapping_sub(event.recorded.get());
+            let since = counts[counter.index()]
+                .total()
+                .wrapping_sub(event.recorded.get());
             if since >= event.rate.get() {
                 due |= counter.bit();
             }
@@ -264,9 +277,7 @@ impl Recorder {
             if self.end.get() > self.last.get() {
                 self.full.set(1);
             } else if self.interrupts.get() > self.max_interrupts.get() {
-                self.throttled.set(PAUSE);
-                // SAFETY: The trace is recorded.
-                unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };
+                self.suspend();
             } else {
                 self.write_set(here, model, due, regs);
             }
@@ -353,6 +364,16 @@ impl Recorder {
         unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_FULL) };
         for counter in each(self.counters.get() & here.slot().active.get()) {
             model.halt(here, counter);
+        }
+    }
+
+    /// Suspends sampling for a while, if the trace samples here: its counters count on.
+    #[cold]
+    pub(crate) fn suspend(&self) {
+        if self.ticking.get() != 0 && self.counters.get() != 0 {
+            self.throttled.set(PAUSE);
+            // SAFETY: The trace is recorded.
+            unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };
         }
     }
 

@@ -8,7 +8,7 @@ use crate::{
     abi,
     arbiter::{Arbiter, ARBITER},
     buffer::Buffer,
-    cpu::{on_each, CpuSet, ThisCpu},
+    cpu::{self, on_each, CpuSet, ThisCpu},
     file,
     logic::{
         config::Config,
@@ -132,7 +132,8 @@ pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
     let mut arbiter = ARBITER.lock();
     let life = arbiter.trace.life.after(Call::Alloc)?;
     let pages = request.buffer_size_in_pages;
-    if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages) {
+    if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages)
+    {
         return Err(EINVAL);
     }
 
@@ -189,7 +190,11 @@ pub(crate) fn get_alloc(_session: &Session) -> Result<abi::perfmon_alloc> {
 pub(crate) fn stage(_session: &Session, raw: abi::perfmon_config) -> Result {
     policy::allow_counting()?;
     let reveal = policy::allow_kernel();
-    if raw.flags.iter().any(|flags| flags & abi::PERFMON_CONFIG_FLAG_OS != 0) {
+    if raw
+        .flags
+        .iter()
+        .any(|flags| flags & abi::PERFMON_CONFIG_FLAG_OS != 0)
+    {
         reveal?;
     }
     let mut arbiter = ARBITER.lock();
@@ -212,7 +217,12 @@ pub(crate) fn get_config(_session: &Session) -> Result<abi::perfmon_config> {
     policy::allow_counting()?;
     let arbiter = ARBITER.lock();
     arbiter.trace.life.after(Call::GetConfig)?;
-    arbiter.trace.staged.as_ref().map(|staged| staged.raw).ok_or(EBADFD)
+    arbiter
+        .trace
+        .staged
+        .as_ref()
+        .map(|staged| staged.raw)
+        .ok_or(EBADFD)
 }
 
 /// `IOCTL_PERFMON_GET_BUFFER_HANDLE`
@@ -261,6 +271,9 @@ pub(crate) fn start(_session: &Session) -> Result {
             unsafe { buffer.as_ptr().begin(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }
+    for cpu in arbiter.known.iter() {
+        cpu::slot(cpu).tampered.remove(bits);
+    }
     let trace = &arbiter.trace;
     if let Some(staged) = &trace.staged {
         let program = Program {
@@ -278,8 +291,7 @@ pub(crate) fn start(_session: &Session) -> Result {
     if each(bits).all(|id| arbiter.is_intact(id)) {
         Ok(())
     } else {
-        end(arbiter);
-        Err(EIO)
+        end(arbiter)
     }
 }
 
@@ -288,22 +300,31 @@ pub(crate) fn stop(_session: &Session) -> Result {
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
     arbiter.trace.life.after(Call::Stop)?;
-    end(&mut arbiter);
-    Ok(())
+    end(&mut arbiter)
 }
 
 /// Stops the trace on all CPUs, if it runs.
-fn end(arbiter: &mut Arbiter) {
+///
+/// # Errors
+///
+/// EIO if one of its counters was tampered with.
+fn end(arbiter: &mut Arbiter) -> Result {
     if arbiter.trace.life != Life::Running {
-        return;
+        return Ok(());
     }
     let model = pmu::model();
     on_each(&arbiter.counted, |here| recorder::finish(here, model, 0));
+    let intact = each(arbiter.trace.counters).all(|id| arbiter.is_intact(id));
     // INVARIANT: No CPU records any more, so that there is nothing left for which the counters would be
     // needed.
     arbiter.trace.life = Life::Staged;
     arbiter.trace.counters = 0;
     arbiter.leave_if_unused();
+    if intact {
+        Ok(())
+    } else {
+        Err(EIO)
+    }
 }
 
 /// Ends the trace on this CPU alone: it will be offline, or asleep.
@@ -313,7 +334,8 @@ pub(crate) fn part(here: &ThisCpu, model: &Model) {
 
 /// Stops and frees the trace of a session that ends.
 pub(crate) fn release(arbiter: &mut Arbiter) {
-    end(arbiter);
+    // Nobody is left to be told of an error.
+    let _ = end(arbiter);
     arbiter.trace = Trace::new();
 }
 

@@ -294,20 +294,35 @@ mod tests {
         let cases: [(Rows<'_>, R); 17] = [
             (&[], R::NoEvent),
             (&[(0, 0, 0), (ARCH, 0, USER)], R::NoEvent),
-            (&[(ARCH, 0, USER), (0, 0, 0), (ARCH + 1, 0, USER)], R::AfterTheEnd),
+            (
+                &[(ARCH, 0, USER), (0, 0, 0), (ARCH + 1, 0, USER)],
+                R::AfterTheEnd,
+            ),
             (&[(ARCH, 0, USER), (0, 1, 0)], R::AfterTheEnd),
             (&[(ARCH, 0, USER), (0, 0, 0), (0, 0, USER)], R::AfterTheEnd),
             (&[(ARCH, 0, USER | 0x20)], R::Flag),
             (&[(ARCH + 7, 0, USER)], R::Event),
             (&[(1, 0, USER)], R::Event),
             (&[(ARCH, 0, USER), (ARCH, 9, USER)], R::Twice),
-            (&[(ARCH, 0, USER), (ARCH + 1, 0, USER), (ARCH + 2, 0, USER)], R::TooMany),
+            (
+                &[(ARCH, 0, USER), (ARCH + 1, 0, USER), (ARCH + 2, 0, USER)],
+                R::TooMany,
+            ),
             (&[(ARCH, 0x100_0000, USER)], R::Rate),
             (&[(ARCH, 0, USER | LBR)], R::LastBranch),
-            (&[(ARCH, 9, USER), (ARCH + 1, 9, USER | LBR | TIMEBASE0)], R::LastBranch),
-            (&[(ARCH, 9, USER | LBR), (ARCH + 1, 9, OS | LBR)], R::LastBranchModes),
+            (
+                &[(ARCH, 9, USER), (ARCH + 1, 9, USER | LBR | TIMEBASE0)],
+                R::LastBranch,
+            ),
+            (
+                &[(ARCH, 9, USER | LBR), (ARCH + 1, 9, OS | LBR)],
+                R::LastBranchModes,
+            ),
             (&[(ARCH, 0, USER | TIMEBASE0)], R::Timebase),
-            (&[(ARCH, 0, USER), (ARCH + 1, 9, USER | TIMEBASE0)], R::Timebase),
+            (
+                &[(ARCH, 0, USER), (ARCH + 1, 9, USER | TIMEBASE0)],
+                R::Timebase,
+            ),
             ((&[(ARCH, 9, 1 << 31)]), R::Flag),
         ];
         for (rows, expected) in cases {
@@ -338,7 +353,10 @@ mod tests {
         assert_eq!(refusal(&[(FIXED + 1, u32::MAX, USER)]), None);
         assert_eq!(refusal(&[(ARCH, 0xff_ffff, USER)]), None);
         // That of a dependent event is ignored.
-        assert_eq!(refusal(&[(FIXED + 1, 9, USER), (ARCH, u32::MAX, TIMEBASE0)]), None);
+        assert_eq!(
+            refusal(&[(FIXED + 1, 9, USER), (ARCH, u32::MAX, TIMEBASE0)]),
+            None
+        );
     }
 
     #[test]
@@ -355,7 +373,10 @@ mod tests {
         let roles = [Role::Ticks(9), Role::Depends, Role::Tallies, Role::Ticks(5)];
         assert!(config.is_ok_and(|config| {
             config.events().map(|e| e.role).eq(roles)
-                && config.events().map(|e| e.pc).eq([true, false, false, false])
+                && config
+                    .events()
+                    .map(|e| e.pc)
+                    .eq([true, false, false, false])
                 && config.last_branch().map(|e| e.id) == Some(EventId(FIXED + 2))
                 && config.has_kernel()
         }));

@@ -49,7 +49,9 @@ impl EventId {
         defined: impl FnOnce(Self) -> Option<EventSelect>,
     ) -> Option<Event> {
         match self.group() {
-            abi::PERFMON_GROUP_ARCH => architectural(self.number(), capabilities).map(Event::General),
+            abi::PERFMON_GROUP_ARCH => {
+                architectural(self.number(), capabilities).map(Event::General)
+            }
             abi::PERFMON_GROUP_FIXED => {
                 let n = self.number().checked_sub(1)?.try_into().ok()?;
                 let counter = CounterId::fixed(n)?;
@@ -68,13 +70,25 @@ impl EventId {
 /// and what counts the same on AMD (the Processor Programming References, "Core Performance Counter
 /// Events"): it has no event for reference cycles, and its cores don't see the last-level cache.
 const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
-    (EventSelect::new(0x3c, 0x00), Some(EventSelect::new(0x76, 0x00))),
-    (EventSelect::new(0xc0, 0x00), Some(EventSelect::new(0xc0, 0x00))),
+    (
+        EventSelect::new(0x3c, 0x00),
+        Some(EventSelect::new(0x76, 0x00)),
+    ),
+    (
+        EventSelect::new(0xc0, 0x00),
+        Some(EventSelect::new(0xc0, 0x00)),
+    ),
     (EventSelect::new(0x3c, 0x01), None),
     (EventSelect::new(0x2e, 0x4f), None),
     (EventSelect::new(0x2e, 0x41), None),
-    (EventSelect::new(0xc4, 0x00), Some(EventSelect::new(0xc2, 0x00))),
-    (EventSelect::new(0xc5, 0x00), Some(EventSelect::new(0xc3, 0x00))),
+    (
+        EventSelect::new(0xc4, 0x00),
+        Some(EventSelect::new(0xc2, 0x00)),
+    ),
+    (
+        EventSelect::new(0xc5, 0x00),
+        Some(EventSelect::new(0xc3, 0x00)),
+    ),
     (EventSelect::new(0xa4, 0x01), None),
 ];
 

@@ -86,12 +86,21 @@ mod tests {
         let rows = [
             (Call::Alloc, [Some(Allocated), no, no, no]),
             (Call::Free, [no, Some(Idle), Some(Idle), no]),
-            (Call::GetAlloc, [no, Some(Allocated), Some(Staged), Some(Running)]),
+            (
+                Call::GetAlloc,
+                [no, Some(Allocated), Some(Staged), Some(Running)],
+            ),
             (Call::Stage, [no, Some(Staged), Some(Staged), no]),
             (Call::GetConfig, [no, no, Some(Staged), no]),
-            (Call::GetBufferHandle, [no, Some(Allocated), Some(Staged), no]),
+            (
+                Call::GetBufferHandle,
+                [no, Some(Allocated), Some(Staged), no],
+            ),
             (Call::Start, [no, no, Some(Running), no]),
-            (Call::Stop, [no, Some(Allocated), Some(Staged), Some(Staged)]),
+            (
+                Call::Stop,
+                [no, Some(Allocated), Some(Staged), Some(Staged)],
+            ),
             (Call::Define, [Some(Idle), Some(Allocated), no, no]),
         ];
         for (call, after) in rows {

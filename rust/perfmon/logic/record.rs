@@ -21,12 +21,13 @@ pub const PC: u64 = size_of::<abi::perfmon_pc_record>() as u64;
 /// Bytes of a LAST_BRANCH record with all branches.
 pub const LAST_BRANCH: u64 = size_of::<abi::perfmon_last_branch_record>() as u64;
 
-/// The largest set of any config: every event ticks, and has something to add.
-const LARGEST: u64 = TIME + MAX_EVENTS as u64 * (PC + COUNT) + LAST_BRANCH;
-const LARGEST_STOP: u64 = TIME + MAX_EVENTS as u64 * COUNT;
-
-// A buffer of one page holds the header, any set, and any last set.
-const _: () = assert!(HEADER + LARGEST + LARGEST_STOP <= 4096);
+// A buffer of one page holds the header, any set, and any last set. In the largest one every event ticks,
+// and has something to add.
+const _: () = {
+    let largest = TIME + MAX_EVENTS as u64 * (PC + COUNT) + LAST_BRANCH;
+    let last = TIME + MAX_EVENTS as u64 * COUNT;
+    assert!(HEADER + largest + last <= 4096);
+};
 
 /// The room that the sets of a config need, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,11 @@ mod tests {
             flags: [0; MAX_EVENTS],
         };
         let rows = [
-            (1 << 10, 9, abi::PERFMON_CONFIG_FLAG_PC | abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
+            (
+                1 << 10,
+                9,
+                abi::PERFMON_CONFIG_FLAG_PC | abi::PERFMON_CONFIG_FLAG_LAST_BRANCH,
+            ),
             (1 << 10 | 1, 9, 0),
             (1 << 10 | 5, 0, 0),
             (1 << 10 | 6, 0, abi::PERFMON_CONFIG_FLAG_TIMEBASE0),

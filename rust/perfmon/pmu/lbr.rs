@@ -55,7 +55,10 @@ pub(crate) fn stop(here: &ThisCpu, model: &Model, saved: &Saved) {
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
     clear(here);
     msr::write(here, Msr::LBR_SELECT, saved.select.get());
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, saved.debugctl.get()));
+    msr::change(
+        here,
+        &Step::change(Msr::DEBUGCTL, OURS, saved.debugctl.get()),
+    );
 }
 
 /// Lets a frozen stack go on.
