@@ -33,6 +33,8 @@ pub(crate) struct Count {
     base: Word,
     /// What is counted.
     select: Word,
+    /// The bits of the counter's control register that are its own, and what they are while it runs.
+    control: [Word; 2],
 }
 
 impl Count {
@@ -50,6 +52,20 @@ impl Count {
         self.mask.set(width.mask);
         self.period.set(width.period);
         self.offset.set(offset(width.start(), self.total.get()));
+    }
+
+    /// Takes note of what the counter's control register holds in the bits of `mask` while it runs.
+    pub(crate) fn expect(&self, mask: u64, value: u64) {
+        let [own, running] = &self.control;
+        own.set(mask);
+        running.set(value);
+    }
+
+    /// Whether a control register that holds `now` lets the counter count what it should.
+    #[inline(always)]
+    pub(crate) fn is_controlled_by(&self, now: u64) -> bool {
+        let [own, running] = &self.control;
+        (now ^ running.get()) & own.get() == 0
     }
 
     /// What is counted.
@@ -84,14 +100,23 @@ impl Count {
         }
     }
 
-    /// Loads the hardware counter so that it overflows after `events` more, at most [`Self::period`] of its
-    /// width. The total is up to date; the counter is not active, or this is the overflow handler.
+    /// As [`Self::update`], for the overflow handler, which nothing interrupts; tells the total.
     #[inline(always)]
-    pub(crate) fn load(&self, here: &ThisCpu, regs: &Registers, counter: CounterId, events: u64) {
-        self.period.set(events);
-        let start = self.width().start();
+    pub(crate) fn update_in_nmi(&self, here: &ThisCpu, counter: Msr) -> u64 {
+        let raw = msr::read(here, counter);
+        let total = advance(self.total.get(), self.offset.get(), raw, self.mask.get());
+        self.total.set(total);
+        total
+    }
+
+    /// Loads the hardware counter so that it overflows after `events` more, at most the [`Self::period`] of
+    /// its width. The total is up to date; the counter is not active, or this is the overflow handler.
+    #[inline(always)]
+    pub(crate) fn load(&self, here: &ThisCpu, counter: Msr, events: u64) {
+        let start = events.wrapping_neg() & self.mask.get();
         // As in `overflow`, what a counter of kernel mode counts meanwhile is lost.
-        msr::write(here, regs.write(counter), start);
+        msr::write(here, counter, start);
+        self.period.set(events);
         self.offset.set(offset(start, self.total.get()));
     }
 

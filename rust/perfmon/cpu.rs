@@ -31,6 +31,8 @@ pub(crate) struct Slot {
     pub(crate) taken: Word,
     /// Bits of the counters that run here: those whose overflows are ours.
     pub(crate) active: Word,
+    /// Bits of the counters that count in kernel mode: the overflow handler, too.
+    pub(crate) kernel: Word,
     /// Bits of the counters whose registers were found to hold something else.
     pub(crate) tampered: Word,
     /// Whether counters were found switched off that should have run.
@@ -482,6 +484,7 @@ pub(crate) fn jiffies() -> u64 {
 }
 
 /// The time-stamp counter.
+#[inline(always)]
 pub(crate) fn timestamp() -> u64 {
     // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always use it.
     unsafe { x86_64::_rdtsc() }

@@ -14,7 +14,7 @@ use crate::{
     ffi,
     logic::{
         count::Width,
-        counter::{each, CounterId, Kind, MAX_GENERAL},
+        counter::{each, CounterId, Kind, MAX_COUNTERS, MAX_GENERAL},
         cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
         plan::{Saved, Step},
@@ -34,10 +34,47 @@ pub(crate) trait Pmu: Sync {
     fn answer(&self, here: &ThisCpu, served: u32) -> u32;
 }
 
+/// The registers of one counter.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    /// Where it is read.
+    pub(crate) read: Msr,
+    /// Where it is written.
+    pub(crate) write: Msr,
+    /// Where it is started and stopped.
+    control: Msr,
+}
+
+impl Lines {
+    /// Those of all counters that there may be, so that the overflow handler needs not work them out.
+    const fn all(registers: &Registers) -> [Self; MAX_COUNTERS] {
+        let mut all = [Self {
+            read: registers.fixed_control,
+            write: registers.fixed_control,
+            control: registers.fixed_control,
+        }; MAX_COUNTERS];
+        let mut index = 0;
+        while let Some(counter) = CounterId::from_index(index) {
+            all[counter.index()] = Self {
+                read: registers.read(counter),
+                write: registers.write(counter),
+                control: match counter.kind() {
+                    Kind::General(n) => registers.select(n),
+                    Kind::Fixed(_) => registers.fixed_control,
+                },
+            };
+            index += 1;
+        }
+        all
+    }
+}
+
 /// A kind of PMU: what it can do, where its registers are, what is special about it.
 pub(crate) struct Model {
     pub(crate) capabilities: Capabilities,
     pub(crate) registers: Registers,
+    /// By [`CounterId::index`].
+    lines: [Lines; MAX_COUNTERS],
     pub(crate) pmu: &'static dyn Pmu,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub(crate) period_bits: u32,
@@ -149,15 +186,23 @@ impl Lvtpc {
 impl Model {
     /// The model of a PMU with these capabilities.
     pub(crate) const fn new(capabilities: Capabilities) -> Self {
+        let registers = Registers::new(&capabilities);
         Self {
             capabilities,
-            registers: Registers::new(&capabilities),
+            registers,
+            lines: Lines::all(&registers),
             pmu: match capabilities.architecture {
                 Architecture::Intel => &intel::Intel,
                 Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => &amd::Amd,
             },
             period_bits: 0,
         }
+    }
+
+    /// The registers of a counter.
+    #[inline(always)]
+    pub(crate) fn lines(&self, counter: CounterId) -> &Lines {
+        &self.lines[counter.index()]
     }
 
     /// Remembers what the registers hold, and directs the overflow interrupt: the counters of this CPU
@@ -234,6 +279,14 @@ impl Model {
             here,
             &self.registers.program(counter, select, width.start()),
         );
+        let slot = here.slot();
+        let running = self.registers.control(counter, select, true);
+        slot.counts[counter.index()].expect(!running.keep, running.value);
+        if select.is_kernel() {
+            slot.kernel.insert(counter.bit());
+        } else {
+            slot.kernel.remove(counter.bit());
+        }
         width
     }
 
@@ -313,15 +366,23 @@ impl Model {
 
     /// Serves the overflows of this CPU's counters and tells how many there were. Runs in an NMI that came
     /// at `regs`.
+    #[inline(always)]
     pub(crate) fn serve(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
         let slot = here.slot();
-        self.repair(here, slot.active.get());
-        let mut served = self.drain(here, regs);
+        let active = slot.active.get();
+        self.repair(here, active);
+        let mut served = self.round(here, active, regs);
         if served == 0 {
             // Somebody else may have cleared the status: the counters still tell.
-            served = self.extend(here, self.overflowed(here, slot.active.get()), regs);
+            served = self.extend(here, self.overflowed(here, active), regs);
         }
         slot.recorder.unfreeze(here, self);
+        if slot.kernel.get() & active == 0 {
+            // Nothing that only counts programs can overflow in here.
+            self.pmu.unmask(here);
+            return served;
+        }
+        served += self.drain(here, regs);
         self.pmu.unmask(here);
         // What overflowed between the last look and the unmasking has raised no interrupt.
         served + self.drain(here, regs)
@@ -340,51 +401,58 @@ impl Model {
                 here.slot().recorder.suspend();
             }
             // Serving may stop counters.
-            let active = here.slot().active.get();
-            let found = match self.registers.global {
-                Some(global) => msr::read(here, global.status) & active,
-                None => self.overflowed(here, active),
-            };
-            if found == 0 {
-                break;
+            match self.round(here, here.slot().active.get(), regs) {
+                0 => break,
+                some => served += some,
             }
-            if let Some(global) = self.registers.global {
-                // Before the counters are looked at: what comes later sets it again.
-                msr::write(here, global.clear, found);
-            }
-            served += self.extend(here, found, regs);
         }
         served
+    }
+
+    /// Serves those overflows of the counters `active` that there are now.
+    #[inline(always)]
+    fn round(&self, here: &ThisCpu, active: u64, regs: Regs<'_>) -> u32 {
+        let Some(global) = self.registers.global else {
+            return self.extend(here, self.overflowed(here, active), regs);
+        };
+        let found = msr::read(here, global.status) & active;
+        if found != 0 {
+            // Before the counters are looked at: what comes later sets it again.
+            msr::write(here, global.clear, found);
+        }
+        self.extend(here, found, regs)
     }
 
     /// Those of the counters that have overflowed since they were loaded.
     fn overflowed(&self, here: &ThisCpu, counters: u64) -> u64 {
         each(counters)
             .filter(|&counter| {
-                let msr = self.registers.read(counter);
+                let msr = self.lines(counter).read;
                 here.slot().counts[counter.index()].has_overflowed(here, msr)
             })
             .fold(0, |bits, counter| bits | counter.bit())
     }
 
     /// Extends or records counters that have overflowed, and tells how many they are.
+    #[inline(always)]
     fn extend(&self, here: &ThisCpu, found: u64, regs: Regs<'_>) -> u32 {
         let slot = here.slot();
+        let recorded = slot.recorder.counters.get();
+        let mut served = 0;
         for counter in each(found) {
             let count = &slot.counts[counter.index()];
-            let control = self.registers.control(counter, count.select(), true);
-            if !control.is_held_by(msr::read(here, control.msr)) {
+            if !count.is_controlled_by(msr::read(here, self.lines(counter).control)) {
                 slot.tampered.insert(counter.bit());
             }
+            if recorded & counter.bit() == 0 {
+                count.overflow(here, &self.registers, counter);
+            }
+            served += 1;
         }
-        let traced = found & slot.recorder.counters.get();
-        for counter in each(found & !traced) {
-            slot.counts[counter.index()].overflow(here, &self.registers, counter);
+        if found & recorded != 0 {
+            slot.recorder.sample(here, self, found & recorded, regs);
         }
-        if traced != 0 {
-            slot.recorder.sample(here, self, traced, regs);
-        }
-        found.count_ones()
+        served
     }
 }
 

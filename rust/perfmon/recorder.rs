@@ -39,6 +39,8 @@ pub(crate) struct Recorder {
     timebase: Word,
     /// Bits of those whose ticks come with branch records.
     branching: Word,
+    /// Bits of those whose ticks come with anything else.
+    followed: Word,
     /// Bits of those whose ticks are PC records.
     pc: Word,
     /// Whether the trace may tell about address spaces and the kernel.
@@ -77,6 +79,7 @@ struct Event {
 }
 
 impl Event {
+    #[inline(always)]
     fn header(&self, kind: u32) -> abi::perfmon_record_header {
         abi::perfmon_record_header {
             type_: kind as u8,
@@ -96,6 +99,7 @@ impl Event {
     }
 }
 
+#[inline(always)]
 fn time() -> abi::perfmon_time_record {
     abi::perfmon_time_record {
         header: abi::perfmon_record_header {
@@ -159,6 +163,8 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     this.timebase
         .set(if dependents != 0 { timebase } else { 0 });
     this.branching.set(program.bits(|event| event.last_branch));
+    this.followed
+        .set(this.timebase.get() | this.branching.get());
     this.pc.set(program.bits(|event| event.pc));
 
     for (counter, recorded) in program.events() {
@@ -170,7 +176,9 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
         event.longest.set(count.period());
         if let Role::Ticks(rate) = recorded.role {
             event.rate.set(rate.into());
-            this.arm(here, model, counter);
+            this.load(here, model, counter, rate.into());
+        } else {
+            event.rate.set(u64::MAX);
         }
     }
     this.counters.set(program.bits(|_| true));
@@ -229,69 +237,66 @@ pub(crate) fn finish(here: &ThisCpu, model: &Model, flags: u32) {
 }
 
 impl Recorder {
+    #[inline(always)]
     fn buffer(&self) -> BufferPtr {
         // SAFETY: Whoever gets here has seen that the trace is recorded, for which it has its buffers.
         unsafe { BufferPtr::from_address(self.buffer.get()) }
     }
 
-    /// Loads a counter that ticks so that it overflows when the next tick is due. It has been brought up to
-    /// date.
-    #[inline]
-    fn arm(&self, here: &ThisCpu, model: &Model, counter: CounterId) {
-        let event = &self.events[counter.index()];
-        let count = &here.slot().counts[counter.index()];
-        let left = if self.throttled.get() == 0 && self.ticking.get() & counter.bit() != 0 {
-            let since = count.total().wrapping_sub(event.recorded.get());
-            event.rate.get().saturating_sub(since).max(1)
-        } else {
-            u64::MAX
-        };
-        count.load(
+    /// Loads a counter so that it overflows when its next tick is due, `left` events from now, or for the next
+    /// part of it, if that is more than the counter can be loaded with.
+    #[inline(always)]
+    fn load(&self, here: &ThisCpu, model: &Model, counter: CounterId, left: u64) {
+        let longest = self.events[counter.index()].longest.get();
+        here.slot().counts[counter.index()].load(
             here,
-            &model.registers,
-            counter,
-            left.min(event.longest.get()),
+            model.lines(counter).write,
+            left.min(longest),
         );
     }
 
-    /// Records the overflows of `found`, counters of the trace that have been stopped by nobody. Runs in the
-    /// overflow handler; `regs` is where it came.
-    #[inline]
+    /// Records the overflows of `found`, counters of the trace. Runs in the overflow handler; `regs` is where
+    /// that came.
+    #[inline(always)]
     pub(crate) fn sample(&self, here: &ThisCpu, model: &Model, found: u64, regs: Regs<'_>) {
-        let counts = &here.slot().counts;
         let mut due = 0;
         for counter in each(found) {
-            counts[counter.index()].update(here, model.registers.read(counter));
             let event = &self.events[counter.index()];
-            let since = counts[counter.index()]
-                .total()
-                .wrapping_sub(event.recorded.get());
-            if since >= event.rate.get() {
+            let total =
+                here.slot().counts[counter.index()].update_in_nmi(here, model.lines(counter).read);
+            // What does not tick has the largest of all rates.
+            if total.wrapping_sub(event.recorded.get()) >= event.rate.get() {
                 due |= counter.bit();
             }
         }
-        // What has no rate is never due.
-        due &= self.ticking.get();
         if due != 0 && self.throttled.get() == 0 {
-            self.interrupts.increment();
+            let interrupts = self.interrupts.get() + 1;
+            self.interrupts.set(interrupts);
             if self.end.get() > self.last.get() {
-                self.full.set(1);
-            } else if self.interrupts.get() > self.max_interrupts.get() {
+                return self.stop_for_good(here, model, found);
+            }
+            if interrupts > self.max_interrupts.get() {
                 self.suspend();
             } else {
                 self.write_set(here, model, due, regs);
             }
         }
+        let suspended = self.throttled.get() != 0;
         for counter in each(found) {
-            self.arm(here, model, counter);
-        }
-        if self.full.get() != 0 {
-            self.stop_for_good(here, model);
+            let event = &self.events[counter.index()];
+            let total = here.slot().counts[counter.index()].total();
+            let since = total.wrapping_sub(event.recorded.get());
+            let left = if suspended {
+                u64::MAX
+            } else {
+                event.rate.get() - since
+            };
+            self.load(here, model, counter, left);
         }
     }
 
     /// Writes the records of one interrupt. They fit.
-    #[inline]
+    #[inline(always)]
     fn write_set(&self, here: &ThisCpu, model: &Model, due: u64, regs: Regs<'_>) {
         let counts = &here.slot().counts;
         // SAFETY: The trace is recorded, there is room (`last`), and this CPU's handler is the writer.
@@ -326,6 +331,25 @@ impl Recorder {
                 behind |= counter.bit();
             }
         }
+        if behind | due & self.followed.get() != 0 {
+            self.write_rest(here, model, behind, due, &mut writer, aspace);
+        }
+        self.end.set(writer.end() as u64);
+        // SAFETY: As above.
+        unsafe { self.buffer().publish(writer.end()) };
+    }
+
+    /// Writes what comes after the ticks of a set.
+    fn write_rest(
+        &self,
+        here: &ThisCpu,
+        model: &Model,
+        behind: u64,
+        due: u64,
+        writer: &mut Writer,
+        aspace: u64,
+    ) {
+        let counts = &here.slot().counts;
         // Those that came so late that they should have ticked again.
         for counter in each(behind) {
             let event = &self.events[counter.index()];
@@ -335,18 +359,14 @@ impl Recorder {
         }
         if due & self.timebase.get() != 0 {
             for counter in each(self.dependents.get()) {
-                counts[counter.index()].update(here, model.registers.read(counter));
-                writer.put(self.events[counter.index()].count(counts[counter.index()].total()));
+                let total = counts[counter.index()].update_in_nmi(here, model.lines(counter).read);
+                writer.put(self.events[counter.index()].count(total));
             }
         }
-        let branching = due & self.branching.get();
-        if let Some(counter) = each(branching).next() {
+        if let Some(counter) = each(due & self.branching.get()).next() {
             let header = self.events[counter.index()].header(abi::PERFMON_RECORD_LAST_BRANCH);
-            lbr::write(here, &self.lbr, &mut writer, header, aspace);
+            lbr::write(here, &self.lbr, writer, header, aspace);
         }
-        self.end.set(writer.end() as u64);
-        // SAFETY: As above.
-        unsafe { self.buffer().publish(writer.end()) };
     }
 
     /// Lets branches be recorded again, if they are: the interrupt has frozen them.
@@ -357,11 +377,16 @@ impl Recorder {
         }
     }
 
-    /// Stops the trace's counters: the buffer is full.
+    /// Stops the trace's counters: the buffer is full. The overflows of `found` are being served.
     #[cold]
-    fn stop_for_good(&self, here: &ThisCpu, model: &Model) {
+    fn stop_for_good(&self, here: &ThisCpu, model: &Model, found: u64) {
+        self.full.set(1);
         // SAFETY: The trace is recorded.
         unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_FULL) };
+        for counter in each(found) {
+            // Else they would still look as if an interrupt were to come.
+            self.load(here, model, counter, u64::MAX);
+        }
         for counter in each(self.counters.get() & here.slot().active.get()) {
             model.halt(here, counter);
         }
@@ -382,9 +407,7 @@ impl Recorder {
         let slot = here.slot();
         let ticking = self.ticking.get();
         if self.end.get() > self.last.get() {
-            self.full.set(1);
-            self.stop_for_good(here, model);
-            return;
+            return self.stop_for_good(here, model, 0);
         }
         // SAFETY: The trace is recorded, there is room (`last`), and the handler does not write.
         let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
@@ -399,7 +422,12 @@ impl Recorder {
         unsafe { self.buffer().publish(writer.end()) };
         self.throttled.set(0);
         for counter in each(ticking) {
-            self.arm(here, model, counter);
+            self.load(
+                here,
+                model,
+                counter,
+                self.events[counter.index()].rate.get(),
+            );
             model.start(here, counter);
         }
     }

@@ -99,6 +99,17 @@ impl CounterId {
         }
     }
 
+    /// The counter at that place in tables of [`MAX_COUNTERS`] entries.
+    #[must_use]
+    pub const fn from_index(index: u8) -> Option<Self> {
+        if (index as usize) < MAX_COUNTERS {
+            // INVARIANT: Just compared.
+            Some(Self(index))
+        } else {
+            None
+        }
+    }
+
     /// Its place in tables of [`MAX_COUNTERS`] entries.
     #[inline]
     #[must_use]
