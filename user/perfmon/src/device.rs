@@ -40,6 +40,16 @@ pub struct Properties {
     pub last_branch: bool,
 }
 
+/// What [`Properties`] has no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Info {
+    /// The highest possible CPU number + 1: how many buffers a trace has.
+    pub cpu_ids: u32,
+    /// Whether the [rate](crate::trace::Event::rate) of an event may be above 2^31.
+    pub full_width_writes: bool,
+}
+
 /// A moment of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
@@ -151,6 +161,30 @@ impl Device {
         &self.properties
     }
 
+    /// The size of the machine, and what else the driver can do.
+    ///
+    /// ```no_run
+    /// println!("{} CPU numbers", perfmon::Device::open()?.info()?.cpu_ids);
+    /// # Ok::<(), perfmon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn info(&self) -> Result<Info, Error> {
+        let mut raw = abi::perfmon_info {
+            nr_cpu_ids: 0,
+            flags: 0,
+            features: 0,
+            reserved: [0; 6],
+        };
+        self.call(Call::Info(&mut raw), || Attempt::Info)?;
+        Ok(Info {
+            cpu_ids: raw.nr_cpu_ids,
+            full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
+                != 0,
+        })
+    }
+
     /// The time-stamp counter, read by the kernel, and its frequency.
     ///
     /// # Errors
@@ -252,6 +286,10 @@ impl Device {
             select,
             running: raw.pmc2_select & (u64::from(abi::PMCF_EN) << 16) != 0,
         })
+    }
+
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     pub(crate) fn call(&self, call: Call<'_>, attempt: impl Fn() -> Attempt) -> Result<(), Error> {

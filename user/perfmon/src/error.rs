@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
+use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
 /// What the library was asked to do when it failed.
@@ -33,6 +34,30 @@ pub enum Attempt {
     Reset(CounterId),
     /// To learn what a counter counts.
     Configuration(CounterId),
+    /// To learn the size of the machine and what else the driver can do.
+    Info,
+    /// To give an event id a meaning.
+    DefineEvent(EventId, EventSelect),
+    /// To allocate the buffers of a trace.
+    Allocate(Alloc),
+    /// To learn what was allocated.
+    Allocation,
+    /// To say what a trace records.
+    Stage,
+    /// To learn what a trace records.
+    Staged,
+    /// To get the buffer of this CPU.
+    BufferHandle(u32),
+    /// To map the buffer of this CPU.
+    Map(u32),
+    /// To read the buffer of this CPU.
+    ReadBuffer(u32),
+    /// To start a trace.
+    StartTrace,
+    /// To stop a trace.
+    StopTrace,
+    /// To free the buffers of a trace.
+    Free,
 }
 
 impl fmt::Display for Attempt {
@@ -64,6 +89,24 @@ impl fmt::Display for Attempt {
             }
             Self::Reset(id) => write!(f, "can't zero {id}"),
             Self::Configuration(id) => write!(f, "can't ask what {id} counts"),
+            Self::Info => f.write_str("can't ask how many CPUs there are"),
+            Self::DefineEvent(id, select) => {
+                write!(f, "can't define {id} as event select {:#x}", select.bits())
+            }
+            Self::Allocate(alloc) => write!(
+                f,
+                "can't allocate {} buffers of {} pages",
+                alloc.buffers, alloc.pages
+            ),
+            Self::Allocation => f.write_str("can't ask what was allocated for the trace"),
+            Self::Stage => f.write_str("can't set up what the trace records"),
+            Self::Staged => f.write_str("can't ask what the trace records"),
+            Self::BufferHandle(cpu) => write!(f, "can't get the buffer of CPU {cpu}"),
+            Self::Map(cpu) => write!(f, "can't map the buffer of CPU {cpu}"),
+            Self::ReadBuffer(cpu) => write!(f, "can't read the buffer of CPU {cpu}"),
+            Self::StartTrace => f.write_str("can't start the trace"),
+            Self::StopTrace => f.write_str("can't stop the trace"),
+            Self::Free => f.write_str("can't free the trace"),
         }
     }
 }
@@ -136,6 +179,34 @@ pub enum Cause {
     /// The hardware doesn't hold what was written to it, so that there is no count (EIO).
     #[error("somebody else changed the counter, and its value can't be trusted")]
     Untrusted,
+    /// The session's trace is not in the state that the call needs (EBADFD).
+    #[error("the session's trace is not in the state for it")]
+    WrongState,
+    /// The buffers are too many, too few or too large (EINVAL).
+    #[error(
+        "the number of buffers is not that of the CPUs, or a buffer has too many pages or none"
+    )]
+    InvalidAlloc,
+    /// The CPUs can't record that (EINVAL).
+    #[error(
+        "the CPUs don't have one of the events, or not enough counters, or can't do a rate or a flag"
+    )]
+    InvalidConfig,
+    /// The id is none that can be defined, or the select is not allowed (EINVAL).
+    #[error("the id is not a model-specific one, or the event select is not allowed")]
+    InvalidEvent,
+    /// The trace has no such buffer (EINVAL).
+    #[error("the trace has no such buffer")]
+    NoSuchBuffer,
+    /// There is no memory for it (ENOMEM).
+    #[error("there is no memory for it")]
+    NoMemory,
+    /// No file descriptor is free (EMFILE), or none in the whole system (ENFILE).
+    #[error("no file descriptor is free")]
+    NoDescriptor,
+    /// The buffer's header says what can't be.
+    #[error("its header says what can't be; was the trace started again since the last reading?")]
+    BadHeader,
     /// What the interface doesn't specify for this call.
     #[error("{}", .0.desc())]
     Unexpected(Errno),
@@ -151,13 +222,20 @@ impl Error {
             (A::Open(_), Errno::EBUSY) => Cause::AnotherWriter,
             (A::Open(_), errno) => Cause::Unexpected(errno),
             (A::Timestamp, Errno::ENOTTY) => Cause::NoFrequency,
-            (A::Setup(..), Errno::EBUSY) => Cause::HardwareBusy,
+            (A::Setup(..) | A::StartTrace, Errno::EBUSY) => Cause::HardwareBusy,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
             // The other meaning, a descriptor not open for writing, is excluded by the types.
             (_, Errno::EPERM) => Cause::LockedDown,
             (_, Errno::EACCES) => Cause::Forbidden,
+            (_, Errno::EBADFD) => Cause::WrongState,
+            (_, Errno::ENOMEM) => Cause::NoMemory,
+            (_, Errno::EMFILE | Errno::ENFILE) => Cause::NoDescriptor,
             (A::ReadOn(..), Errno::EINVAL) => Cause::NoSuchCpu,
+            (A::Allocate(_), Errno::EINVAL) => Cause::InvalidAlloc,
+            (A::Stage, Errno::EINVAL) => Cause::InvalidConfig,
+            (A::DefineEvent(..), Errno::EINVAL) => Cause::InvalidEvent,
+            (A::BufferHandle(_), Errno::EINVAL) => Cause::NoSuchBuffer,
             (_, Errno::EINVAL) => Cause::Invalid,
             (_, Errno::EIO) => Cause::Untrusted,
             (A::ReadOn(..), Errno::EOPNOTSUPP) => Cause::NotCounted,
@@ -206,6 +284,28 @@ impl Cause {
                 Some("`pmctl info` shows the counters, /sys/devices/system/cpu/possible the CPUs.")
             }
             Self::NotCounted => Some("The kernel log says which CPU it is, and why."),
+            Self::WrongState => Some(
+                "A session has one trace at a time: drop or free the other one first. Events are \
+                 defined before a config is staged.",
+            ),
+            Self::InvalidAlloc => {
+                Some("One buffer for each CPU number, as `Alloc::new` has it, of 1 to 65536 pages.")
+            }
+            Self::InvalidConfig => Some(
+                "`pmctl info` shows the counters and whether branches can be recorded; the kernel \
+                 log says if it is one CPU that lacks an event.",
+            ),
+            Self::InvalidEvent => Some(
+                "Define ids made by `EventId::model`. The select must be one that all CPUs have.",
+            ),
+            Self::NoSuchBuffer => Some("There is one for each CPU number below `Alloc::buffers`."),
+            Self::NoMemory => Some("Ask for fewer pages: each online CPU gets as many."),
+            Self::NoDescriptor => {
+                Some("Raise the limit with `ulimit -n`: a buffer takes one until it is mapped.")
+            }
+            Self::BadHeader => {
+                Some("Read a buffer to its end before the trace starts again, then rewind it.")
+            }
             Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }

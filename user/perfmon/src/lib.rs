@@ -20,8 +20,9 @@ mod error;
 mod select;
 mod session;
 pub mod sys;
+pub mod trace;
 
-pub use device::{Configuration, Counters, Device, PATH, Properties, Timestamp};
+pub use device::{Configuration, Counters, Device, Info, PATH, Properties, Timestamp};
 pub use error::{Attempt, Cause, Error};
 /// The kernel's "errno", as in [`Cause::Unexpected`].
 pub use nix::errno::Errno;

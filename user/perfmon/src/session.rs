@@ -9,6 +9,7 @@ use perfmon_core::abi;
 
 use crate::device::Configuration;
 use crate::sys::{Access, Call, Driver};
+use crate::trace::{Alloc, Allocated, EventId, Trace};
 use crate::{Attempt, Cause, CounterId, Device, Error, EventSelect};
 
 /// The driver, open for counting. One program at a time may have it open so.
@@ -100,6 +101,43 @@ impl Session {
             claim,
             select,
         })
+    }
+
+    /// Gives an event id made by [`EventId::model`] a meaning, for this session's traces. A later definition
+    /// replaces an earlier one. The modes of the select are ignored: they are the [config's](crate::trace::Event::modes).
+    ///
+    /// ```no_run
+    /// use perfmon::trace::EventId;
+    /// use perfmon::{EventSelect, Session};
+    ///
+    /// // Loads that retired, on Intel's large cores.
+    /// let loads = EventId::model(0);
+    /// Session::open()?.define_event(loads, EventSelect::new(0xd0, 0x81))?;
+    /// # Ok::<(), perfmon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cause::InvalidEvent`] for another id or a select that isn't allowed, [`Cause::WrongState`] while a trace
+    /// of this session is staged or runs, [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn define_event(&self, id: EventId, select: EventSelect) -> Result<(), Error> {
+        let raw = abi::perfmon_event_definition {
+            id: id.bits(),
+            reserved: [0; 3],
+            select: select.bits(),
+            extra: 0,
+            reserved2: [0; 2],
+        };
+        self.device
+            .call(Call::DefineEvent(&raw), || Attempt::DefineEvent(id, select))
+    }
+
+    /// Allocates the buffers of a trace: the whole of them for each CPU that is online, of others the header only.
+    ///
+    /// # Errors
+    /// [`Cause::WrongState`] if this session has a trace, [`Cause::InvalidAlloc`], [`Cause::NoMemory`],
+    /// [`Cause::Forbidden`], [`Cause::LockedDown`].
+    pub fn allocate(&self, alloc: Alloc) -> Result<Trace<Allocated>, Error> {
+        Trace::allocate(&self.device, alloc)
     }
 }
 

@@ -67,6 +67,7 @@ impl Driver for Script {
             ),
             Call::Timestamp(_) => "timestamp".to_owned(),
             Call::Properties(_) => unreachable!("answered above"),
+            _ => unreachable!("tests/trace.rs"),
         };
         self.asked.lock().unwrap().push(text);
         if let Some(errno) = *self.errno.lock().unwrap() {

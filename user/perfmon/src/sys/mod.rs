@@ -4,13 +4,18 @@
 //! Everything above speaks to a [`Driver`]. The real one is [`Node`], an open `/dev/perfmon`; a test
 //! gives its own to [`Session::with_driver`](crate::Session::with_driver).
 
+mod mapping;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use nix::errno::Errno;
 use perfmon_core::abi;
+
+pub use mapping::Mapping;
 
 /// A call to the driver: one variant an ioctl, with its structure of the ABI.
 #[expect(
@@ -27,6 +32,15 @@ pub enum Call<'a> {
     Get2(&'a mut abi::pmc2),
     ReadCpu(&'a mut abi::pmc_cpu_data),
     Properties(&'a mut abi::perfmon_properties),
+    Info(&'a mut abi::perfmon_info),
+    DefineEvent(&'a abi::perfmon_event_definition),
+    AllocTrace(&'a abi::perfmon_alloc),
+    FreeTrace,
+    GetAlloc(&'a mut abi::perfmon_alloc),
+    StageConfig(&'a abi::perfmon_config),
+    GetConfig(&'a mut abi::perfmon_config),
+    StartTrace,
+    StopTrace,
 }
 
 /// Who answers the calls.
@@ -36,6 +50,23 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// # Errors
     /// What the ioctl would give: the table in `include/uapi/linux/perfmon.h`.
     fn call(&self, call: Call<'_>) -> Result<(), Errno>;
+
+    /// Asks for a buffer of the trace: the one ioctl that gives a descriptor.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call). A driver that has no buffers doesn't know the command.
+    fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
+        let _ = request;
+        Err(Errno::ENOTTY)
+    }
+
+    /// Maps the first `length` bytes of such a buffer.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    fn map(&self, handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Mapping, Errno> {
+        Mapping::new(handle, length)
+    }
 }
 
 /// What a descriptor may do.
@@ -84,16 +115,32 @@ impl Driver for Node {
                 Call::Get2(pmc) => ioctl::get2(fd, pmc),
                 Call::ReadCpu(data) => ioctl::read_cpu(fd, data),
                 Call::Properties(properties) => ioctl::properties(fd, properties),
+                Call::Info(info) => ioctl::info(fd, info),
+                Call::DefineEvent(definition) => ioctl::define_event(fd, definition),
+                Call::AllocTrace(alloc) => ioctl::alloc_trace(fd, alloc),
+                Call::FreeTrace => ioctl::free_trace(fd),
+                Call::GetAlloc(alloc) => ioctl::get_alloc(fd, alloc),
+                Call::StageConfig(config) => ioctl::stage_config(fd, config),
+                Call::GetConfig(config) => ioctl::get_config(fd, config),
+                Call::StartTrace => ioctl::start_trace(fd),
+                Call::StopTrace => ioctl::stop_trace(fd),
             }
         };
         result.map(drop)
+    }
+
+    fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
+        // SAFETY: As above.
+        let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
+        // SAFETY: The driver has just made the descriptor for this call, so that nobody else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
 /// The ioctls. nix calls these macros "bad" because they take a whole number instead of its parts;
 /// here the number is the header's own, so that there is nothing to keep in step.
 mod ioctl {
-    use nix::{ioctl_read_bad, ioctl_readwrite_bad, ioctl_write_ptr_bad};
+    use nix::{ioctl_none_bad, ioctl_read_bad, ioctl_readwrite_bad, ioctl_write_ptr_bad};
     use perfmon_core::abi;
 
     ioctl_write_ptr_bad!(setup2, abi::PMIOSETUP2, abi::pmc2);
@@ -109,4 +156,34 @@ mod ioctl {
         abi::IOCTL_PERFMON_GET_PROPERTIES,
         abi::perfmon_properties
     );
+    ioctl_read_bad!(info, abi::PERFMON_GET_INFO, abi::perfmon_info);
+    ioctl_write_ptr_bad!(
+        define_event,
+        abi::PERFMON_DEFINE_EVENT,
+        abi::perfmon_event_definition
+    );
+    ioctl_write_ptr_bad!(
+        alloc_trace,
+        abi::IOCTL_PERFMON_ALLOC_TRACE,
+        abi::perfmon_alloc
+    );
+    ioctl_none_bad!(free_trace, abi::IOCTL_PERFMON_FREE_TRACE);
+    ioctl_read_bad!(get_alloc, abi::IOCTL_PERFMON_GET_ALLOC, abi::perfmon_alloc);
+    ioctl_write_ptr_bad!(
+        stage_config,
+        abi::IOCTL_PERFMON_STAGE_CONFIG,
+        abi::perfmon_config
+    );
+    ioctl_read_bad!(
+        get_config,
+        abi::IOCTL_PERFMON_GET_CONFIG,
+        abi::perfmon_config
+    );
+    ioctl_write_ptr_bad!(
+        buffer_handle,
+        abi::IOCTL_PERFMON_GET_BUFFER_HANDLE,
+        abi::perfmon_buffer_handle_req
+    );
+    ioctl_none_bad!(start_trace, abi::IOCTL_PERFMON_START);
+    ioctl_none_bad!(stop_trace, abi::IOCTL_PERFMON_STOP);
 }

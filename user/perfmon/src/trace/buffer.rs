@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory that a CPU records to.
+
+use std::fmt;
+
+use perfmon_core::abi;
+
+use super::Chunk;
+use crate::Error;
+use crate::sys::Mapping;
+
+/// The buffer of one CPU, mapped, and how far it was read.
+///
+/// It can be read while the trace runs, in any thread, and after it was freed and the session is gone.
+///
+/// ```no_run
+/// # fn buffers() -> Vec<perfmon::trace::Buffer> { Vec::new() }
+/// for mut buffer in buffers() {
+///     let chunk = buffer.records()?;
+///     println!("CPU {}: {} records", buffer.cpu(), chunk.records().count());
+///     if buffer.header().flags.is_full() {
+///         println!("CPU {}: the rest was lost", buffer.cpu());
+///     }
+/// }
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Mapping,
+    cpu: u32,
+    /// How many words of records were read.
+    position: usize,
+}
+
+impl Buffer {
+    /// The CPU's number.
+    #[must_use]
+    pub const fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// What the header says now.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        let _ = (&self.memory, self.position);
+        todo!()
+    }
+
+    /// Copies out what was recorded since the last call: whole sets of records, which begin with a time.
+    ///
+    /// # Errors
+    /// [`Cause::BadHeader`](crate::Cause::BadHeader).
+    pub fn records(&mut self) -> Result<Chunk, Error> {
+        todo!()
+    }
+
+    /// Begins again with the first record: for the trace's next run, which overwrites this one.
+    pub fn rewind(&mut self) {
+        self.position = 0;
+    }
+}
+
+/// The header of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Header {
+    /// What happened to the CPU or the buffer.
+    pub flags: Flags,
+    /// Ticks of the times per second, the frequency of the time-stamp counter; `None` if it is not known.
+    pub ticks_per_second: Option<u64>,
+    /// Offset of the end of the records, in bytes from the beginning of the buffer.
+    pub capture_end: u64,
+}
+
+/// What happened to a CPU or its buffer: `PERFMON_BUFFER_FLAG_*`.
+///
+/// ```
+/// use perfmon::trace::Flags;
+///
+/// let flags = Flags::from_bits(3);
+/// assert!(flags.is_full() && flags.is_throttled() && !flags.is_offline());
+/// assert_eq!(flags.to_string(), "full, throttled");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u32);
+
+/// The flags that there are, with their names.
+const FLAGS: [(u32, &str); 4] = [
+    (abi::PERFMON_BUFFER_FLAG_FULL, "full"),
+    (abi::PERFMON_BUFFER_FLAG_THROTTLED, "throttled"),
+    (abi::PERFMON_BUFFER_FLAG_OFFLINE, "offline"),
+    (abi::PERFMON_BUFFER_FLAG_NOT_TRACED, "not traced"),
+];
+
+impl Flags {
+    /// The member of the header.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The member of the header.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The buffer was full: from there on nothing was recorded but the last counts at STOP.
+    #[must_use]
+    pub const fn is_full(self) -> bool {
+        self.0 & abi::PERFMON_BUFFER_FLAG_FULL != 0
+    }
+
+    /// There were too many interrupts: some events were not sampled but only counted.
+    #[must_use]
+    pub const fn is_throttled(self) -> bool {
+        self.0 & abi::PERFMON_BUFFER_FLAG_THROTTLED != 0
+    }
+
+    /// The CPU went offline, or the system slept: its trace ended there.
+    #[must_use]
+    pub const fn is_offline(self) -> bool {
+        self.0 & abi::PERFMON_BUFFER_FLAG_OFFLINE != 0
+    }
+
+    /// The CPU was offline when the trace was allocated, and is not traced.
+    #[must_use]
+    pub const fn is_not_traced(self) -> bool {
+        self.0 & abi::PERFMON_BUFFER_FLAG_NOT_TRACED != 0
+    }
+}
+
+impl fmt::Display for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (_, name) in FLAGS.iter().filter(|(bit, _)| self.0 & bit != 0) {
+            write!(f, "{separator}{name}")?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}

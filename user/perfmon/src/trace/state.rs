@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The life of a trace: one type for each state, one method for each call.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use perfmon_core::abi;
+
+use super::{Buffer, Config};
+use crate::sys::Call;
+use crate::{Attempt, Device, Error, Info};
+
+/// The memory of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alloc {
+    /// Buffers, one for each CPU number: [`Info::cpu_ids`].
+    pub buffers: u32,
+    /// Pages of 4096 bytes of each buffer: 1 to 65536.
+    pub pages: u32,
+}
+
+impl Alloc {
+    /// A buffer of so many pages for each CPU number of the machine.
+    #[must_use]
+    pub const fn new(info: &Info, pages: u32) -> Self {
+        Self {
+            buffers: info.cpu_ids,
+            pages,
+        }
+    }
+}
+
+/// A state of a [`Trace`].
+pub trait State: sealed::State {}
+/// A state in which it does not run.
+pub trait AtRest: State {}
+
+/// It has buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocated;
+/// It has buffers, and knows what to record.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged;
+/// It records.
+#[derive(Clone, Copy, Debug)]
+pub struct Running;
+
+mod sealed {
+    pub trait State: std::fmt::Debug {}
+    impl State for super::Allocated {}
+    impl State for super::Staged {}
+    impl State for super::Running {}
+}
+
+impl State for Allocated {}
+impl State for Staged {}
+impl State for Running {}
+impl AtRest for Allocated {}
+impl AtRest for Staged {}
+
+/// The trace of a [`Session`](crate::Session); it stops and is freed when it is dropped.
+///
+/// ```text
+///  Session --allocate--> Trace<Allocated> --stage--> Trace<Staged> --start--> Trace<Running>
+///                               |                     |  ^   ^                      |
+///                              free                free  |   '---------stop---------'
+///                                                       stage
+/// ```
+///
+/// A session has one trace at a time; its counters may count beside it. A call that is refused gives the trace
+/// back in the state that it had, in [`Refused`]; with `?` in a function that returns an [`Error`] it is dropped.
+///
+/// ```no_run
+/// use perfmon::Session;
+/// use perfmon::trace::{Alloc, Config, Event, FixedEvent};
+///
+/// let config = Config::builder()
+///     .event(Event::sampling(FixedEvent::Instructions, 1_000_000).pc())
+///     .build()?;
+/// let session = Session::open()?;
+/// let info = session.device().info()?;
+/// let trace = session.allocate(Alloc::new(&info, 256))?.stage(&config)?;
+/// let mut buffers = trace.buffers()?;
+/// let trace = trace.start()?;
+/// std::thread::sleep(std::time::Duration::from_secs(1));
+/// let trace = trace.stop()?;
+/// for buffer in &mut buffers {
+///     for record in buffer.records()?.records() {
+///         println!("{:?}", record?);
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Trace<S: State> {
+    held: Held,
+    state: PhantomData<S>,
+}
+
+/// The trace of a descriptor, whatever its state.
+#[derive(Debug)]
+struct Held {
+    device: Device,
+    alloc: Alloc,
+    freed: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.freed {
+            // Nothing is left to do about a failure: the last drop closes the descriptor, which frees it too.
+            let _ = self.device.call(Call::StopTrace, || Attempt::StopTrace);
+            let _ = self.device.call(Call::FreeTrace, || Attempt::Free);
+        }
+    }
+}
+
+impl Trace<Allocated> {
+    pub(crate) fn allocate(device: &Device, alloc: Alloc) -> Result<Self, Error> {
+        let raw = abi::perfmon_alloc {
+            num_buffers: alloc.buffers,
+            buffer_size_in_pages: alloc.pages,
+        };
+        device.call(Call::AllocTrace(&raw), || Attempt::Allocate(alloc))?;
+        Ok(Self {
+            held: Held {
+                device: device.clone(),
+                alloc,
+                freed: false,
+            },
+            state: PhantomData,
+        })
+    }
+}
+
+impl<S: State> Trace<S> {
+    /// What the driver says was allocated.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn allocation(&self) -> Result<Alloc, Error> {
+        todo!()
+    }
+
+    /// Makes a call that leads to another state.
+    fn become_<T: State>(self, call: Call<'_>, attempt: Attempt) -> Result<Trace<T>, Refused<S>> {
+        match self.held.device.call(call, || attempt.clone()) {
+            Ok(()) => Ok(Trace {
+                held: self.held,
+                state: PhantomData,
+            }),
+            Err(error) => Err(Refused { error, trace: self }),
+        }
+    }
+}
+
+impl<S: AtRest> Trace<S> {
+    /// Says what to record, instead of what was said before.
+    ///
+    /// # Errors
+    /// [`Cause::InvalidConfig`](crate::Cause::InvalidConfig), `Forbidden`, `LockedDown`.
+    pub fn stage(self, config: &Config) -> Result<Trace<Staged>, Refused<S>> {
+        self.become_(Call::StageConfig(&config.to_abi()), Attempt::Stage)
+    }
+
+    /// Maps the buffer of a CPU.
+    ///
+    /// # Errors
+    /// [`Cause::NoSuchBuffer`](crate::Cause::NoSuchBuffer), `NoDescriptor`, `NoMemory`.
+    pub fn buffer(&self, cpu: u32) -> Result<Buffer, Error> {
+        let _ = cpu;
+        todo!()
+    }
+
+    /// Maps the buffers of all CPUs.
+    ///
+    /// # Errors
+    /// As [`buffer`](Self::buffer).
+    pub fn buffers(&self) -> Result<Vec<Buffer>, Error> {
+        (0..self.held.alloc.buffers)
+            .map(|cpu| self.buffer(cpu))
+            .collect()
+    }
+
+    /// Frees the buffers, but for those that are mapped: these can still be read.
+    ///
+    /// # Errors
+    /// `Forbidden`, `LockedDown`. The drop does the same and can't tell.
+    pub fn free(self) -> Result<(), Refused<S>> {
+        todo!()
+    }
+}
+
+impl Trace<Staged> {
+    /// What the driver says was staged.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn configuration(&self) -> Result<Config, Error> {
+        todo!()
+    }
+
+    /// Begins to record; what an earlier run recorded is overwritten, and its buffers have to be
+    /// [rewound](Buffer::rewind).
+    ///
+    /// # Errors
+    /// [`Cause::HardwareBusy`](crate::Cause::HardwareBusy) if there are not enough counters that are free,
+    /// `Untrusted`, `Forbidden`, `LockedDown`.
+    pub fn start(self) -> Result<Trace<Running>, Refused<Staged>> {
+        self.become_(Call::StartTrace, Attempt::StartTrace)
+    }
+}
+
+impl Trace<Running> {
+    /// Writes the last counts, and records no more.
+    ///
+    /// # Errors
+    /// [`Cause::Untrusted`](crate::Cause::Untrusted), `Forbidden`, `LockedDown`.
+    pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
+        self.become_(Call::StopTrace, Attempt::StopTrace)
+    }
+}
+
+/// A call that was refused, with the trace as it was before.
+#[derive(Debug)]
+pub struct Refused<S: State> {
+    /// What was attempted, and why it failed.
+    pub error: Error,
+    /// The trace, in its old state.
+    pub trace: Trace<S>,
+}
+
+impl<S: State> fmt::Display for Refused<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<S: State> std::error::Error for Refused<S> {}
+
+impl<S: State> From<Refused<S>> for Error {
+    fn from(refused: Refused<S>) -> Self {
+        refused.error
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often each event happened in all.
+
+use std::collections::BTreeMap;
+
+use super::{Config, EventId, Timed};
+
+/// How often each event happened on each CPU, from the records: rate x ticks + counts. Exact once the trace is
+/// stopped, for STOP writes what came after the last tick.
+///
+/// ```
+/// use perfmon::trace::{Config, Event, EventId, Record, Timed, Totals};
+///
+/// let cycles = EventId::model(1);
+/// let config = Config::builder().event(Event::sampling(cycles, 1000)).build()?;
+/// let mut totals = Totals::new(&config);
+/// for record in [Record::Tick { event: cycles }, Record::Count { event: cycles, count: 7 }] {
+///     totals.add(&Timed { time: 0, cpu: 2, record })?;
+/// }
+/// assert_eq!(totals.on(cycles, 2), 1007);
+/// assert_eq!(totals.on_all(cycles), 1007);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    rates: BTreeMap<EventId, u32>,
+    counts: BTreeMap<(EventId, u32), u64>,
+}
+
+/// A record of an event that the config does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("CPU {cpu} has a record of {event}, which the config does not have: it is another trace's")]
+pub struct UnknownEvent {
+    /// The event.
+    pub event: EventId,
+    /// The CPU.
+    pub cpu: u32,
+}
+
+impl Totals {
+    /// Nothing yet, for the events of `config`.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let _ = config;
+        todo!()
+    }
+
+    /// Takes a record into account. Values and branches are no counts.
+    ///
+    /// # Errors
+    /// [`UnknownEvent`].
+    pub fn add(&mut self, record: &Timed<'_>) -> Result<(), UnknownEvent> {
+        let _ = (record, &self.rates);
+        todo!()
+    }
+
+    /// How often an event happened on a CPU; 0 if there was no record of it.
+    #[must_use]
+    pub fn on(&self, event: EventId, cpu: u32) -> u64 {
+        self.counts.get(&(event, cpu)).copied().unwrap_or(0)
+    }
+
+    /// The sum over all CPUs.
+    #[must_use]
+    pub fn on_all(&self, event: EventId) -> u64 {
+        let cpus = self.counts.range((event, 0)..=(event, u32::MAX));
+        cpus.fold(0, |sum, (_, &count)| sum.saturating_add(count))
+    }
+
+    /// Event, CPU and total, in this order, of all that had a record.
+    pub fn iter(&self) -> impl Iterator<Item = (EventId, u32, u64)> {
+        self.counts
+            .iter()
+            .map(|(&(event, cpu), &count)| (event, cpu, count))
+    }
+}
