@@ -204,6 +204,9 @@ pub enum Cause {
     /// No file descriptor is free (EMFILE), or none in the whole system (ENFILE).
     #[error("no file descriptor is free")]
     NoDescriptor,
+    /// The buffer has another version of its format than this library knows.
+    #[error("it has version {0} of the format, which this library does not know")]
+    BufferVersion(u16),
     /// The buffer's header says what can't be.
     #[error("its header says what can't be; was the trace started again since the last reading?")]
     BadHeader,
@@ -257,7 +260,7 @@ impl Cause {
             Self::AnotherWriter => Some(
                 "One program counts at a time: wait for it, or find it with `fuser -v /dev/perfmon`.",
             ),
-            Self::Version(_) | Self::UnknownCommand => {
+            Self::Version(_) | Self::BufferVersion(_) | Self::UnknownCommand => {
                 Some("Use the module and the programs of the same release.")
             }
             Self::LockedDown => Some(

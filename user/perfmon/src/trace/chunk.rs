@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of one CPU, and their times.
 
-use super::{DecodeError, Decoder, Record};
+use std::iter::FusedIterator;
+
+use super::{DecodeError, Decoder, Problem, Record};
 
 /// Some whole sets of records of one CPU, copied out of its buffer.
 ///
@@ -76,7 +78,35 @@ impl<'a> Iterator for Records<'a> {
     type Item = Result<Timed<'a>, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _ = (self.cpu, self.time, &mut self.decoder);
-        todo!()
+        loop {
+            let offset = self.decoder.offset();
+            let record = match self.decoder.next()? {
+                Ok(Record::Time { time }) => {
+                    self.time = Some(time);
+                    continue;
+                }
+                Ok(record) => record,
+                Err(error) => return Some(Err(self.of_this_cpu(error))),
+            };
+            let Some(time) = self.time else {
+                self.decoder = Decoder::new(&[]);
+                return Some(Err(self.of_this_cpu(DecodeError {
+                    cpu: None,
+                    offset,
+                    problem: Problem::Untimed,
+                })));
+            };
+            let cpu = self.cpu;
+            return Some(Ok(Timed { time, cpu, record }));
+        }
+    }
+}
+
+impl FusedIterator for Records<'_> {}
+
+impl Records<'_> {
+    fn of_this_cpu(&self, error: DecodeError) -> DecodeError {
+        let cpu = Some(self.cpu);
+        DecodeError { cpu, ..error }
     }
 }

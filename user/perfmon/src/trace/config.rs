@@ -2,6 +2,9 @@
 //! What a trace records.
 
 use perfmon_core::abi;
+use perfmon_core::logic::config::{self, Refused, Rules};
+use perfmon_core::logic::cpuid::{Architecture, Capabilities};
+use perfmon_core::logic::evtsel;
 
 use super::EventId;
 use crate::Modes;
@@ -103,9 +106,20 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config(Vec<Event>);
 
+/// The CPU that can do everything: what is refused for it is refused for all.
+const ANY_CPU: Capabilities = Capabilities {
+    architecture: Architecture::Intel,
+    version: u8::MAX,
+    general: 32,
+    general_width: 64,
+    fixed: u16::MAX,
+    fixed_width: 64,
+    full_width_writes: true,
+    arch_events: u32::MAX,
+};
+
 impl Config {
     /// A config without events, to add some.
-    #[must_use]
     pub const fn builder() -> ConfigBuilder {
         ConfigBuilder(Vec::new())
     }
@@ -116,19 +130,44 @@ impl Config {
         &self.0
     }
 
+    /// What one tick stands for, for each event; `None` for those that have none.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (EventId, Option<u32>)> {
+        self.0.iter().enumerate().map(|(n, event)| {
+            let depends = event.timebase0 && n != 0;
+            let rate = (event.rate != 0 && !depends).then_some(event.rate);
+            (event.id, rate)
+        })
+    }
+
     /// The structure of the ABI.
     #[must_use]
     pub fn to_abi(&self) -> abi::perfmon_config {
-        todo!()
+        to_abi(&self.0)
     }
 
-    /// The same from the structure of the ABI, as a recording may hold it.
+    /// The same from the structure of the ABI, as the driver or a recording has it.
+    ///
+    /// ```
+    /// use perfmon::trace::{ArchEvent, Config, Event};
+    ///
+    /// let config = Config::builder().event(Event::counting(ArchEvent::Branches)).build()?;
+    /// assert_eq!(Config::from_abi(&config.to_abi()), Ok(config));
+    /// # Ok::<(), perfmon::trace::ConfigError>(())
+    /// ```
     ///
     /// # Errors
-    /// [`ConfigError`].
-    pub fn from_abi(config: &abi::perfmon_config) -> Result<Self, ConfigError> {
-        let _ = config;
-        todo!()
+    /// [`ConfigError`], as for [`ConfigBuilder::build`].
+    pub fn from_abi(raw: &abi::perfmon_config) -> Result<Self, ConfigError> {
+        check(raw).map_err(|refused| ConfigError {
+            event: None,
+            problem: refused.into(),
+        })?;
+        let rows = raw.events.iter().zip(&raw.rate).zip(&raw.flags);
+        let events = rows
+            .map(|((&id, &rate), &flags)| (EventId::from_bits(id), rate, flags))
+            .take_while(|&(id, ..)| id != EventId::NONE)
+            .map(|(id, rate, flags)| Event::from_abi(id, rate, flags));
+        events.collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -144,20 +183,165 @@ impl ConfigBuilder {
         self
     }
 
-    /// Checks all that can be checked without knowing the CPUs.
+    /// Checks all that can be checked without knowing the CPUs, by the driver's own rules.
+    ///
+    /// ```
+    /// use perfmon::trace::{ArchEvent, Config, ConfigProblem, Event};
+    ///
+    /// let counting = Event::counting(ArchEvent::Branches);
+    /// let error = Config::builder().event(counting).event(counting).build().unwrap_err();
+    /// assert_eq!(error.problem, ConfigProblem::Twice);
+    /// assert_eq!(error.to_string(), "architectural event 5: is there already; an event has one place");
+    /// ```
     ///
     /// # Errors
-    /// [`ConfigError`], the first that is found.
+    /// [`ConfigError`], about the first event that does not go with those before it.
     pub fn build(self) -> Result<Config, ConfigError> {
-        Ok(Config(self.0))
+        let events = self.0;
+        let error = |event: Option<&Event>, problem| ConfigError {
+            event: event.map(|event| event.id),
+            problem,
+        };
+        if let Some(event) = events.get(config::MAX_EVENTS) {
+            return Err(error(Some(event), ConfigProblem::TooMany));
+        }
+        if events.is_empty() {
+            return Err(error(None, ConfigProblem::NoEvent));
+        }
+        for end in 1..=events.len() {
+            check(&to_abi(&events[..end]))
+                .map_err(|refused| error(events.get(end - 1), refused.into()))?;
+        }
+        Ok(Config(events))
+    }
+}
+
+/// The driver's rules, on the CPU that can do everything.
+fn check(raw: &abi::perfmon_config) -> Result<(), Refused> {
+    let rules = Rules {
+        capabilities: &ANY_CPU,
+        last_branch: true,
+    };
+    // Which ids the program has defined is the driver's business.
+    let defined = |_| Some(evtsel::EventSelect::new(0, 0));
+    config::Config::new(raw, &rules, defined).map(drop)
+}
+
+/// The structure for at most [`config::MAX_EVENTS`] events.
+fn to_abi(events: &[Event]) -> abi::perfmon_config {
+    let mut raw = abi::perfmon_config {
+        events: [EventId::NONE.bits(); config::MAX_EVENTS],
+        rate: [0; config::MAX_EVENTS],
+        flags: [0; config::MAX_EVENTS],
+    };
+    for (n, event) in events.iter().enumerate() {
+        raw.events[n] = event.id.bits();
+        raw.rate[n] = event.rate;
+        raw.flags[n] = event.flags();
+    }
+    raw
+}
+
+/// The flags of each of the modes.
+const MODES: [(Modes, u32); 3] = [
+    (Modes::User, abi::PERFMON_CONFIG_FLAG_USER),
+    (Modes::Kernel, abi::PERFMON_CONFIG_FLAG_OS),
+    (Modes::Both, BOTH),
+];
+const BOTH: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
+
+impl Event {
+    /// `PERFMON_CONFIG_FLAG_*`
+    fn flags(&self) -> u32 {
+        let switches = [
+            (self.pc, abi::PERFMON_CONFIG_FLAG_PC),
+            (self.timebase0, abi::PERFMON_CONFIG_FLAG_TIMEBASE0),
+            (self.last_branch, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
+        ];
+        let modes = MODES.iter().filter(|row| row.0 == self.modes);
+        let set = switches.iter().filter(|row| row.0);
+        modes.map(|row| row.1).chain(set.map(|row| row.1)).sum()
+    }
+
+    fn from_abi(id: EventId, rate: u32, flags: u32) -> Result<Self, ConfigError> {
+        let modes = MODES.iter().find(|row| row.1 == flags & BOTH);
+        let &(modes, _) = modes.ok_or(ConfigError {
+            event: Some(id),
+            problem: ConfigProblem::NoModes,
+        })?;
+        Ok(Self {
+            id,
+            rate,
+            modes,
+            pc: flags & abi::PERFMON_CONFIG_FLAG_PC != 0,
+            timebase0: flags & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0,
+            last_branch: flags & abi::PERFMON_CONFIG_FLAG_LAST_BRANCH != 0,
+        })
     }
 }
 
 /// Why no CPU can record this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", .event.map(|event| format!("{event}: ")).unwrap_or_default())]
+pub struct ConfigError {
+    /// The event that does not go with those before it, if it is known.
+    pub event: Option<EventId>,
+    /// What is wrong.
+    pub problem: ConfigProblem,
+}
+
+/// What is wrong with a config, and what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum ConfigProblem {
     /// There is no event.
-    #[error("there is no event: add one")]
-    Empty,
+    #[error("there is no event; add one")]
+    NoEvent,
+    /// There is something behind the last event.
+    #[error("there is something behind the last event; events come without holes, the rest is 0")]
+    AfterTheEnd,
+    /// There is no such flag.
+    #[error("has a flag that does not exist")]
+    Flag,
+    /// There is no such event.
+    #[error("no CPU has it")]
+    Event,
+    /// The event is there already.
+    #[error("is there already; an event has one place")]
+    Twice,
+    /// There are more events than a CPU can have counters.
+    #[error("no CPU has a counter left for it; record it in another trace")]
+    TooMany,
+    /// The rate is larger than the counter.
+    #[error("its rate is larger than its counter; take a lower one")]
+    Rate,
+    /// It is to have branch records, and does not tick.
+    #[error("branches are recorded at its own ticks only; give it a rate, and no timebase")]
+    LastBranch,
+    /// Others have branch records, too, in other modes.
+    #[error("branches are recorded in the same modes for all events; give them the same")]
+    LastBranchModes,
+    /// The timebase does not tick.
+    #[error("the first event is its timebase, and has no rate; give it one")]
+    Timebase,
+    /// It is counted in no mode.
+    #[error("is counted neither in programs nor in the kernel; choose a mode")]
+    NoModes,
+}
+
+impl From<Refused> for ConfigProblem {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoEvent => Self::NoEvent,
+            Refused::AfterTheEnd => Self::AfterTheEnd,
+            Refused::Flag => Self::Flag,
+            Refused::Event => Self::Event,
+            Refused::Twice => Self::Twice,
+            Refused::TooMany => Self::TooMany,
+            Refused::Rate => Self::Rate,
+            Refused::LastBranch => Self::LastBranch,
+            Refused::LastBranchModes => Self::LastBranchModes,
+            Refused::Timebase => Self::Timebase,
+        }
+    }
 }

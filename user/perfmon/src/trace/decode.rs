@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From bytes to records.
 
-use super::{EventId, Record};
+use std::iter::FusedIterator;
+
+use perfmon_core::abi;
+use zerocopy::FromBytes;
+
+use super::record::LastBranchHead;
+use super::{Branches, EventId, Record};
 
 /// The records in some bytes, as an iterator that allocates nothing.
 ///
-/// The bytes may be anything: after the first error it ends.
+/// The bytes may be anything, at any alignment. After the first error it ends: where a record ends is known from
+/// the record alone.
+///
+/// ```
+/// use perfmon::trace::{Decoder, EventId, Problem, Record};
+///
+/// // A TICK of model-specific event 2, and half a COUNT.
+/// let bytes = [2, 0, 0x02, 0x0c, 3, 0, 0x02, 0x0c, 9, 0];
+/// let mut records = Decoder::new(&bytes);
+/// assert_eq!(records.next(), Some(Ok(Record::Tick { event: EventId::model(2) })));
+/// let error = records.next().unwrap().unwrap_err();
+/// assert_eq!((error.offset, error.problem), (4, Problem::Truncated { needed: 12, left: 6 }));
+/// assert_eq!(error.to_string(), "the record at offset 4 is cut off: it has 12 bytes, and 6 are left");
+/// assert_eq!(records.next(), None);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
@@ -36,8 +56,96 @@ impl<'a> Iterator for Decoder<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        todo!()
+        let result = decode(self.rest);
+        // Without the record there is no telling where the next one begins.
+        let rest = result.map_or(&[][..], |(_, rest)| rest);
+        let offset = self.offset;
+        if result.is_ok() {
+            self.offset += self.rest.len() - rest.len();
+        }
+        self.rest = rest;
+        Some(match result {
+            Ok((record, _)) => Ok(record),
+            Err(problem) => Err(DecodeError {
+                cpu: None,
+                offset,
+                problem,
+            }),
+        })
     }
+}
+
+impl FusedIterator for Decoder<'_> {}
+
+/// The first record, and the bytes after it.
+fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
+    let (header, _) = take::<abi::perfmon_record_header>(bytes)?;
+    let event = EventId::from_bits(header.event);
+    let (record, rest) = match u32::from(header.type_) {
+        abi::PERFMON_RECORD_TIME => {
+            let (raw, rest) = take::<abi::perfmon_time_record>(bytes)?;
+            if event != EventId::NONE {
+                return Err(Problem::TimeOfEvent(event));
+            }
+            (Record::Time { time: raw.time }, rest)
+        }
+        abi::PERFMON_RECORD_TICK => {
+            let (_, rest) = take::<abi::perfmon_tick_record>(bytes)?;
+            (Record::Tick { event }, rest)
+        }
+        abi::PERFMON_RECORD_COUNT => {
+            let (raw, rest) = take::<abi::perfmon_count_record>(bytes)?;
+            let count = raw.count;
+            (Record::Count { event, count }, rest)
+        }
+        abi::PERFMON_RECORD_VALUE => {
+            let (raw, rest) = take::<abi::perfmon_value_record>(bytes)?;
+            let value = raw.value;
+            (Record::Value { event, value }, rest)
+        }
+        abi::PERFMON_RECORD_PC => {
+            let (raw, rest) = take::<abi::perfmon_pc_record>(bytes)?;
+            let (aspace, pc) = (raw.aspace, raw.pc);
+            (Record::Pc { event, aspace, pc }, rest)
+        }
+        abi::PERFMON_RECORD_LAST_BRANCH => last_branch(event, bytes)?,
+        _ => return Err(Problem::UnknownType(header.type_)),
+    };
+    if header.reserved_flags != 0 {
+        return Err(Problem::UnknownFlags(header.reserved_flags));
+    }
+    Ok((record, rest))
+}
+
+/// The one record whose size is not that of a structure.
+fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
+    let (head, rest) = take::<LastBranchHead>(bytes)?;
+    let (number, aspace) = (head.num_branches, head.aspace);
+    if number > abi::PERFMON_MAX_NUM_LAST_BRANCH {
+        return Err(Problem::TooManyBranches(number));
+    }
+    let (branches, rest) =
+        <[_]>::ref_from_prefix_with_elems(rest, number as usize).map_err(|_| {
+            Problem::Truncated {
+                needed: size_of::<LastBranchHead>()
+                    + number as usize * size_of::<abi::perfmon_last_branch>(),
+                left: bytes.len(),
+            }
+        })?;
+    let record = Record::LastBranch {
+        event,
+        aspace,
+        branches: Branches(branches),
+    };
+    Ok((record, rest))
+}
+
+/// A structure, and the bytes after it.
+fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
+    T::read_from_prefix(bytes).map_err(|_| Problem::Truncated {
+        needed: size_of::<T>(),
+        left: bytes.len(),
+    })
 }
 
 /// Bytes that are no records.
@@ -66,9 +174,9 @@ pub enum Problem {
     #[error("is a time with an event, {0}")]
     TimeOfEvent(EventId),
     /// The bytes end before the record does.
-    #[error("has {needed} bytes, and {left} are left")]
+    #[error("is cut off: it has {needed} bytes, and {left} are left")]
     Truncated {
-        /// How many bytes it has.
+        /// How many bytes it has, or the part of it that tells its size.
         needed: usize,
         /// How many there are.
         left: usize,

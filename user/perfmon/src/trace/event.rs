@@ -36,27 +36,27 @@ pub enum Group {
 /// events that count the same; one that the CPUs don't have is refused when it is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the manual's")]
-#[repr(u16)]
+#[repr(u32)]
 pub enum ArchEvent {
-    CoreCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES as u16,
-    Instructions = abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED as u16,
-    ReferenceCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES as u16,
-    LlcReferences = abi::PERFMON_ARCH_EVENT_LLC_REFERENCES as u16,
-    LlcMisses = abi::PERFMON_ARCH_EVENT_LLC_MISSES as u16,
-    Branches = abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED as u16,
-    BranchMisses = abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED as u16,
-    TopdownSlots = abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS as u16,
+    CoreCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES,
+    Instructions = abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED,
+    ReferenceCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
+    LlcReferences = abi::PERFMON_ARCH_EVENT_LLC_REFERENCES,
+    LlcMisses = abi::PERFMON_ARCH_EVENT_LLC_MISSES,
+    Branches = abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED,
+    BranchMisses = abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED,
+    TopdownSlots = abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS,
 }
 
 /// What the fixed-function counters count (Intel SDM, volume 3B, table 21-2): event n is counter n - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the manual's")]
-#[repr(u16)]
+#[repr(u32)]
 pub enum FixedEvent {
-    Instructions = abi::PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED as u16,
-    CoreCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES as u16,
-    ReferenceCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES as u16,
-    TopdownSlots = abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS as u16,
+    Instructions = abi::PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED,
+    CoreCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES,
+    ReferenceCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES,
+    TopdownSlots = abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS,
 }
 
 /// Bits of an id below the group.
@@ -72,34 +72,35 @@ const GROUPS: [(Group, u32, &str); 4] = [
 
 impl EventId {
     /// No event.
-    pub const NONE: Self = Self(abi::PERFMON_EVENT_ID_NONE as u16);
+    pub const NONE: Self = Self(0);
 
     /// An architectural event, in a general counter.
     #[must_use]
     pub const fn arch(event: ArchEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_ARCH, event as u16)
+        Self::make(abi::PERFMON_GROUP_ARCH, event as u32)
     }
 
     /// What a fixed-function counter counts.
     #[must_use]
     pub const fn fixed(event: FixedEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_FIXED, event as u16)
+        Self::make(abi::PERFMON_GROUP_FIXED, event as u32)
     }
 
     /// An event that the program defines, in a general counter; bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn model(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MODEL, event)
+        Self::make(abi::PERFMON_GROUP_MODEL, event as u32)
     }
 
     /// The value of another register; bits 15:10 of `event` are dropped.
     #[must_use]
     pub const fn misc(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MISC, event)
+        Self::make(abi::PERFMON_GROUP_MISC, event as u32)
     }
 
-    const fn make(group: u32, event: u16) -> Self {
-        Self((group as u16) << EVENT_BITS | event & abi::PERFMON_MAX_EVENT as u16)
+    #[expect(clippy::cast_possible_truncation, reason = "groups have 6 bits")]
+    const fn make(group: u32, event: u32) -> Self {
+        Self((group << EVENT_BITS | event & abi::PERFMON_MAX_EVENT) as u16)
     }
 
     /// An id of the ABI, be there such an event or not.
@@ -123,7 +124,7 @@ impl EventId {
     /// The number within the group.
     #[must_use]
     pub const fn event(self) -> u16 {
-        self.0 & abi::PERFMON_MAX_EVENT as u16
+        self.0 & ((1 << EVENT_BITS) - 1)
     }
 
     fn known(self) -> Option<(Group, &'static str)> {
@@ -162,6 +163,7 @@ impl fmt::Debug for EventId {
 }
 
 const _: () = {
+    assert!(abi::PERFMON_EVENT_ID_NONE == 0);
     assert!(abi::PERFMON_MAX_EVENT == (1 << EVENT_BITS) - 1);
     assert!(abi::PERFMON_MAX_GROUP == u16::MAX as u32 >> EVENT_BITS);
 };

@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One stream of all CPUs' records.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::iter::{FusedIterator, Peekable};
+
 use super::{Chunk, DecodeError, Records, Timed};
 
 /// The records of many chunks by time: an iterator, made by [`merge`].
 #[derive(Clone, Debug)]
 pub struct Merge<'a> {
-    sources: Vec<Records<'a>>,
+    chunks: Vec<Peekable<Records<'a>>>,
+    /// One entry for each chunk that is not at its end.
+    order: BinaryHeap<Reverse<Place>>,
+}
+
+/// Where the next record of a chunk belongs: the smallest comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    time: i64,
+    cpu: u32,
+    /// The chunk's index.
+    chunk: usize,
 }
 
 /// Merges the records of many CPUs by time.
@@ -35,8 +51,30 @@ pub struct Merge<'a> {
 /// ```
 #[must_use]
 pub fn merge<'a>(chunks: impl IntoIterator<Item = &'a Chunk>) -> Merge<'a> {
-    Merge {
-        sources: chunks.into_iter().map(Chunk::records).collect(),
+    let mut merge = Merge {
+        chunks: Vec::new(),
+        order: BinaryHeap::new(),
+    };
+    for chunk in chunks {
+        let place = Place {
+            time: i64::MIN,
+            cpu: chunk.cpu(),
+            chunk: merge.chunks.len(),
+        };
+        let mut records = chunk.records().peekable();
+        if let Some(next) = records.peek() {
+            merge.order.push(Reverse(place.of(next)));
+        }
+        merge.chunks.push(records);
+    }
+    merge
+}
+
+impl Place {
+    /// The place of a chunk's next record, after one at `self`. An error comes right after what is before it.
+    fn of(self, next: &Result<Timed<'_>, DecodeError>) -> Self {
+        let time = next.as_ref().map_or(self.time, |record| record.time);
+        Self { time, ..self }
     }
 }
 
@@ -44,7 +82,15 @@ impl<'a> Iterator for Merge<'a> {
     type Item = Result<Timed<'a>, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _ = &mut self.sources;
-        todo!()
+        let mut first = self.order.peek_mut()?;
+        let records = &mut self.chunks[first.0.chunk];
+        let record = records.next();
+        match records.peek() {
+            Some(next) => first.0 = first.0.of(next),
+            None => drop(PeekMut::pop(first)),
+        }
+        record
     }
 }
+
+impl FusedIterator for Merge<'_> {}

@@ -19,10 +19,10 @@ mod totals;
 
 pub use buffer::{Buffer, Flags, Header};
 pub use chunk::{Chunk, Records, Timed};
-pub use config::{Config, ConfigBuilder, ConfigError, Event};
+pub use config::{Config, ConfigBuilder, ConfigError, ConfigProblem, Event};
 pub use decode::{DecodeError, Decoder, Problem};
 pub use event::{ArchEvent, EventId, FixedEvent, Group};
 pub use merge::{Merge, merge};
 pub use record::{Branch, Branches, Record};
 pub use state::{Alloc, Allocated, AtRest, Refused, Running, Staged, State, Trace};
-pub use totals::{Totals, UnknownEvent};
+pub use totals::{Mismatch, Totals};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records, decoded.
 
+use std::fmt;
+
 use perfmon_core::abi;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, IntoBytes, Unalign};
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::EventId;
 
@@ -78,8 +81,50 @@ impl Record<'_> {
     /// assert_eq!(bytes, [3, 0, 0x04, 0x04, 0xe8, 0x03, 0, 0, 0, 0, 0, 0]);
     /// assert_eq!(Decoder::new(&bytes).next(), Some(Ok(record)));
     /// ```
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are 6 types and at most 32 branches"
+    )]
     pub fn encode(&self, bytes: &mut Vec<u8>) {
-        todo!("{bytes:?}")
+        let header = |kind| abi::perfmon_record_header {
+            type_: kind as u8,
+            reserved_flags: 0,
+            event: self.event().bits(),
+        };
+        match *self {
+            Self::Time { time } => {
+                let header = header(abi::PERFMON_RECORD_TIME);
+                bytes.extend_from_slice(abi::perfmon_time_record { header, time }.as_bytes());
+            }
+            Self::Tick { .. } => {
+                let header = header(abi::PERFMON_RECORD_TICK);
+                bytes.extend_from_slice(abi::perfmon_tick_record { header }.as_bytes());
+            }
+            Self::Count { count, .. } => {
+                let header = header(abi::PERFMON_RECORD_COUNT);
+                bytes.extend_from_slice(abi::perfmon_count_record { header, count }.as_bytes());
+            }
+            Self::Value { value, .. } => {
+                let header = header(abi::PERFMON_RECORD_VALUE);
+                bytes.extend_from_slice(abi::perfmon_value_record { header, value }.as_bytes());
+            }
+            Self::Pc { aspace, pc, .. } => {
+                let header = header(abi::PERFMON_RECORD_PC);
+                let record = abi::perfmon_pc_record { header, aspace, pc };
+                bytes.extend_from_slice(record.as_bytes());
+            }
+            Self::LastBranch {
+                aspace, branches, ..
+            } => {
+                let head = LastBranchHead {
+                    header: header(abi::PERFMON_RECORD_LAST_BRANCH),
+                    num_branches: branches.0.len() as u32,
+                    aspace,
+                };
+                bytes.extend_from_slice(head.as_bytes());
+                bytes.extend_from_slice(branches.0.as_bytes());
+            }
+        }
     }
 }
 
@@ -96,28 +141,78 @@ pub struct Branch {
     pub mispredicted: bool,
 }
 
-/// The branches of a record, newest first: an iterator that reads them from its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branches<'a>(pub(super) &'a [u8]);
+impl From<abi::perfmon_last_branch> for Branch {
+    #[expect(clippy::cast_possible_truncation, reason = "the mask has 16 bits")]
+    fn from(raw: abi::perfmon_last_branch) -> Self {
+        Self {
+            from: raw.from,
+            to: raw.to,
+            cycles: (raw.info & u64::from(abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK)) as u16,
+            mispredicted: raw.info & u64::from(abi::PERFMON_LAST_BRANCH_INFO_MISPRED_MASK) != 0,
+        }
+    }
+}
+
+/// The branches of a record, newest first; at most 32.
+///
+/// ```
+/// use perfmon::abi::perfmon_last_branch;
+/// use perfmon::trace::Branches;
+///
+/// let raw = [perfmon_last_branch { from: 0x1000, to: 0x2000, info: 1 << 16 | 25 }];
+/// let branches = Branches::new(&raw).unwrap();
+/// let newest = branches.iter().next().unwrap();
+/// assert_eq!((newest.from, newest.to), (0x1000, 0x2000));
+/// assert_eq!((newest.cycles, newest.mispredicted), (25, true));
+/// ```
+#[derive(Clone, Copy)]
+pub struct Branches<'a>(pub(super) &'a [Unalign<abi::perfmon_last_branch>]);
 
 impl<'a> Branches<'a> {
-    /// Those of a record to be [encoded](Record::encode).
-    ///
-    /// `None` if there are more than `PERFMON_MAX_NUM_LAST_BRANCH`.
+    /// Those of a record to be [encoded](Record::encode); `None` if there are more than a record can have.
     #[must_use]
     pub fn new(branches: &'a [abi::perfmon_last_branch]) -> Option<Self> {
-        (branches.len() <= abi::PERFMON_MAX_NUM_LAST_BRANCH as usize)
-            .then(|| Self(branches.as_bytes()))
+        if branches.len() > abi::PERFMON_MAX_NUM_LAST_BRANCH as usize {
+            return None;
+        }
+        <[Unalign<_>]>::ref_from_bytes(branches.as_bytes())
+            .ok()
+            .map(Self)
+    }
+
+    /// Each of them.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Branch> + use<'a> {
+        self.0.iter().map(|branch| branch.get().into())
+    }
+}
+impl PartialEq for Branches<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes() == other.0.as_bytes()
     }
 }
 
-impl Iterator for Branches<'_> {
-    type Item = Branch;
+impl Eq for Branches<'_> {}
 
-    fn next(&mut self) -> Option<Branch> {
-        let (branch, rest) = abi::perfmon_last_branch::read_from_prefix(self.0).ok()?;
-        self.0 = rest;
-        let _ = branch;
-        todo!()
+impl fmt::Debug for Branches<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
+
+/// A `struct perfmon_last_branch_record` before its branches.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, packed(4))]
+pub(super) struct LastBranchHead {
+    header: abi::perfmon_record_header,
+    pub(super) num_branches: u32,
+    pub(super) aspace: u64,
+}
+
+const _: () = {
+    use abi::perfmon_last_branch_record as Abi;
+    use std::mem::offset_of;
+    assert!(offset_of!(LastBranchHead, num_branches) == offset_of!(Abi, num_branches));
+    assert!(offset_of!(LastBranchHead, aspace) == offset_of!(Abi, aspace));
+    assert!(size_of::<LastBranchHead>() == offset_of!(Abi, branches));
+};

@@ -3,12 +3,19 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 
+use nix::errno::Errno;
 use perfmon_core::abi;
+use zerocopy::FromZeros;
 
 use super::{Buffer, Config};
 use crate::sys::Call;
-use crate::{Attempt, Device, Error, Info};
+use crate::{Attempt, Cause, Device, Error, Info};
+
+/// Bytes of a page, on every CPU that the driver knows.
+const PAGE: usize = 4096;
 
 /// The memory of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +146,25 @@ impl<S: State> Trace<S> {
     /// # Errors
     /// None that are specific to it.
     pub fn allocation(&self) -> Result<Alloc, Error> {
-        todo!()
+        let mut raw = abi::perfmon_alloc {
+            num_buffers: 0,
+            buffer_size_in_pages: 0,
+        };
+        let device = &self.held.device;
+        device.call(Call::GetAlloc(&mut raw), || Attempt::Allocation)?;
+        Ok(Alloc {
+            buffers: raw.num_buffers,
+            pages: raw.buffer_size_in_pages,
+        })
     }
 
     /// Makes a call that leads to another state.
-    fn become_<T: State>(self, call: Call<'_>, attempt: Attempt) -> Result<Trace<T>, Refused<S>> {
-        match self.held.device.call(call, || attempt.clone()) {
+    fn go<T: State>(
+        self,
+        call: Call<'_>,
+        attempt: fn() -> Attempt,
+    ) -> Result<Trace<T>, Refused<S>> {
+        match self.held.device.call(call, attempt) {
             Ok(()) => Ok(Trace {
                 held: self.held,
                 state: PhantomData,
@@ -160,7 +180,7 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::InvalidConfig`](crate::Cause::InvalidConfig), `Forbidden`, `LockedDown`.
     pub fn stage(self, config: &Config) -> Result<Trace<Staged>, Refused<S>> {
-        self.become_(Call::StageConfig(&config.to_abi()), Attempt::Stage)
+        self.go(Call::StageConfig(&config.to_abi()), || Attempt::Stage)
     }
 
     /// Maps the buffer of a CPU.
@@ -168,8 +188,17 @@ impl<S: AtRest> Trace<S> {
     /// # Errors
     /// [`Cause::NoSuchBuffer`](crate::Cause::NoSuchBuffer), `NoDescriptor`, `NoMemory`.
     pub fn buffer(&self, cpu: u32) -> Result<Buffer, Error> {
-        let _ = cpu;
-        todo!()
+        let Held { device, alloc, .. } = &self.held;
+        let request = abi::perfmon_buffer_handle_req { descriptor: cpu };
+        let handle = device
+            .driver()
+            .buffer_handle(&request)
+            .map_err(|errno| Error::new(Attempt::BufferHandle(cpu), errno))?;
+        let memory = NonZeroUsize::new((alloc.pages as usize).saturating_mul(PAGE))
+            .ok_or(Errno::EINVAL)
+            .and_then(|length| device.driver().map(handle.as_fd(), length))
+            .map_err(|errno| Error::new(Attempt::Map(cpu), errno))?;
+        Buffer::new(cpu, memory)
     }
 
     /// Maps the buffers of all CPUs.
@@ -186,8 +215,14 @@ impl<S: AtRest> Trace<S> {
     ///
     /// # Errors
     /// `Forbidden`, `LockedDown`. The drop does the same and can't tell.
-    pub fn free(self) -> Result<(), Refused<S>> {
-        todo!()
+    pub fn free(mut self) -> Result<(), Refused<S>> {
+        match self.held.device.call(Call::FreeTrace, || Attempt::Free) {
+            Ok(()) => {
+                self.held.freed = true;
+                Ok(())
+            }
+            Err(error) => Err(Refused { error, trace: self }),
+        }
     }
 }
 
@@ -197,7 +232,14 @@ impl Trace<Staged> {
     /// # Errors
     /// None that are specific to it.
     pub fn configuration(&self) -> Result<Config, Error> {
-        todo!()
+        let mut raw = abi::perfmon_config::new_zeroed();
+        let device = &self.held.device;
+        device.call(Call::GetConfig(&mut raw), || Attempt::Staged)?;
+        // The driver gives back what it took, and that was a `Config`.
+        Config::from_abi(&raw).map_err(|_| Error {
+            attempt: Attempt::Staged,
+            cause: Cause::Unexpected(Errno::ERANGE),
+        })
     }
 
     /// Begins to record; what an earlier run recorded is overwritten, and its buffers have to be
@@ -207,7 +249,7 @@ impl Trace<Staged> {
     /// [`Cause::HardwareBusy`](crate::Cause::HardwareBusy) if there are not enough counters that are free,
     /// `Untrusted`, `Forbidden`, `LockedDown`.
     pub fn start(self) -> Result<Trace<Running>, Refused<Staged>> {
-        self.become_(Call::StartTrace, Attempt::StartTrace)
+        self.go(Call::StartTrace, || Attempt::StartTrace)
     }
 }
 
@@ -217,7 +259,7 @@ impl Trace<Running> {
     /// # Errors
     /// [`Cause::Untrusted`](crate::Cause::Untrusted), `Forbidden`, `LockedDown`.
     pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
-        self.become_(Call::StopTrace, Attempt::StopTrace)
+        self.go(Call::StopTrace, || Attempt::StopTrace)
     }
 }
 

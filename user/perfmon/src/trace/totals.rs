@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, EventId, Timed};
+use super::{Config, EventId, Record, Timed};
 
 /// How often each event happened on each CPU, from the records: rate x ticks + counts. Exact once the trace is
 /// stopped, for STOP writes what came after the last tick.
@@ -23,14 +23,17 @@ use super::{Config, EventId, Timed};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
-    rates: BTreeMap<EventId, u32>,
+    /// What a tick stands for; `None` for an event that has none.
+    rates: BTreeMap<EventId, Option<u32>>,
     counts: BTreeMap<(EventId, u32), u64>,
 }
 
-/// A record of an event that the config does not have.
+/// A record that a trace with this config does not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("CPU {cpu} has a record of {event}, which the config does not have: it is another trace's")]
-pub struct UnknownEvent {
+#[error(
+    "CPU {cpu} has a record of {event} that its config doesn't ask for: is it another trace's config?"
+)]
+pub struct Mismatch {
     /// The event.
     pub event: EventId,
     /// The CPU.
@@ -41,17 +44,28 @@ impl Totals {
     /// Nothing yet, for the events of `config`.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let _ = config;
-        todo!()
+        Self {
+            rates: config.ticks().collect(),
+            counts: BTreeMap::new(),
+        }
     }
 
-    /// Takes a record into account. Values and branches are no counts.
+    /// Takes a record into account. Values and branches are no counts. A sum that does not fit stays at 2^64 - 1.
     ///
     /// # Errors
-    /// [`UnknownEvent`].
-    pub fn add(&mut self, record: &Timed<'_>) -> Result<(), UnknownEvent> {
-        let _ = (record, &self.rates);
-        todo!()
+    /// [`Mismatch`] for an event that the config doesn't have, and a tick of one that has no rate.
+    pub fn add(&mut self, timed: &Timed<'_>) -> Result<(), Mismatch> {
+        let (event, cpu) = (timed.record.event(), timed.cpu);
+        let mismatch = Mismatch { event, cpu };
+        let rate = self.rates.get(&event).ok_or(mismatch)?;
+        let count = match timed.record {
+            Record::Tick { .. } | Record::Pc { .. } => u64::from(rate.ok_or(mismatch)?),
+            Record::Count { count, .. } => count,
+            Record::Time { .. } | Record::Value { .. } | Record::LastBranch { .. } => return Ok(()),
+        };
+        let sum = self.counts.entry((event, cpu)).or_default();
+        *sum = sum.saturating_add(count);
+        Ok(())
     }
 
     /// How often an event happened on a CPU; 0 if there was no record of it.
