@@ -208,6 +208,10 @@ impl ConfigBuilder {
         if events.is_empty() {
             return Err(error(None, ConfigProblem::NoEvent));
         }
+        // The ABI takes this one for the end of the config.
+        if let Some(none) = events.iter().find(|event| event.id == EventId::NONE) {
+            return Err(error(Some(none), ConfigProblem::Event));
+        }
         for end in 1..=events.len() {
             check(&to_abi(&events[..end]))
                 .map_err(|refused| error(events.get(end - 1), refused.into()))?;

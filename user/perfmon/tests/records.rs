@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decoding, merging and adding up, on bytes and records of every kind.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::collections::HashMap;
+
+use perfmon::abi::{PERFMON_MAX_NUM_LAST_BRANCH, perfmon_last_branch};
+use perfmon::trace::{
+    Branches, Chunk, Config, DecodeError, Decoder, Event, EventId, Mismatch, Problem, Record,
+    Timed, Totals, merge,
+};
+use proptest::prelude::*;
+
+/// A record with what it borrows.
+#[derive(Clone, Debug)]
+enum Owned {
+    Plain(Record<'static>),
+    LastBranch(EventId, u64, Vec<[u64; 3]>),
+}
+
+impl Owned {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Plain(record) => record.encode(bytes),
+            &Self::LastBranch(event, aspace, ref branches) => {
+                let branches: Vec<_> = branches.iter().map(branch).collect();
+                let branches = Branches::new(&branches).unwrap();
+                Record::LastBranch {
+                    event,
+                    aspace,
+                    branches,
+                }
+                .encode(bytes);
+            }
+        }
+    }
+
+    fn is(&self, record: &Record<'_>) -> bool {
+        match self {
+            Self::Plain(plain) => plain == record,
+            Self::LastBranch(event, aspace, branches) => matches!(
+                record,
+                Record::LastBranch { event: e, aspace: a, branches: b }
+                    if e == event
+                        && a == aspace
+                        && b.iter().eq(branches.iter().map(branch).map(Into::into))
+            ),
+        }
+    }
+}
+
+fn branch(&[from, to, info]: &[u64; 3]) -> perfmon_last_branch {
+    perfmon_last_branch { from, to, info }
+}
+
+fn event() -> impl Strategy<Value = EventId> {
+    any::<u16>().prop_map(EventId::from_bits)
+}
+
+fn record() -> impl Strategy<Value = Owned> {
+    let most = PERFMON_MAX_NUM_LAST_BRANCH as usize;
+    prop_oneof![
+        any::<i64>().prop_map(|time| Owned::Plain(Record::Time { time })),
+        event().prop_map(|event| Owned::Plain(Record::Tick { event })),
+        (event(), any::<u64>())
+            .prop_map(|(event, count)| Owned::Plain(Record::Count { event, count })),
+        (event(), any::<u64>())
+            .prop_map(|(event, value)| Owned::Plain(Record::Value { event, value })),
+        (event(), any::<u64>(), any::<u64>())
+            .prop_map(|(event, aspace, pc)| Owned::Plain(Record::Pc { event, aspace, pc })),
+        (
+            event(),
+            any::<u64>(),
+            prop::collection::vec(any::<[u64; 3]>(), 0..=most)
+        )
+            .prop_map(|(event, aspace, branches)| Owned::LastBranch(event, aspace, branches)),
+    ]
+}
+
+fn encode(records: &[Owned]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_to_their_end_or_to_one_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..2000)
+    ) {
+        let mut decoder = Decoder::new(&bytes);
+        let mut offset = 0;
+        while let Some(record) = decoder.next() {
+            match record {
+                Ok(record) => {
+                    let mut again = Vec::new();
+                    record.encode(&mut again);
+                    prop_assert!(again.len() >= 4);
+                    prop_assert_eq!(&bytes[offset..][..again.len()], again);
+                }
+                Err(error) => {
+                    prop_assert_eq!(error.offset, offset);
+                    prop_assert!(!error.to_string().is_empty());
+                    prop_assert_eq!(decoder.next(), None);
+                    return Ok(());
+                }
+            }
+            prop_assert!(decoder.offset() > offset);
+            offset = decoder.offset();
+        }
+        prop_assert_eq!(offset, bytes.len());
+    }
+
+    /// As above, but nearly right, so that it comes further.
+    #[test]
+    fn damaged_records_are_no_panic(
+        records in prop::collection::vec(record(), 1..20),
+        place: prop::sample::Index,
+        byte: u8,
+    ) {
+        let mut bytes = encode(&records);
+        let place = place.index(bytes.len());
+        bytes[place] = byte;
+        let chunk = Chunk::new(0, bytes);
+        let items = chunk.records().count();
+        prop_assert!(items <= chunk.bytes().len() / 4);
+        prop_assert!(chunk.records().skip_while(Result::is_ok).skip(1).next().is_none());
+        prop_assert_eq!(merge([&chunk]).count(), items);
+    }
+
+    #[test]
+    fn what_is_encoded_comes_back(
+        records in prop::collection::vec(record(), 0..50),
+        misalign in 0_usize..4,
+    ) {
+        let mut bytes = vec![0; misalign];
+        bytes.extend(encode(&records));
+        let decoded: Vec<_> = Decoder::new(&bytes[misalign..]).collect::<Result<_, _>>().unwrap();
+        prop_assert_eq!(decoded.len(), records.len());
+        let mut again = Vec::new();
+        decoded.iter().for_each(|record| record.encode(&mut again));
+        prop_assert_eq!(&bytes[misalign..], again);
+        for (record, decoded) in records.iter().zip(&decoded) {
+            prop_assert!(record.is(decoded), "{:?} {:?}", record, decoded);
+        }
+    }
+
+    #[test]
+    fn every_cut_is_found(record in record(), after in 1_usize..4) {
+        let whole = encode(std::slice::from_ref(&record));
+        let before = encode(&[Owned::Plain(Record::Time { time: 0 })]);
+        for left in (1..whole.len()).step_by(after) {
+            let bytes = [&before[..], &whole[..left]].concat();
+            let error = Decoder::new(&bytes).nth(1).unwrap().unwrap_err();
+            prop_assert_eq!((error.cpu, error.offset), (None, before.len()));
+            let Problem::Truncated { needed, left: told } = error.problem else {
+                return Err(TestCaseError::fail(format!("{error}")));
+            };
+            prop_assert!(told == left && left < needed && needed <= whole.len());
+        }
+    }
+
+    #[test]
+    fn merging_is_a_stable_sort(
+        times in prop::collection::vec(prop::collection::vec(0_i64..50, 0..30), 0..8)
+    ) {
+        let mut number = 0;
+        let mut expected = Vec::new();
+        let chunks: Vec<Chunk> = (0..).zip(times).map(|(cpu, mut times)| {
+            times.sort_unstable();
+            let mut bytes = Vec::new();
+            for time in times {
+                Record::Time { time }.encode(&mut bytes);
+                for _ in 0..2 {
+                    number += 1;
+                    let record = Record::Value { event: EventId::misc(0), value: number };
+                    record.encode(&mut bytes);
+                    expected.push(Timed { time, cpu, record });
+                }
+            }
+            Chunk::new(cpu, bytes)
+        }).collect();
+        expected.sort_by_key(|timed| (timed.time, timed.cpu));
+        // The order in which the chunks are given does not matter.
+        let merged: Vec<_> = merge(chunks.iter().rev()).collect::<Result<_, _>>().unwrap();
+        prop_assert_eq!(merged, expected);
+    }
+
+    #[test]
+    fn totals_are_rate_times_ticks_and_counts(
+        rate in 1_u32..,
+        records in prop::collection::vec((0_u32..4, 0_u16..2, prop::option::of(0_u64..1 << 40)), 0..100)
+    ) {
+        let (ticks, counts) = (EventId::model(0), EventId::model(1));
+        let config = Config::builder()
+            .event(Event::sampling(ticks, rate))
+            .event(Event::counting(counts))
+            .build()
+            .unwrap();
+        let mut totals = Totals::new(&config);
+        let mut expected = HashMap::<_, u64>::new();
+        for (cpu, event, count) in records {
+            let event = EventId::model(event);
+            let count = if event == counts { Some(count.unwrap_or(0)) } else { count };
+            let record = count.map_or(Record::Tick { event }, |count| Record::Count { event, count });
+            totals.add(&Timed { time: 0, cpu, record }).unwrap();
+            *expected.entry((event, cpu)).or_default() += count.unwrap_or(rate.into());
+        }
+        for (event, cpu, count) in totals.iter() {
+            prop_assert_eq!(expected.remove(&(event, cpu)), Some(count));
+            prop_assert_eq!(totals.on(event, cpu), count);
+        }
+        prop_assert!(expected.is_empty());
+        let all: u64 = totals.iter().filter(|row| row.0 == ticks).map(|row| row.2).sum();
+        prop_assert_eq!(totals.on_all(ticks), all);
+    }
+}
+
+/// The first error in some bytes.
+fn error(bytes: &[u8]) -> Option<DecodeError> {
+    Decoder::new(bytes).find_map(Result::err)
+}
+
+#[test]
+fn every_problem() {
+    let mut long = vec![6, 0, 1, 8, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    long.resize(long.len() + 33 * 24, 0);
+    let time = [1, 0, 0x04, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0];
+    let table: [(&[u8], Problem); 7] = [
+        (&[0, 0, 0, 0], Problem::UnknownType(0)),
+        (&[7, 0, 0, 0], Problem::UnknownType(7)),
+        (&[2, 0x80, 0, 0], Problem::UnknownFlags(0x80)),
+        (&time, Problem::TimeOfEvent(EventId::model(4))),
+        (&long, Problem::TooManyBranches(33)),
+        (&[2, 0, 0], Problem::Truncated { needed: 4, left: 3 }),
+        (
+            &long[..15],
+            Problem::Truncated {
+                needed: 16,
+                left: 15,
+            },
+        ),
+    ];
+    for (bytes, problem) in table {
+        let expected = DecodeError {
+            cpu: None,
+            offset: 0,
+            problem,
+        };
+        assert_eq!(error(bytes), Some(expected));
+    }
+    long[4] = 32;
+    assert_eq!(error(&long[..16 + 32 * 24]), None);
+}
+
+#[test]
+fn a_record_without_a_time_is_an_error() {
+    let mut bytes = Vec::new();
+    let tick = Record::Tick {
+        event: EventId::model(0),
+    };
+    tick.encode(&mut bytes);
+    Record::Time { time: 7 }.encode(&mut bytes);
+    tick.encode(&mut bytes);
+    let chunk = Chunk::new(5, bytes);
+    let mut records = chunk.records();
+    let error = records.next().unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "CPU 5: the record at offset 0 has no time: a time has to come first"
+    );
+    assert_eq!(records.next(), None);
+}
+
+#[test]
+fn an_error_ends_its_own_chunk_only() {
+    let chunk = |cpu, times: [i64; 2], broken: bool| {
+        let mut bytes = Vec::new();
+        for time in times {
+            Record::Time { time }.encode(&mut bytes);
+            let event = EventId::model(0);
+            Record::Tick { event }.encode(&mut bytes);
+            if broken {
+                bytes.push(0xff);
+            }
+        }
+        Chunk::new(cpu, bytes)
+    };
+    let chunks = [chunk(0, [10, 30], true), chunk(1, [20, 40], false)];
+    let merged: Vec<_> = merge(&chunks)
+        .map(|record| record.map(|timed| timed.time).map_err(|e| e.cpu))
+        .collect();
+    assert_eq!(merged, [Ok(10), Err(Some(0)), Ok(20), Ok(40)]);
+}
+
+#[test]
+fn records_of_another_config_are_not_added_up() {
+    let (first, second, other) = (EventId::model(0), EventId::model(1), EventId::model(2));
+    let config = Config::builder()
+        .event(Event::sampling(first, 10))
+        .event(Event {
+            rate: 10,
+            ..Event::with_timebase(second)
+        })
+        .build()
+        .unwrap();
+    let mut totals = Totals::new(&config);
+    let mut add = |record| {
+        let timed = Timed {
+            time: 0,
+            cpu: 3,
+            record,
+        };
+        totals.add(&timed)
+    };
+    let mismatch = |event| Err(Mismatch { event, cpu: 3 });
+    let count = |event| Record::Count { event, count: 5 };
+    assert_eq!(add(Record::Tick { event: first }), Ok(()));
+    assert_eq!(add(count(second)), Ok(()));
+    // It has no ticks of its own, whatever its rate.
+    assert_eq!(add(Record::Tick { event: second }), mismatch(second));
+    assert_eq!(add(count(other)), mismatch(other));
+    assert_eq!(add(count(EventId::NONE)), mismatch(EventId::NONE));
+    let value = u64::MAX;
+    assert_eq!(
+        add(Record::Value {
+            event: first,
+            value
+        }),
+        Ok(())
+    );
+    assert_eq!(
+        add(Record::Count {
+            event: first,
+            count: value
+        }),
+        Ok(())
+    );
+    assert_eq!((totals.on(first, 3), totals.on(second, 3)), (u64::MAX, 5));
+}
