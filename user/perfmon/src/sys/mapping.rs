@@ -4,13 +4,14 @@
 use std::num::NonZeroUsize;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
+use std::slice;
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::abi;
 
-/// `struct perfmon_buffer_header`, as who does not write it sees it.
+/// `struct perfmon_buffer_header`, for one who does not write it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -35,11 +36,12 @@ const _: () = {
 /// A buffer of a trace, mapped for reading; it stays when the trace is freed and the device closed.
 ///
 /// The kernel's interrupt handler writes to it at any time. So it is never a slice of bytes, but of atomic
-/// words, and what is loaded from the header with acquire order says how many of them are there.
+/// words, and only as far as the kernel says that there are records: of a CPU that is not traced there is
+/// nothing but the header's page.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `length` bytes, which is readable until the drop and not shorter
-/// than a [`Header`].
+/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. There is room for a
+/// [`Header`], and what is before the header's `capture_end` can be read.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -52,7 +54,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `length` bytes of what `handle` stands for.
+    /// Maps the first `length` bytes of the buffer that `handle` stands for.
     ///
     /// # Errors
     /// Those of mmap(2); EINVAL also if not even the header fits.
@@ -71,7 +73,8 @@ impl Mapping {
                 0,
             )
         }?;
-        // INVARIANT: Just mapped and compared, and nobody but the drop unmaps it.
+        // INVARIANT: Just mapped and compared, and nobody but the drop unmaps it. The kernel publishes only
+        // what is there.
         Ok(Self {
             start: start.cast(),
             length,
@@ -80,20 +83,28 @@ impl Mapping {
 
     /// The header.
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: By the invariant the memory is readable as long as `self` lives, and long enough; a page's
-        // beginning is aligned for everything. Whatever the kernel writes meanwhile is a value of the atomics.
+        // SAFETY: By the invariant it can be read as long as `self` lives; the beginning of a page is aligned
+        // for everything. Whatever the kernel writes meanwhile is a value of the atomics.
         unsafe { self.start.cast().as_ref() }
     }
 
-    /// What follows the header, in words: records are multiples of 4 bytes.
-    pub(crate) fn records(&self) -> &[AtomicU32] {
-        let bytes = self.length.get() - size_of::<Header>();
-        // SAFETY: As in `header`; the length is that of the rest of the mapping, and the header's size is a
-        // multiple of 4.
-        unsafe {
-            let first = self.start.add(size_of::<Header>()).cast::<AtomicU32>();
-            std::slice::from_raw_parts(first.as_ptr(), bytes / size_of::<AtomicU32>())
+    /// The words of all records that there are now; they don't change any more. `None` if the header says
+    /// what can't be.
+    pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
+        // ATOMICS: Pairs with the store-release by which the kernel publishes records: all loads of them come
+        // after this one.
+        let end = self.header().capture_end.load(Ordering::Acquire);
+        let end = usize::try_from(end).ok()?;
+        let bytes = end.checked_sub(size_of::<Header>())?;
+        if end > self.length.get() || bytes % size_of::<AtomicU32>() != 0 {
+            return None;
         }
+        // SAFETY: It is in the mapping and before `capture_end`, so that it can be read, by the invariant. It
+        // begins at a multiple of 4, for the header is as long.
+        Some(unsafe {
+            let first = self.start.add(size_of::<Header>()).cast::<AtomicU32>();
+            slice::from_raw_parts(first.as_ptr(), bytes / size_of::<AtomicU32>())
+        })
     }
 }
 

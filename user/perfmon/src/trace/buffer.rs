@@ -33,12 +33,6 @@ pub struct Buffer {
     position: usize,
 }
 
-/// Bytes before the first record.
-const HEADER: u64 = size_of::<abi::perfmon_buffer_header>() as u64;
-
-/// Bytes of a word.
-const WORD: u64 = 4;
-
 impl Buffer {
     pub(super) fn new(cpu: u32, memory: Mapping) -> Result<Self, Error> {
         let version = memory.header().version.load(Ordering::Relaxed);
@@ -65,37 +59,32 @@ impl Buffer {
     #[must_use]
     pub fn header(&self) -> Header {
         let header = self.memory.header();
-        // ATOMICS: Pairs with the store-release by which the kernel publishes records. Flags that were set
-        // before are seen, too.
-        let capture_end = header.capture_end.load(Ordering::Acquire);
         let ticks = header.ticks_per_second.load(Ordering::Relaxed);
         Header {
             flags: Flags::from_bits(header.flags.load(Ordering::Relaxed)),
             ticks_per_second: u64::try_from(ticks).ok().filter(|&ticks| ticks != 0),
-            capture_end,
+            capture_end: header.capture_end.load(Ordering::Relaxed),
         }
     }
 
     /// Copies out what was recorded since the last call: whole sets of records, which begin with a time.
     ///
     /// # Errors
-    /// [`Cause::BadHeader`](crate::Cause::BadHeader).
+    /// [`Cause::BadHeader`].
     pub fn records(&mut self) -> Result<Chunk, Error> {
-        // There is no such range if the end is before the position, or behind the end of the memory.
-        let end = self.header().end();
-        let new = end.and_then(|end| self.memory.records().get(self.position..end));
-        let (Some(end), Some(new)) = (end, new) else {
-            return Err(Error {
+        let all = self.memory.records();
+        let new = all
+            .and_then(|all| all.get(self.position..))
+            .ok_or_else(|| Error {
                 attempt: Attempt::ReadBuffer(self.cpu),
                 cause: Cause::BadHeader,
-            });
-        };
+            })?;
         let mut bytes = Vec::with_capacity(size_of_val(new));
         for word in new {
-            // ATOMICS: Ordered by the load of `capture_end`. The kernel writes no word before that again.
+            // ATOMICS: They have been published, so that nobody writes them.
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        self.position = end;
+        self.position += new.len();
         Ok(Chunk::new(self.cpu, bytes))
     }
 
@@ -115,15 +104,6 @@ pub struct Header {
     pub ticks_per_second: Option<u64>,
     /// Offset of the end of the records, in bytes from the beginning of the buffer.
     pub capture_end: u64,
-}
-
-impl Header {
-    /// How many words of records there are; `None` if it says what can't be.
-    fn end(&self) -> Option<usize> {
-        let bytes = self.capture_end.checked_sub(HEADER)?;
-        let whole = bytes % WORD == 0;
-        whole.then(|| usize::try_from(bytes / WORD).ok())?
-    }
 }
 
 /// What happened to a CPU or its buffer: `PERFMON_BUFFER_FLAG_*`.

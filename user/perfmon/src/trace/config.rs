@@ -2,8 +2,8 @@
 //! What a trace records.
 
 use perfmon_core::abi;
-use perfmon_core::logic::config::{self, Refused, Rules};
-use perfmon_core::logic::cpuid::{Architecture, Capabilities};
+use perfmon_core::logic::config::{self, Refused};
+use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 
 use super::EventId;
@@ -108,14 +108,14 @@ pub struct Config(Vec<Event>);
 
 /// The CPU that can do everything: what is refused for it is refused for all.
 const ANY_CPU: Capabilities = Capabilities {
-    architecture: Architecture::Intel,
-    version: u8::MAX,
     general: 32,
     general_width: 64,
     fixed: u16::MAX,
     fixed_width: 64,
     full_width_writes: true,
     arch_events: u32::MAX,
+    last_branch: true,
+    ..Capabilities::NOTHING
 };
 
 impl Config {
@@ -222,13 +222,9 @@ impl ConfigBuilder {
 
 /// The driver's rules, on the CPU that can do everything.
 fn check(raw: &abi::perfmon_config) -> Result<(), Refused> {
-    let rules = Rules {
-        capabilities: &ANY_CPU,
-        last_branch: true,
-    };
     // Which ids the program has defined is the driver's business.
     let defined = |_| Some(evtsel::EventSelect::new(0, 0));
-    config::Config::new(raw, &rules, defined).map(drop)
+    config::Config::new(raw, &ANY_CPU, defined).map(drop)
 }
 
 /// The structure for at most [`config::MAX_EVENTS`] events.

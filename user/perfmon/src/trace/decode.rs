@@ -56,22 +56,22 @@ impl<'a> Iterator for Decoder<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let result = decode(self.rest);
-        // Without the record there is no telling where the next one begins.
-        let rest = result.map_or(&[][..], |(_, rest)| rest);
-        let offset = self.offset;
-        if result.is_ok() {
-            self.offset += self.rest.len() - rest.len();
+        match decode(self.rest) {
+            Ok((record, rest)) => {
+                self.offset += self.rest.len() - rest.len();
+                self.rest = rest;
+                Some(Ok(record))
+            }
+            Err(problem) => {
+                // Without this record there is no telling where the next one begins.
+                self.rest = &[];
+                Some(Err(DecodeError {
+                    cpu: None,
+                    offset: self.offset,
+                    problem,
+                }))
+            }
         }
-        self.rest = rest;
-        Some(match result {
-            Ok((record, _)) => Ok(record),
-            Err(problem) => Err(DecodeError {
-                cpu: None,
-                offset,
-                problem,
-            }),
-        })
     }
 }
 
