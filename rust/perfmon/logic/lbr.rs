@@ -3,7 +3,8 @@
 
 use super::evtsel::EventSelect;
 use crate::abi;
-use zerocopy_derive::{Immutable, IntoBytes};
+use core::mem::offset_of;
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes};
 
 /// The branches that the stack holds.
 pub const DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
@@ -45,7 +46,7 @@ pub const fn info(raw: u64) -> u64 {
 }
 
 /// The beginning of a LAST_BRANCH record, before the branches.
-#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Head {
     /// Names the event.
@@ -55,6 +56,13 @@ pub struct Head {
     /// The address space.
     pub aspace: u64,
 }
+
+const _: () = {
+    use abi::perfmon_last_branch_record as Record;
+    assert!(offset_of!(Head, num_branches) == offset_of!(Record, num_branches));
+    assert!(offset_of!(Head, aspace) == offset_of!(Record, aspace));
+    assert!(size_of::<Head>() == offset_of!(Record, branches));
+};
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_lbr))]

@@ -13,13 +13,16 @@ use perfmon::trace::{
     ArchEvent, Branches, Chunk, DecodeError, Decoder, EventId, FixedEvent, Record, merge,
 };
 
+/// Decodes everything once, and tells how many records it was.
+type Measure<'a> = &'a dyn Fn() -> Result<usize, DecodeError>;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let bytes = match std::env::args_os().nth(1) {
         Some(path) => std::fs::read(path)?,
         None => made_up(),
     };
     let chunks: Vec<Chunk> = (0..8).map(|cpu| Chunk::new(cpu, bytes.clone())).collect();
-    let measures: [(&str, &dyn Fn() -> Result<usize, DecodeError>); 3] = [
+    let measures: [(&str, Measure<'_>); 3] = [
         ("decode", &|| count(Decoder::new(&bytes))),
         ("with times", &|| count(chunks[0].records())),
         ("8 CPUs merged", &|| count(merge(&chunks))),

@@ -2,8 +2,10 @@
 //! Performance counters of x86 CPUs through `/dev/perfmon`.
 //!
 //! - [`Device`]: look at what the CPUs have, and at what is counted. For everybody.
-//! - [`Session`]: set counters up. One program at a time.
+//! - [`Session`]: set counters up, and record traces. One program at a time.
 //! - [`Counter`]: start, stop, reset, read.
+//! - [`trace`]: sampling. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has happened
+//!   as often as you say; buffers, decoding, and one stream of all CPUs.
 //!
 //! The counters count on **every CPU of the machine**, whatever task runs there; a value is the sum over
 //! the CPUs. Which events a CPU has is in its maker's manual; an [`EventSelect`] is built from the event

@@ -79,7 +79,9 @@ fn record() -> impl Strategy<Value = Owned> {
 
 fn encode(records: &[Owned]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    records.iter().for_each(|record| record.encode(&mut bytes));
+    for record in records {
+        record.encode(&mut bytes);
+    }
     bytes
 }
 
@@ -138,7 +140,9 @@ proptest! {
         let decoded: Vec<_> = Decoder::new(&bytes[misalign..]).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(decoded.len(), records.len());
         let mut again = Vec::new();
-        decoded.iter().for_each(|record| record.encode(&mut again));
+        for record in &decoded {
+            record.encode(&mut again);
+        }
         prop_assert_eq!(&bytes[misalign..], again);
         for (record, decoded) in records.iter().zip(&decoded) {
             prop_assert!(record.is(decoded), "{:?} {:?}", record, decoded);

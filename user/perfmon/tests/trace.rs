@@ -87,7 +87,9 @@ impl Machine {
     /// Writes records, and then where they end.
     fn record(&self, cpu: u32, offset: u64, records: &[Record<'_>]) -> u64 {
         let mut bytes = Vec::new();
-        records.iter().for_each(|record| record.encode(&mut bytes));
+        for record in records {
+            record.encode(&mut bytes);
+        }
         self.put(cpu, offset, &bytes);
         let end = offset + bytes.len() as u64;
         self.publish(cpu, end);

@@ -73,12 +73,10 @@ impl Buffer {
     /// [`Cause::BadHeader`].
     pub fn records(&mut self) -> Result<Chunk, Error> {
         let all = self.memory.records();
-        let new = all
-            .and_then(|all| all.get(self.position..))
-            .ok_or_else(|| Error {
-                attempt: Attempt::ReadBuffer(self.cpu),
-                cause: Cause::BadHeader,
-            })?;
+        let new = all.and_then(|all| all.get(self.position..)).ok_or(Error {
+            attempt: Attempt::ReadBuffer(self.cpu),
+            cause: Cause::BadHeader,
+        })?;
         let mut bytes = Vec::with_capacity(size_of_val(new));
         for word in new {
             // ATOMICS: They have been published, so that nobody writes them.

@@ -4,9 +4,9 @@
 use std::iter::FusedIterator;
 
 use perfmon_core::abi;
+use perfmon_core::logic::lbr;
 use zerocopy::FromBytes;
 
-use super::record::LastBranchHead;
 use super::{Branches, EventId, Record};
 
 /// The records in some bytes, as an iterator that allocates nothing.
@@ -119,7 +119,7 @@ fn decode(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
 
 /// The one record whose size is not that of a structure.
 fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Problem> {
-    let (head, rest) = take::<LastBranchHead>(bytes)?;
+    let (head, rest) = take::<lbr::Head>(bytes)?;
     let (number, aspace) = (head.num_branches, head.aspace);
     if number > abi::PERFMON_MAX_NUM_LAST_BRANCH {
         return Err(Problem::TooManyBranches(number));
@@ -127,7 +127,7 @@ fn last_branch(event: EventId, bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Prob
     let (branches, rest) =
         <[_]>::ref_from_prefix_with_elems(rest, number as usize).map_err(|_| {
             Problem::Truncated {
-                needed: size_of::<LastBranchHead>()
+                needed: size_of::<lbr::Head>()
                     + number as usize * size_of::<abi::perfmon_last_branch>(),
                 left: bytes.len(),
             }

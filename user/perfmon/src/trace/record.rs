@@ -4,8 +4,8 @@
 use std::fmt;
 
 use perfmon_core::abi;
+use perfmon_core::logic::lbr;
 use zerocopy::{FromBytes, IntoBytes, Unalign};
-use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::EventId;
 
@@ -116,7 +116,7 @@ impl Record<'_> {
             Self::LastBranch {
                 aspace, branches, ..
             } => {
-                let head = LastBranchHead {
+                let head = lbr::Head {
                     header: header(abi::PERFMON_RECORD_LAST_BRANCH),
                     num_branches: branches.0.len() as u32,
                     aspace,
@@ -199,20 +199,3 @@ impl fmt::Debug for Branches<'_> {
         f.debug_list().entries(self.iter()).finish()
     }
 }
-
-/// A `struct perfmon_last_branch_record` before its branches.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C, packed(4))]
-pub(super) struct LastBranchHead {
-    header: abi::perfmon_record_header,
-    pub(super) num_branches: u32,
-    pub(super) aspace: u64,
-}
-
-const _: () = {
-    use abi::perfmon_last_branch_record as Abi;
-    use std::mem::offset_of;
-    assert!(offset_of!(LastBranchHead, num_branches) == offset_of!(Abi, num_branches));
-    assert!(offset_of!(LastBranchHead, aspace) == offset_of!(Abi, aspace));
-    assert!(size_of::<LastBranchHead>() == offset_of!(Abi, branches));
-};

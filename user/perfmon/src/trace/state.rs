@@ -178,7 +178,7 @@ impl<S: AtRest> Trace<S> {
     /// Says what to record, instead of what was said before.
     ///
     /// # Errors
-    /// [`Cause::InvalidConfig`](crate::Cause::InvalidConfig), `Forbidden`, `LockedDown`.
+    /// [`Cause::InvalidConfig`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stage(self, config: &Config) -> Result<Trace<Staged>, Refused<S>> {
         self.go(Call::StageConfig(&config.to_abi()), || Attempt::Stage)
     }
@@ -186,7 +186,7 @@ impl<S: AtRest> Trace<S> {
     /// Maps the buffer of a CPU.
     ///
     /// # Errors
-    /// [`Cause::NoSuchBuffer`](crate::Cause::NoSuchBuffer), `NoDescriptor`, `NoMemory`.
+    /// [`Cause::NoSuchBuffer`], [`Cause::NoDescriptor`], [`Cause::NoMemory`].
     pub fn buffer(&self, cpu: u32) -> Result<Buffer, Error> {
         let Held { device, alloc, .. } = &self.held;
         let request = abi::perfmon_buffer_handle_req { descriptor: cpu };
@@ -214,7 +214,7 @@ impl<S: AtRest> Trace<S> {
     /// Frees the buffers, but for those that are mapped: these can still be read.
     ///
     /// # Errors
-    /// `Forbidden`, `LockedDown`. The drop does the same and can't tell.
+    /// [`Cause::Forbidden`], [`Cause::LockedDown`]. The drop does the same and can't tell.
     pub fn free(mut self) -> Result<(), Refused<S>> {
         match self.held.device.call(Call::FreeTrace, || Attempt::Free) {
             Ok(()) => {
@@ -246,8 +246,8 @@ impl Trace<Staged> {
     /// [rewound](Buffer::rewind).
     ///
     /// # Errors
-    /// [`Cause::HardwareBusy`](crate::Cause::HardwareBusy) if there are not enough counters that are free,
-    /// `Untrusted`, `Forbidden`, `LockedDown`.
+    /// [`Cause::HardwareBusy`] if there are not enough counters that are free,
+    /// [`Cause::Untrusted`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn start(self) -> Result<Trace<Running>, Refused<Staged>> {
         self.go(Call::StartTrace, || Attempt::StartTrace)
     }
@@ -257,7 +257,8 @@ impl Trace<Running> {
     /// Writes the last counts, and records no more.
     ///
     /// # Errors
-    /// [`Cause::Untrusted`](crate::Cause::Untrusted), `Forbidden`, `LockedDown`.
+    /// [`Cause::Untrusted`] if somebody else changed the registers: what was recorded may be wrong. It has stopped
+    /// all the same, and to stop it again succeeds. [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
         self.go(Call::StopTrace, || Attempt::StopTrace)
     }
