@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 
+use perfmon::Modes;
 use perfmon::abi::{PERFMON_MAX_NUM_LAST_BRANCH, perfmon_last_branch};
 use perfmon::trace::{
-    Branches, Chunk, Config, DecodeError, Decoder, Event, EventId, Mismatch, Problem, Record,
-    Timed, Totals, merge,
+    ArchEvent, Branches, Chunk, Config, DecodeError, Decoder, Event, EventId, FixedEvent, Mismatch,
+    Problem, Record, Timed, Totals, merge,
 };
 use proptest::prelude::*;
 
@@ -341,4 +342,51 @@ fn records_of_another_config_are_not_added_up() {
         Ok(())
     );
     assert_eq!((totals.on(first, 3), totals.on(second, 3)), (u64::MAX, 5));
+}
+
+/// The bytes that Documentation/trace-format.rst explains, and the sums that it gives.
+#[test]
+fn the_example_of_the_documentation() {
+    let text = include_str!("../../../Documentation/trace-format.rst");
+    let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    let mut bytes = Vec::new();
+    for line in text.lines() {
+        let Some((offset, rest)) = line.trim_start().split_once("  ") else {
+            continue;
+        };
+        if offset.len() == 4 && hex(offset) == Some(bytes.len() as u64 + 24) {
+            let (row, _) = rest.split_once("  ").unwrap();
+            bytes.extend(
+                row.split(' ')
+                    .map(|byte| u8::from_str_radix(byte, 16).unwrap()),
+            );
+        }
+    }
+    assert_eq!(bytes.len(), 160 - 24);
+
+    let instructions = EventId::fixed(FixedEvent::Instructions);
+    let misses = EventId::arch(ArchEvent::LlcMisses);
+    let config = Config::builder()
+        .event(Event::sampling(instructions, 1000).modes(Modes::User).pc())
+        .event(Event::with_timebase(misses).modes(Modes::User))
+        .build()
+        .unwrap();
+    let chunk = Chunk::new(0, bytes);
+    let mut totals = Totals::new(&config);
+    let mut places = Vec::new();
+    for timed in chunk.records() {
+        let timed = timed.unwrap();
+        totals.add(&timed).unwrap();
+        if let Record::Pc { aspace, pc, .. } = timed.record {
+            places.push((timed.time, aspace, pc));
+        }
+    }
+    assert_eq!(
+        places,
+        [(4096, 0x2c4_e000, 0x40_1136), (6656, 0x2c4_e000, 0x40_1140)]
+    );
+    assert_eq!(
+        (totals.on(instructions, 0), totals.on(misses, 0)),
+        (3617, 4)
+    );
 }
