@@ -131,7 +131,17 @@ impl Session {
             .call(Call::DefineEvent(&raw), || Attempt::DefineEvent(id, select))
     }
 
-    /// Allocates the buffers of a trace: the whole of them for each CPU that is online, of others the header only.
+    /// Allocates the buffers of a trace: whole ones for the CPUs that are online, for others the header only.
+    ///
+    /// ```no_run
+    /// use perfmon::Session;
+    /// use perfmon::trace::Alloc;
+    ///
+    /// let session = Session::open()?;
+    /// let alloc = Alloc::new(&session.device().info()?, 256);
+    /// let trace = session.allocate(alloc)?;
+    /// # Ok::<(), perfmon::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Cause::WrongState`] if this session has a trace, [`Cause::InvalidAlloc`], [`Cause::NoMemory`],

@@ -40,8 +40,8 @@ const _: () = {
 /// nothing but the header's page.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. There is room for a
-/// [`Header`], and what is before the header's `capture_end` can be read.
+/// `start` is the beginning of a mapping of `length` bytes of a buffer, until the drop. There is room for
+/// the header, and what is before its `capture_end` can be read.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,

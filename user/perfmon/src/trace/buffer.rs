@@ -12,18 +12,24 @@ use crate::{Attempt, Cause, Error};
 
 /// The buffer of one CPU, mapped, and how far it was read.
 ///
-/// It can be read while the trace runs, in any thread, and after it was freed and the session is gone.
+/// It can be read while the trace runs, in any thread, and after the trace was freed and the session is gone.
 ///
 /// ```no_run
-/// # fn buffers() -> Vec<perfmon::trace::Buffer> { Vec::new() }
-/// for mut buffer in buffers() {
-///     let chunk = buffer.records()?;
-///     println!("CPU {}: {} records", buffer.cpu(), chunk.records().count());
-///     if buffer.header().flags.is_full() {
-///         println!("CPU {}: the rest was lost", buffer.cpu());
+/// use perfmon::trace::{Buffer, Running, Staged, Trace};
+///
+/// /// Looks ten times at what there is, while it is recorded.
+/// fn watch(trace: Trace<Running>, mut buffer: Buffer) -> Result<Trace<Staged>, perfmon::Error> {
+///     for _ in 0..10 {
+///         std::thread::sleep(std::time::Duration::from_millis(100));
+///         println!("{} more records", buffer.records()?.records().count());
 ///     }
+///     let trace = trace.stop()?;
+///     println!("{} more at the end", buffer.records()?.records().count());
+///     if buffer.header().flags.is_full() {
+///         println!("the buffer became full: the rest of what CPU {} did is lost", buffer.cpu());
+///     }
+///     Ok(trace)
 /// }
-/// # Ok::<(), perfmon::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Buffer {
@@ -86,7 +92,20 @@ impl Buffer {
         Ok(Chunk::new(self.cpu, bytes))
     }
 
-    /// Begins again with the first record: for the trace's next run, which overwrites this one.
+    /// Begins again with the first record.
+    ///
+    /// This has to be done for the trace's next run, which overwrites this one: without it, `records` gives
+    /// [`Cause::BadHeader`], or what is behind the place where the last run ended.
+    ///
+    /// ```no_run
+    /// # use perfmon::trace::{Buffer, Staged, Trace};
+    /// # fn f(trace: Trace<Staged>, mut buffer: Buffer) -> Result<(), perfmon::Error> {
+    /// let first = buffer.records()?;
+    /// let trace = trace.start()?;
+    /// buffer.rewind();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rewind(&mut self) {
         self.position = 0;
     }

@@ -56,6 +56,17 @@ impl Chunk {
 }
 
 /// A record, when and where it was made.
+///
+/// ```
+/// use perfmon::trace::Timed;
+///
+/// /// When it was, in seconds after `start`.
+/// fn seconds(timed: &Timed<'_>, start: i64, ticks_per_second: u64) -> f64 {
+///     (timed.time - start) as f64 / ticks_per_second as f64
+/// }
+/// # let record = perfmon::trace::Record::Time { time: 0 };
+/// # assert_eq!(seconds(&Timed { time: 30, cpu: 0, record }, 10, 10), 2.0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed<'a> {
     /// The time-stamp counter; [`Header::ticks_per_second`](super::Header::ticks_per_second) is its frequency.

@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes, Unalign};
 
 use super::EventId;
 
-/// A record of a buffer.
+/// A record of a buffer: Documentation/trace-format.rst has the bytes of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// The time of the records up to the next one of this kind.

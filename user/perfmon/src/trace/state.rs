@@ -18,6 +18,15 @@ use crate::{Attempt, Cause, Device, Error, Info};
 const PAGE: usize = 4096;
 
 /// The memory of a trace.
+///
+/// ```no_run
+/// use perfmon::Device;
+/// use perfmon::trace::Alloc;
+///
+/// // 1 MB for each CPU.
+/// let alloc = Alloc::new(&Device::open()?.info()?, 256);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alloc {
     /// Buffers, one for each CPU number: [`Info::cpu_ids`].
@@ -265,6 +274,22 @@ impl Trace<Running> {
 }
 
 /// A call that was refused, with the trace as it was before.
+///
+/// ```no_run
+/// use perfmon::trace::{Refused, Running, Staged, Trace};
+/// use perfmon::{Cause, Error};
+///
+/// /// Waits for the counters, if somebody else has them.
+/// fn start(mut trace: Trace<Staged>) -> Result<Trace<Running>, Error> {
+///     loop {
+///         match trace.start() {
+///             Err(Refused { error, trace: same }) if error.cause == Cause::HardwareBusy => trace = same,
+///             result => return Ok(result?),
+///         }
+///         std::thread::sleep(std::time::Duration::from_secs(1));
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Refused<S: State> {
     /// What was attempted, and why it failed.
