@@ -80,18 +80,18 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
 }
 
 /// `PMIOGET`
-pub(crate) fn get(_session: &Session, mut request: abi::pmc) -> Result<abi::pmc> {
+pub(crate) fn get(_session: &Session, request: &mut abi::pmc) -> Result {
     request.pmc_val = configuration(request.pmc_num)? as u32;
-    Ok(request)
+    Ok(())
 }
 
 /// `PMIOGET2`
-pub(crate) fn get2(_session: &Session, mut request: abi::pmc2) -> Result<abi::pmc2> {
+pub(crate) fn get2(_session: &Session, request: &mut abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
     }
     request.pmc2_select = configuration(request.pmc2_num)?;
-    Ok(request)
+    Ok(())
 }
 
 /// What a counter counts, and whether it runs.
@@ -152,23 +152,18 @@ fn change(number: c_int, call: Call) -> Result {
 }
 
 /// `PMIOREAD`
-pub(crate) fn read(_session: &Session, request: abi::pmc_data) -> Result<abi::pmc_data> {
+pub(crate) fn read(_session: &Session, request: &mut abi::pmc_data) -> Result {
     let id = CounterId::from_number(request.pmcd_num, &pmu::model().capabilities)?;
     let mut arbiter = ARBITER.lock();
     arbiter.allowed.counting()?;
     let counter = arbiter.get(id).ok_or(NotSetUp)?;
-    Ok(abi::pmc_data {
-        pmcd_num: request.pmcd_num,
-        reserved: 0,
-        pmcd_value: value(&arbiter, id, counter)? as i64,
-    })
+    request.pmcd_value = value(&arbiter, id, counter)? as i64;
+    request.reserved = 0;
+    Ok(())
 }
 
 /// `PMIOREADCPU`
-pub(crate) fn read_cpu(
-    _session: &Session,
-    mut request: abi::pmc_cpu_data,
-) -> Result<abi::pmc_cpu_data> {
+pub(crate) fn read_cpu(_session: &Session, request: &mut abi::pmc_cpu_data) -> Result {
     if request.reserved != 0 {
         return Err(EINVAL);
     }
@@ -194,7 +189,7 @@ pub(crate) fn read_cpu(
         let value = cpu::slot(cpu).counts[id.index()].value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }
-    Ok(request)
+    Ok(())
 }
 
 /// `PMIOTSTAMP`

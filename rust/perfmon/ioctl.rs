@@ -11,10 +11,11 @@ use kernel::{
 /// Makes [`dispatch`] of a table: command, what is copied in which direction, which descriptors may
 /// call it, and who does it.
 ///
-/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both, `Nothing(())` has no argument; `Opens(T)` is
-/// copied in, and the call returns a new descriptor. A handler whose result is copied out has changed
-/// nothing, so a failed copy needs not be undone. That the direction and the size in the command's
-/// number are those of the row is checked when the module is compiled.
+/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both: the handler changes it in place. `Nothing(())`
+/// has no argument; `Opens(T)` is copied in, and the call returns a new descriptor. A handler of
+/// something to copy out has changed nothing else, so a failed copy needs not be undone. That the
+/// direction and the size in the command's number are those of the row is checked when the module is
+/// compiled.
 macro_rules! calls {
     (@bits Nothing) => { _IOC_NONE };
     (@bits In) => { _IOC_WRITE };
@@ -31,11 +32,13 @@ macro_rules! calls {
         $handler($session, uaccess::get::<$t>($arg)?).map(|fd| fd as isize)
     };
     (@call Out $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        uaccess::put::<$t>($arg, $handler($session)?).map(|()| 0)
+        uaccess::put::<$t>($arg, &$handler($session)?).map(|()| 0)
     };
-    (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        uaccess::put::<$t>($arg, $handler($session, uaccess::get::<$t>($arg)?)?).map(|()| 0)
-    };
+    (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {{
+        let mut value = uaccess::get::<$t>($arg)?;
+        $handler($session, &mut value)?;
+        uaccess::put::<$t>($arg, &value).map(|()| 0)
+    }};
     (@writers writers, $session:ident) => { $session.is_writer() };
     (@writers anybody, $session:ident) => { true };
 

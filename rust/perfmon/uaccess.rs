@@ -28,7 +28,7 @@ const fn is_two_words<T>() -> bool {
 }
 
 /// Copies a value in from the program's address `from`.
-#[inline]
+#[inline(always)]
 pub(crate) fn get<T: FromBytes + Immutable>(from: usize) -> Result<T> {
     if is_two_words::<T>() {
         let mut value = T::new_zeroed();
@@ -41,12 +41,14 @@ pub(crate) fn get<T: FromBytes + Immutable>(from: usize) -> Result<T> {
 }
 
 /// Copies a value out to the program's address `to`.
-#[inline]
-pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: T) -> Result {
+#[inline(always)]
+pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
     if is_two_words::<T>() {
         // SAFETY: `value` has two words that can be read: by `IntoBytes` all of it is initialized.
-        return to_result(unsafe { ffi::perfmon_put_16(to, ptr::from_ref(&value).cast()) });
+        return to_result(unsafe { ffi::perfmon_put_16(to, ptr::from_ref(value).cast()) });
     }
+    // SAFETY: `Uapi` is a transparent wrapper.
+    let value = unsafe { &*ptr::from_ref(value).cast::<Uapi<T>>() };
     let slice = UserSlice::new(UserPtr::from_addr(to), size_of::<T>());
-    slice.writer().write(&Uapi(value))
+    slice.writer().write(value)
 }
