@@ -11,7 +11,7 @@ mod reservation;
 pub(crate) use self::reservation::Reservation;
 
 use crate::{
-    cpu::{self, on_each, CpuSet},
+    cpu::{self, on_each, CpuSet, Slot},
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
         cpuid::Capabilities,
@@ -98,6 +98,15 @@ impl Arbiter {
     /// Moves them back.
     pub(crate) fn resume(&mut self) {
         self.counted.append(&mut self.paused);
+    }
+
+    /// The slots of the CPUs that have values and are not counted on now: those that the holder of the
+    /// lock may write.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = &'static Slot> + '_ {
+        self.known
+            .iter()
+            .filter(|&cpu| !self.counted.contains(cpu))
+            .map(cpu::slot)
     }
 
     /// Names a new session, and if it is a writer makes it the only one.

@@ -18,7 +18,7 @@ use crate::{
 /// time, by the arbiter's lock, and the overflow handler at any time between two of their
 /// instructions. It changes `total`, and `offset` when it reloads the counter. Everybody else changes
 /// `total` by a compare-and-exchange, which fails if the handler came between and found something to
-/// add; and `offset` only while the counter is not active. `base` is the lock's.
+/// add; and `offset` only while the counter is not active. `base` is theirs alone.
 ///
 /// ATOMICS: `total` and `offset`, in [`Self::update`], pair with [`Self::overflow`] on the same CPU.
 pub(crate) struct Count {

@@ -52,12 +52,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         on_each(&arbiter.counted, |here| model.take(here));
     }
     on_each(&arbiter.counted, |here| model.program(here, id, select));
-    for cpu in arbiter
-        .known
-        .iter()
-        .filter(|&cpu| !arbiter.counted.contains(cpu))
-    {
-        let slot = cpu::slot(cpu);
+    for slot in arbiter.absent() {
         slot.counts[id.index()].reset();
         slot.tampered.remove(id.bit());
     }
@@ -136,9 +131,14 @@ fn change(number: c_int, call: Call) -> Result {
         Action::Enable => on_each(&arbiter.counted, |here| model.start(here, id)),
         Action::Disable => on_each(&arbiter.counted, |here| model.stop(here, id)),
         Action::Zero => {
-            update(&arbiter, id, &counter);
-            for cpu in arbiter.known.iter() {
-                cpu::slot(cpu).counts[id.index()].reset();
+            on_each(&arbiter.counted, |here| {
+                if state == State::Running {
+                    model.update(here, id);
+                }
+                here.slot().counts[id.index()].reset();
+            });
+            for slot in arbiter.absent() {
+                slot.counts[id.index()].reset();
             }
         }
     }
