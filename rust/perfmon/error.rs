@@ -2,7 +2,17 @@
 //! What the errors of the parts are for a program. The header's table tells what each errno means.
 
 use crate::logic::{config::Refused, counter::Invalid, life::WrongState, state::NotSetUp};
-use kernel::prelude::*;
+use kernel::{ffi::c_int, prelude::*};
+
+/// The result of a C function that returns 0 or a negative errno. In place: the kernel's own is a call.
+#[inline(always)]
+pub(crate) fn to_result(code: c_int) -> Result {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(Error::from_errno(code))
+    }
+}
 
 impl From<Invalid> for Error {
     fn from(_: Invalid) -> Self {

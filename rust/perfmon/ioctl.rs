@@ -7,6 +7,7 @@ use kernel::{
     prelude::*,
     uapi::{_IOC_NONE, _IOC_READ, _IOC_WRITE},
 };
+use zerocopy::FromZeros;
 
 /// Makes [`dispatch`] of a table: command, what is copied in which direction, which descriptors may
 /// call it, and who does it.
@@ -35,7 +36,8 @@ macro_rules! calls {
         uaccess::put::<$t>($arg, &$handler($session)?).map(|()| 0)
     };
     (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {{
-        let mut value = uaccess::get::<$t>($arg)?;
+        let mut value = <$t>::new_zeroed();
+        uaccess::fill(&mut value, $arg)?;
         $handler($session, &mut value)?;
         uaccess::put::<$t>($arg, &value).map(|()| 0)
     }};
@@ -58,10 +60,16 @@ macro_rules! calls {
         pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result<isize> {
             match command {
                 $(abi::$command => {
+                    /// Apart, so that no call pays for the arguments and registers of another.
+                    #[inline(never)]
+                    #[allow(unused_variables, reason = "some calls have no argument")]
+                    fn call(session: &Session, arg: usize) -> Result<isize> {
+                        calls!(@call $way $t, session, arg, $handler)
+                    }
                     if !calls!(@writers $who, session) {
                         return Err(EPERM);
                     }
-                    calls!(@call $way $t, session, arg, $handler)
+                    call(session, arg)
                 })*
                 _ => Err(ENOTTY),
             }
