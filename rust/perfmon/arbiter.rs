@@ -16,11 +16,9 @@ use crate::{
         counter::{each, CounterId, MAX_COUNTERS},
         cpuid::Capabilities,
         evtsel::EventSelect,
-        regs::Msr,
         state::State,
     },
     pmu,
-    policy::Allowed,
     session::SessionId,
     trace::Trace,
 };
@@ -36,8 +34,6 @@ global_lock! {
 pub(crate) struct Counter {
     pub(crate) owner: SessionId,
     pub(crate) select: EventSelect,
-    /// Where it is read.
-    pub(crate) msr: Msr,
     pub(crate) state: State,
 }
 
@@ -66,8 +62,6 @@ pub(crate) struct Arbiter {
     reservation: Option<Reservation>,
     /// Whether the log already says that the counters are not to be had.
     refusal_told: bool,
-    /// Who was last allowed to count.
-    pub(crate) allowed: Allowed,
     writer: Option<SessionId>,
     last_session: u64,
 }
@@ -84,7 +78,6 @@ impl Arbiter {
             trace: Trace::new(),
             reservation: None,
             refusal_told: false,
-            allowed: Allowed::nobody(),
             writer: None,
             last_session: 0,
         }
@@ -131,8 +124,6 @@ impl Arbiter {
         if self.writer == Some(session) {
             self.writer = None;
         }
-        // No credentials are held when the module is unloaded.
-        self.allowed = Allowed::nobody();
     }
 
     /// The counter, if it has been set up. Since there is one writer, a writer that asks is the owner.

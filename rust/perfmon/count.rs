@@ -7,7 +7,7 @@ use crate::{
         count::{advance, offset, Width},
         counter::CounterId,
         evtsel::EventSelect,
-        regs::{Msr, Registers},
+        regs::{Msr, MsrCell, Registers},
     },
     msr,
 };
@@ -35,19 +35,22 @@ pub(crate) struct Count {
     select: Word,
     /// The bits of the counter's control register that are its own, and what they are while it runs.
     control: [Word; 2],
+    /// The hardware counter, from the first setup on.
+    register: MsrCell,
 }
 
 impl Count {
     /// Begins a new value, 0, on a stopped counter that was loaded with `width.start()` and is to count
     /// what `select` says.
-    pub(crate) fn begin(&self, width: Width, select: EventSelect) {
+    pub(crate) fn begin(&self, counter: Msr, width: Width, select: EventSelect) {
         self.total.set(0);
         self.base.set(0);
-        self.resume(width, select);
+        self.resume(counter, width, select);
     }
 
     /// As [`Self::begin`], but continues the value.
-    pub(crate) fn resume(&self, width: Width, select: EventSelect) {
+    pub(crate) fn resume(&self, counter: Msr, width: Width, select: EventSelect) {
+        self.register.set(counter);
         self.select.set(select.stopped());
         self.mask.set(width.mask);
         self.period.set(width.period);
@@ -66,6 +69,12 @@ impl Count {
     pub(crate) fn is_controlled_by(&self, now: u64) -> bool {
         let [own, running] = &self.control;
         (now ^ running.get()) & own.get() == 0
+    }
+
+    /// The hardware counter, if it was ever set up.
+    #[inline(always)]
+    pub(crate) fn register(&self) -> Option<Msr> {
+        self.register.get()
     }
 
     /// What is counted.

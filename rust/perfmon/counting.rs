@@ -51,7 +51,10 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     if arbiter.reserve()? {
         on_each(&arbiter.counted, |here| model.take(here));
     }
-    on_each(&arbiter.counted, |here| model.program(here, id, select));
+    on_each(&arbiter.counted, |here| {
+        model.program(here, id, select);
+        here.slot().readable.insert(id.bit());
+    });
     for slot in arbiter.absent() {
         slot.counts[id.index()].reset();
         slot.tampered.remove(id.bit());
@@ -61,7 +64,6 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         Counter {
             owner: session.id(),
             select,
-            msr: model.registers.read(id),
             state,
         },
     );
@@ -152,14 +154,56 @@ fn change(number: c_int, call: Call) -> Result {
 }
 
 /// `PMIOREAD`
-pub(crate) fn read(_session: &Session, request: &mut abi::pmc_data) -> Result {
-    let id = CounterId::from_number(request.pmcd_num, &pmu::model().capabilities)?;
-    let mut arbiter = ARBITER.lock();
-    arbiter.allowed.counting()?;
-    let counter = arbiter.get(id).ok_or(NotSetUp)?;
-    request.pmcd_value = value(&arbiter, id, counter)? as i64;
+#[inline(always)]
+pub(crate) fn read(session: &Session, request: &mut abi::pmc_data) -> Result {
+    let value = match value_alone(session, request.pmcd_num) {
+        Some(value) => value,
+        None => value(session, request.pmcd_num)?,
+    };
+    request.pmcd_value = value as i64;
     request.reserved = 0;
     Ok(())
+}
+
+/// The value of a counter, where all of it is on the current CPU. `None`, and nothing done, if it is
+/// not, or if there is a reason to refuse: then [`value`] does all that is right.
+///
+/// It goes without the arbiter's lock. What changes a counter runs on the counter's CPU: in a task that
+/// can't be preempted, or called with interrupts off. So it comes before this or after it, and only the
+/// overflow handler in between, which [`Count::update`](crate::count::Count::update) knows of. A second
+/// CPU tells the first that it is not alone before it begins to count.
+#[inline(always)]
+fn value_alone(session: &Session, number: c_int) -> Option<u64> {
+    let id = CounterId::possible(number)?;
+    session.opener().allow_counting().ok()?;
+    cpu::undisturbed(|here| {
+        let slot = here.slot();
+        let good = slot.readable.get() & !slot.tampered.get();
+        if slot.alone.get() == 0 || good & id.bit() == 0 {
+            return None;
+        }
+        let count = &slot.counts[id.index()];
+        if slot.active.get() & id.bit() != 0 {
+            count.update(here, count.register()?);
+        }
+        Some(count.value())
+    })
+}
+
+/// The value of a counter, on all CPUs together.
+#[inline(never)]
+fn value(session: &Session, number: c_int) -> Result<u64> {
+    let id = CounterId::from_number(number, &pmu::model().capabilities)?;
+    session.opener().allow_counting()?;
+    let arbiter = ARBITER.lock();
+    let counter = arbiter.get(id).ok_or(NotSetUp)?;
+    update(&arbiter, id, counter);
+    if !arbiter.is_intact(id) {
+        return Err(EIO);
+    }
+    Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
+        sum.wrapping_add(cpu::slot(cpu).counts[id.index()].value())
+    }))
 }
 
 /// `PMIOREADCPU`
@@ -225,34 +269,6 @@ fn free(arbiter: &mut Arbiter, counters: u64) {
         arbiter.remove(id);
     }
     arbiter.leave_if_unused();
-}
-
-/// The value of a counter, on all CPUs together.
-///
-/// # Errors
-///
-/// EIO if it was tampered with on one of them.
-#[inline]
-fn value(arbiter: &Arbiter, id: CounterId, counter: &Counter) -> Result<u64> {
-    if let Some(here) = arbiter.known.pin_if_only() {
-        // What the rest of this function comes to, on a machine with one CPU.
-        let slot = here.slot();
-        let count = &slot.counts[id.index()];
-        if counter.state == State::Running {
-            count.update(&here, counter.msr);
-        }
-        if slot.tampered.get() & id.bit() != 0 {
-            return Err(EIO);
-        }
-        return Ok(count.value());
-    }
-    update(arbiter, id, counter);
-    if !arbiter.is_intact(id) {
-        return Err(EIO);
-    }
-    Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
-        sum.wrapping_add(cpu::slot(cpu).counts[id.index()].value())
-    }))
 }
 
 /// Brings the values of a counter up to date.

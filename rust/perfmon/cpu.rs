@@ -23,10 +23,14 @@ use kernel::{
 /// What is kept for each CPU. Zero is a valid value of each field.
 ///
 /// Every field may be read on any CPU. It is written on its own CPU, or, while that is not counted on,
-/// under the arbiter's lock.
+/// under the arbiter's lock; only `alone` always so.
 pub(crate) struct Slot {
     /// Whether the CPU is in the set of those that are counted on.
     pub(crate) counted: Word,
+    /// Whether no other CPU ever was: then the values here are those of the machine.
+    pub(crate) alone: Word,
+    /// Bits of the counters that are set up here, for PMIOREAD.
+    pub(crate) readable: Word,
     /// Whether its registers are ours: [`Self::saved`] is to be put back.
     pub(crate) taken: Word,
     /// Bits of the counters that run here: those whose overflows are ours.
@@ -77,6 +81,10 @@ impl Slot {
 pub(crate) struct Word(AtomicU64);
 
 impl Word {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
@@ -158,7 +166,7 @@ impl ThisCpu {
     /// # Safety
     ///
     /// The caller must not leave the CPU while the result can be reached, and `slot` must come from
-    /// [`ffi::perfmon_pin`] or [`ffi::perfmon_this_slot`] on it.
+    /// one of the functions of [`ffi`] that give the current CPU's.
     #[inline(always)]
     unsafe fn from_slot(slot: *mut c_void) -> Self {
         // INVARIANT: By the requirement of this function.
@@ -216,6 +224,19 @@ impl Drop for Pinned {
         // SAFETY: Ends what `pin` began.
         unsafe { ffi::perfmon_unpin() };
     }
+}
+
+/// Runs `f` on the current CPU, which does nothing else meanwhile but serve NMIs.
+///
+/// For tasks: interrupts are on before and afterwards.
+#[inline(always)]
+pub(crate) fn undisturbed<R>(f: impl FnOnce(&ThisCpu) -> R) -> R {
+    // SAFETY: Interrupts are off until `f` has returned, and with them preemption.
+    let here = unsafe { ThisCpu::from_slot(ffi::perfmon_interrupts_off()) };
+    let result = f(&here);
+    // SAFETY: Ends what the first call began; `here` is not used any more.
+    unsafe { ffi::perfmon_interrupts_on() };
+    result
 }
 
 /// The slot of a CPU, for reading.

@@ -3,7 +3,6 @@
 
 use crate::{ioctl, session::Session};
 use kernel::{
-    bindings,
     fs::File,
     miscdevice::{MiscDevice, MiscDeviceOptions, MiscDeviceRegistration},
     prelude::*,
@@ -22,8 +21,7 @@ impl MiscDevice for Session {
     type Ptr = KBox<Self>;
 
     fn open(file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
-        let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
-        Ok(KBox::new(Session::new(writer)?, GFP_KERNEL)?)
+        Ok(KBox::new(Session::new(file)?, GFP_KERNEL)?)
     }
 
     #[inline]

@@ -12,6 +12,8 @@ extern "C" {
     pub(crate) fn perfmon_slot(cpu: c_uint) -> *mut c_void;
     pub(crate) fn perfmon_pin() -> *mut c_void;
     pub(crate) fn perfmon_unpin();
+    pub(crate) fn perfmon_interrupts_off() -> *mut c_void;
+    pub(crate) fn perfmon_interrupts_on();
     pub(crate) fn perfmon_this_slot() -> *mut c_void;
 
     pub(crate) fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> c_int;

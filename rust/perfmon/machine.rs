@@ -157,26 +157,31 @@ impl Callbacks for Machine {
         fixed.set(found.fixed_width.into());
         arbiter.known.add(cpu);
         arbiter.counted.add(cpu);
-        join(&arbiter, here);
+        let alone = arbiter.known.iter().count() == 1;
+        for known in arbiter.known.iter() {
+            cpu::slot(known).alone.set(alone.into());
+        }
+        join(&arbiter, &cpu::pin());
     }
 
-    fn offline(cpu: CpuId, here: &ThisCpu) {
+    fn offline(cpu: CpuId, _here: &ThisCpu) {
         let mut arbiter = ARBITER.lock();
         arbiter.paused.remove(cpu);
         arbiter.unfit.remove(cpu);
         if arbiter.counted.remove(cpu) {
-            part(&arbiter, here);
+            part(&arbiter, &cpu::pin());
         }
     }
 }
 
-/// Begins to count on a CPU.
+/// Begins to count on a CPU. No other task may run on it meanwhile: it could read the counters.
 fn join(arbiter: &Arbiter, here: &ThisCpu) {
     let model = pmu::model();
     if arbiter.is_reserved() {
         model.take(here);
         for (id, counter) in arbiter.all() {
             model.resume(here, id, counter.select);
+            here.slot().readable.insert(id.bit());
             if counter.state == State::Running {
                 model.start(here, id);
             }
@@ -185,7 +190,7 @@ fn join(arbiter: &Arbiter, here: &ThisCpu) {
     here.slot().counted.set(1);
 }
 
-/// Ceases to count on a CPU; the values stay.
+/// Ceases to count on a CPU; the values stay. As above, no other task may run there.
 fn part(arbiter: &Arbiter, here: &ThisCpu) {
     let model = pmu::model();
     here.slot().counted.set(0);

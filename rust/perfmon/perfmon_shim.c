@@ -4,6 +4,7 @@
 #include <linux/cred.h>
 #include <linux/fcntl.h>
 #include <linux/hrtimer.h>
+#include <linux/irqflags.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
@@ -49,6 +50,18 @@ void *perfmon_pin(void)
 void perfmon_unpin(void)
 {
 	preempt_enable();
+}
+
+/* As the two above, and nothing but NMIs comes between. */
+void *perfmon_interrupts_off(void)
+{
+	local_irq_disable();
+	return raw_cpu_ptr(slots);
+}
+
+void perfmon_interrupts_on(void)
+{
+	local_irq_enable();
 }
 
 /* The slot of the CPU that the caller can't leave. */

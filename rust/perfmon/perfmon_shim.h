@@ -21,6 +21,8 @@ void perfmon_slots_free(void);
 void *perfmon_slot(unsigned int cpu);
 void *perfmon_pin(void);
 void perfmon_unpin(void);
+void *perfmon_interrupts_off(void);
+void perfmon_interrupts_on(void);
 void *perfmon_this_slot(void);
 
 int perfmon_rdmsr_safe(u32 msr, u64 *value);

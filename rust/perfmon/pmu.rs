@@ -231,6 +231,7 @@ impl Model {
         for counter in each(counters & slot.active.get()) {
             self.stop(here, counter);
         }
+        slot.readable.remove(counters);
         for counter in each(counters) {
             msr::execute(here, &self.registers.restore(counter, &slot.saved));
         }
@@ -250,7 +251,7 @@ impl Model {
             self.stop(here, counter);
         }
         let width = self.load(here, counter, select);
-        slot.counts[counter.index()].begin(width, select);
+        slot.counts[counter.index()].begin(self.registers.read(counter), width, select);
         slot.tampered.remove(counter.bit());
         self.inspect(
             here,
@@ -262,7 +263,8 @@ impl Model {
     /// Sets a counter up again, on a CPU that has lost its registers; the value stays.
     pub(crate) fn resume(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
         let width = self.load(here, counter, select);
-        here.slot().counts[counter.index()].resume(width, select);
+        let count = &here.slot().counts[counter.index()];
+        count.resume(self.registers.read(counter), width, select);
     }
 
     fn load(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) -> Width {

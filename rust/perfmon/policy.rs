@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Linux's own policy for performance counters. It holds at each call.
 
-use crate::{cpu::jiffies, ffi};
-use kernel::{
-    bindings, cred::Credential, error::to_result, ffi::c_void, prelude::*, sync::aref::ARef,
+use crate::{
+    cpu::{jiffies, Word},
+    error::to_result,
+    ffi,
 };
+use kernel::{bindings, cred::Credential, ffi::c_void, fs::File, prelude::*, sync::aref::ARef};
 
 /// Whether the caller may count what runs on a CPU.
 ///
@@ -25,53 +27,51 @@ fn allow_perf() -> Result {
     to_result(unsafe { bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_PERF) })
 }
 
-/// Who was last allowed to count, so that somebody who reads again and again is not looked at each
-/// time.
+/// Who opened a descriptor, and when she was last allowed to count: so that somebody who reads again
+/// and again is not looked at each time.
 ///
-/// Only callers with `CAP_PERFMON` or `CAP_SYS_ADMIN` are remembered: for them
-/// `kernel.perf_event_paranoid` says yes whatever it is. They lose the capability with their
-/// credentials, which never change but are replaced. What other security modules say may change under
-/// the same credentials: it is asked again in the next tick.
-pub(crate) struct Allowed {
-    /// Held, so that no others get the same address.
-    credentials: Option<ARef<Credential>>,
-    /// The time of the answer.
-    tick: u64,
+/// Only an opener with `CAP_PERFMON` or `CAP_SYS_ADMIN` is remembered: for her
+/// `kernel.perf_event_paranoid` says yes whatever it is. She loses the capability with her credentials,
+/// which never change but are replaced. What other security modules say may change under the same
+/// credentials: it is asked again in the next tick.
+pub(crate) struct Opener {
+    credentials: ARef<Credential>,
+    /// When [`allow_counting`] last said yes to these credentials, in ticks; 0, which has long passed
+    /// when the system is up, if it was never asked.
+    allowed: Word,
 }
 
-impl Allowed {
-    pub(crate) const fn nobody() -> Self {
+impl Opener {
+    /// The one who opened `file`.
+    pub(crate) fn new(file: &File) -> Self {
         Self {
-            credentials: None,
-            tick: 0,
+            credentials: file.cred().into(),
+            allowed: Word::new(0),
         }
     }
 
-    /// As [`allow_counting`].
-    #[inline]
-    pub(crate) fn counting(&mut self) -> Result {
+    /// As [`allow_counting`], for any caller.
+    #[inline(always)]
+    pub(crate) fn allow_counting(&self) -> Result {
         allow_perf()?;
         // SAFETY: Always callable.
         let current = unsafe { ffi::perfmon_current_cred() };
-        match &self.credentials {
-            Some(known) if known.as_ptr().cast() == current && self.tick == jiffies() => Ok(()),
-            _ => self.ask(current),
+        if current == self.credentials.as_ptr().cast() && self.allowed.get() == jiffies() {
+            return Ok(());
         }
+        self.ask(current)
     }
 
     #[cold]
-    fn ask(&mut self, current: *const c_void) -> Result {
-        let tick = jiffies();
+    fn ask(&self, current: *const c_void) -> Result {
+        let now = jiffies();
         // SAFETY: Always callable.
         to_result(unsafe { ffi::perfmon_allow_cpu() })?;
         // SAFETY: They are the current task's, which alone could replace them, and does not meanwhile.
         let capable = unsafe { ffi::perfmon_is_capable(current) };
-        // SAFETY: As above.
-        let current = unsafe { Credential::from_ptr(current.cast()) };
-        *self = Self {
-            credentials: capable.then(|| ARef::from(current)),
-            tick,
-        };
+        if capable && current == self.credentials.as_ptr().cast() {
+            self.allowed.set(now);
+        }
         Ok(())
     }
 }

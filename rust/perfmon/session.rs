@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What one open descriptor owns.
 
-use crate::{arbiter::ARBITER, counting, trace};
-use kernel::prelude::*;
+use crate::{arbiter::ARBITER, counting, policy::Opener, trace};
+use kernel::{bindings, fs::File, prelude::*};
 
 /// Tells sessions apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub(crate) struct SessionId(pub(crate) u64);
 pub(crate) struct Session {
     id: SessionId,
     writer: bool,
+    opener: Opener,
 }
 
 impl Session {
@@ -24,17 +25,28 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// EBUSY if `writer` and there is one already.
-    pub(crate) fn new(writer: bool) -> Result<Self> {
+    /// EBUSY if `file` is open for writing and there is such a session already.
+    pub(crate) fn new(file: &File) -> Result<Self> {
+        let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
         let id = ARBITER.lock().admit(writer)?;
         // INVARIANT: The arbiter has just named it.
-        Ok(Self { id, writer })
+        Ok(Self {
+            id,
+            writer,
+            opener: Opener::new(file),
+        })
     }
 
     /// Its name.
     #[inline]
     pub(crate) fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Who opened the descriptor.
+    #[inline]
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.opener
     }
 
     /// Whether the descriptor is open for writing.

@@ -55,26 +55,37 @@ impl CounterId {
     ///
     /// [`Invalid::Number`] if CPUs with these capabilities have no such counter.
     #[inline]
+    pub const fn from_number(number: i32, capabilities: &Capabilities) -> Result<Self, Invalid> {
+        match Self::possible(number) {
+            Some(id) if capabilities.counters() & id.bit() != 0 => Ok(id),
+            _ => Err(Invalid::Number),
+        }
+    }
+
+    /// The counter of an ABI number, whether there is one or not: `None` if the architecture has no
+    /// room for it.
+    #[inline]
+    #[must_use]
     #[allow(
         clippy::cast_sign_loss,
         reason = "a negative number becomes one that is too large"
     )]
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "the number was compared with a u8"
+        reason = "the number was compared with the size of a table"
     )]
-    pub const fn from_number(number: i32, capabilities: &Capabilities) -> Result<Self, Invalid> {
+    pub const fn possible(number: i32) -> Option<Self> {
         let number = number as u32;
-        if number < capabilities.general as u32 {
-            // INVARIANT: `general` is at most MAX_GENERAL.
-            return Ok(Self(number as u8));
+        if number < MAX_GENERAL as u32 {
+            // INVARIANT: Just compared.
+            return Some(Self(number as u8));
         }
         let fixed = number.wrapping_sub(Self::FIXED_BASE);
-        if fixed < MAX_FIXED as u32 && capabilities.fixed >> fixed & 1 != 0 {
+        if fixed < MAX_FIXED as u32 {
             // INVARIANT: `fixed` is below MAX_FIXED.
-            return Ok(Self(Self::FIRST_FIXED + fixed as u8));
+            return Some(Self(Self::FIRST_FIXED + fixed as u8));
         }
-        Err(Invalid::Number)
+        None
     }
 
     /// The general counter `n`, or `None` if the architecture has no room for it.
@@ -195,6 +206,17 @@ mod tests {
         // A hole, and the first one that there is no room for.
         assert_eq!(kind(0x4000_0003), Err(Invalid::Number));
         assert_eq!(kind(0x4000_0010), Err(Invalid::Number));
+    }
+
+    #[test]
+    fn numbers_that_the_architecture_has_room_for() {
+        let index = |number| CounterId::possible(number).map(CounterId::index);
+        assert_eq!(index(31), Some(31));
+        assert_eq!(index(32), None);
+        assert_eq!(index(0x4000_000f), Some(MAX_COUNTERS - 1));
+        assert_eq!(index(0x4000_0010), None);
+        assert_eq!(index(-1), None);
+        assert_eq!(index(0x3fff_ffff), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::counter::{CounterId, Kind};
 use super::cpuid::{Architecture, Capabilities};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The number of a model-specific register of the PMU: one of those named here, and no other.
 ///
@@ -75,6 +76,30 @@ impl Msr {
     #[inline]
     const fn plus(self, n: u32) -> Self {
         Self(self.0 + n)
+    }
+}
+
+/// A place for an [`Msr`] in memory that several CPUs and interrupts use. All bits zero is an empty one.
+///
+/// ATOMICS: relaxed; whoever shares it orders the accesses.
+#[derive(Debug, Default)]
+pub struct MsrCell(AtomicU32);
+
+impl MsrCell {
+    /// What was put in, if anything was.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> Option<Msr> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            number => Some(Msr(number)),
+        }
+    }
+
+    /// Puts `msr` in.
+    #[inline]
+    pub fn set(&self, msr: Msr) {
+        self.0.store(msr.0, Relaxed);
     }
 }
 
@@ -231,6 +256,14 @@ mod tests {
         assert_eq!(fixed.map(|c| r.read(c).number()), Some(0x30b));
         assert_eq!(fixed.map(|c| r.write(c).number()), Some(0x30b));
         assert_eq!(r.global.map(|g| g.control.number()), Some(0x38f));
+    }
+
+    #[test]
+    fn cells_hold_registers() {
+        let cell = MsrCell::default();
+        assert_eq!(cell.get(), None);
+        cell.set(Msr::PERF_CAPABILITIES);
+        assert_eq!(cell.get(), Some(Msr::PERF_CAPABILITIES));
     }
 
     #[test]
