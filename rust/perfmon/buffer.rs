@@ -226,13 +226,13 @@ impl Writer {
                 .cast::<T>()
                 .write_unaligned(record);
         }
-        self.end += size_of::<T>();
+        self.end = self.end.wrapping_add(size_of::<T>());
     }
 
     /// Leaves room for something of `size` bytes, and tells its offset.
     pub(crate) fn skip(&mut self, size: usize) -> usize {
         let at = self.end;
-        self.end += size;
+        self.end = self.end.wrapping_add(size);
         at
     }
 

@@ -64,10 +64,14 @@ impl Slot {
 
     /// Takes note of an interrupt that came late, if one was expected: how many, 0 or 1. For the
     /// overflow handler.
+    #[inline(always)]
     pub(crate) fn take_late(&self) -> u32 {
         let late = self.late.get();
-        self.late.set(late.saturating_sub(1));
-        u32::from(late != 0)
+        if late == 0 {
+            return 0;
+        }
+        self.late.set(late.wrapping_sub(1));
+        1
     }
 }
 

@@ -41,7 +41,6 @@ extern "C" {
     pub(crate) fn perfmon_nmi_unregister();
     pub(crate) fn perfmon_lvtpc_read() -> u32;
     pub(crate) fn perfmon_lvtpc_write(value: u32);
-    pub(crate) fn perfmon_oops_in_progress() -> bool;
     pub(crate) fn perfmon_user_mode(regs: *const bindings::pt_regs) -> bool;
 
     pub(crate) fn perfmon_timers_init(tick: unsafe extern "C" fn());

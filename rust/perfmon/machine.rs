@@ -142,7 +142,7 @@ impl Callbacks for Machine {
                 return;
             }
         };
-        if !pmu::is_settled() {
+        if pmu::settled().is_none() {
             arbiter.common = arbiter.common.common(found);
         } else if !found.cover(arbiter.common) {
             arbiter.unfit.add(cpu);

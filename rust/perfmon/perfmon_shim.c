@@ -215,11 +215,6 @@ void perfmon_lvtpc_write(u32 value)
 	apic->write(APIC_LVTPC, value);
 }
 
-bool perfmon_oops_in_progress(void)
-{
-	return READ_ONCE(oops_in_progress);
-}
-
 /* Did the interrupt come in user mode? */
 bool perfmon_user_mode(const struct pt_regs *regs)
 {

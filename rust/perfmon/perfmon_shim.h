@@ -48,7 +48,6 @@ int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs)
 void perfmon_nmi_unregister(void);
 u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
-bool perfmon_oops_in_progress(void);
 bool perfmon_user_mode(const struct pt_regs *regs);
 
 void perfmon_timers_init(void (*tick)(void));

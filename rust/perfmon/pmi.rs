@@ -11,6 +11,7 @@ use crate::{
     pmu::{self, Lvtpc},
     recorder,
 };
+use core::ptr;
 use kernel::{
     bindings,
     error::to_result,
@@ -47,6 +48,13 @@ impl Drop for Handler {
     }
 }
 
+/// Whether the kernel is about to die: then nobody should be in its way.
+#[inline(always)]
+fn is_oops_in_progress() -> bool {
+    // SAFETY: A word that the kernel writes and everybody may read.
+    unsafe { ptr::read_volatile(&raw const bindings::oops_in_progress) != 0 }
+}
+
 /// Makes the timers that watch how often CPUs are interrupted; none runs.
 ///
 /// # Safety
@@ -80,15 +88,16 @@ unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_in
     if !taken && !slot.expects_late() {
         return 0;
     }
-    // SAFETY: Always callable.
-    if unsafe { ffi::perfmon_oops_in_progress() } {
+    if is_oops_in_progress() {
         return 0;
     }
     // In another mode the interrupts are KVM's, and with them the counters.
     if !Lvtpc::read(&here).is_nmi() {
         return 0;
     }
-    let model = pmu::model();
+    let Some(model) = pmu::settled() else {
+        return 0;
+    };
     let served = if taken {
         // SAFETY: By the requirement.
         model.serve(&here, unsafe { Regs::new(regs) })
@@ -98,5 +107,5 @@ unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_in
         model.leave(&here);
         0
     };
-    model.pmu.answer(&here, served) as c_int
+    model.maker.answer(&here, served) as c_int
 }

@@ -3,7 +3,7 @@
 //!
 //! The functions here execute what [`crate::logic::plan`] prescribes. Who may call them for which
 //! counter is the arbiter's business. What the makers do differently, beyond the numbers of the
-//! registers, is in [`Pmu`].
+//! registers, is in [`Maker`].
 
 mod amd;
 mod intel;
@@ -21,17 +21,38 @@ use crate::{
         regs::{Msr, Registers},
     },
     msr,
+    recorder::Set,
 };
 use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce};
 
-/// What one maker's PMU does differently from another's.
-pub(crate) trait Pmu: Sync {
-    /// Lets the local APIC deliver the next overflow interrupt, after it has delivered one.
-    fn unmask(&self, here: &ThisCpu);
+/// What one maker's PMU does differently from another's, beyond its registers. No trait: the overflow handler
+/// is too short for calls through a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Maker {
+    Intel,
+    Amd,
+}
 
-    /// How many interrupts the overflow handler answers for when it has served `served` overflows:
-    /// if there was none, the interrupt may still be ours, but late.
-    fn answer(&self, here: &ThisCpu, served: u32) -> u32;
+impl Maker {
+    /// Lets the local APIC deliver the next overflow interrupt, after it has delivered one.
+    #[inline(always)]
+    fn unmask(self, here: &ThisCpu) {
+        match self {
+            Self::Intel => intel::unmask(here),
+            // Delivering an interrupt leaves the entry as it is.
+            Self::Amd => {}
+        }
+    }
+
+    /// How many interrupts the overflow handler answers for when it has served `served` overflows: if
+    /// there was none, the interrupt may still be ours, but late.
+    #[inline(always)]
+    pub(crate) fn answer(self, here: &ThisCpu, served: u32) -> u32 {
+        match self {
+            Self::Intel => intel::answer(here, served),
+            Self::Amd => amd::answer(here, served),
+        }
+    }
 }
 
 /// The registers of one counter.
@@ -75,7 +96,7 @@ pub(crate) struct Model {
     pub(crate) registers: Registers,
     /// By [`CounterId::index`].
     lines: [Lines; MAX_COUNTERS],
-    pub(crate) pmu: &'static dyn Pmu,
+    pub(crate) maker: Maker,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub(crate) period_bits: u32,
 }
@@ -91,9 +112,10 @@ pub(crate) fn model() -> &'static Model {
     MODEL.as_ref().unwrap_or(&NOTHING)
 }
 
-/// Whether [`model`] is settled.
-pub(crate) fn is_settled() -> bool {
-    MODEL.as_ref().is_some()
+/// What [`model`] is, if that is settled.
+#[inline(always)]
+pub(crate) fn settled() -> Option<&'static Model> {
+    MODEL.as_ref()
 }
 
 /// Settles what [`model`] is.
@@ -191,9 +213,9 @@ impl Model {
             capabilities,
             registers,
             lines: Lines::all(&registers),
-            pmu: match capabilities.architecture {
-                Architecture::Intel => &intel::Intel,
-                Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => &amd::Amd,
+            maker: match capabilities.architecture {
+                Architecture::Intel => Maker::Intel,
+                Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => Maker::Amd,
             },
             period_bits: 0,
         }
@@ -381,11 +403,11 @@ impl Model {
         slot.recorder.unfreeze(here, self);
         if slot.kernel.get() & active == 0 {
             // Nothing that only counts programs can overflow in here.
-            self.pmu.unmask(here);
+            self.maker.unmask(here);
             return served;
         }
         served += self.drain(here, regs);
-        self.pmu.unmask(here);
+        self.maker.unmask(here);
         // What overflowed between the last look and the unmasking has raised no interrupt.
         served + self.drain(here, regs)
     }
@@ -439,21 +461,22 @@ impl Model {
     #[inline(always)]
     fn extend(&self, here: &ThisCpu, found: u64, regs: Regs<'_>) -> u32 {
         let slot = here.slot();
-        let recorded = slot.recorder.counters.get();
-        let mut served = 0;
+        let mut set = Set::new(&slot.recorder, regs);
+        let mut served: u32 = 0;
         for counter in each(found) {
             let count = &slot.counts[counter.index()];
-            if !count.is_controlled_by(msr::read(here, self.lines(counter).control)) {
+            let lines = self.lines(counter);
+            if !count.is_controlled_by(msr::read(here, lines.control)) {
                 slot.tampered.insert(counter.bit());
             }
-            if recorded & counter.bit() == 0 {
+            if slot.recorder.has(counter) {
+                set.serve(here, counter, count, lines);
+            } else {
                 count.overflow(here, &self.registers, counter);
             }
-            served += 1;
+            served = served.wrapping_add(1);
         }
-        if found & recorded != 0 {
-            slot.recorder.sample(here, self, found & recorded, regs);
-        }
+        set.end(here, self);
         served
     }
 }

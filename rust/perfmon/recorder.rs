@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a trace does on one CPU: it writes the records.
 //!
-//! While a trace runs on a CPU, the CPU's overflow handler writes them ([`Recorder::sample`]). Before and
-//! after, when none of the trace's counters is active, the arbiter's holder does ([`begin`], [`finish`]);
-//! in between, a timer does so while the handler is told by [`Recorder::throttled`] to write nothing. All of
-//! them run on the CPU itself, so there is one writer at a time.
+//! While a trace runs on a CPU, the CPU's overflow handler writes them ([`Set`]). Before and after, when none
+//! of the trace's counters is active, the arbiter's holder does ([`begin`], [`finish`]); in between, a timer
+//! does so while [`Recorder::throttled`] tells the handler to write nothing. All of them run on the CPU
+//! itself, so there is one writer at a time.
+
+mod set;
+
+pub(crate) use self::set::Set;
 
 use crate::{
     abi,
     buffer::{Buffer, BufferPtr, Writer},
-    cpu::{self, Regs, ThisCpu, Word},
+    cpu::{self, ThisCpu, Word},
     ffi,
     logic::{
         config::{Config, Recorded, Role},
         counter::{each, CounterId, MAX_COUNTERS},
+        events::EventId,
         record::HEADER,
     },
     pmu::{lbr, Model},
@@ -39,10 +44,8 @@ pub(crate) struct Recorder {
     timebase: Word,
     /// Bits of those whose ticks come with branch records.
     branching: Word,
-    /// Bits of those whose ticks come with anything else.
+    /// Bits of those whose ticks come with anything else: of the last two.
     followed: Word,
-    /// Bits of those whose ticks are PC records.
-    pc: Word,
     /// Whether the trace may tell about address spaces and the kernel.
     reveal: Word,
     /// [`BufferPtr::address`].
@@ -68,9 +71,9 @@ pub(crate) struct Recorder {
 
 /// What is to be known of one event.
 struct Event {
-    /// Its id.
-    id: Word,
-    /// Events from one tick to the next.
+    /// The header of the records that it ticks with, as a number.
+    tick: Word,
+    /// Events from one tick to the next. What does not tick has the largest of all rates.
     rate: Word,
     /// What of the counter's total has been recorded.
     recorded: Word,
@@ -79,13 +82,38 @@ struct Event {
 }
 
 impl Event {
+    /// Begins to record an event.
+    fn begin(&self, event: &Recorded, longest: u64) {
+        let kind = if event.pc {
+            abi::PERFMON_RECORD_PC
+        } else {
+            abi::PERFMON_RECORD_TICK
+        };
+        let rate = match event.role {
+            Role::Ticks(rate) => rate.into(),
+            Role::Tallies | Role::Depends => u64::MAX,
+        };
+        let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
+        self.tick.set(header.into());
+        self.rate.set(rate);
+        self.recorded.set(0);
+        self.longest.set(longest);
+    }
+
+    /// Events from a tick to the next overflow.
+    fn next(&self) -> u64 {
+        self.rate.get().min(self.longest.get())
+    }
+
+    /// The header of the records that it ticks with.
     #[inline(always)]
+    fn tick(&self) -> abi::perfmon_record_header {
+        zerocopy::transmute!(self.tick.get() as u32)
+    }
+
+    /// That of another record of it.
     fn header(&self, kind: u32) -> abi::perfmon_record_header {
-        abi::perfmon_record_header {
-            type_: kind as u8,
-            reserved_flags: 0,
-            event: self.id.get() as u16,
-        }
+        header(kind, self.tick().event)
     }
 
     /// A COUNT record of all up to `total` that was not recorded yet, and by this is.
@@ -100,13 +128,19 @@ impl Event {
 }
 
 #[inline(always)]
+fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
+    abi::perfmon_record_header {
+        type_: kind as u8,
+        reserved_flags: 0,
+        event,
+    }
+}
+
+/// A TIME record.
+#[inline(always)]
 fn time() -> abi::perfmon_time_record {
     abi::perfmon_time_record {
-        header: abi::perfmon_record_header {
-            type_: abi::PERFMON_RECORD_TIME as u8,
-            reserved_flags: 0,
-            event: abi::PERFMON_EVENT_ID_NONE as u16,
-        },
+        header: header(abi::PERFMON_RECORD_TIME, EventId::NONE.0),
         time: cpu::timestamp() as i64,
     }
 }
@@ -165,21 +199,13 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     this.branching.set(program.bits(|event| event.last_branch));
     this.followed
         .set(this.timebase.get() | this.branching.get());
-    this.pc.set(program.bits(|event| event.pc));
 
     for (counter, recorded) in program.events() {
-        let event = &this.events[counter.index()];
-        event.id.set(recorded.id.0.into());
-        event.recorded.set(0);
         model.program(here, counter, recorded.select);
         let count = &slot.counts[counter.index()];
-        event.longest.set(count.period());
-        if let Role::Ticks(rate) = recorded.role {
-            event.rate.set(rate.into());
-            this.load(here, model, counter, rate.into());
-        } else {
-            event.rate.set(u64::MAX);
-        }
+        let event = &this.events[counter.index()];
+        event.begin(recorded, count.period());
+        count.load(here, model.lines(counter).write, event.next());
     }
     this.counters.set(program.bits(|_| true));
     if let Some(event) = program.config.last_branch() {
@@ -243,130 +269,10 @@ impl Recorder {
         unsafe { BufferPtr::from_address(self.buffer.get()) }
     }
 
-    /// Loads a counter so that it overflows when its next tick is due, `left` events from now, or for the next
-    /// part of it, if that is more than the counter can be loaded with.
+    /// Whether the trace has the counter.
     #[inline(always)]
-    fn load(&self, here: &ThisCpu, model: &Model, counter: CounterId, left: u64) {
-        let longest = self.events[counter.index()].longest.get();
-        here.slot().counts[counter.index()].load(
-            here,
-            model.lines(counter).write,
-            left.min(longest),
-        );
-    }
-
-    /// Records the overflows of `found`, counters of the trace. Runs in the overflow handler; `regs` is where
-    /// that came.
-    #[inline(always)]
-    pub(crate) fn sample(&self, here: &ThisCpu, model: &Model, found: u64, regs: Regs<'_>) {
-        let mut due = 0;
-        for counter in each(found) {
-            let event = &self.events[counter.index()];
-            let total =
-                here.slot().counts[counter.index()].update_in_nmi(here, model.lines(counter).read);
-            // What does not tick has the largest of all rates.
-            if total.wrapping_sub(event.recorded.get()) >= event.rate.get() {
-                due |= counter.bit();
-            }
-        }
-        if due != 0 && self.throttled.get() == 0 {
-            let interrupts = self.interrupts.get() + 1;
-            self.interrupts.set(interrupts);
-            if self.end.get() > self.last.get() {
-                return self.stop_for_good(here, model, found);
-            }
-            if interrupts > self.max_interrupts.get() {
-                self.suspend();
-            } else {
-                self.write_set(here, model, due, regs);
-            }
-        }
-        let suspended = self.throttled.get() != 0;
-        for counter in each(found) {
-            let event = &self.events[counter.index()];
-            let total = here.slot().counts[counter.index()].total();
-            let since = total.wrapping_sub(event.recorded.get());
-            let left = if suspended {
-                u64::MAX
-            } else {
-                event.rate.get() - since
-            };
-            self.load(here, model, counter, left);
-        }
-    }
-
-    /// Writes the records of one interrupt. They fit.
-    #[inline(always)]
-    fn write_set(&self, here: &ThisCpu, model: &Model, due: u64, regs: Regs<'_>) {
-        let counts = &here.slot().counts;
-        // SAFETY: The trace is recorded, there is room (`last`), and this CPU's handler is the writer.
-        let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
-        writer.put(time());
-        let (aspace, pc) = if self.reveal.get() != 0 {
-            (cpu::address_space(), regs.ip())
-        } else if regs.is_user() {
-            (0, regs.ip())
-        } else {
-            // The interrupt came late, in the kernel.
-            (0, 0)
-        };
-        let mut behind = 0;
-        for counter in each(due) {
-            let event = &self.events[counter.index()];
-            if self.pc.get() & counter.bit() != 0 {
-                writer.put(abi::perfmon_pc_record {
-                    header: event.header(abi::PERFMON_RECORD_PC),
-                    aspace,
-                    pc,
-                });
-            } else {
-                writer.put(abi::perfmon_tick_record {
-                    header: event.header(abi::PERFMON_RECORD_TICK),
-                });
-            }
-            let rate = event.rate.get();
-            let recorded = event.recorded.get().wrapping_add(rate);
-            event.recorded.set(recorded);
-            if counts[counter.index()].total().wrapping_sub(recorded) >= rate {
-                behind |= counter.bit();
-            }
-        }
-        if behind | due & self.followed.get() != 0 {
-            self.write_rest(here, model, behind, due, &mut writer, aspace);
-        }
-        self.end.set(writer.end() as u64);
-        // SAFETY: As above.
-        unsafe { self.buffer().publish(writer.end()) };
-    }
-
-    /// Writes what comes after the ticks of a set.
-    fn write_rest(
-        &self,
-        here: &ThisCpu,
-        model: &Model,
-        behind: u64,
-        due: u64,
-        writer: &mut Writer,
-        aspace: u64,
-    ) {
-        let counts = &here.slot().counts;
-        // Those that came so late that they should have ticked again.
-        for counter in each(behind) {
-            let event = &self.events[counter.index()];
-            let total = counts[counter.index()].total();
-            let since = total.wrapping_sub(event.recorded.get());
-            writer.put(event.count(total.wrapping_sub(since % event.rate.get())));
-        }
-        if due & self.timebase.get() != 0 {
-            for counter in each(self.dependents.get()) {
-                let total = counts[counter.index()].update_in_nmi(here, model.lines(counter).read);
-                writer.put(self.events[counter.index()].count(total));
-            }
-        }
-        if let Some(counter) = each(due & self.branching.get()).next() {
-            let header = self.events[counter.index()].header(abi::PERFMON_RECORD_LAST_BRANCH);
-            lbr::write(here, &self.lbr, writer, header, aspace);
-        }
+    pub(crate) fn has(&self, counter: CounterId) -> bool {
+        self.counters.get() & counter.bit() != 0
     }
 
     /// Lets branches be recorded again, if they are: the interrupt has frozen them.
@@ -377,16 +283,12 @@ impl Recorder {
         }
     }
 
-    /// Stops the trace's counters: the buffer is full. The overflows of `found` are being served.
+    /// Stops the trace's counters: the buffer is full.
     #[cold]
-    fn stop_for_good(&self, here: &ThisCpu, model: &Model, found: u64) {
+    fn stop_for_good(&self, here: &ThisCpu, model: &Model) {
         self.full.set(1);
         // SAFETY: The trace is recorded.
         unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_FULL) };
-        for counter in each(found) {
-            // Else they would still look as if an interrupt were to come.
-            self.load(here, model, counter, u64::MAX);
-        }
         for counter in each(self.counters.get() & here.slot().active.get()) {
             model.halt(here, counter);
         }
@@ -407,7 +309,7 @@ impl Recorder {
         let slot = here.slot();
         let ticking = self.ticking.get();
         if self.end.get() > self.last.get() {
-            return self.stop_for_good(here, model, 0);
+            return self.stop_for_good(here, model);
         }
         // SAFETY: The trace is recorded, there is room (`last`), and the handler does not write.
         let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
@@ -422,11 +324,11 @@ impl Recorder {
         unsafe { self.buffer().publish(writer.end()) };
         self.throttled.set(0);
         for counter in each(ticking) {
-            self.load(
+            let count = &slot.counts[counter.index()];
+            count.load(
                 here,
-                model,
-                counter,
-                self.events[counter.index()].rate.get(),
+                model.lines(counter).write,
+                self.events[counter.index()].next(),
             );
             model.start(here, counter);
         }

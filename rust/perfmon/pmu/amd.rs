@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What is special about AMD's PMU.
 
-use super::Pmu;
 use crate::cpu::{jiffies, ThisCpu};
 use kernel::time::msecs_to_jiffies;
 
@@ -9,22 +8,14 @@ use kernel::time::msecs_to_jiffies;
 /// (arch/x86/events/amd/core.c).
 const LATE: u32 = 100;
 
-/// AMD's PMU, of all generations.
-pub(super) struct Amd;
-
-impl Pmu for Amd {
-    fn unmask(&self, _here: &ThisCpu) {
-        // Delivering an interrupt leaves the entry as it is.
+/// As [`super::Maker::answer`].
+pub(super) fn answer(here: &ThisCpu, served: u32) -> u32 {
+    let slot = here.slot();
+    if served != 0 {
+        slot.late_until
+            .set(jiffies() + msecs_to_jiffies(LATE) as u64);
+        return served;
     }
-
-    fn answer(&self, here: &ThisCpu, served: u32) -> u32 {
-        let slot = here.slot();
-        if served != 0 {
-            slot.late_until
-                .set(jiffies() + msecs_to_jiffies(LATE) as u64);
-            return served;
-        }
-        let in_time = slot.late_until.get().wrapping_sub(jiffies()) as i64 >= 0;
-        slot.take_late().max(u32::from(in_time))
-    }
+    let in_time = slot.late_until.get().wrapping_sub(jiffies()) as i64 >= 0;
+    slot.take_late().max(u32::from(in_time))
 }
