@@ -6,31 +6,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "device.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "perf.h"
+#include "rights.h"
 #include "tsc.h"
-
-#define LOCKDOWN	"/sys/kernel/security/lockdown"
-
-/* Locks the kernel down: 0 or a negative errno. */
-static int lockdown(void)
-{
-	static const char level[] = "confidentiality";
-	int fd = open(LOCKDOWN, O_WRONLY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, level, strlen(level)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
-}
 
 TEST(counting_is_forbidden)
 {

@@ -2,29 +2,16 @@
 /*
  * Linux's own policy for perf events, asked anew at each call: a descriptor
  * does not carry the rights of the process that opened it.
- *
- * Documentation/admin-guide/perf-security.rst: counting on a CPU rather than
- * in a task needs CAP_PERFMON, or perf_event_paranoid below 1.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/capability.h>
 
 #include "device.h"
 #include "kselftest_harness.h"
 #include "loop.h"
+#include "rights.h"
 #include "tsc.h"
-
-#ifndef CAP_PERFMON
-#define CAP_PERFMON	38
-#endif
-
-#define PARANOID	"/proc/sys/kernel/perf_event_paranoid"
-#define NOBODY		65534
 
 #define SET_UP	0
 #define UNUSED	1
@@ -49,52 +36,6 @@ FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
 FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
 FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
 FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
-
-static int paranoid_read(void)
-{
-	FILE *f = fopen(PARANOID, "r");
-	int value = -EIO;
-
-	if (!f)
-		return -errno;
-	if (fscanf(f, "%d", &value) != 1)
-		value = -EIO;
-	fclose(f);
-	return value;
-}
-
-static int paranoid_write(int value)
-{
-	FILE *f = fopen(PARANOID, "w");
-	int err = 0;
-
-	if (!f)
-		return -errno;
-	if (fprintf(f, "%d\n", value) < 0)
-		err = -EIO;
-	if (fclose(f))
-		err = -errno;
-	return err;
-}
-
-/* Becomes nobody, and keeps CAP_PERFMON if @capable. */
-static int drop_rights(bool capable)
-{
-	struct __user_cap_header_struct header = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
-
-	/* A change of the effective id from 0 clears the effective set. */
-	if (seteuid(NOBODY))
-		return -errno;
-	if (!capable)
-		return 0;
-	if (syscall(SYS_capget, &header, caps))
-		return -errno;
-	caps[CAP_TO_INDEX(CAP_PERFMON)].effective |= CAP_TO_MASK(CAP_PERFMON);
-	return syscall(SYS_capset, &header, caps) ? -errno : 0;
-}
 
 FIXTURE_SETUP(policy)
 {

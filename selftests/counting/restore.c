@@ -17,10 +17,10 @@
 #include "kselftest_harness.h"
 #include "loop.h"
 #include "msr.h"
+#include "snapshot.h"
 
 #define N		1000000UL
 #define MAX_CPUS	64
-#define MAX_COUNTERS	32
 
 /*
  * What the event selects hold before the module comes: values that it must
@@ -38,24 +38,12 @@
 #define GLOBAL_CTRL_BIT		(1ULL << 0)
 #define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
 
-/* One CPU's registers. */
-struct pmu {
-	__u64 select[MAX_COUNTERS];
-	__u64 counter[MAX_COUNTERS];
-	__u64 fixed[MAX_COUNTERS];
-	__u64 fixed_ctrl;
-	__u64 global_ctrl;
-	__u64 global_status;
-	__u64 debugctl;
-	__u32 lvtpc;
-};
-
 FIXTURE(restore)
 {
 	cpu_set_t cpus;
 	struct perfmon_properties p;
-	struct pmu found[MAX_CPUS];
-	struct pmu before[MAX_CPUS];	/* the module came */
+	struct snapshot found[MAX_CPUS];
+	struct snapshot before[MAX_CPUS];	/* the module came */
 	int child;
 	int to_child;
 	int from_child;
@@ -72,66 +60,18 @@ FIXTURE_VARIANT_ADD(restore, close) { .end = CLOSE };
 FIXTURE_VARIANT_ADD(restore, exit) { .end = EXIT };
 FIXTURE_VARIANT_ADD(restore, sigkill) { .end = KILL };
 
-/* Reads a register that may not exist. */
-static int optional_read(int cpu, __u32 msr, __u64 *value)
-{
-	*value = 0;
-	return msr ? msr_read(cpu, msr, value) : 0;
-}
-
-static int pmu_read(const struct perfmon_properties *p, int cpu,
-		    struct pmu *pmu)
-{
-	const struct pmu_registers *r = pmu_registers();
-	int err = 0, i;
-
-	for (i = 0; i < p->max_num_programmable_events && !err; i++) {
-		err = msr_read(cpu, r->select0 + i * r->step, &pmu->select[i]);
-		if (!err)
-			err = msr_read(cpu, r->counter0 + i * r->step,
-				       &pmu->counter[i]);
-	}
-	for (i = 0; i < p->max_num_fixed_events && !err; i++)
-		err = msr_read(cpu, MSR_IA32_FIXED_CTR(i), &pmu->fixed[i]);
-	if (!err)
-		err = optional_read(cpu, p->max_num_fixed_events ?
-				    MSR_IA32_FIXED_CTR_CTRL : 0,
-				    &pmu->fixed_ctrl);
-	if (!err)
-		err = optional_read(cpu, r->global_ctrl, &pmu->global_ctrl);
-	if (!err)
-		err = optional_read(cpu, r->global_status, &pmu->global_status);
-	if (!err)
-		err = msr_read(cpu, MSR_IA32_DEBUGCTL, &pmu->debugctl);
-	return err ? err : lvtpc_read(cpu, &pmu->lvtpc);
-}
-
-/* Writes the registers that somebody else may have left in any state. */
-static int pmu_write(const struct perfmon_properties *p, int cpu,
-		     const struct pmu *pmu)
-{
-	const struct pmu_registers *r = pmu_registers();
-	int i, err = 0;
-
-	for (i = 0; i < p->max_num_programmable_events && !err; i++)
-		err = msr_write(cpu, r->select0 + i * r->step, pmu->select[i]);
-	if (r->global_ctrl && !err)
-		err = msr_write(cpu, r->global_ctrl, pmu->global_ctrl);
-	return err ? err : lvtpc_write(cpu, pmu->lvtpc);
-}
-
 /* Leaves them as somebody else might. */
 static int pmu_leave(const struct perfmon_properties *p, int cpu,
-		     const struct pmu *found)
+		     const struct snapshot *found)
 {
-	struct pmu pmu = *found;
+	struct snapshot pmu = *found;
 	int i;
 
 	for (i = 0; i < p->max_num_programmable_events; i++)
 		pmu.select[i] = i == 1 ? LEFT_RUNNING : LEFT_BY_SOMEBODY + i;
 	pmu.global_ctrl &= ~GLOBAL_CTRL_BIT;
 	pmu.lvtpc = LEFT_LVTPC;
-	return pmu_write(p, cpu, &pmu);
+	return snapshot_write(p, cpu, &pmu);
 }
 
 /* Runs in the child: counts with every counter until it is told to end. */
@@ -173,15 +113,13 @@ FIXTURE_SETUP(restore)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &self->p));
 	close(fd);
-	ASSERT_GE(MAX_COUNTERS, self->p.max_num_programmable_events);
-	ASSERT_GE(MAX_COUNTERS, self->p.max_num_fixed_events);
 
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_GT(MAX_CPUS, cpu);
-		ASSERT_EQ(0, pmu_read(&self->p, cpu, &self->found[cpu]));
+		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->found[cpu]));
 		ASSERT_EQ(0, pmu_leave(&self->p, cpu, &self->found[cpu]));
-		ASSERT_EQ(0, pmu_read(&self->p, cpu, &self->before[cpu]));
+		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->before[cpu]));
 	}
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->cpus), &self->cpus));
 
@@ -220,19 +158,19 @@ FIXTURE_TEARDOWN(restore)
 
 	close(self->to_child);
 	for_each_cpu_in(cpu, &self->cpus)
-		pmu_write(&self->p, cpu, &self->found[cpu]);
+		snapshot_write(&self->p, cpu, &self->found[cpu]);
 }
 
 TEST_F(restore, every_register_reads_as_before)
 {
-	struct pmu pmu;
+	struct snapshot pmu;
 	int cpu, i;
 	char byte;
 
 	/* While it counts, the registers are the module's, on every CPU. */
 	ASSERT_EQ(1, read(self->from_child, &byte, 1));
 	for_each_cpu_in(cpu, &self->cpus) {
-		ASSERT_EQ(0, pmu_read(&self->p, cpu, &pmu));
+		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &pmu));
 		for (i = 0; i < self->p.max_num_programmable_events; i++) {
 			EXPECT_EQ(0x004300c0ULL,
 				  pmu.select[i] & ~PERFEVTSEL_INT);
@@ -243,9 +181,9 @@ TEST_F(restore, every_register_reads_as_before)
 	ASSERT_EQ(0, end_child(self, variant->end));
 
 	for_each_cpu_in(cpu, &self->cpus) {
-		const struct pmu *before = &self->before[cpu];
+		const struct snapshot *before = &self->before[cpu];
 
-		ASSERT_EQ(0, pmu_read(&self->p, cpu, &pmu));
+		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &pmu));
 		for (i = 0; i < self->p.max_num_programmable_events; i++) {
 			EXPECT_EQ(i == 1 ? 0 : before->select[i],
 				  pmu.select[i]);
@@ -257,6 +195,7 @@ TEST_F(restore, every_register_reads_as_before)
 		EXPECT_EQ(before->global_ctrl, pmu.global_ctrl);
 		EXPECT_EQ(before->global_status, pmu.global_status);
 		EXPECT_EQ(before->debugctl, pmu.debugctl);
+		EXPECT_EQ(before->lbr_select, pmu.lbr_select);
 		EXPECT_EQ(before->lvtpc, pmu.lvtpc);
 	}
 }

@@ -3,9 +3,7 @@
  * A counter counts on every CPU, and its value is the sum: a program that
  * moves is counted right, and so is what runs on several CPUs at once.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -13,6 +11,7 @@
 #include "kselftest_harness.h"
 #include "loop.h"
 #include "quiet.h"
+#include "workers.h"
 
 /* The counter. fixed_smp.c has another one, and is the same otherwise. */
 #ifndef COUNTER
@@ -114,52 +113,22 @@ TEST_F(smp, value_is_the_same_from_each_cpu)
 	}
 }
 
-/* One child on each CPU waits for a byte, executes the loop, and ends. */
-static int start_children(const cpu_set_t *cpus, unsigned long n, int in)
+/* Counts one loop on each of @cpus, all at the same time. */
+static __s64 count_workers(int fd, int num, const cpu_set_t *cpus,
+			   unsigned long n)
 {
-	int cpu;
-	char byte;
-	pid_t pid;
+	struct workers workers;
+	int err = workers_start(&workers, cpus, n);
 
-	for_each_cpu_in(cpu, cpus) {
-		pid = fork();
-		if (pid < 0)
-			return -errno;
-		if (pid)
-			continue;
-		if (pin_to_cpu(cpu) || read(in, &byte, 1) != 1)
-			_exit(1);
-		loop(n);
-		_exit(0);
-	}
-	return 0;
-}
-
-/* Counts @children loops that run at the same time. */
-static __s64 count_children(int fd, int num, const cpu_set_t *cpus,
-			    int children, unsigned long n)
-{
-	int go[2], err, i, status;
-
-	if (pipe(go))
-		return -errno;
-	err = start_children(cpus, n, go[0]);
 	if (!err)
 		err = pmc_reset(fd, num);
-
-	/* The children have to wait for the byte before they are counted. */
-	if (!err)
-		err = wait_until_quiet();
 	if (!err)
 		err = pmc_start(fd, num);
-	for (i = 0; i < children && !err; i++)
-		err = write(go[1], "", 1) == 1 ? 0 : -EIO;
-	for (i = 0; i < children && !err; i++)
-		err = wait(&status) < 0 || status ? -ECHILD : 0;
+	if (!err)
+		err = workers_run(&workers);
 	if (!err)
 		err = pmc_stop(fd, num);
-	close(go[0]);
-	close(go[1]);
+	workers_end(&workers);
 	return err ? err : pmc_value(fd, num);
 }
 
@@ -167,10 +136,8 @@ TEST_F(smp, all_cpus_at_the_same_time)
 {
 	__s64 first, second;
 
-	first = count_children(self->fd, COUNTER, &self->cpus,
-			       self->count, N);
-	second = count_children(self->fd, COUNTER, &self->cpus,
-				self->count, 11 * N);
+	first = count_workers(self->fd, COUNTER, &self->cpus, N);
+	second = count_workers(self->fd, COUNTER, &self->cpus, 11 * N);
 	EXPECT_LE((__s64)(self->count * LOOP_INSNS * N), first);
 	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
 }

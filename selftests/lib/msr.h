@@ -12,6 +12,7 @@
 #define MSR_IA32_APICBASE		0x01b
 #define MSR_IA32_PMC0			0x0c1
 #define MSR_IA32_PERFEVTSEL0		0x186
+#define MSR_LBR_SELECT			0x1c8
 #define MSR_IA32_DEBUGCTL		0x1d9	/* AMD has it too */
 #define MSR_IA32_FIXED_CTR(n)		(0x309 + (n))
 #define MSR_IA32_FIXED_CTR_CTRL		0x38d

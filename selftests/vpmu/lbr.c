@@ -10,7 +10,6 @@
 #include "pmu.h"
 
 /* Intel SDM, volume 4, table 2-39 and volume 3B, chapter 18 */
-#define MSR_LBR_SELECT		0x1c8
 #define LBR_CPL_EQ_0		(1 << 0)
 #define LBR_CPL_NEQ_0		(1 << 1)
 #define LBR_JCC			(1 << 2)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "rights.h"
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON	38
+#endif
+
+#define NOBODY	65534
+
+int paranoid_read(void)
+{
+	FILE *f = fopen(PARANOID, "r");
+	int value = -EIO;
+
+	if (!f)
+		return -errno;
+	if (fscanf(f, "%d", &value) != 1)
+		value = -EIO;
+	fclose(f);
+	return value;
+}
+
+int paranoid_write(int value)
+{
+	FILE *f = fopen(PARANOID, "w");
+	int err = 0;
+
+	if (!f)
+		return -errno;
+	if (fprintf(f, "%d\n", value) < 0)
+		err = -EIO;
+	if (fclose(f))
+		err = -errno;
+	return err;
+}
+
+int drop_rights(bool capable)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+	/* A change of the effective id from 0 clears the effective set. */
+	if (seteuid(NOBODY))
+		return -errno;
+	if (!capable)
+		return 0;
+	if (syscall(SYS_capget, &header, caps))
+		return -errno;
+	caps[CAP_TO_INDEX(CAP_PERFMON)].effective |= CAP_TO_MASK(CAP_PERFMON);
+	return syscall(SYS_capset, &header, caps) ? -errno : 0;
+}
+
+int lockdown(void)
+{
+	static const char level[] = "confidentiality";
+	int fd = open(LOCKDOWN, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, level, strlen(level)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What Linux's own policy for perf events depends on: the caller's rights, the
+ * system's settings.
+ *
+ * Documentation/admin-guide/perf-security.rst: counting on a CPU rather than
+ * in a task needs CAP_PERFMON, or perf_event_paranoid below 1.
+ */
+#ifndef SELFTESTS_RIGHTS_H
+#define SELFTESTS_RIGHTS_H
+
+#include <stdbool.h>
+
+#define PARANOID	"/proc/sys/kernel/perf_event_paranoid"
+#define LOCKDOWN	"/sys/kernel/security/lockdown"
+
+int paranoid_read(void);
+
+/* Return 0 or a negative errno. */
+int paranoid_write(int value);
+
+/* Becomes nobody, and keeps CAP_PERFMON if @capable. seteuid(0) undoes it. */
+int drop_rights(bool capable);
+
+/* Locks the kernel down, at the level "confidentiality", until it is booted. */
+int lockdown(void);
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+
+#include "msr.h"
+#include "snapshot.h"
+
+/* Reads a register that may not exist. */
+static int optional_read(int cpu, __u32 msr, __u64 *value)
+{
+	*value = 0;
+	return msr ? msr_read(cpu, msr, value) : 0;
+}
+
+static int optional_write(int cpu, __u32 msr, __u64 value)
+{
+	return msr ? msr_write(cpu, msr, value) : 0;
+}
+
+static __u32 fixed_ctrl(const struct perfmon_properties *p)
+{
+	return p->max_num_fixed_events ? MSR_IA32_FIXED_CTR_CTRL : 0;
+}
+
+static __u32 lbr_select(const struct perfmon_properties *p)
+{
+	return p->flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH ?
+		MSR_LBR_SELECT : 0;
+}
+
+int snapshot_read(const struct perfmon_properties *p, int cpu,
+		  struct snapshot *s)
+{
+	const struct pmu_registers *r = pmu_registers();
+	int err = 0, i;
+
+	if (p->max_num_programmable_events > SNAPSHOT_MAX_COUNTERS ||
+	    p->max_num_fixed_events > SNAPSHOT_MAX_COUNTERS)
+		return -E2BIG;
+	*s = (struct snapshot) { .lvtpc = 0 };
+	for (i = 0; i < p->max_num_programmable_events && !err; i++) {
+		err = msr_read(cpu, r->select0 + i * r->step, &s->select[i]);
+		if (!err)
+			err = msr_read(cpu, r->counter0 + i * r->step,
+				       &s->counter[i]);
+	}
+	for (i = 0; i < p->max_num_fixed_events && !err; i++)
+		err = msr_read(cpu, MSR_IA32_FIXED_CTR(i), &s->fixed[i]);
+	if (!err)
+		err = optional_read(cpu, fixed_ctrl(p), &s->fixed_ctrl);
+	if (!err)
+		err = optional_read(cpu, r->global_ctrl, &s->global_ctrl);
+	if (!err)
+		err = optional_read(cpu, r->global_status, &s->global_status);
+	if (!err)
+		err = optional_read(cpu, lbr_select(p), &s->lbr_select);
+	if (!err)
+		err = msr_read(cpu, MSR_IA32_DEBUGCTL, &s->debugctl);
+	return err ? err : lvtpc_read(cpu, &s->lvtpc);
+}
+
+int snapshot_write(const struct perfmon_properties *p, int cpu,
+		   const struct snapshot *s)
+{
+	const struct pmu_registers *r = pmu_registers();
+	int i, err = 0;
+
+	for (i = 0; i < p->max_num_programmable_events && !err; i++)
+		err = msr_write(cpu, r->select0 + i * r->step, s->select[i]);
+	if (!err)
+		err = optional_write(cpu, r->global_ctrl, s->global_ctrl);
+	if (!err)
+		err = optional_write(cpu, lbr_select(p), s->lbr_select);
+	return err ? err : lvtpc_write(cpu, s->lvtpc);
+}

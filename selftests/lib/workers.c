@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "loop.h"
+#include "quiet.h"
+#include "workers.h"
+
+static void work(int cpu, unsigned long n, int in)
+{
+	char byte;
+
+	if (pin_to_cpu(cpu) || read(in, &byte, 1) != 1)
+		_exit(1);
+	loop(n);
+	_exit(0);
+}
+
+int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
+{
+	int pipes[2], cpu;
+	pid_t pid;
+
+	*w = (struct workers) { .go = -1, .wait = -1 };
+	if (pipe(pipes))
+		return -errno;
+	w->wait = pipes[0];
+	w->go = pipes[1];
+	for_each_cpu_in(cpu, cpus) {
+		pid = fork();
+		if (pid < 0)
+			return -errno;
+		if (!pid) {
+			/* So that it ends, not waits, when nobody writes. */
+			close(w->go);
+			work(cpu, n, w->wait);
+		}
+		w->count++;
+	}
+	return wait_until_quiet();
+}
+
+int workers_go(struct workers *w)
+{
+	int i;
+
+	for (i = 0; i < w->count; i++) {
+		if (write(w->go, "", 1) != 1)
+			return -EIO;
+	}
+	return 0;
+}
+
+int workers_wait(struct workers *w)
+{
+	int status, err = 0;
+
+	for (; w->count; w->count--) {
+		if (wait(&status) < 0 || status)
+			err = -ECHILD;
+	}
+	return err;
+}
+
+int workers_run(struct workers *w)
+{
+	int err = workers_go(w);
+
+	return err ? err : workers_wait(w);
+}
+
+void workers_end(struct workers *w)
+{
+	close(w->go);
+	close(w->wait);
+	workers_wait(w);
+}

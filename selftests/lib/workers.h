@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Processes that execute the loop on several CPUs at the same time.
+ */
+#ifndef SELFTESTS_WORKERS_H
+#define SELFTESTS_WORKERS_H
+
+#include <sched.h>
+
+struct workers {
+	int count;
+	int go;		/* a byte that is written here starts one of them */
+	int wait;	/* where they wait for it */
+};
+
+/**
+ * workers_start() - have a process on each CPU ready to execute loop(@n)
+ *
+ * Returns when all of them, and every other process, sleep.
+ *
+ * Return: 0 or a negative errno; workers_end() is to be called in both cases.
+ */
+int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n);
+
+/* Lets them execute it, and waits until they are gone. */
+int workers_run(struct workers *w);
+
+/* The first half of workers_run(), and the second. */
+int workers_go(struct workers *w);
+int workers_wait(struct workers *w);
+
+void workers_end(struct workers *w);
+
+#endif
