@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A trace: its calls, its buffers, and what their records add up to.
+ */
+#ifndef SELFTESTS_TRACE_H
+#define SELFTESTS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/perfmon.h>
+
+#include "loop.h"
+
+#define ARCH_EVENT(name)					\
+	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, PERFMON_ARCH_EVENT_##name)
+#define FIXED_EVENT(name)					\
+	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, PERFMON_FIXED_EVENT_##name)
+#define MODEL_EVENT(n)	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MODEL, n)
+
+/* The event that every CPU has and the virtual PMU counts exactly. */
+#define INSTRUCTIONS	ARCH_EVENT(INSTRUCTIONS_RETIRED)
+
+#define FLAG_USER	PERFMON_CONFIG_FLAG_USER
+#define FLAG_OS		PERFMON_CONFIG_FLAG_OS
+#define FLAG_PC		PERFMON_CONFIG_FLAG_PC
+#define FLAG_TIMEBASE0	PERFMON_CONFIG_FLAG_TIMEBASE0
+#define FLAG_LAST_BRANCH	PERFMON_CONFIG_FLAG_LAST_BRANCH
+
+/* A config of one event. */
+#define ONE_EVENT(id, events_per_tick, how) (struct perfmon_config) {	\
+	.events = { (id) },						\
+	.rate = { (events_per_tick) },					\
+	.flags = { (how) },						\
+}
+
+/* The largest number of buffers that struct trace has room for. */
+#define TRACE_MAX_CPUS	64
+
+struct trace {
+	int fd;				/* of the device: the caller's */
+	unsigned int cpus;		/* how many buffers there are */
+	size_t size;			/* of each, in bytes */
+	struct perfmon_config config;	/* the one that was staged last */
+	const struct perfmon_buffer_header *buffer[TRACE_MAX_CPUS];
+};
+
+/*
+ * The calls. All return 0 or a negative errno, trace_handle() the descriptor of
+ * a buffer or a negative errno.
+ */
+int trace_alloc_buffers(int fd, __u32 buffers, __u32 pages);
+int trace_handle(int fd, __u32 cpu);
+int trace_stage(struct trace *t, const struct perfmon_config *config);
+int trace_start(struct trace *t);
+int trace_stop(struct trace *t);
+
+/* Makes MODEL event @n count what the event select @select says. */
+int trace_define(int fd, unsigned int n, __u64 select);
+
+/**
+ * trace_alloc() - allocate a trace and map its buffers
+ * @t: filled in
+ * @fd: the device, open for writing
+ * @pages: of each buffer
+ */
+int trace_alloc(struct trace *t, int fd, __u32 pages);
+
+/* Stops the trace if it runs, unmaps the buffers, frees them. */
+int trace_free(struct trace *t);
+
+/**
+ * trace_loop() - start the trace, execute loop(@n), stop the trace
+ *
+ * How many instructions are executed in user mode between the two calls is
+ * known: TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER, of which the
+ * last is the one that calls the kernel.
+ *
+ * Return: 0, or the negative errno of the call that failed.
+ */
+int trace_loop(const struct trace *t, unsigned long n);
+
+#define TRACE_LOOP_BEFORE	1
+#define TRACE_LOOP_AFTER	3
+#define TRACE_LOOP_INSNS(n)	\
+	(TRACE_LOOP_BEFORE + LOOP_INSNS * (__u64)(n) + TRACE_LOOP_AFTER)
+
+/* The two instructions of its loop: a sample falls on one of them. */
+extern const char trace_loop_dec[], trace_loop_jnz[];
+
+/* A record, with the time of the TIME record before it. */
+struct trace_record {
+	__u8 type;
+	__u16 event;
+	__s64 time;
+	union {
+		__u64 count;
+		struct {
+			__u64 aspace;
+			__u64 pc;
+		};
+		const struct perfmon_last_branch_record *branches;
+	};
+};
+
+/* A place in a buffer, and where what can be read ends. */
+struct trace_cursor {
+	const char *next;
+	const char *end;
+	__s64 time;
+};
+
+/*
+ * Begins with the first record of CPU @cpu. What has been written until now can
+ * be read, also while the trace runs.
+ */
+struct trace_cursor trace_records(const struct trace *t, unsigned int cpu);
+
+/* Takes note of what has been written since then. */
+void trace_records_update(const struct trace *t, unsigned int cpu,
+			  struct trace_cursor *c);
+
+/* Reads a record: 1, 0 at the end, or -EBADMSG where there is none. */
+int trace_next(struct trace_cursor *c, struct trace_record *r);
+
+/* What the records of an event come to. */
+struct trace_sum {
+	__u64 ticks;	/* TICK and PC records */
+	__u64 counts;	/* COUNT records */
+	__u64 counted;	/* what these say */
+	__u64 total;	/* how often the event happened */
+};
+
+/* What the records of a buffer come to, event by event as in the config. */
+struct trace_sums {
+	struct trace_sum event[PERFMON_MAX_EVENTS];
+	__u64 branches;		/* LAST_BRANCH records */
+	__u64 times;		/* TIME records */
+	__s64 first;		/* the first and the last time */
+	__s64 last;
+};
+
+/**
+ * trace_sum() - check all records of CPU @cpu and add them up
+ *
+ * The checks are those of the form: records that may follow each other, of
+ * events that are in the config, with times that rise.
+ *
+ * Return: "", or what is wrong.
+ */
+const char *trace_sum(const struct trace *t, unsigned int cpu,
+		      struct trace_sums *sums);
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The address space of a sample: the same in one process, another one in
+ * another, and none for whoever may not know where the kernel is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "rights.h"
+#include "trace.h"
+
+#define PAGES	256
+#define RATE	10007
+#define N	1000000UL
+
+FIXTURE(aspace)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	int paranoid;
+};
+
+FIXTURE_SETUP(aspace)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->paranoid = paranoid_read();
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(aspace)
+{
+	if (seteuid(0) || paranoid_write(self->paranoid))
+		TH_LOG("can't put %s back", PARANOID);
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* The address spaces of all samples whose PC lies in some range. */
+struct aspaces {
+	__u64 one;	/* of them */
+	__u64 other;	/* how many samples have another one */
+	__u64 samples;
+};
+
+static struct aspaces aspaces(const struct trace *t, int cpu, bool kernel)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	struct aspaces a = { .samples = 0 };
+	struct trace_record r;
+
+	while (trace_next(&c, &r) > 0) {
+		if (r.type != PERFMON_RECORD_PC || r.pc >> 63 != kernel)
+			continue;
+		if (!a.samples++)
+			a.one = r.aspace;
+		a.other += r.aspace != a.one;
+	}
+	return a;
+}
+
+/* The physical address of a page, as far as page tables have one. */
+static bool is_table(__u64 aspace)
+{
+	return aspace && !(aspace & 0xfff) && !(aspace >> 52);
+}
+
+TEST_F(aspace, one_process_has_one)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+	struct aspaces first, second;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	first = aspaces(&self->trace, self->cpu, false);
+	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, first.samples);
+	EXPECT_EQ(0ULL, first.other);
+	EXPECT_TRUE(is_table(first.one));
+
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	second = aspaces(&self->trace, self->cpu, false);
+	EXPECT_EQ(first.one, second.one);
+	EXPECT_EQ(0ULL, second.other);
+}
+
+/* Also where user and kernel have page tables of their own (PTI). */
+TEST_F(aspace, kernel_and_user_have_the_same)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_OS |
+						       FLAG_PC);
+	struct aspaces user, kernel;
+	int i;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	for (i = 0; i < 1000; i++) {
+		loop(1000);
+		getppid();
+	}
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	user = aspaces(&self->trace, self->cpu, false);
+	kernel = aspaces(&self->trace, self->cpu, true);
+	EXPECT_LT(0ULL, user.samples);
+	EXPECT_EQ(0ULL, user.other);
+	EXPECT_TRUE(is_table(user.one));
+
+	/* Kernel threads that run in between have borrowed some other. */
+	EXPECT_LT(0ULL, kernel.samples);
+	EXPECT_GT(kernel.samples / 2, kernel.other);
+	EXPECT_EQ(user.one, kernel.one);
+}
+
+/* Traces the loop in a child, which is a copy or another program. */
+static int trace_child(struct trace *t)
+{
+	int status, err;
+	pid_t pid;
+
+	err = trace_start(t);
+	if (err)
+		return err;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		loop(N);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status)
+		err = -ECHILD;
+	return err ? err : trace_stop(t);
+}
+
+TEST_F(aspace, another_process_has_another)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+	struct aspaces ours, both;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ours = aspaces(&self->trace, self->cpu, false);
+
+	/* The child executes the loop, and we next to nothing. */
+	ASSERT_EQ(0, trace_child(&self->trace));
+	both = aspaces(&self->trace, self->cpu, false);
+	EXPECT_LE(LOOP_INSNS * N / RATE, both.samples);
+	EXPECT_NE(ours.one, both.one);
+	EXPECT_TRUE(is_table(both.one));
+}
+
+FIXTURE(rights)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	int paranoid;
+};
+
+FIXTURE_VARIANT(rights)
+{
+	int paranoid;
+	bool capable;
+	int err;	/* of IOCTL_PERFMON_STAGE_CONFIG, in user mode */
+};
+
+/*
+ * Linux has no setting at which a CPU may be watched and its kernel not, so
+ * whoever may stage a config gets the address spaces.
+ */
+FIXTURE_VARIANT_ADD(rights, paranoid_2) { .paranoid = 2, .err = EACCES };
+FIXTURE_VARIANT_ADD(rights, paranoid_1) { .paranoid = 1, .err = EACCES };
+FIXTURE_VARIANT_ADD(rights, paranoid_0) { .paranoid = 0 };
+FIXTURE_VARIANT_ADD(rights, capable) { .paranoid = 2, .capable = true };
+
+FIXTURE_SETUP(rights)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->paranoid = paranoid_read();
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, paranoid_write(variant->paranoid));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+}
+
+FIXTURE_TEARDOWN(rights)
+{
+	if (seteuid(0) || paranoid_write(self->paranoid))
+		TH_LOG("can't put %s back", PARANOID);
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(rights, decide_at_stage)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+	struct aspaces a;
+
+	EXPECT_EQ(-variant->err, trace_stage(&self->trace, &config));
+	if (variant->err)
+		return;
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	a = aspaces(&self->trace, self->cpu, false);
+	EXPECT_EQ(TRACE_LOOP_INSNS(N) / RATE, a.samples);
+	EXPECT_EQ(0ULL, a.other);
+	EXPECT_TRUE(is_table(a.one));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which configs of a trace are accepted. One that is refused leaves the one
+ * that was there before; one that is accepted can be started.
+ *
+ * A variant is a config, and whether it is accepted: always, never, or if the
+ * machine has what it needs.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+#include "trace.h"
+
+/* What the machine has. */
+struct machine {
+	struct perfmon_properties properties;
+	struct perfmon_info info;
+};
+
+/* Whether a machine has what a config needs. */
+typedef bool condition(const struct machine *m,
+		       const struct perfmon_config *config);
+
+FIXTURE(config)
+{
+	struct trace trace;
+	struct machine machine;
+	int fd;
+};
+
+FIXTURE_VARIANT(config)
+{
+	condition *accepted;
+	struct perfmon_config config;
+};
+
+static bool always(const struct machine *, const struct perfmon_config *)
+{
+	return true;
+}
+
+static bool never(const struct machine *, const struct perfmon_config *)
+{
+	return false;
+}
+
+static bool is_intel(void)
+{
+	return pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;
+}
+
+/*
+ * Whether there is the architectural event that is the config's first.
+ *
+ * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX tells which are missing, of as
+ * many as EAX[31:24] says. AMD has none that counts reference cycles or slots
+ * (AMD APM, volume 2, section 13.2; the processors' PPRs, "Core performance
+ * monitor counters").
+ */
+static bool arch_event(const struct machine *, const struct perfmon_config *c)
+{
+	unsigned int event = PERFMON_EVENT_ID_EVENT(c->events[0]);
+	unsigned int eax, ebx, ecx, edx;
+
+	if (!is_intel())
+		return event != PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES &&
+		       event != PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
+	return __get_cpuid(0xa, &eax, &ebx, &ecx, &edx) &&
+	       event < eax >> 24 && !(ebx >> event & 1);
+}
+
+/* Whether there is the fixed-function counter that is the config's first. */
+static bool fixed_event(const struct machine *m, const struct perfmon_config *c)
+{
+	return PERFMON_EVENT_ID_EVENT(c->events[0]) <=
+	       m->properties.max_num_fixed_events;
+}
+
+static bool last_branch(const struct machine *m, const struct perfmon_config *)
+{
+	return m->properties.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
+}
+
+/* Whether the first rate is not too large. */
+static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
+{
+	__u64 limit = (1ULL << m->properties.max_programmable_counter_width) - 1;
+
+	if (!(m->info.features & PERFMON_FEATURE_FULL_WIDTH_WRITES) &&
+	    limit > 1ULL << 31)
+		limit = 1ULL << 31;
+	return c->rate[0] <= limit;
+}
+
+#define ROW(name, condition, ...)	FIXTURE_VARIANT_ADD(config, name) {	\
+	.accepted = (condition), .config = { __VA_ARGS__ },		\
+}
+
+/* INSTRUCTIONS and two that count the same. */
+#define FIRST	INSTRUCTIONS
+#define SECOND	MODEL_EVENT(0)
+#define THIRD	MODEL_EVENT(PERFMON_MAX_EVENT)
+#define UNDEFINED	MODEL_EVENT(1)
+#define UNUSED_GROUP	PERFMON_MAKE_EVENT_ID(5, 1)
+#define LAST_GROUP	PERFMON_MAKE_EVENT_ID(PERFMON_MAX_GROUP, 1)
+
+#define BOTH	(FLAG_USER | FLAG_OS)
+
+/* Modes and records */
+ROW(user, always,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER });
+ROW(kernel, always,
+    .events = { FIRST }, .rate = { 1000000 }, .flags = { FLAG_OS });
+ROW(both_modes, always,
+    .events = { FIRST }, .rate = { 1000000 }, .flags = { BOTH });
+ROW(no_mode, always,
+    .events = { FIRST }, .rate = { 1000 });
+ROW(pc, always,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_PC });
+ROW(tally, always,
+    .events = { FIRST }, .flags = { FLAG_USER });
+ROW(pc_of_a_tally, always,
+    .events = { FIRST }, .flags = { FLAG_USER | FLAG_PC });
+ROW(several, always,
+    .events = { FIRST, SECOND, THIRD },
+    .rate = { 1000, 0, 3000 },
+    .flags = { FLAG_USER | FLAG_PC, BOTH, FLAG_USER });
+ROW(unknown_flag, never,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 5 });
+ROW(unknown_last_flag, never,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 31 });
+ROW(unknown_flag_second, never,
+    .events = { FIRST, SECOND }, .rate = { 1000 }, .flags = { FLAG_USER, 1U << 8 });
+
+/* The list of events */
+ROW(no_event, never,
+    .events = { 0 });
+ROW(no_event_but_a_rate, never,
+    .rate = { 1000 });
+ROW(no_event_but_a_flag, never,
+    .flags = { FLAG_USER });
+ROW(hole_at_the_front, never,
+    .events = { 0, FIRST }, .flags = { 0, FLAG_USER });
+ROW(hole, never,
+    .events = { FIRST, 0, SECOND }, .flags = { FLAG_USER, 0, FLAG_USER });
+ROW(event_at_the_end, never,
+    .events = { FIRST, [PERFMON_MAX_EVENTS - 1] = SECOND }, .flags = { FLAG_USER });
+ROW(rate_after_the_end, never,
+    .events = { FIRST }, .rate = { 1000, 1 }, .flags = { FLAG_USER });
+ROW(rate_at_the_end, never,
+    .events = { FIRST },
+    .rate = { 1000, [PERFMON_MAX_EVENTS - 1] = 1 },
+    .flags = { FLAG_USER });
+ROW(flag_after_the_end, never,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER, FLAG_USER });
+ROW(flag_at_the_end, never,
+    .events = { FIRST },
+    .rate = { 1000 },
+    .flags = { FLAG_USER, [PERFMON_MAX_EVENTS - 1] = FLAG_USER });
+ROW(twice, never,
+    .events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_USER });
+ROW(twice_in_other_modes, never,
+    .events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_OS });
+ROW(twice_with_one_between, never,
+    .events = { FIRST, SECOND, FIRST },
+    .flags = { FLAG_USER, FLAG_USER, FLAG_USER });
+ROW(model_event_twice, never,
+    .events = { SECOND, SECOND }, .flags = { FLAG_USER, FLAG_USER });
+
+/* Events */
+ROW(group_0, never,
+    .events = { 5 }, .flags = { FLAG_USER });
+ROW(group_5, never,
+    .events = { UNUSED_GROUP }, .flags = { FLAG_USER });
+ROW(group_63, never,
+    .events = { LAST_GROUP }, .flags = { FLAG_USER });
+ROW(arch_core_cycles, arch_event,
+    .events = { ARCH_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER });
+ROW(arch_instructions, arch_event,
+    .events = { ARCH_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER });
+ROW(arch_reference_cycles, arch_event,
+    .events = { ARCH_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER });
+ROW(arch_llc_references, arch_event,
+    .events = { ARCH_EVENT(LLC_REFERENCES) }, .flags = { FLAG_USER });
+ROW(arch_llc_misses, arch_event,
+    .events = { ARCH_EVENT(LLC_MISSES) }, .flags = { FLAG_USER });
+ROW(arch_branches, arch_event,
+    .events = { ARCH_EVENT(BRANCHES_RETIRED) }, .flags = { FLAG_USER });
+ROW(arch_branch_misses, arch_event,
+    .events = { ARCH_EVENT(BRANCH_MISSES_RETIRED) }, .flags = { FLAG_USER });
+ROW(arch_topdown_slots, arch_event,
+    .events = { ARCH_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER });
+ROW(arch_8, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 8) },
+    .flags = { FLAG_USER });
+ROW(arch_last, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, PERFMON_MAX_EVENT) },
+    .flags = { FLAG_USER });
+ROW(fixed_0, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 0) },
+    .flags = { FLAG_USER });
+ROW(fixed_instructions, fixed_event,
+    .events = { FIXED_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER });
+ROW(fixed_core_cycles, fixed_event,
+    .events = { FIXED_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER });
+ROW(fixed_reference_cycles, fixed_event,
+    .events = { FIXED_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER });
+ROW(fixed_topdown_slots, fixed_event,
+    .events = { FIXED_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER });
+ROW(fixed_5, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 5) },
+    .flags = { FLAG_USER });
+ROW(fixed_last, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, PERFMON_MAX_EVENT) },
+    .flags = { FLAG_USER });
+ROW(model_first, always,
+    .events = { SECOND }, .flags = { FLAG_USER });
+ROW(model_last, always,
+    .events = { THIRD }, .flags = { FLAG_USER });
+ROW(model_undefined, never,
+    .events = { UNDEFINED }, .flags = { FLAG_USER });
+ROW(model_undefined_second, never,
+    .events = { FIRST, UNDEFINED }, .flags = { FLAG_USER, FLAG_USER });
+ROW(misc, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1) });
+ROW(misc_as_a_timebase, never,
+    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), FIRST },
+    .rate = { 1000 },
+    .flags = { 0, FLAG_USER | FLAG_TIMEBASE0 });
+
+/* Rates */
+ROW(rate_1, always,
+    .events = { FIRST }, .rate = { 1 });
+ROW(rate_24_bits, rate_fits,
+    .events = { FIRST }, .rate = { (1 << 24) - 1 }, .flags = { FLAG_USER });
+ROW(rate_25_bits, rate_fits,
+    .events = { FIRST }, .rate = { 1 << 24 }, .flags = { FLAG_USER });
+ROW(rate_31_bits, rate_fits,
+    .events = { FIRST }, .rate = { (1U << 31) - 1 }, .flags = { FLAG_USER });
+ROW(rate_half, rate_fits,
+    .events = { FIRST }, .rate = { 1U << 31 }, .flags = { FLAG_USER });
+ROW(rate_above_half, rate_fits,
+    .events = { FIRST }, .rate = { (1U << 31) + 1 }, .flags = { FLAG_USER });
+ROW(rate_32_bits, rate_fits,
+    .events = { FIRST }, .rate = { ~0U }, .flags = { FLAG_USER });
+
+/* Timebase */
+ROW(timebase, always,
+    .events = { FIRST, SECOND },
+    .rate = { 1000 },
+    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase_itself, always,
+    .events = { FIRST, SECOND },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_TIMEBASE0, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase_alone, always,
+    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase_and_a_rate, always,
+    .events = { FIRST, SECOND },
+    .rate = { 1000, 5 },
+    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase_and_pc, always,
+    .events = { FIRST, SECOND },
+    .rate = { 1000, 5 },
+    .flags = { FLAG_USER | FLAG_PC, FLAG_USER | FLAG_PC | FLAG_TIMEBASE0 });
+ROW(timebase_and_others, always,
+    .events = { FIRST, SECOND, THIRD },
+    .rate = { 1000, 0, 3000 },
+    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0, FLAG_USER });
+ROW(timebase_without_a_rate, never,
+    .events = { FIRST, SECOND },
+    .rate = { 0, 1000 },
+    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase_itself_without_a_rate, never,
+    .events = { FIRST }, .flags = { FLAG_USER | FLAG_TIMEBASE0 });
+
+/* Last branches */
+ROW(branches, last_branch,
+    .events = { FIRST },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH });
+ROW(branches_and_pc, last_branch,
+    .events = { FIRST },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_PC | FLAG_LAST_BRANCH });
+ROW(branches_of_two, last_branch,
+    .events = { FIRST, SECOND },
+    .rate = { 1000, 1500 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_LAST_BRANCH });
+ROW(branches_beside_other_modes, last_branch,
+    .events = { FIRST, SECOND },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH });
+ROW(branches_of_the_timebase, last_branch,
+    .events = { FIRST, SECOND },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(branches_of_its_own_timebase, last_branch,
+    .events = { FIRST },
+    .rate = { 1000 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH | FLAG_TIMEBASE0 });
+ROW(branches_without_a_rate, never,
+    .events = { FIRST }, .flags = { FLAG_USER | FLAG_LAST_BRANCH });
+ROW(branches_of_a_dependent, never,
+    .events = { FIRST, SECOND },
+    .rate = { 1000, 1000 },
+    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 | FLAG_LAST_BRANCH });
+ROW(branches_of_two_modes, never,
+    .events = { FIRST, SECOND },
+    .rate = { 1000, 1500 },
+    .flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH | FLAG_LAST_BRANCH });
+
+static const struct perfmon_config old = {
+	.events = { INSTRUCTIONS },
+	.rate = { 123456 },
+	.flags = { PERFMON_CONFIG_FLAG_USER },
+};
+
+static int machine_describe(struct machine *m, int fd)
+{
+	int err = device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES,
+			       &m->properties);
+
+	return err ? err : device_ioctl(fd, PERFMON_GET_INFO, &m->info);
+}
+
+FIXTURE_SETUP(config)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_define(self->fd, PERFMON_MAX_EVENT,
+				  EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	ASSERT_EQ(0, trace_stage(&self->trace, &old));
+}
+
+FIXTURE_TEARDOWN(config)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(config, is_accepted_and_works_or_changes_nothing)
+{
+	bool accepted = variant->accepted(&self->machine, &variant->config);
+	const struct perfmon_config *want = accepted ? &variant->config : &old;
+	struct perfmon_config now;
+
+	EXPECT_EQ(accepted ? 0 : -EINVAL,
+		  trace_stage(&self->trace, &variant->config));
+	memset(&now, 0xff, sizeof(now));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
+	EXPECT_EQ(0, memcmp(&now, want, sizeof(now)));
+	EXPECT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, trace_stop(&self->trace));
+
+	/* Without an old one it is the same, and still nothing is staged. */
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	EXPECT_EQ(accepted ? 0 : -EINVAL,
+		  trace_stage(&self->trace, &variant->config));
+	EXPECT_EQ(accepted ? 0 : -EBADFD,
+		  device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
+}
+
+FIXTURE(counters)
+{
+	struct trace trace;
+	struct machine machine;
+	int fd;
+};
+
+FIXTURE_SETUP(counters)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+}
+
+FIXTURE_TEARDOWN(counters)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(counters, as_many_events_as_counters)
+{
+	const struct perfmon_properties *p = &self->machine.properties;
+	struct perfmon_config c = { .events = { 0 } };
+	int general = p->max_num_programmable_events;
+	int fixed = p->max_num_fixed_events;
+	int i;
+
+	ASSERT_GT(PERFMON_MAX_EVENTS, general + fixed);
+	for (i = 0; i < general + 1; i++)
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	for (i = 0; i < fixed; i++) {
+		c.events[i] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
+		c.rate[i] = 1000000;
+		c.flags[i] = FLAG_USER;
+	}
+	for (i = 0; i < general; i++) {
+		c.events[fixed + i] = MODEL_EVENT(i);
+		c.rate[fixed + i] = 1000000;
+		c.flags[fixed + i] = FLAG_USER;
+	}
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	EXPECT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, trace_stop(&self->trace));
+
+	/* One more, and it is not too many in all but too many general ones. */
+	c.events[fixed + general] = MODEL_EVENT(general);
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	if (fixed) {
+		c.events[0] = MODEL_EVENT(general);
+		c.events[fixed + general] = PERFMON_EVENT_ID_NONE;
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	}
+}
+
+TEST_F(counters, an_array_that_is_full)
+{
+	struct perfmon_config c;
+	int i;
+
+	for (i = 0; i < PERFMON_MAX_EVENTS; i++) {
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+		c.events[i] = MODEL_EVENT(i);
+		c.rate[i] = 1000;
+		c.flags[i] = FLAG_USER;
+	}
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+}
+
+/* What PERFMON_DEFINE_EVENT takes: id, select, and whether it is good. */
+struct definition {
+	__u16 id;
+	__u64 select;
+	bool (*good)(void);
+};
+
+static bool yes(void)
+{
+	return true;
+}
+
+static bool no(void)
+{
+	return false;
+}
+
+static bool on_amd(void)
+{
+	return !is_intel();
+}
+
+TEST_F(counters, definitions)
+{
+	static const struct definition definitions[] = {
+		{ MODEL_EVENT(0), 0xc0, yes },
+		{ MODEL_EVENT(PERFMON_MAX_EVENT), 0xc0, yes },
+		{ MODEL_EVENT(1), 0xffd7ffff, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_USR << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_OS << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_INT << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_EN << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_PC << 16, no },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_ANY << 16, no },
+		{ MODEL_EVENT(1), 1ULL << 32, on_amd },
+		{ MODEL_EVENT(1), 1ULL << 35, on_amd },
+		{ MODEL_EVENT(1), 1ULL << 36, no },
+		{ MODEL_EVENT(1), 1ULL << 63, no },
+		{ ARCH_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
+		{ FIXED_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
+		{ PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), 0xc0, no },
+		{ PERFMON_EVENT_ID_NONE, 0xc0, no },
+		{ UNUSED_GROUP, 0xc0, no },
+		{ LAST_GROUP, 0xc0, no },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(definitions); i++) {
+		struct perfmon_event_definition d = {
+			.id = definitions[i].id,
+			.select = definitions[i].select,
+		};
+
+		EXPECT_EQ(definitions[i].good() ? 0 : -EINVAL,
+			  device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d)) {
+			TH_LOG("id 0x%x, select 0x%llx", d.id,
+			       (unsigned long long)d.select);
+		}
+	}
+}
+
+/* They are the descriptor's: they outlive a trace, and not the descriptor. */
+TEST_F(counters, definitions_live_as_long_as_the_descriptor)
+{
+	struct perfmon_config c = ONE_EVENT(MODEL_EVENT(5), 1000, FLAG_USER);
+
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
+	EXPECT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	EXPECT_EQ(0, trace_stage(&self->trace, &c));
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+}
+
+/* A later definition replaces an earlier one, also in the same trace. */
+TEST_F(counters, the_last_definition_counts)
+{
+	struct perfmon_config c = ONE_EVENT(MODEL_EVENT(5), 0, FLAG_USER);
+	struct trace_sums sums;
+	int cpu = sched_getcpu();
+
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, trace_define(self->fd, 5, 0x00));
+	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_loop(&self->trace, 1000));
+	EXPECT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(1000), sums.event[0].total);
+}
+
+TEST_HARNESS_MAIN

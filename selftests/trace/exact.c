@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a trace records, to the sample: each one at the instruction where it has
+ * to be, none lost, none invented.
+ *
+ * trace_loop() executes a known number of instructions in user mode between
+ * START and STOP, so on its CPU everything is known. Where more than that
+ * happens, a counter of the counting interface with the same event is the
+ * reference: what it counts on a CPU, the records there must add up to.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "trace.h"
+#include "workers.h"
+
+/* Room for all records of a test, with the largest rate. */
+#define PAGES	1024
+
+/* The reference counter: the last general one. A trace takes the first. */
+#define REFERENCE(p)	((p)->max_num_programmable_events - 1)
+
+FIXTURE(exact)
+{
+	struct trace trace;
+	struct perfmon_properties properties;
+	int fd;
+	int reference;
+	cpu_set_t cpus;
+};
+
+FIXTURE_VARIANT(exact)
+{
+	__u32 rate;
+	unsigned long n;	/* iterations of the loop */
+};
+
+/* Small, and prime: each sample is somewhere else in the loop. */
+FIXTURE_VARIANT_ADD(exact, each_97) { .rate = 97, .n = 100000 };
+FIXTURE_VARIANT_ADD(exact, each_1009) { .rate = 1009, .n = 500000 };
+FIXTURE_VARIANT_ADD(exact, each_10007) { .rate = 10007, .n = 2000000 };
+FIXTURE_VARIANT_ADD(exact, each_1000003) { .rate = 1000003, .n = 10000000 };
+
+/* An even one: always the same instruction. */
+FIXTURE_VARIANT_ADD(exact, each_1000) { .rate = 1000, .n = 500000 };
+
+/* The last instruction, which calls the kernel, is the one that overflows. */
+FIXTURE_VARIANT_ADD(exact, each_in_all) { .rate = 1004, .n = 500 };
+
+/* Fewer than the rate. */
+FIXTURE_VARIANT_ADD(exact, none) { .rate = 1005, .n = 500 };
+
+FIXTURE_SETUP(exact)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
+				  &self->properties));
+	self->reference = REFERENCE(&self->properties);
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(exact)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/*
+ * Where sample @k of trace_loop() is: before the instruction that follows the
+ * (@k * @rate)th. 0 if that one is not in the loop.
+ */
+static __u64 expected_pc(__u64 k, __u32 rate, unsigned long n)
+{
+	__u64 i = k * rate;
+
+	if (i < TRACE_LOOP_BEFORE || i >= TRACE_LOOP_BEFORE + LOOP_INSNS * n)
+		return 0;
+	return (unsigned long)((i - TRACE_LOOP_BEFORE) % LOOP_INSNS ?
+			       trace_loop_jnz : trace_loop_dec);
+}
+
+/* How many of the samples of trace_loop() are not where they should be. */
+static __u64 misplaced(const struct trace *t, int cpu, unsigned long n)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	__u64 k = 0, wrong = 0, want;
+	struct trace_record r;
+
+	while (trace_next(&c, &r) > 0) {
+		if (r.type != PERFMON_RECORD_PC)
+			continue;
+		want = expected_pc(++k, t->config.rate[0], n);
+		if (want && r.pc != want)
+			wrong++;
+	}
+	return wrong;
+}
+
+TEST_F(exact, each_sample_is_where_it_has_to_be)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	__u64 total = TRACE_LOOP_INSNS(variant->n);
+	struct trace_sums sums;
+	__s64 begin, end;
+	int cpu, other;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for_each_cpu_in(cpu, &self->cpus) {
+		ASSERT_EQ(0, pin_to_cpu(cpu));
+		begin = __rdtsc();
+		ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
+		end = __rdtsc();
+
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+		EXPECT_EQ(total, sums.event[0].total);
+		EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+		EXPECT_EQ(total % variant->rate, sums.event[0].counted);
+		EXPECT_EQ(0ULL, misplaced(&self->trace, cpu, variant->n));
+		EXPECT_LE(begin, sums.first);
+		EXPECT_GE(end, sums.last);
+
+		/* Nobody does anything on the others. */
+		for_each_cpu_in(other, &self->cpus) {
+			if (other == cpu)
+				continue;
+			ASSERT_STREQ("", trace_sum(&self->trace, other, &sums));
+			EXPECT_EQ(0U, self->trace.buffer[other]->flags);
+			EXPECT_EQ(0ULL, sums.event[0].total);
+		}
+	}
+}
+
+TEST_F(exact, ticks_instead_of_pcs)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER);
+	__u64 total = TRACE_LOOP_INSNS(variant->n);
+	int cpu = cpu_next(&self->cpus, -1);
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
+	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+}
+
+/* A trace that is started again begins anew, in the same memory. */
+TEST_F(exact, again)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	int cpu = cpu_next(&self->cpus, -1);
+	struct trace_sums sums;
+	unsigned long n;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	for (n = variant->n; n; n /= 4) {
+		ASSERT_EQ(0, trace_loop(&self->trace, n));
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
+		EXPECT_EQ(0ULL, misplaced(&self->trace, cpu, n));
+	}
+}
+
+/* Counts and traces the loop, executed on one CPU after the other. */
+static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
+			      int home)
+{
+	int cpu, err = pin_to_cpu(home);
+
+	if (!err)
+		err = pmc_reset(self->fd, self->reference);
+	if (!err)
+		err = pmc_start(self->fd, self->reference);
+	if (!err)
+		err = trace_start(&self->trace);
+	for_each_cpu_in(cpu, &self->cpus) {
+		if (!err)
+			err = pin_to_cpu(cpu);
+		loop(n);
+	}
+	if (!err)
+		err = pin_to_cpu(home);
+	if (!err)
+		err = trace_stop(&self->trace);
+	return err ? err : pmc_stop(self->fd, self->reference);
+}
+
+/*
+ * On the CPU that makes the calls the reference counts more: the ends of the
+ * calls between its start and the trace's. That is a constant.
+ */
+TEST_F(exact, as_the_reference_counts_on_each_cpu)
+{
+	struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+						 FLAG_USER | FLAG_PC);
+	int home = cpu_next(&self->cpus, -1), cpu;
+	__s64 overhead, count;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, move_over_all_cpus(self, 1, home));
+	ASSERT_STREQ("", trace_sum(&self->trace, home, &sums));
+	overhead = pmc_value_on(self->fd, self->reference, home) -
+		   sums.event[0].total;
+	EXPECT_LT(0, overhead);
+	EXPECT_GE(2 * CALL_OVERHEAD, overhead);
+
+	config.rate[0] = variant->rate;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, move_over_all_cpus(self, variant->n, home));
+	for_each_cpu_in(cpu, &self->cpus) {
+		count = pmc_value_on(self->fd, self->reference, cpu);
+		if (cpu == home)
+			count -= overhead;
+		EXPECT_LE(LOOP_INSNS * (__s64)variant->n, count);
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+		EXPECT_EQ((__u64)count, sums.event[0].total) {
+			TH_LOG("on CPU %d", cpu);
+		}
+		EXPECT_EQ((__u64)count / variant->rate, sums.event[0].ticks);
+		EXPECT_EQ((__u64)count % variant->rate, sums.event[0].counted);
+	}
+}
+
+/* All CPUs at once, each with a process of its own. */
+TEST_F(exact, on_all_cpus_at_once)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	int home = cpu_next(&self->cpus, -1), cpu;
+	struct workers workers;
+	struct trace_sums sums;
+	__s64 count;
+
+	ASSERT_EQ(0, pin_to_cpu(home));
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, workers_start(&workers, &self->cpus, variant->n));
+	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, workers_run(&workers));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	ASSERT_EQ(0, pmc_stop(self->fd, self->reference));
+	workers_end(&workers);
+
+	for_each_cpu_in(cpu, &self->cpus) {
+		count = pmc_value_on(self->fd, self->reference, cpu);
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+		EXPECT_LE(LOOP_INSNS * variant->n, sums.event[0].total);
+		EXPECT_EQ(sums.event[0].total / variant->rate,
+			  sums.event[0].ticks);
+		count -= sums.event[0].total;
+		EXPECT_LE(0, count);
+		EXPECT_GE(cpu == home ? 2 * CALL_OVERHEAD : 0, count);
+	}
+}
+
+/* The events of the loop that the virtual PMU counts, and how often. */
+TEST_F(exact, several_events_at_once)
+{
+	struct perfmon_config config = {
+		.events = {
+			INSTRUCTIONS,
+			ARCH_EVENT(UNHALTED_CORE_CYCLES),
+			MODEL_EVENT(0),
+			MODEL_EVENT(1),
+			FIXED_EVENT(INSTRUCTIONS_RETIRED),
+			FIXED_EVENT(UNHALTED_CORE_CYCLES),
+		},
+		.rate = {
+			variant->rate, 2 * variant->rate, 0, variant->rate,
+			variant->rate, variant->rate + 2,
+		},
+		.flags = {
+			FLAG_USER | FLAG_PC, FLAG_USER, FLAG_USER, FLAG_USER,
+			FLAG_USER, FLAG_USER | FLAG_PC,
+		},
+	};
+	__u64 total = TRACE_LOOP_INSNS(variant->n);
+	int cpu = cpu_next(&self->cpus, -1), events = 6, i;
+	struct trace_sums sums;
+
+	/* Events that have no counter are left out. */
+	while (events - 4 > self->properties.max_num_fixed_events && events > 4) {
+		events--;
+		config.events[events] = PERFMON_EVENT_ID_NONE;
+		config.rate[events] = 0;
+		config.flags[events] = 0;
+	}
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
+	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+	for (i = 0; i < events; i++) {
+		EXPECT_EQ(total, sums.event[i].total) {
+			TH_LOG("event %d", i);
+		}
+		EXPECT_EQ(config.rate[i] ? total / config.rate[i] : 0,
+			  sums.event[i].ticks);
+	}
+}
+
+FIXTURE(modes)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_SETUP(modes)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(modes)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+#define N	1000000UL
+
+TEST_F(modes, neither_counts_nothing)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1, 0);
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0ULL, sums.event[0].total);
+	EXPECT_EQ(0ULL, sums.event[0].ticks);
+}
+
+TEST_F(modes, a_tally_is_one_record)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+						       FLAG_USER);
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+	EXPECT_EQ(1ULL, sums.event[0].counts);
+	EXPECT_EQ(1ULL, sums.times);
+}
+
+/* Whether @pc is where Linux has the kernel. */
+static bool in_kernel(__u64 pc)
+{
+	return pc >> 63;
+}
+
+static __u64 pcs_in_kernel(const struct trace *t, int cpu)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	struct trace_record r;
+	__u64 n = 0;
+
+	while (trace_next(&c, &r) > 0)
+		n += r.type == PERFMON_RECORD_PC && in_kernel(r.pc);
+	return n;
+}
+
+/*
+ * What the timer's interrupts execute during the loop is less than the loop. A
+ * sample may be at the user's instruction that follows the kernel's last one.
+ */
+TEST_F(modes, kernel)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1009,
+						       FLAG_OS | FLAG_PC);
+	struct trace_sums sums;
+	__u64 there;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, 20 * N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_LT(0ULL, sums.event[0].total);
+	EXPECT_GT(TRACE_LOOP_INSNS(20 * N), sums.event[0].total);
+	there = pcs_in_kernel(&self->trace, self->cpu);
+	EXPECT_LE(sums.event[0].ticks / 2, there);
+}
+
+TEST_F(modes, both)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 10007,
+						       FLAG_USER | FLAG_OS |
+						       FLAG_PC);
+	struct trace_sums sums;
+	__u64 there;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, 20 * N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_LT(TRACE_LOOP_INSNS(20 * N), sums.event[0].total);
+	EXPECT_GT(2 * TRACE_LOOP_INSNS(20 * N), sums.event[0].total);
+	there = pcs_in_kernel(&self->trace, self->cpu);
+	EXPECT_LE(TRACE_LOOP_INSNS(20 * N) / 10007 - 1,
+		  sums.event[0].ticks - there);
+}
+
+/* The frequency of the times is the one that PMIOTSTAMP gives, in MHz. */
+TEST_F(modes, ticks_per_second)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+						       FLAG_USER);
+	struct pmc_tstamp t = { .pmct_rate = 0 };
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, 1));
+	device_ioctl(self->fd, PMIOTSTAMP, &t);
+	EXPECT_EQ(t.pmct_rate, self->trace.buffer[self->cpu]->ticks_per_second /
+			       1000000);
+}
+
+TEST_HARNESS_MAIN

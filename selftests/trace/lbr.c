@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LAST_BRANCH records: the branches of a known piece of code, newest first, and
+ * only those of the modes that were asked for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	1024
+#define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
+#define ROUNDS	20000UL
+
+/* The branches of branches(): a call, a return, a jump back. */
+extern const char branch_call[], branch_target[], branch_ret[], branch_next[],
+		  branch_jump[];
+
+/* Instructions of one round: CALL, NOP, RET, DEC, JNZ */
+#define ROUND_INSNS	5
+#define ROUND_BRANCHES	3
+
+__attribute__((noinline, noclone))
+static void branches(unsigned long n)
+{
+	__asm__ volatile("	jmp	branch_call\n"
+			 "branch_target:\n"
+			 "	nop\n"
+			 "branch_ret:\n"
+			 "	ret\n"
+			 "branch_call:\n"
+			 "	call	branch_target\n"
+			 "branch_next:\n"
+			 "	dec	%[n]\n"
+			 "branch_jump:\n"
+			 "	jnz	branch_call"
+			 : [n] "+r" (n) : : "cc", "memory");
+}
+
+/* Newest first: what comes before each of them. */
+static const struct {
+	const char *from, *to;
+} sites[ROUND_BRANCHES] = {
+	{ branch_ret, branch_next },
+	{ branch_call, branch_target },
+	{ branch_jump, branch_call },
+};
+
+static __u64 address(const char *p)
+{
+	return (unsigned long)p;
+}
+
+/* Which of the sites a branch is, or -1. */
+static int site_of(const struct perfmon_last_branch *b)
+{
+	int i;
+
+	for (i = 0; i < ROUND_BRANCHES; i++) {
+		if (b->from == address(sites[i].from) &&
+		    b->to == address(sites[i].to))
+			return i;
+	}
+	return -1;
+}
+
+/* The site of the branch that was the last one before @pc, or -1. */
+static int site_before(__u64 pc)
+{
+	if (pc == address(branch_next) || pc == address(branch_jump))
+		return 0;
+	if (pc == address(branch_target) || pc == address(branch_ret))
+		return 1;
+	return pc == address(branch_call) ? 2 : -1;
+}
+
+FIXTURE(lbr)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_SETUP(lbr)
+{
+	struct perfmon_properties p;
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_NE(0U, p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(lbr)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* Stages @config and executes the branches under it. */
+static int trace_branches(struct trace *t, const struct perfmon_config *config)
+{
+	int err = trace_stage(t, config);
+
+	if (!err)
+		err = trace_start(t);
+	if (err)
+		return err;
+	branches(ROUNDS);
+	return trace_stop(t);
+}
+
+/* Whether a record's branches are the last ones before @pc. */
+static bool is_right(const struct perfmon_last_branch_record *record, __u64 pc)
+{
+	int site = site_before(pc);
+	unsigned int i;
+
+	if (record->num_branches != DEPTH)
+		return false;
+	for (i = 0; i < record->num_branches; i++) {
+		if (site_of(&record->branches[i]) != site)
+			return false;
+		if (record->branches[i].info &
+		    ~(PERFMON_LAST_BRANCH_INFO_CYCLES_MASK |
+		      PERFMON_LAST_BRANCH_INFO_MISPRED_MASK))
+			return false;
+		site = (site + 1) % ROUND_BRANCHES;
+	}
+	return true;
+}
+
+TEST_F(lbr, records_what_was_before_the_sample)
+{
+	const struct perfmon_config config =
+		ONE_EVENT(INSTRUCTIONS, 1009,
+			  FLAG_USER | FLAG_PC | FLAG_LAST_BRANCH);
+	struct trace_cursor c;
+	struct trace_record r;
+	struct trace_sums sums;
+	__u64 right = 0, pc = 0, aspace = 0;
+
+	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_LE(ROUND_INSNS * ROUNDS, sums.event[0].total);
+	EXPECT_EQ(sums.event[0].total / 1009, sums.event[0].ticks);
+	EXPECT_EQ(sums.event[0].ticks, sums.branches);
+
+	c = trace_records(&self->trace, self->cpu);
+	while (trace_next(&c, &r) > 0) {
+		if (r.type == PERFMON_RECORD_PC) {
+			pc = r.pc;
+			aspace = r.aspace;
+		}
+		if (r.type != PERFMON_RECORD_LAST_BRANCH)
+			continue;
+		EXPECT_EQ(aspace, r.branches->aspace);
+		right += is_right(r.branches, pc);
+	}
+
+	/* All samples are in the loop, and none in its first rounds. */
+	EXPECT_EQ(sums.branches, right);
+}
+
+static bool in_kernel(__u64 address)
+{
+	return address >> 63;
+}
+
+/* It is where a branch leads to that counts: see vpmu_lbr. */
+static __u64 leading(const struct trace *t, int cpu, bool to_kernel)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	struct trace_record r;
+	__u64 found = 0;
+	unsigned int i;
+
+	while (trace_next(&c, &r) > 0) {
+		if (r.type != PERFMON_RECORD_LAST_BRANCH)
+			continue;
+		for (i = 0; i < r.branches->num_branches; i++)
+			found += in_kernel(r.branches->branches[i].to) ==
+				 to_kernel;
+	}
+	return found;
+}
+
+/* Executes branches and calls the kernel, often enough for many samples. */
+static int trace_calls(struct trace *t, __u32 flags)
+{
+	const struct perfmon_config config =
+		ONE_EVENT(INSTRUCTIONS, 1009, flags | FLAG_LAST_BRANCH);
+	int i, err = trace_stage(t, &config);
+
+	if (!err)
+		err = trace_start(t);
+	if (err)
+		return err;
+	for (i = 0; i < 500; i++) {
+		branches(100);
+		getppid();
+	}
+	return trace_stop(t);
+}
+
+TEST_F(lbr, only_those_of_the_modes_asked_for)
+{
+	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER));
+	EXPECT_LT(0ULL, leading(&self->trace, self->cpu, false));
+	EXPECT_EQ(0ULL, leading(&self->trace, self->cpu, true));
+
+	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_OS));
+	EXPECT_EQ(0ULL, leading(&self->trace, self->cpu, false));
+	EXPECT_LT(0ULL, leading(&self->trace, self->cpu, true));
+
+	ASSERT_EQ(0, trace_calls(&self->trace, FLAG_USER | FLAG_OS));
+	EXPECT_LT(0ULL, leading(&self->trace, self->cpu, false));
+	EXPECT_LT(0ULL, leading(&self->trace, self->cpu, true));
+}
+
+/*
+ * At most one record for an interrupt, named for the first event that ticked
+ * and wants it.
+ */
+TEST_F(lbr, of_several_events)
+{
+	const struct perfmon_config config = {
+		.events = {
+			INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1),
+		},
+		.rate = { 1000, 500, 1000 },
+		.flags = {
+			FLAG_USER,
+			FLAG_USER | FLAG_LAST_BRANCH,
+			FLAG_USER | FLAG_LAST_BRANCH,
+		},
+	};
+	struct trace_cursor c;
+	struct trace_record r;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(sums.event[0].total / 1000, sums.event[0].ticks);
+	EXPECT_EQ(sums.event[0].total / 500, sums.event[1].ticks);
+	EXPECT_EQ(sums.event[1].ticks, sums.branches);
+	c = trace_records(&self->trace, self->cpu);
+	while (trace_next(&c, &r) > 0) {
+		if (r.type == PERFMON_RECORD_LAST_BRANCH)
+			EXPECT_EQ(MODEL_EVENT(0), r.event);
+	}
+}
+
+/* Nothing is recorded before START, and nothing of it is left afterwards. */
+TEST_F(lbr, registers_are_put_back)
+{
+	const struct perfmon_config config =
+		ONE_EVENT(INSTRUCTIONS, 1009, FLAG_USER | FLAG_LAST_BRANCH);
+	__u64 select, debugctl, now;
+
+	ASSERT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &select));
+	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &debugctl));
+	ASSERT_EQ(0, msr_write(self->cpu, MSR_LBR_SELECT, 0x1c4));
+	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_EQ(0, trace_free(&self->trace));
+	EXPECT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &now));
+	EXPECT_EQ(0x1c4ULL, now);
+	EXPECT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &now));
+	EXPECT_EQ(debugctl, now);
+	ASSERT_EQ(0, msr_write(self->cpu, MSR_LBR_SELECT, select));
+}
+
+TEST_HARNESS_MAIN

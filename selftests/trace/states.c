@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The states of a trace: every call in every state, what comes of it and which
+ * state it leads to.
+ *
+ * A variant is a state; the table of the calls has a row for each and a column
+ * for each state.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "trace.h"
+
+#define PAGES	4
+
+enum state { IDLE, ALLOCATED, STAGED, RUNNING };
+
+static const char *const state_names[] = {
+	"Idle", "Allocated", "Staged", "Running",
+};
+
+/* Good arguments: what is refused is so for the state alone. */
+union argument {
+	struct perfmon_properties properties;
+	struct perfmon_info info;
+	struct perfmon_event_definition definition;
+	struct perfmon_alloc alloc;
+	struct perfmon_config config;
+	struct perfmon_buffer_handle_req handle;
+};
+
+struct call {
+	const char *name;
+	unsigned int cmd;
+	bool reader;	/* needs no write access */
+	int next[4];	/* for each state: the state after it, or an errno */
+};
+
+#define CALL(name)	#name, name
+#define BAD		(-EBADFD)
+
+static const struct call calls[] = {
+	{ CALL(IOCTL_PERFMON_GET_PROPERTIES), true,
+	  { IDLE, ALLOCATED, STAGED, RUNNING } },
+	{ CALL(PERFMON_GET_INFO), true,
+	  { IDLE, ALLOCATED, STAGED, RUNNING } },
+	{ CALL(PERFMON_DEFINE_EVENT), false, { IDLE, ALLOCATED, BAD, BAD } },
+	{ CALL(IOCTL_PERFMON_ALLOC_TRACE), false, { ALLOCATED, BAD, BAD, BAD } },
+	{ CALL(IOCTL_PERFMON_FREE_TRACE), false, { BAD, IDLE, IDLE, BAD } },
+	{ CALL(IOCTL_PERFMON_GET_ALLOC), false,
+	  { BAD, ALLOCATED, STAGED, RUNNING } },
+	{ CALL(IOCTL_PERFMON_STAGE_CONFIG), false, { BAD, STAGED, STAGED, BAD } },
+	{ CALL(IOCTL_PERFMON_GET_CONFIG), false, { BAD, BAD, STAGED, BAD } },
+	{ CALL(IOCTL_PERFMON_GET_BUFFER_HANDLE), false,
+	  { BAD, ALLOCATED, STAGED, BAD } },
+	{ CALL(IOCTL_PERFMON_START), false, { BAD, BAD, RUNNING, BAD } },
+	{ CALL(IOCTL_PERFMON_STOP), false, { BAD, ALLOCATED, STAGED, STAGED } },
+};
+
+#define for_each_call(c)	\
+	for ((c) = calls; (c) < calls + ARRAY_SIZE(calls); (c)++)
+
+FIXTURE(trace)
+{
+	int fd;
+	int reader;
+	long page_size;
+	char *pages;	/* writable, read-only, not mapped */
+};
+
+FIXTURE_VARIANT(trace)
+{
+	enum state state;
+};
+
+FIXTURE_VARIANT_ADD(trace, idle) { .state = IDLE };
+FIXTURE_VARIANT_ADD(trace, allocated) { .state = ALLOCATED };
+FIXTURE_VARIANT_ADD(trace, staged) { .state = STAGED };
+FIXTURE_VARIANT_ADD(trace, running) { .state = RUNNING };
+
+/* Differs with @mark, so that it can be told which one is there. */
+static struct perfmon_config config(int mark)
+{
+	return (struct perfmon_config) {
+		.events = { INSTRUCTIONS, MODEL_EVENT(7) },
+		.rate = { 1000000 + mark },
+		.flags = { FLAG_USER | FLAG_PC, FLAG_USER | FLAG_OS },
+	};
+}
+
+#define FIRST	0	/* what was staged on the way to the state */
+#define SECOND	1
+
+static union argument argument(unsigned int cmd)
+{
+	union argument arg;
+
+	memset(&arg, 0, sizeof(arg));
+	switch (cmd) {
+	case PERFMON_DEFINE_EVENT:
+		arg.definition.id = MODEL_EVENT(7);
+		arg.definition.select = EVENT_INSTRUCTIONS;
+		break;
+	case IOCTL_PERFMON_ALLOC_TRACE:
+		arg.alloc.num_buffers = cpu_ids();
+		arg.alloc.buffer_size_in_pages = PAGES;
+		break;
+	case IOCTL_PERFMON_STAGE_CONFIG:
+		arg.config = config(SECOND);
+		break;
+	}
+	return arg;
+}
+
+/* Makes a call on @fd: 0 or a negative errno. Closes what it returns. */
+static int make(int fd, const struct call *call, union argument *arg)
+{
+	int ret = ioctl(fd, call->cmd, arg);
+
+	if (ret < 0)
+		return -errno;
+	if (call->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		close(ret);
+	return 0;
+}
+
+/* Brings a new descriptor into a state: 0 or a negative errno. */
+static int enter(int fd, enum state state)
+{
+	struct perfmon_config first = config(FIRST);
+	int err = trace_define(fd, 7, EVENT_INSTRUCTIONS);
+
+	if (!err && state >= ALLOCATED)
+		err = trace_alloc_buffers(fd, cpu_ids(), PAGES);
+	if (!err && state >= STAGED)
+		err = device_ioctl(fd, IOCTL_PERFMON_STAGE_CONFIG, &first);
+	if (!err && state >= RUNNING)
+		err = device_ioctl(fd, IOCTL_PERFMON_START, NULL);
+	return err;
+}
+
+/*
+ * Which state the trace is in: by calls that change nothing, and by one that
+ * changes nothing where it is refused. Or a negative errno that none has.
+ */
+static int state_of(int fd)
+{
+	struct perfmon_config c;
+	struct perfmon_alloc a;
+	int err = device_ioctl(fd, IOCTL_PERFMON_GET_ALLOC, &a);
+
+	if (err)
+		return err == -EBADFD ? IDLE : err;
+	err = device_ioctl(fd, IOCTL_PERFMON_GET_CONFIG, &c);
+	if (!err)
+		return STAGED;
+	if (err != -EBADFD)
+		return err;
+	err = trace_handle(fd, 0);
+	if (err >= 0) {
+		close(err);
+		return ALLOCATED;
+	}
+	return err == -EBADFD ? RUNNING : err;
+}
+
+FIXTURE_SETUP(trace)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	self->reader = device_open(O_RDONLY);
+	ASSERT_LE(0, self->reader);
+	ASSERT_EQ(0, enter(self->fd, variant->state));
+
+	self->page_size = sysconf(_SC_PAGESIZE);
+	self->pages = mmap(NULL, 3 * self->page_size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_TRUE(self->pages != MAP_FAILED);
+	ASSERT_EQ(0, mprotect(self->pages + self->page_size, self->page_size,
+			      PROT_READ));
+	ASSERT_EQ(0, munmap(self->pages + 2 * self->page_size,
+			    self->page_size));
+}
+
+FIXTURE_TEARDOWN(trace)
+{
+	close(self->fd);
+	close(self->reader);
+}
+
+TEST_F(trace, every_call)
+{
+	const struct call *call;
+	union argument arg;
+	int want;
+
+	for_each_call(call) {
+		/* A descriptor of its own, in the state. */
+		close(self->fd);
+		self->fd = device_open(O_RDWR);
+		ASSERT_LE(0, self->fd);
+		ASSERT_EQ(0, enter(self->fd, variant->state));
+		ASSERT_EQ((int)variant->state, state_of(self->fd));
+
+		want = call->next[variant->state];
+		arg = argument(call->cmd);
+		EXPECT_EQ(want < 0 ? want : 0, make(self->fd, call, &arg)) {
+			TH_LOG("%s in state %s", call->name,
+			       state_names[variant->state]);
+		}
+		if (want < 0)
+			want = variant->state;
+		EXPECT_EQ(want, state_of(self->fd)) {
+			TH_LOG("%s in state %s does not lead to %s", call->name,
+			       state_names[variant->state], state_names[want]);
+		}
+	}
+}
+
+/* Before anything else: the state and the argument do not matter. */
+TEST_F(trace, readers_may_only_ask)
+{
+	const struct call *call;
+	union argument arg;
+
+	for_each_call(call) {
+		arg = argument(call->cmd);
+		EXPECT_EQ(call->reader ? 0 : -EPERM,
+			  make(self->reader, call, &arg)) {
+			TH_LOG("%s", call->name);
+		}
+		EXPECT_EQ(call->reader ? -EFAULT : -EPERM,
+			  make(self->reader, call, NULL)) {
+			TH_LOG("%s with a bad pointer", call->name);
+		}
+	}
+	EXPECT_EQ((int)variant->state, state_of(self->fd));
+}
+
+/* Whether the trace is as enter() left it. */
+static bool is_unchanged(int fd, enum state state)
+{
+	struct perfmon_config first = config(FIRST), c;
+	struct perfmon_alloc a = { .num_buffers = 0 };
+
+	if (state_of(fd) != (int)state)
+		return false;
+	if (state >= ALLOCATED &&
+	    (device_ioctl(fd, IOCTL_PERFMON_GET_ALLOC, &a) ||
+	     a.num_buffers != (__u32)cpu_ids() ||
+	     a.buffer_size_in_pages != PAGES))
+		return false;
+
+	/* The config of a trace that runs can be seen when it has stopped. */
+	return state != STAGED ||
+	       (!device_ioctl(fd, IOCTL_PERFMON_GET_CONFIG, &c) &&
+		!memcmp(&c, &first, sizeof(c)));
+}
+
+/* The argument is read before the state is looked at, and written last. */
+TEST_F(trace, bad_pointers_change_nothing)
+{
+	char *readable = self->pages + self->page_size;
+	char *end = readable + self->page_size;
+	const struct call *call;
+	size_t size;
+	int want;
+
+	for_each_call(call) {
+		size = _IOC_SIZE(call->cmd);
+		if (!size)
+			continue;
+		want = call->next[variant->state];
+		if (_IOC_DIR(call->cmd) & _IOC_WRITE || want >= 0)
+			want = -EFAULT;
+		EXPECT_EQ(want, device_ioctl(self->fd, call->cmd, NULL));
+		EXPECT_EQ(want, device_ioctl(self->fd, call->cmd, end));
+		EXPECT_EQ(want, device_ioctl(self->fd, call->cmd,
+					     end - size + 1));
+		EXPECT_EQ(want, device_ioctl(self->fd, call->cmd,
+					     (void *)-4096UL));
+		if (_IOC_DIR(call->cmd) == _IOC_READ)
+			EXPECT_EQ(want, device_ioctl(self->fd, call->cmd,
+						     readable));
+		EXPECT_TRUE(is_unchanged(self->fd, variant->state)) {
+			TH_LOG("%s", call->name);
+		}
+	}
+}
+
+TEST_F(trace, stop_may_be_repeated)
+{
+	int want = variant->state == IDLE ? -EBADFD : 0;
+	int after = variant->state == RUNNING ? STAGED : (int)variant->state;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(want, device_ioctl(self->fd, IOCTL_PERFMON_STOP,
+					     NULL));
+		EXPECT_EQ(after, state_of(self->fd));
+	}
+}
+
+TEST_F(trace, unknown_commands)
+{
+	static const unsigned int unknown[] = {
+		_IO('6', 9), _IO('6', 0x1f), _IO('6', 0x22), _IO('6', 0xff),
+		_IO('6', 0), _IO('6', 1), _IOR('6', 2, int), _IOW('6', 7, int),
+		_IOR('6', 1, struct perfmon_alloc),
+		_IOWR('6', 1, struct perfmon_alloc),
+		_IOW('6', 1, struct perfmon_config),
+		_IOW('6', 0x21, struct perfmon_info),
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(unknown); i++) {
+		EXPECT_EQ(-ENOTTY, device_ioctl(self->fd, unknown[i], NULL));
+		EXPECT_EQ(-ENOTTY, device_ioctl(self->reader, unknown[i],
+						NULL));
+	}
+	EXPECT_TRUE(is_unchanged(self->fd, variant->state));
+}
+
+TEST_F(trace, the_numbers_of_an_allocation)
+{
+	static const __u32 pages[] = { 0, PERFMON_MAX_BUFFER_PAGES + 1, ~0U };
+	__u32 ids = cpu_ids();
+	__u32 buffers[] = { 0, ids - 1, ids + 1, ~0U };
+	unsigned int i;
+	int want = variant->state == IDLE ? -EINVAL : -EBADFD;
+	struct perfmon_info info;
+
+	memset(&info, 0xff, sizeof(info));
+	ASSERT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
+	EXPECT_EQ(ids, info.nr_cpu_ids);
+	EXPECT_EQ(0U, info.flags);
+	EXPECT_EQ(0ULL, info.features & ~PERFMON_FEATURE_FULL_WIDTH_WRITES);
+	for (i = 0; i < ARRAY_SIZE(info.reserved); i++)
+		EXPECT_EQ(0ULL, info.reserved[i]);
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++)
+		EXPECT_EQ(want, trace_alloc_buffers(self->fd, ids, pages[i]));
+	for (i = 0; i < ARRAY_SIZE(buffers); i++)
+		EXPECT_EQ(want, trace_alloc_buffers(self->fd, buffers[i],
+						    PAGES));
+	EXPECT_TRUE(is_unchanged(self->fd, variant->state));
+}
+
+/* Reserved members are looked at before the state. */
+TEST_F(trace, definitions_that_are_refused)
+{
+	const struct perfmon_event_definition good = {
+		.id = MODEL_EVENT(7),
+		.select = EVENT_INSTRUCTIONS,
+	};
+	struct perfmon_event_definition d;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(d.reserved); i++) {
+		d = good;
+		d.reserved[i] = 1;
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT,
+						&d));
+	}
+	for (i = 0; i < ARRAY_SIZE(d.reserved2); i++) {
+		d = good;
+		d.reserved2[i] = 1ULL << 63;
+		EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT,
+						&d));
+	}
+	d = good;
+	d.extra = 1;
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d));
+	EXPECT_TRUE(is_unchanged(self->fd, variant->state));
+}
+
+FIXTURE(staged)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(staged)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, enter(self->fd, STAGED));
+}
+
+FIXTURE_TEARDOWN(staged)
+{
+	close(self->fd);
+}
+
+TEST_F(staged, config_comes_back_as_it_was_staged)
+{
+	struct perfmon_config first = config(FIRST), second = config(SECOND);
+	struct perfmon_config c;
+
+	memset(&c, 0xff, sizeof(c));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	EXPECT_EQ(0, memcmp(&c, &first, sizeof(c)));
+
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_STAGE_CONFIG,
+				  &second));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	EXPECT_EQ(0, memcmp(&c, &second, sizeof(c)));
+
+	/* Also after it has been used. */
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_START, NULL));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_STOP, NULL));
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	EXPECT_EQ(0, memcmp(&c, &second, sizeof(c)));
+}
+
+TEST_F(staged, the_number_of_a_buffer)
+{
+	__u32 ids = cpu_ids();
+
+	EXPECT_EQ(-EINVAL, trace_handle(self->fd, ids));
+	EXPECT_EQ(-EINVAL, trace_handle(self->fd, ~0U));
+	EXPECT_EQ(-EINVAL, trace_handle(self->fd, 1U << 31));
+	EXPECT_TRUE(is_unchanged(self->fd, STAGED));
+}
+
+TEST_HARNESS_MAIN

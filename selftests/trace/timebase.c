@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events that are counted between the ticks of another one, the timebase.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	1024
+#define N	500000UL
+
+
+FIXTURE(timebase)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	int dependents;
+};
+
+FIXTURE_VARIANT(timebase)
+{
+	__u32 rate;
+};
+
+FIXTURE_VARIANT_ADD(timebase, each_97) { .rate = 97 };
+FIXTURE_VARIANT_ADD(timebase, each_1009) { .rate = 1009 };
+FIXTURE_VARIANT_ADD(timebase, each_10007) { .rate = 10007 };
+FIXTURE_VARIANT_ADD(timebase, never) { .rate = 1000000000 };
+
+FIXTURE_SETUP(timebase)
+{
+	struct perfmon_properties p;
+	cpu_set_t cpus;
+	int i;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	self->dependents = p.max_num_programmable_events - 1;
+	for (i = 0; i < self->dependents; i++)
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(timebase)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* Instructions, and all dependents count them too: their rates are ignored. */
+static struct perfmon_config instructions(int dependents, __u32 rate)
+{
+	struct perfmon_config c = ONE_EVENT(INSTRUCTIONS, rate,
+					    FLAG_USER | FLAG_PC);
+	int i;
+
+	for (i = 0; i < dependents; i++) {
+		c.events[1 + i] = MODEL_EVENT(i);
+		c.rate[1 + i] = 3 * i;
+		c.flags[1 + i] = FLAG_USER | FLAG_TIMEBASE0;
+	}
+	return c;
+}
+
+/*
+ * How many of the COUNT records that belong to ticks of the timebase do not say
+ * @want.
+ */
+static __u64 other_counts(const struct trace *t, int cpu, __u64 want)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	struct trace_record r;
+	bool ticked = false;
+	__u64 other = 0;
+
+	while (trace_next(&c, &r) > 0) {
+		if (r.type == PERFMON_RECORD_TIME)
+			ticked = false;
+		else if (r.type == PERFMON_RECORD_PC)
+			ticked = true;
+		else if (ticked && r.count != want)
+			other++;
+	}
+	return other;
+}
+
+TEST_F(timebase, counts_between_ticks)
+{
+	struct perfmon_config config = instructions(self->dependents,
+						    variant->rate);
+	__u64 total = TRACE_LOOP_INSNS(N), ticks = total / variant->rate;
+	struct trace_sums sums;
+	int i;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_EQ(ticks, sums.event[0].ticks);
+	for (i = 1; i <= self->dependents; i++) {
+		EXPECT_EQ(total, sums.event[i].total);
+		EXPECT_EQ(0ULL, sums.event[i].ticks);
+
+		/* One at each tick, and one at the stop if there is a rest. */
+		EXPECT_LE(ticks, sums.event[i].counts);
+		EXPECT_GE(ticks + 1, sums.event[i].counts);
+	}
+	EXPECT_EQ(0ULL, other_counts(&self->trace, self->cpu, variant->rate));
+}
+
+/* An event with a rate of its own ticks by it, whatever the others do. */
+TEST_F(timebase, beside_one_that_is_not_a_dependent)
+{
+	struct perfmon_config config = instructions(2, variant->rate);
+	__u64 total = TRACE_LOOP_INSNS(N);
+	struct trace_sums sums;
+	int i;
+
+	config.flags[0] = FLAG_USER;
+	config.rate[2] = 1013;
+	config.flags[2] = FLAG_USER | FLAG_PC;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(total, sums.event[i].total);
+	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+	EXPECT_EQ(0ULL, sums.event[1].ticks);
+	EXPECT_EQ(total / 1013, sums.event[2].ticks);
+}
+
+/* The flag on the first event alone makes no dependent of it. */
+TEST_F(timebase, is_not_its_own_dependent)
+{
+	struct perfmon_config config = instructions(1, variant->rate);
+	__u64 total = TRACE_LOOP_INSNS(N);
+	struct trace_sums sums;
+
+	config.flags[0] |= FLAG_TIMEBASE0;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+	EXPECT_EQ(total, sums.event[1].total);
+}
+
+/*
+ * Events that differ: two instructions of the loop are one branch, and what the
+ * kernel executes meanwhile is its own.
+ */
+TEST_F(timebase, of_other_events)
+{
+	struct perfmon_config config = {
+		.events = {
+			INSTRUCTIONS, ARCH_EVENT(BRANCHES_RETIRED),
+			MODEL_EVENT(0), MODEL_EVENT(1),
+		},
+		.rate = { variant->rate },
+		.flags = {
+			FLAG_USER,
+			FLAG_USER | FLAG_TIMEBASE0,
+			FLAG_OS | FLAG_TIMEBASE0,
+			FLAG_USER | FLAG_OS | FLAG_TIMEBASE0,
+		},
+	};
+	__u64 total = TRACE_LOOP_INSNS(N), kernel, both;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+
+	/* The loop's, and the one to the kernel. */
+	EXPECT_EQ(N + 1, sums.event[1].total);
+	kernel = sums.event[2].total;
+	both = sums.event[3].total;
+	EXPECT_LT(0ULL, kernel);
+	EXPECT_LT(total, both);
+}
+
+TEST_HARNESS_MAIN
