@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -90,17 +89,6 @@ TEST_F(coexist, perf_works_beside_an_idle_descriptor)
 	close(fd);
 }
 
-/* "perf" but not "perfmon". */
-static bool names_perf(const char *line)
-{
-	while ((line = strstr(line, "perf"))) {
-		line += strlen("perf");
-		if (strncmp(line, "mon", strlen("mon")))
-			return true;
-	}
-	return false;
-}
-
 TEST_F(coexist, setup_is_refused_while_perf_counts)
 {
 	struct kmsg_lines lines;
@@ -122,7 +110,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 	/* The log says who has the counters, once. */
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	EXPECT_EQ(1, lines.count);
-	EXPECT_TRUE(names_perf(lines.line[0])) {
+	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {
 		TH_LOG("the log says: %s", lines.line[0]);
 	}
 

@@ -22,22 +22,6 @@
 #define N		1000000UL
 #define MAX_CPUS	64
 
-/*
- * What the event selects hold before the module comes: values that it must
- * put back because they count nothing, and one that it must not, because the
- * counter would run (IA32_PERFEVTSELx.EN).
- */
-#define LEFT_BY_SOMEBODY	0x000100c5ULL
-#define LEFT_RUNNING		(LEFT_BY_SOMEBODY | PERFEVTSEL_EN)
-
-/*
- * The other registers that the module must change in order to count hold
- * values with which it could not: counter 0 is disabled in the global control,
- * and the interrupt is masked.
- */
-#define GLOBAL_CTRL_BIT		(1ULL << 0)
-#define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
-
 FIXTURE(restore)
 {
 	cpu_set_t cpus;
@@ -59,20 +43,6 @@ FIXTURE_VARIANT(restore)
 FIXTURE_VARIANT_ADD(restore, close) { .end = CLOSE };
 FIXTURE_VARIANT_ADD(restore, exit) { .end = EXIT };
 FIXTURE_VARIANT_ADD(restore, sigkill) { .end = KILL };
-
-/* Leaves them as somebody else might. */
-static int pmu_leave(const struct perfmon_properties *p, int cpu,
-		     const struct snapshot *found)
-{
-	struct snapshot pmu = *found;
-	int i;
-
-	for (i = 0; i < p->max_num_programmable_events; i++)
-		pmu.select[i] = i == 1 ? LEFT_RUNNING : LEFT_BY_SOMEBODY + i;
-	pmu.global_ctrl &= ~GLOBAL_CTRL_BIT;
-	pmu.lvtpc = LEFT_LVTPC;
-	return snapshot_write(p, cpu, &pmu);
-}
 
 /* Runs in the child: counts with every counter until it is told to end. */
 static void count_with_everything(const struct perfmon_properties *p,
@@ -118,7 +88,8 @@ FIXTURE_SETUP(restore)
 	for_each_cpu_in(cpu, &self->cpus) {
 		ASSERT_GT(MAX_CPUS, cpu);
 		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->found[cpu]));
-		ASSERT_EQ(0, pmu_leave(&self->p, cpu, &self->found[cpu]));
+		ASSERT_EQ(0, snapshot_disturb(&self->p, cpu,
+					      &self->found[cpu]));
 		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->before[cpu]));
 	}
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->cpus), &self->cpus));
@@ -181,22 +152,8 @@ TEST_F(restore, every_register_reads_as_before)
 	ASSERT_EQ(0, end_child(self, variant->end));
 
 	for_each_cpu_in(cpu, &self->cpus) {
-		const struct snapshot *before = &self->before[cpu];
-
 		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &pmu));
-		for (i = 0; i < self->p.max_num_programmable_events; i++) {
-			EXPECT_EQ(i == 1 ? 0 : before->select[i],
-				  pmu.select[i]);
-			EXPECT_EQ(0ULL, pmu.counter[i]);
-		}
-		for (i = 0; i < self->p.max_num_fixed_events; i++)
-			EXPECT_EQ(before->fixed[i], pmu.fixed[i]);
-		EXPECT_EQ(before->fixed_ctrl, pmu.fixed_ctrl);
-		EXPECT_EQ(before->global_ctrl, pmu.global_ctrl);
-		EXPECT_EQ(before->global_status, pmu.global_status);
-		EXPECT_EQ(before->debugctl, pmu.debugctl);
-		EXPECT_EQ(before->lbr_select, pmu.lbr_select);
-		EXPECT_EQ(before->lvtpc, pmu.lvtpc);
+		EXPECT_STREQ("", snapshot_difference(&self->before[cpu], &pmu));
 	}
 }
 

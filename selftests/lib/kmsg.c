@@ -80,3 +80,13 @@ int kmsg_read_module(int fd, struct kmsg_lines *lines)
 	memset(lines, 0, sizeof(*lines));
 	return kmsg_for_each(fd, collect, lines);
 }
+
+bool kmsg_names_perf(const char *line)
+{
+	while ((line = strstr(line, "perf"))) {
+		line += strlen("perf");
+		if (strncmp(line, "mon", strlen("mon")))
+			return true;
+	}
+	return false;
+}

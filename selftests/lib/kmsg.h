@@ -5,6 +5,8 @@
 #ifndef SELFTESTS_KMSG_H
 #define SELFTESTS_KMSG_H
 
+#include <stdbool.h>
+
 #define KMSG_MAX_LINES	16
 #define KMSG_MAX_LENGTH	512
 
@@ -34,5 +36,8 @@ int kmsg_read_module(int fd, struct kmsg_lines *lines);
  */
 int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
 		  void *data);
+
+/* Whether a line has "perf" in it, other than in "perfmon". */
+bool kmsg_names_perf(const char *line);
 
 #endif

@@ -4,6 +4,12 @@
 #include "msr.h"
 #include "snapshot.h"
 
+#define LEFT_SELECT		0x000100c5ULL
+#define LEFT_RUNNING		(LEFT_SELECT | PERFEVTSEL_EN)
+#define LEFT_LVTPC		(LVTPC_MASKED | LVTPC_NMI)
+#define LEFT_LBR_SELECT		0x3ULL	/* neither CPL 0 nor the others */
+#define GLOBAL_CTRL_PMC0	(1ULL << 0)
+
 /* Reads a register that may not exist. */
 static int optional_read(int cpu, __u32 msr, __u64 *value)
 {
@@ -71,4 +77,45 @@ int snapshot_write(const struct perfmon_properties *p, int cpu,
 	if (!err)
 		err = optional_write(cpu, lbr_select(p), s->lbr_select);
 	return err ? err : lvtpc_write(cpu, s->lvtpc);
+}
+
+int snapshot_disturb(const struct perfmon_properties *p, int cpu,
+		     const struct snapshot *found)
+{
+	struct snapshot s = *found;
+	int i;
+
+	for (i = 0; i < p->max_num_programmable_events; i++)
+		s.select[i] = i == 1 ? LEFT_RUNNING : LEFT_SELECT + i;
+	s.global_ctrl &= ~GLOBAL_CTRL_PMC0;
+	s.lbr_select = LEFT_LBR_SELECT;
+	s.lvtpc = LEFT_LVTPC;
+	return snapshot_write(p, cpu, &s);
+}
+
+const char *snapshot_difference(const struct snapshot *before,
+				const struct snapshot *after)
+{
+	int i;
+
+	for (i = 0; i < SNAPSHOT_MAX_COUNTERS; i++) {
+		if (after->select[i] !=
+		    (before->select[i] & PERFEVTSEL_EN ? 0 : before->select[i]))
+			return "an event select";
+		if (after->counter[i])
+			return "a general counter";
+		if (after->fixed[i] && after->fixed[i] != before->fixed[i])
+			return "a fixed-function counter";
+	}
+	if (after->fixed_ctrl != before->fixed_ctrl)
+		return "the control of the fixed-function counters";
+	if (after->global_ctrl != before->global_ctrl)
+		return "the global control";
+	if (after->global_status != before->global_status)
+		return "the global status";
+	if (after->debugctl != before->debugctl)
+		return "DEBUGCTL";
+	if (after->lbr_select != before->lbr_select)
+		return "LBR_SELECT";
+	return after->lvtpc != before->lvtpc ? "LVTPC" : "";
 }

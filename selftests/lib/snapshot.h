@@ -24,8 +24,8 @@ struct snapshot {
 };
 
 /*
- * Both leave the calling thread on CPU @cpu (see lvtpc_read()), and return 0 or
- * a negative errno.
+ * All three leave the calling thread on CPU @cpu (see lvtpc_read()), and return
+ * 0 or a negative errno.
  */
 int snapshot_read(const struct perfmon_properties *p, int cpu,
 		  struct snapshot *s);
@@ -36,5 +36,25 @@ int snapshot_read(const struct perfmon_properties *p, int cpu,
  */
 int snapshot_write(const struct perfmon_properties *p, int cpu,
 		   const struct snapshot *s);
+
+/**
+ * snapshot_disturb() - leave the registers as somebody else might
+ * @found: what they hold
+ *
+ * The event selects hold values that the module must put back because they
+ * count nothing, and one that it must not, because the counter would run
+ * (IA32_PERFEVTSELx.EN). The others hold values with which it can't count:
+ * counter 0 is disabled in the global control, the interrupt is masked, and
+ * branches of no mode are recorded.
+ */
+int snapshot_disturb(const struct perfmon_properties *p, int cpu,
+		     const struct snapshot *found);
+
+/*
+ * Which register does not read @after the module has gone as it should, if it
+ * held what it did @before: its name, or "".
+ */
+const char *snapshot_difference(const struct snapshot *before,
+				const struct snapshot *after);
 
 #endif

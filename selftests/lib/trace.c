@@ -361,3 +361,31 @@ const char *trace_sum(const struct trace *t, unsigned int cpu,
 	}
 	return more ? "a record that is none" : "";
 }
+
+/* Where the @k-th sample of trace_loop() has to be; 0 if that is not known. */
+static __u64 expected_pc(__u64 k, __u32 rate, unsigned long n)
+{
+	__u64 i = k * rate;
+
+	if (i < TRACE_LOOP_BEFORE || i >= TRACE_LOOP_BEFORE + LOOP_INSNS * n)
+		return 0;
+	return (unsigned long)((i - TRACE_LOOP_BEFORE) % LOOP_INSNS ?
+			       trace_loop_jnz : trace_loop_dec);
+}
+
+__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	__u64 k = 0, wrong = 0, want;
+	struct trace_record r;
+
+	while (trace_next(&c, &r) > 0) {
+		if (r.type != PERFMON_RECORD_PC ||
+		    r.event != t->config.events[0])
+			continue;
+		want = expected_pc(++k, t->config.rate[0], n);
+		if (want && r.pc != want)
+			wrong++;
+	}
+	return wrong;
+}

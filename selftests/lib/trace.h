@@ -88,6 +88,21 @@ int trace_loop(const struct trace *t, unsigned long n);
 /* The two instructions of its loop: a sample falls on one of them. */
 extern const char trace_loop_dec[], trace_loop_jnz[];
 
+/**
+ * trace_misplaced() - how many samples of trace_loop(@n) are at a wrong place
+ *
+ * The config's first event is instructions in user mode, with PC records, and
+ * the CPU @cpu is the one that called. A sample is before the instruction that
+ * follows the one which was counted last. Those outside the loop are left out.
+ */
+__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n);
+
+/* Linux has its kernel in the upper half of the addresses. */
+static inline bool is_kernel_address(__u64 address)
+{
+	return address >> 63;
+}
+
 /* A record, with the time of the TIME record before it. */
 struct trace_record {
 	__u8 type;

@@ -67,7 +67,7 @@ static struct aspaces aspaces(const struct trace *t, int cpu, bool kernel)
 	struct trace_record r;
 
 	while (trace_next(&c, &r) > 0) {
-		if (r.type != PERFMON_RECORD_PC || r.pc >> 63 != kernel)
+		if (r.type != PERFMON_RECORD_PC || is_kernel_address(r.pc) != kernel)
 			continue;
 		if (!a.samples++)
 			a.one = r.aspace;

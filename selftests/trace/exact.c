@@ -76,37 +76,6 @@ FIXTURE_TEARDOWN(exact)
 	close(self->fd);
 }
 
-/*
- * Where sample @k of trace_loop() is: before the instruction that follows the
- * (@k * @rate)th. 0 if that one is not in the loop.
- */
-static __u64 expected_pc(__u64 k, __u32 rate, unsigned long n)
-{
-	__u64 i = k * rate;
-
-	if (i < TRACE_LOOP_BEFORE || i >= TRACE_LOOP_BEFORE + LOOP_INSNS * n)
-		return 0;
-	return (unsigned long)((i - TRACE_LOOP_BEFORE) % LOOP_INSNS ?
-			       trace_loop_jnz : trace_loop_dec);
-}
-
-/* How many of the samples of trace_loop() are not where they should be. */
-static __u64 misplaced(const struct trace *t, int cpu, unsigned long n)
-{
-	struct trace_cursor c = trace_records(t, cpu);
-	__u64 k = 0, wrong = 0, want;
-	struct trace_record r;
-
-	while (trace_next(&c, &r) > 0) {
-		if (r.type != PERFMON_RECORD_PC)
-			continue;
-		want = expected_pc(++k, t->config.rate[0], n);
-		if (want && r.pc != want)
-			wrong++;
-	}
-	return wrong;
-}
-
 TEST_F(exact, each_sample_is_where_it_has_to_be)
 {
 	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
@@ -129,7 +98,7 @@ TEST_F(exact, each_sample_is_where_it_has_to_be)
 		EXPECT_EQ(total, sums.event[0].total);
 		EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 		EXPECT_EQ(total % variant->rate, sums.event[0].counted);
-		EXPECT_EQ(0ULL, misplaced(&self->trace, cpu, variant->n));
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n));
 		EXPECT_LE(begin, sums.first);
 		EXPECT_GE(end, sums.last);
 
@@ -177,7 +146,7 @@ TEST_F(exact, again)
 		ASSERT_EQ(0, trace_loop(&self->trace, n));
 		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 		EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
-		EXPECT_EQ(0ULL, misplaced(&self->trace, cpu, n));
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, n));
 	}
 }
 
@@ -385,12 +354,6 @@ TEST_F(modes, a_tally_is_one_record)
 	EXPECT_EQ(1ULL, sums.times);
 }
 
-/* Whether @pc is where Linux has the kernel. */
-static bool in_kernel(__u64 pc)
-{
-	return pc >> 63;
-}
-
 static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 {
 	struct trace_cursor c = trace_records(t, cpu);
@@ -398,7 +361,7 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 	__u64 n = 0;
 
 	while (trace_next(&c, &r) > 0)
-		n += r.type == PERFMON_RECORD_PC && in_kernel(r.pc);
+		n += r.type == PERFMON_RECORD_PC && is_kernel_address(r.pc);
 	return n;
 }
 

@@ -178,11 +178,6 @@ TEST_F(lbr, records_what_was_before_the_sample)
 	EXPECT_EQ(sums.branches, right);
 }
 
-static bool in_kernel(__u64 address)
-{
-	return address >> 63;
-}
-
 /* It is where a branch leads to that counts: see vpmu_lbr. */
 static __u64 leading(const struct trace *t, int cpu, bool to_kernel)
 {
@@ -195,7 +190,7 @@ static __u64 leading(const struct trace *t, int cpu, bool to_kernel)
 		if (r.type != PERFMON_RECORD_LAST_BRANCH)
 			continue;
 		for (i = 0; i < r.branches->num_branches; i++)
-			found += in_kernel(r.branches->branches[i].to) ==
+			found += is_kernel_address(r.branches->branches[i].to) ==
 				 to_kernel;
 	}
 	return found;

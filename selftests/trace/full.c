@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A buffer that is full: what was recorded before is whole, the CPU counts no
+ * more, and what it had counted by then comes with STOP.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define RATE	97U
+#define N	100000UL	/* far more than one page has room for */
+
+/* The largest set that one interrupt writes, beside STOP's, with one event. */
+#define SET	(sizeof(struct perfmon_time_record) +	\
+		 sizeof(struct perfmon_pc_record) +	\
+		 sizeof(struct perfmon_count_record))
+
+FIXTURE(full)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	cpu_set_t cpus;
+};
+
+FIXTURE_SETUP(full)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	self->cpu = cpu_next(&self->cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(full)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(full, what_was_recorded_is_right)
+{
+	const struct perfmon_buffer_header *header =
+		self->trace.buffer[self->cpu];
+	struct trace_sums sums;
+	int i;
+
+	/* More than once: the flag is of the run, not of the buffer. */
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, trace_loop(&self->trace, N));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL, header->flags);
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N));
+
+		/* The one that did not fit was counted. */
+		EXPECT_EQ(RATE, sums.event[0].counted);
+		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
+			  sums.event[0].total);
+		EXPECT_GE(header->capture_end + SET, self->trace.size);
+
+		ASSERT_EQ(0, trace_loop(&self->trace, 1000));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		EXPECT_EQ(0U, header->flags);
+		EXPECT_EQ(TRACE_LOOP_INSNS(1000), sums.event[0].total);
+	}
+}
+
+/* All events of the CPU end where the one that did not fit did. */
+TEST_F(full, stops_all_events)
+{
+	const struct perfmon_config config = {
+		.events = { INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1) },
+		.rate = { RATE, 0, 1000003 },
+		.flags = { FLAG_USER | FLAG_PC, FLAG_USER, FLAG_USER },
+	};
+	struct trace_sums sums;
+	int i;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL,
+		  self->trace.buffer[self->cpu]->flags);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
+			  sums.event[i].total);
+	}
+}
+
+/* A counter of the trace on a CPU. It is the first one, as all are free. */
+static int counter_read(int cpu, __u64 *value)
+{
+	return msr_read(cpu, pmu_registers()->counter0, value);
+}
+
+/*
+ * What the trace's counter counts while loop() is executed on the CPU, and
+ * whatever is needed to read it.
+ */
+static long long counted(int cpu)
+{
+	__u64 before, after;
+	int err = counter_read(cpu, &before);
+
+	loop(30);
+	if (!err)
+		err = counter_read(cpu, &after);
+	return err ? err : (long long)(after - before);
+}
+
+TEST_F(full, counts_no_more_until_it_is_stopped)
+{
+	struct trace_sums sums;
+	__s64 value;
+	int other;
+
+	/* A counter of the counting interface is not concerned. */
+	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, 1));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_NE(0LL, counted(self->cpu));
+	loop(N);
+	EXPECT_EQ(0LL, counted(self->cpu));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL,
+		  self->trace.buffer[self->cpu]->flags);
+	value = pmc_value(self->fd, 1);
+	loop(N);
+	EXPECT_EQ(0LL, counted(self->cpu));
+	EXPECT_LE(value + LOOP_INSNS * (__s64)N, pmc_value(self->fd, 1));
+
+	/* The others go on. */
+	for_each_cpu_in(other, &self->cpus) {
+		if (other == self->cpu)
+			continue;
+		ASSERT_EQ(0, pin_to_cpu(other));
+		EXPECT_NE(0LL, counted(other));
+		loop(1000);
+		EXPECT_EQ(0U, self->trace.buffer[other]->flags);
+	}
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	for_each_cpu_in(other, &self->cpus) {
+		ASSERT_STREQ("", trace_sum(&self->trace, other, &sums));
+		EXPECT_EQ(sums.event[0].total / RATE -
+			  !!self->trace.buffer[other]->flags,
+			  sums.event[0].ticks);
+		EXPECT_LE(LOOP_INSNS * 1000ULL, sums.event[0].total);
+	}
+	EXPECT_EQ(0, pmc_stop(self->fd, 1));
+}
+
+/* Also when it is full of counts, or of branches. */
+TEST_F(full, of_large_records)
+{
+	struct perfmon_config config = {
+		.events = { INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1) },
+		.rate = { RATE },
+		.flags = {
+			FLAG_USER | FLAG_PC, FLAG_USER | FLAG_TIMEBASE0,
+			FLAG_USER | FLAG_TIMEBASE0,
+		},
+	};
+	struct perfmon_properties p;
+	struct trace_sums sums;
+	int i;
+
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
+		config.flags[0] |= FLAG_LAST_BRANCH;
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL,
+		  self->trace.buffer[self->cpu]->flags);
+	EXPECT_LT(0ULL, sums.event[0].ticks);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ((sums.event[0].ticks + 1) * RATE,
+			  sums.event[i].total);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers, their descriptors and their mappings: who keeps what alive, what
+ * nobody may do with them, and that nothing is left in the end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "module.h"
+#include "perf.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	16
+#define RATE	1009
+#define N	100000UL
+
+static const struct perfmon_config config = {
+	.events = { INSTRUCTIONS },
+	.rate = { RATE },
+	.flags = { FLAG_USER | FLAG_PC },
+};
+
+FIXTURE(life)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	int handle;	/* of the CPU's buffer */
+	long page_size;
+	char *copy;	/* of what was in it after a run */
+};
+
+FIXTURE_SETUP(life)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->page_size = sysconf(_SC_PAGESIZE);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->handle = trace_handle(self->fd, self->cpu);
+	ASSERT_LE(0, self->handle);
+	ASSERT_EQ(0, wait_until_quiet());
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	self->copy = malloc(self->trace.size);
+	ASSERT_NE(NULL, self->copy);
+	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);
+}
+
+FIXTURE_TEARDOWN(life)
+{
+	trace_free(&self->trace);
+	close(self->handle);
+	close(self->fd);
+	free(self->copy);
+	if (!module_loaded() && module_load())
+		TH_LOG("the module can't be loaded again");
+}
+
+/* Whether a mapping of the whole buffer still has what was recorded. */
+static bool has_the_records(FIXTURE_DATA(life) *self, const void *mapping)
+{
+	return !memcmp(self->copy, mapping, self->trace.size);
+}
+
+static void *map_handle(FIXTURE_DATA(life) *self)
+{
+	return mmap(NULL, self->trace.size, PROT_READ, MAP_SHARED, self->handle,
+		    0);
+}
+
+TEST_F(life, a_mapping_outlives_the_trace)
+{
+	const void *mapping = self->trace.buffer[self->cpu];
+	struct trace second;
+
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
+	close(self->handle);
+	self->handle = -1;
+	EXPECT_TRUE(has_the_records(self, mapping));
+
+	/* The next trace has other memory. */
+	ASSERT_EQ(0, trace_alloc(&second, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&second, &config));
+	ASSERT_EQ(0, trace_loop(&second, 2 * N));
+	EXPECT_FALSE(has_the_records(self, second.buffer[self->cpu]));
+	EXPECT_TRUE(has_the_records(self, mapping));
+	ASSERT_EQ(0, trace_free(&second));
+
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_TRUE(has_the_records(self, mapping));
+}
+
+TEST_F(life, a_descriptor_outlives_the_trace)
+{
+	void *mapping;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	mapping = map_handle(self);
+	ASSERT_NE(MAP_FAILED, mapping);
+	EXPECT_TRUE(has_the_records(self, mapping));
+	munmap(mapping, self->trace.size);
+
+	close(self->fd);
+	self->fd = -1;
+	mapping = map_handle(self);
+	ASSERT_NE(MAP_FAILED, mapping);
+	EXPECT_TRUE(has_the_records(self, mapping));
+	munmap(mapping, self->trace.size);
+}
+
+/* All descriptors and mappings of a buffer are of the same memory. */
+TEST_F(life, a_buffer_has_any_number_of_descriptors)
+{
+	int handles[16];
+	unsigned int i;
+	void *mapping;
+
+	for (i = 0; i < ARRAY_SIZE(handles); i++) {
+		handles[i] = trace_handle(self->fd, self->cpu);
+		ASSERT_LE(0, handles[i]);
+	}
+	ASSERT_EQ(0, trace_loop(&self->trace, 2 * N));
+	for (i = 0; i < ARRAY_SIZE(handles); i++) {
+		mapping = mmap(NULL, self->trace.size, PROT_READ, MAP_SHARED,
+			       handles[i], 0);
+		ASSERT_NE(MAP_FAILED, mapping);
+		EXPECT_EQ(0, memcmp(mapping, self->trace.buffer[self->cpu],
+				    self->trace.size));
+		munmap(mapping, self->trace.size);
+		close(handles[i]);
+	}
+}
+
+TEST_F(life, a_mapping_can_only_be_read)
+{
+	size_t size = self->trace.size;
+	void *mapping;
+
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE,
+				   MAP_SHARED, self->handle, 0));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_WRITE, MAP_SHARED,
+				   self->handle, 0));
+	EXPECT_EQ(EACCES, errno);
+
+	/* A private one would be a copy of what is still being written. */
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE,
+				   self->handle, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE, self->handle, 0));
+	EXPECT_EQ(EINVAL, errno);
+
+	mapping = map_handle(self);
+	ASSERT_NE(MAP_FAILED, mapping);
+	EXPECT_EQ(-1, mprotect(mapping, size, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_EQ(-1, mprotect(mapping, self->page_size, PROT_WRITE));
+	EXPECT_EQ(EACCES, errno);
+
+	/* It does not grow either. */
+	EXPECT_EQ(MAP_FAILED, mremap(mapping, size, 2 * size, MREMAP_MAYMOVE));
+	EXPECT_TRUE(has_the_records(self, mapping));
+	munmap(mapping, size);
+}
+
+TEST_F(life, a_mapping_is_within_the_buffer)
+{
+	size_t size = self->trace.size;
+	long page = self->page_size;
+	char *mapping;
+
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size + page, PROT_READ, MAP_SHARED,
+				   self->handle, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED,
+				   self->handle, page));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED,
+				   self->handle, size));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED,
+				   self->handle, (off_t)1 << 62));
+
+	/* A part of it */
+	mapping = mmap(NULL, page, PROT_READ, MAP_SHARED, self->handle,
+		       size - page);
+	ASSERT_NE(MAP_FAILED, mapping);
+	EXPECT_EQ(0, memcmp(mapping, self->copy + size - page, page));
+	munmap(mapping, page);
+}
+
+/* It is closed on exec, and there is nothing to do with it but to map it. */
+TEST_F(life, a_descriptor_is_for_mapping)
+{
+	char byte;
+
+	EXPECT_EQ(FD_CLOEXEC, fcntl(self->handle, F_GETFD));
+	EXPECT_EQ(O_RDONLY, fcntl(self->handle, F_GETFL) & O_ACCMODE);
+	EXPECT_EQ(-1, read(self->handle, &byte, 1));
+	EXPECT_EQ(-1, write(self->handle, &byte, 1));
+	EXPECT_EQ(EBADF, errno);
+	EXPECT_EQ(-1, ioctl(self->handle, IOCTL_PERFMON_STOP));
+	EXPECT_EQ(ENOTTY, errno);
+}
+
+TEST_F(life, no_descriptor_is_free)
+{
+	struct rlimit limit, none;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = 0;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+	EXPECT_EQ(-EMFILE, trace_handle(self->fd, self->cpu));
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
+}
+
+TEST_F(life, the_module_stays_as_long_as_it_is_used)
+{
+	void *mapping;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+
+	/* The descriptor is left, then its mapping. */
+	EXPECT_EQ(-EWOULDBLOCK, module_unload());
+	mapping = map_handle(self);
+	ASSERT_NE(MAP_FAILED, mapping);
+	close(self->handle);
+	self->handle = -1;
+	EXPECT_EQ(-EWOULDBLOCK, module_unload());
+	EXPECT_TRUE(has_the_records(self, mapping));
+	munmap(mapping, self->trace.size);
+	EXPECT_EQ(0, module_unload());
+}
+
+/* A value of /proc/meminfo in KB, or -1. */
+static long meminfo(const char *name)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	size_t length = strlen(name);
+	char line[128];
+	long value = -1;
+
+	if (!f)
+		return -1;
+	while (value < 0 && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, name, length) && line[length] == ':')
+			value = atol(line + length + 1);
+	}
+	fclose(f);
+	return value;
+}
+
+#define ROUNDS		200
+#define ROUND_PAGES	256
+
+/* Each round takes a megabyte for each CPU, and gives it back another way. */
+static int round_trip(FIXTURE_DATA(life) *self, int i)
+{
+	struct trace t;
+	int err = trace_alloc(&t, self->fd, ROUND_PAGES);
+
+	if (!err)
+		err = trace_stage(&t, &config);
+	if (!err)
+		err = trace_start(&t);
+	if (err || i % 2)
+		return err ? err : trace_free(&t);
+	close(self->fd);
+	self->fd = device_open(O_RDWR);
+
+	/* The mappings; there is no trace any more. */
+	t.fd = self->fd;
+	return trace_free(&t) == -EBADFD ? 0 : -EIO;
+}
+
+TEST_F(life, memory_is_given_back)
+{
+	long all, some, before, virtual;
+	int i;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(0, round_trip(self, i));
+	before = meminfo("MemFree");
+	virtual = meminfo("VmallocUsed");
+	ASSERT_LT(0, before);
+	for (i = 0; i < ROUNDS; i++)
+		ASSERT_EQ(0, round_trip(self, i));
+
+	/* A tenth of what they had, for what others do meanwhile. */
+	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
+	some = all / 10;
+	EXPECT_LT(before - some, meminfo("MemFree"));
+	EXPECT_GT(virtual + some, meminfo("VmallocUsed"));
+}
+
+TEST_F(life, more_memory_than_there_is)
+{
+	long page = self->page_size / 1024, pages;
+	int cpus = cpu_ids(), err;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+
+	/* As much as fits into the limit of the call; or all of the memory. */
+	pages = meminfo("MemTotal") / page / cpus + 1;
+	if (pages > PERFMON_MAX_BUFFER_PAGES)
+		pages = PERFMON_MAX_BUFFER_PAGES;
+	err = trace_alloc_buffers(self->fd, cpus, pages);
+	if (pages < PERFMON_MAX_BUFFER_PAGES)
+		EXPECT_EQ(-ENOMEM, err);
+
+	/* Nobody was killed, and the state is as if nothing had been tried. */
+	if (err)
+		EXPECT_EQ(0, trace_alloc_buffers(self->fd, cpus, PAGES));
+	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
+}
+
+TEST_F(life, close_without_stop)
+{
+	int perf;
+
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	close(self->fd);
+	self->fd = -1;
+	perf = perf_open_instructions();
+	EXPECT_LE(0, perf);
+	close(perf);
+
+	/* The mapping is still there, and nobody writes it any more. */
+	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);
+	loop(N);
+	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
+
+	/* And a new trace is as good as any. */
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	EXPECT_EQ(0, trace_loop(&self->trace, N));
+}
+
+/* A child that traces itself as often as it can, until it is killed. */
+static pid_t start_storm(void)
+{
+	struct perfmon_config storm = config;
+	struct trace t;
+	pid_t pid = fork();
+	int fd;
+
+	if (pid)
+		return pid;
+	storm.rate[0] = 97;
+	fd = device_open(O_RDWR);
+	if (fd < 0 || trace_alloc(&t, fd, 1024) || trace_stage(&t, &storm))
+		_exit(1);
+	for (;;) {
+		if (trace_start(&t))
+			_exit(1);
+		loop(N);
+		if (trace_stop(&t))
+			_exit(1);
+	}
+}
+
+TEST_F(life, killed_in_a_storm)
+{
+	struct trace_sums sums;
+	int i, status;
+	pid_t pid;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+	for (i = 0; i < 20; i++) {
+		pid = start_storm();
+		ASSERT_LE(0, pid);
+		usleep(10000 + 1000 * i);
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_TRUE(WIFSIGNALED(status));
+	}
+
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+}
+
+TEST_HARNESS_MAIN
