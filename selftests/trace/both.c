@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counting, a trace and Linux perf want the same counters: the first two share
+ * them, and nobody disturbs anybody.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "module.h"
+#include "msr.h"
+#include "perf.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	256
+#define N	200000UL
+
+/* Event selects: instructions in user mode, running with the interrupt on. */
+#define COUNTS	0x005100c0ULL
+
+FIXTURE(both)
+{
+	struct trace trace;
+	struct perfmon_properties p;
+	int fd;
+	int cpu;
+	int kmsg;
+};
+
+FIXTURE_SETUP(both)
+{
+	cpu_set_t cpus;
+	int i;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+
+	/* A fresh module: what it says once, it has not said yet. */
+	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
+	ASSERT_EQ(0, module_load());
+	self->kmsg = kmsg_open_end();
+	ASSERT_LE(0, self->kmsg);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
+				  &self->p));
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < self->p.max_num_programmable_events; i++)
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(both)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+	close(self->kmsg);
+}
+
+/* As many events as @n, in general counters. */
+static struct perfmon_config events(int n, __u32 rate)
+{
+	struct perfmon_config c = { .events = { 0 } };
+	int i;
+
+	for (i = 0; i < n; i++) {
+		c.events[i] = MODEL_EVENT(i);
+		c.rate[i] = rate;
+		c.flags[i] = FLAG_USER | FLAG_PC;
+	}
+	return c;
+}
+
+/* Whether general counter @i runs on the CPU, and has been told what to count. */
+static bool runs(int cpu, int i)
+{
+	const struct pmu_registers *r = pmu_registers();
+	__u64 select;
+
+	return !msr_read(cpu, r->select0 + i * r->step, &select) &&
+	       select == COUNTS;
+}
+
+TEST_F(both, the_lowest_free_counters_are_taken)
+{
+	struct perfmon_config two = events(2, 1000003);
+
+	ASSERT_LE(4, self->p.max_num_programmable_events);
+	ASSERT_EQ(0, trace_stage(&self->trace, &two));
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, 2, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_FALSE(runs(self->cpu, 0));
+	EXPECT_TRUE(runs(self->cpu, 1));
+	EXPECT_FALSE(runs(self->cpu, 2));
+	EXPECT_TRUE(runs(self->cpu, 3));
+
+	/* They are the trace's. The other ones can be had. */
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_start(self->fd, 1));
+	EXPECT_EQ(-EBUSY, (int)pmc_value(self->fd, 1));
+	EXPECT_EQ(0, pmc_setup(self->fd, 2, EVENT_INSTRUCTIONS, PMCF_USR));
+	if (self->p.max_num_fixed_events)
+		EXPECT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_TRUE(runs(self->cpu, 3));
+	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
+}
+
+TEST_F(both, not_enough_counters_are_free)
+{
+	int all = self->p.max_num_programmable_events;
+	struct perfmon_config c = events(2, 1000003), now;
+
+	while (all-- > 1)
+		ASSERT_EQ(0, pmc_setup(self->fd, all, EVENT_INSTRUCTIONS,
+				       PMCF_USR));
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+
+	/* It is still staged, and the counters are as free as they were. */
+	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &now));
+	EXPECT_EQ(0, memcmp(&c, &now, sizeof(c)));
+	c = events(1, 1000003);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	EXPECT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+}
+
+/* There is one fixed-function counter of a kind. */
+TEST_F(both, the_fixed_counter_is_not_free)
+{
+	struct perfmon_config c = ONE_EVENT(FIXED_EVENT(INSTRUCTIONS_RETIRED),
+					    1000003, FLAG_USER);
+
+	if (!self->p.max_num_fixed_events) {
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+		return;
+	}
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
+	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+}
+
+/* What counter 0 counts of trace_loop(), beside what that executes inside. */
+static __s64 counted_beside(FIXTURE_DATA(both) *self,
+			    const struct perfmon_config *config)
+{
+	int err = trace_stage(&self->trace, config);
+
+	if (!err)
+		err = pmc_reset(self->fd, 0);
+	if (!err)
+		err = pmc_start(self->fd, 0);
+	if (!err)
+		err = trace_loop(&self->trace, N);
+	if (!err)
+		err = pmc_stop(self->fd, 0);
+	return err ? err : pmc_value(self->fd, 0) - (__s64)TRACE_LOOP_INSNS(N);
+}
+
+TEST_F(both, a_counter_counts_on_whatever_the_trace_does)
+{
+	static const __u32 rates[] = { 0, 1000003, 10007, 1009, 97 };
+	struct perfmon_config c = events(2, 0);
+	struct trace_sums sums;
+	__s64 overhead, value;
+	unsigned int i;
+	struct pmc pmc;
+
+	/* One that runs, and one that holds a count. */
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	value = pmc_loop_count(self->fd, 1, N);
+	overhead = counted_beside(self, &c);
+	EXPECT_LE(0, overhead);
+	EXPECT_GE(CALL_OVERHEAD, overhead);
+	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+		c = events(2, rates[i]);
+		EXPECT_EQ(overhead, counted_beside(self, &c)) {
+			TH_LOG("rate %u", rates[i]);
+		}
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[1].total);
+		EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+		EXPECT_EQ(value, pmc_value(self->fd, 1));
+		ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
+		EXPECT_EQ(0x000100c0U, pmc.pmc_val);
+	}
+	EXPECT_EQ(value, pmc_loop_count(self->fd, 1, N));
+}
+
+/* Counting that starts and stops while a trace runs does not disturb it. */
+TEST_F(both, a_trace_goes_on_whatever_is_counted)
+{
+	struct perfmon_config c = events(2, 97);
+	struct trace_sums sums[2];
+	int i, round;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	for (round = 0; round < 2; round++) {
+		ASSERT_EQ(0, trace_start(&self->trace));
+		for (i = 0; i < 100; i++) {
+			EXPECT_EQ(0, pmc_setup(self->fd, 2, EVENT_INSTRUCTIONS,
+					       PMCF_USR));
+			EXPECT_EQ(0, pmc_count_loop(self->fd, 2, 100));
+			EXPECT_LE(LOOP_INSNS * 100, pmc_value(self->fd, 2));
+		}
+		ASSERT_EQ(0, trace_stop(&self->trace));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu,
+					   &sums[round]));
+		EXPECT_EQ(sums[round].event[0].total / 97,
+			  sums[round].event[0].ticks);
+		EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	}
+
+	/* The same code, the same instructions, to both events. */
+	EXPECT_EQ(sums[0].event[0].total, sums[0].event[1].total);
+	EXPECT_EQ(sums[0].event[0].total, sums[1].event[0].total);
+}
+
+TEST_F(both, start_is_refused_while_perf_counts)
+{
+	struct perfmon_config c = events(1, 1009);
+	struct kmsg_lines lines;
+	struct trace_sums sums;
+	int perf = perf_open_instructions();
+	long long counted;
+
+	ASSERT_LE(0, perf);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
+	counted = perf_count_loop(perf, N);
+	EXPECT_LE((long long)(LOOP_INSNS * N), counted);
+	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, counted);
+
+	/* The log says who has the counters, once. */
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(1, lines.count);
+	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+
+	close(perf);
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+}
+
+TEST_F(both, perf_is_refused_while_a_trace_runs)
+{
+	struct perfmon_config c = events(1, 1009);
+	int perf;
+
+	/* A trace that does not run has no counters. */
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	perf = perf_open_instructions();
+	EXPECT_LE(0, perf);
+	close(perf);
+
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	perf = perf_open_instructions();
+	EXPECT_LE(0, perf);
+	EXPECT_LE((long long)(LOOP_INSNS * N), perf_count_loop(perf, N));
+	close(perf);
+
+	/* Unless something is set up to be counted. */
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(-EBUSY, perf_open_instructions());
+}
+
+TEST_HARNESS_MAIN

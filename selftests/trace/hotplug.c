@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * CPUs that go offline and come online while a trace runs: what they recorded
+ * is whole, the others go on, and who comes later is not traced.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	256
+#define RATE	1009U
+#define N	100000UL
+
+#define HEADER	sizeof(struct perfmon_buffer_header)
+
+static const struct perfmon_config config = {
+	.events = { INSTRUCTIONS },
+	.rate = { RATE },
+	.flags = { FLAG_USER | FLAG_PC },
+};
+
+FIXTURE(hotplug)
+{
+	struct trace trace;
+	int fd;
+	int cpu;		/* the one that comes and goes */
+	int home;		/* one that stays */
+	int online;		/* cpu's sysfs attribute */
+};
+
+FIXTURE_SETUP(hotplug)
+{
+	char path[64];
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->online = -1;
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->home = cpu_next(&cpus, -1);
+	self->cpu = cpu_next(&cpus, self->home);
+	if (self->cpu < 0)
+		SKIP(return, "there is one CPU");
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
+		 self->cpu);
+	self->online = open(path, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->online);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+static int cpu_switch(int online, const char *value)
+{
+	return pwrite(online, value, 1, 0) == 1 ? 0 : -errno;
+}
+
+FIXTURE_TEARDOWN(hotplug)
+{
+	/* Fails if it is online, as it should be. */
+	cpu_switch(self->online, "1");
+	close(self->online);
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* Executes the loop on the CPU, and comes home. */
+static int loop_there(FIXTURE_DATA(hotplug) *self, unsigned long n)
+{
+	int err = pin_to_cpu(self->cpu);
+
+	if (err)
+		return err;
+	loop(n);
+	return pin_to_cpu(self->home);
+}
+
+TEST_F(hotplug, a_cpu_that_goes_leaves_its_records)
+{
+	const struct perfmon_buffer_header *there, *here;
+	struct trace_sums sums;
+	__u64 end, total;
+
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	there = self->trace.buffer[self->cpu];
+	here = self->trace.buffer[self->home];
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, loop_there(self, N));
+	EXPECT_EQ(0U, there->flags);
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+
+	/* All that STOP writes is there. */
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	total = sums.event[0].total;
+	EXPECT_LE(LOOP_INSNS * N, total);
+	EXPECT_GE(LOOP_INSNS * N + CALL_OVERHEAD, total);
+	EXPECT_EQ(total / RATE, sums.event[0].ticks);
+	EXPECT_EQ(total % RATE, sums.event[0].counted);
+	end = there->capture_end;
+
+	/* It does not go on when it is back. The others do. */
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, loop_there(self, N));
+	loop(N);
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
+	EXPECT_EQ(end, there->capture_end);
+	EXPECT_EQ(0U, here->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
+	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
+	EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
+
+	/* The next run has it again. */
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0U, there->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(total, sums.event[0].total);
+}
+
+TEST_F(hotplug, a_cpu_that_comes_later_is_not_traced)
+{
+	const struct perfmon_buffer_header *there;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	there = self->trace.buffer[self->cpu];
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
+	EXPECT_EQ(HEADER, there->capture_end);
+
+	/* While it runs, and before it runs again. */
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, loop_there(self, N));
+	loop(N);
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
+	EXPECT_EQ(HEADER, there->capture_end);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
+	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
+	EXPECT_GE(LOOP_INSNS * N + 10 * CALL_OVERHEAD, sums.event[0].total);
+
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_NOT_TRACED, there->flags);
+	EXPECT_EQ(HEADER, there->capture_end);
+
+	/* A trace that is allocated now has it. */
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	there = self->trace.buffer[self->cpu];
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, loop_there(self, N));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0U, there->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
+}
+
+/* Gone between ALLOC and START: it has no records, and says why. */
+TEST_F(hotplug, a_cpu_that_is_offline_at_the_start)
+{
+	const struct perfmon_buffer_header *there;
+
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	there = self->trace.buffer[self->cpu];
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, there->flags);
+	EXPECT_EQ(HEADER, there->capture_end);
+}
+
+/* Again and again, in the middle of a storm on the other CPU. */
+TEST_F_TIMEOUT(hotplug, again_and_again, 120)
+{
+	struct perfmon_config storm = config;
+	struct trace_sums sums;
+	int i;
+
+	storm.rate[0] = 97;
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &storm));
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, trace_start(&self->trace));
+		ASSERT_EQ(0, loop_there(self, 1000 * i + 1));
+		loop(1000);
+		ASSERT_EQ(0, cpu_switch(self->online, "0"));
+		loop(1000);
+		if (i % 2)
+			ASSERT_EQ(0, trace_stop(&self->trace));
+		ASSERT_EQ(0, cpu_switch(self->online, "1"));
+		ASSERT_EQ(0, trace_stop(&self->trace));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		EXPECT_LE(LOOP_INSNS * (1000ULL * i + 1), sums.event[0].total);
+		EXPECT_EQ(sums.event[0].total / 97, sums.event[0].ticks);
+		EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE,
+			  self->trace.buffer[self->cpu]->flags);
+		ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
+		EXPECT_LE(LOOP_INSNS * 2000ULL, sums.event[0].total);
+		EXPECT_EQ(sums.event[0].total / 97, sums.event[0].ticks);
+		EXPECT_EQ(0U, self->trace.buffer[self->home]->flags);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Many overflows at the same time, and many at the wrong time. No interrupt is
+ * lost, none is invented, and none is one that nobody knows: the machine is
+ * booted with unknown_nmi_panic=1.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "trace.h"
+#include "workers.h"
+
+#define PAGES	2048
+#define N	100000UL
+
+FIXTURE(nmi)
+{
+	struct trace trace;
+	struct perfmon_properties p;
+	int fd;
+	int kmsg;
+	int home;
+	int events;		/* as many as there are counters */
+	cpu_set_t cpus;
+};
+
+FIXTURE_VARIANT(nmi)
+{
+	/* The rates of the events, over and over again. */
+	__u32 rates[8];
+};
+
+FIXTURE_VARIANT_ADD(nmi, all_the_same) { { 997, 997, 997, 997, 997, 997, 997, 997 } };
+FIXTURE_VARIANT_ADD(nmi, multiples) { { 200, 400, 600, 800, 1000, 1200, 1600, 2000 } };
+FIXTURE_VARIANT_ADD(nmi, neighbours) { { 997, 998, 999, 1000, 1001, 1002, 1003, 1004 } };
+FIXTURE_VARIANT_ADD(nmi, primes) { { 307, 311, 313, 317, 331, 337, 347, 349 } };
+
+FIXTURE_SETUP(nmi)
+{
+	int i;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->kmsg = kmsg_open_end();
+	ASSERT_LE(0, self->kmsg);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
+				  &self->p));
+	self->events = self->p.max_num_programmable_events +
+		       self->p.max_num_fixed_events;
+	for (i = 0; i < self->p.max_num_programmable_events; i++)
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	self->home = cpu_next(&self->cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(nmi)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+	close(self->kmsg);
+}
+
+/* All counters; in user mode they all count the same, cycles too. */
+static struct perfmon_config everything(const struct perfmon_properties *p,
+					const __u32 *rates)
+{
+	struct perfmon_config c = { .events = { 0 } };
+	int i, n = 0;
+
+	for (i = 0; i < p->max_num_programmable_events; i++, n++)
+		c.events[n] = MODEL_EVENT(i);
+	for (i = 0; i < p->max_num_fixed_events; i++, n++)
+		c.events[n] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
+	for (i = 0; i < n; i++) {
+		c.rate[i] = rates[i % 8];
+		c.flags[i] = FLAG_USER | (i % 2 ? FLAG_PC : 0);
+	}
+	return c;
+}
+
+/* How many events of a CPU are not sampled as often as they should be. */
+static int wrong_events(const struct trace *t, const struct trace_sums *sums)
+{
+	int i, wrong = 0;
+
+	for (i = 0; i < PERFMON_MAX_EVENTS && t->config.events[i]; i++) {
+		if (sums->event[i].ticks !=
+		    sums->event[i].total / t->config.rate[i] ||
+		    sums->event[i].total != sums->event[0].total)
+			wrong++;
+	}
+	return wrong;
+}
+
+TEST_F(nmi, all_counters_at_once)
+{
+	const struct perfmon_config config = everything(&self->p,
+							variant->rates);
+	struct kmsg_lines lines;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->home, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->home]->flags);
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+	EXPECT_EQ(0, wrong_events(&self->trace, &sums));
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(0, lines.count) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+}
+
+TEST_F(nmi, on_all_cpus)
+{
+	const struct perfmon_config config = everything(&self->p,
+							variant->rates);
+	struct workers workers;
+	struct trace_sums sums;
+	int cpu;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, workers_start(&workers, &self->cpus, N));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, workers_run(&workers));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	workers_end(&workers);
+	for_each_cpu_in(cpu, &self->cpus) {
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+		EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
+		EXPECT_EQ(0, wrong_events(&self->trace, &sums));
+	}
+}
+
+/*
+ * A CPU that is in the middle of its loop when it is told to start or stop does
+ * so at an instruction that nobody knows, but all of its events do at the same.
+ */
+TEST_F_TIMEOUT(nmi, started_and_stopped_in_the_middle, 240)
+{
+	const struct perfmon_config config = everything(&self->p,
+							variant->rates);
+	int cpu, i, wrong = 0, status;
+	struct kmsg_lines lines;
+	struct trace_sums sums;
+	pid_t pids[TRACE_MAX_CPUS];
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for_each_cpu_in(cpu, &self->cpus) {
+		pids[cpu] = fork();
+		ASSERT_LE(0, pids[cpu]);
+		if (!pids[cpu]) {
+			if (pin_to_cpu(cpu))
+				_exit(1);
+			for (;;)
+				loop(1000);
+		}
+	}
+	for (i = 0; i < 1000 && !wrong; i++) {
+		wrong += trace_loop(&self->trace, 1 + i) != 0;
+		for_each_cpu_in(cpu, &self->cpus) {
+			wrong += *trace_sum(&self->trace, cpu, &sums) != '\0';
+			wrong += wrong_events(&self->trace, &sums);
+			wrong += self->trace.buffer[cpu]->flags != 0;
+		}
+	}
+	EXPECT_EQ(0, wrong) {
+		TH_LOG("in round %d", i);
+	}
+	for_each_cpu_in(cpu, &self->cpus) {
+		EXPECT_EQ(0, kill(pids[cpu], SIGKILL));
+		EXPECT_EQ(pids[cpu], waitpid(pids[cpu], &status, 0));
+	}
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(0, lines.count) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * More interrupts than a CPU can take: it is throttled, and says so, and what it
+ * did not sample it still counts.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "module.h"
+#include "quiet.h"
+#include "trace.h"
+
+/* Room for what is sampled before each of the CPU's timer ticks. */
+#define PAGES	4096
+#define N	500000UL
+
+/* A limit that is easily reached. */
+#define FEW	"max_overflows=20"
+
+FIXTURE(throttle)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	int reference;	/* a counter of the counting interface */
+};
+
+FIXTURE_VARIANT(throttle)
+{
+	const char *parameters;	/* of the module */
+	__u32 rate;
+	bool throttled;
+};
+
+FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, true };
+FIXTURE_VARIANT_ADD(throttle, each_second) { FEW, 2, true };
+FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, true };
+FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 500000, false };
+FIXTURE_VARIANT_ADD(throttle, by_default) { "", 97, false };
+
+static int reload(const char *parameters)
+{
+	int err = module_loaded() ? module_unload() : 0;
+
+	return err ? err : module_load_with(parameters);
+}
+
+FIXTURE_SETUP(throttle)
+{
+	struct perfmon_properties p;
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	ASSERT_EQ(0, reload(variant->parameters));
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	self->reference = p.max_num_programmable_events - 1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(throttle)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+	if (reload(""))
+		TH_LOG("the module can't be loaded again");
+}
+
+TEST_F(throttle, nothing_is_lost)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	__u64 total = TRACE_LOOP_INSNS(N);
+	struct trace_sums sums;
+	__u32 flags;
+	__s64 value;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, pmc_stop(self->fd, self->reference));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	flags = self->trace.buffer[self->cpu]->flags;
+	EXPECT_EQ(variant->throttled ? PERFMON_BUFFER_FLAG_THROTTLED : 0,
+		  flags);
+	EXPECT_EQ(total, sums.event[0].total);
+	if (variant->throttled) {
+		EXPECT_LT(0ULL, sums.event[0].ticks);
+		EXPECT_GT(total / variant->rate, sums.event[0].ticks);
+	} else {
+		EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+	}
+	value = pmc_value(self->fd, self->reference);
+	EXPECT_LE((__s64)total, value);
+	EXPECT_GE((__s64)total + CALL_OVERHEAD, value);
+
+	/* Nothing of it is left for the next run. */
+	ASSERT_EQ(0, trace_loop(&self->trace, 1));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_EQ(TRACE_LOOP_INSNS(1), sums.event[0].total);
+}
+
+/* Dependents and tallies are counted all the while, and nothing is twice. */
+TEST_F(throttle, others_are_counted_too)
+{
+	const struct perfmon_config config = {
+		.events = {
+			INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1),
+			MODEL_EVENT(2),
+		},
+		.rate = { variant->rate, 0, 0, 1000 },
+		.flags = {
+			FLAG_USER, FLAG_USER | FLAG_TIMEBASE0, FLAG_USER,
+			FLAG_USER | FLAG_PC,
+		},
+	};
+	struct trace_sums sums;
+	int i;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[i].total) {
+			TH_LOG("event %d", i);
+		}
+	}
+}
+
+FIXTURE(stuck)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_SETUP(stuck)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+}
+
+FIXTURE_TEARDOWN(stuck)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/*
+ * Each instruction of the kernel too, the timer's interrupt included: without
+ * the throttle the machine would never come out of the handler.
+ */
+TEST_F_TIMEOUT(stuck, each_instruction_of_the_kernel, 120)
+{
+	const struct perfmon_config config =
+		ONE_EVENT(INSTRUCTIONS, 1, FLAG_USER | FLAG_OS);
+	const __u32 expected = PERFMON_BUFFER_FLAG_THROTTLED |
+			       PERFMON_BUFFER_FLAG_FULL;
+	struct trace_sums sums;
+	__u32 flags;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	flags = self->trace.buffer[self->cpu]->flags;
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_THROTTLED,
+		  flags & PERFMON_BUFFER_FLAG_THROTTLED);
+	EXPECT_EQ(0U, flags & ~expected);
+	EXPECT_LT(0ULL, sums.event[0].ticks);
+	if (!(flags & PERFMON_BUFFER_FLAG_FULL))
+		EXPECT_LE(TRACE_LOOP_INSNS(N), sums.event[0].total);
+}
+
+TEST_F_TIMEOUT(stuck, each_cycle_of_the_kernel, 120)
+{
+	const struct perfmon_config config =
+		ONE_EVENT(ARCH_EVENT(UNHALTED_CORE_CYCLES), 1,
+			  FLAG_USER | FLAG_OS);
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_THROTTLED,
+		  self->trace.buffer[self->cpu]->flags &
+		  PERFMON_BUFFER_FLAG_THROTTLED);
+}
+
+TEST_HARNESS_MAIN
