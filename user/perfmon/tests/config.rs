@@ -23,7 +23,7 @@ fn the_event_is_told_that_does_not_go_with_the_others() {
     let misses = Event::counting(MISSES);
     let user = |event: Event| event.modes(Modes::User).last_branch();
     let rate = |event: Event| Event { rate: 9, ..event };
-    let table: [(&[Event], EventId, P); 10] = [
+    let table: [(&[Event], EventId, P); 11] = [
         (&[Event::counting(EventId::NONE)], EventId::NONE, P::Event),
         (
             &[cycles, Event::counting(EventId::misc(1))],
@@ -46,6 +46,15 @@ fn the_event_is_told_that_does_not_go_with_the_others() {
             P::Twice,
         ),
         (&[misses.last_branch()], MISSES, P::LastBranch),
+        (
+            &[
+                cycles,
+                misses.last_branch(),
+                Event::counting(ArchEvent::Branches),
+            ],
+            MISSES,
+            P::LastBranch,
+        ),
         (
             &[cycles, rate(Event::with_timebase(MISSES)).last_branch()],
             MISSES,

@@ -32,6 +32,7 @@ struct Inner {
     staged: Option<abi::perfmon_config>,
     /// What the next call for a trace fails with.
     errno: Option<Errno>,
+    features: u64,
     /// What the next mmap fails with.
     map_errno: Option<Errno>,
 }
@@ -55,6 +56,7 @@ impl Machine {
                 life: Life::Idle,
                 staged: None,
                 errno: None,
+                features: abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into(),
                 map_errno: None,
             }),
             buffers: (0..CPUS).map(buffer).collect(),
@@ -142,7 +144,7 @@ impl Driver for Machine {
             Call::Properties(properties) => properties.api_version = 3,
             Call::Info(info) => {
                 info.nr_cpu_ids = CPUS;
-                info.features = abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into();
+                info.features = inner.features;
             }
             Call::GetAlloc(alloc) => (alloc.num_buffers, alloc.buffer_size_in_pages) = (CPUS, 2),
             Call::StageConfig(config) => inner.staged = Some(*config),
@@ -216,6 +218,8 @@ fn each_method_is_one_call() {
     let session = session(&machine);
     let info = session.device().info().unwrap();
     assert_eq!((info.cpu_ids, info.full_width_writes), (CPUS, true));
+    machine.inner().features ^= u64::MAX;
+    assert!(!session.device().info().unwrap().full_width_writes);
     let loads = EventSelect::new(0xd0, 0x81).modes(Modes::User);
     session.define_event(EventId::model(3), loads).unwrap();
     let alloc = Alloc::new(&info, 2);
