@@ -7,6 +7,7 @@ use crate::{
         count::{advance, offset, Width},
         counter::CounterId,
         evtsel::EventSelect,
+        plan::Step,
         regs::{Msr, MsrCell, Registers},
     },
     msr,
@@ -33,8 +34,9 @@ pub(crate) struct Count {
     base: Word,
     /// What is counted.
     select: Word,
-    /// The bits of the counter's control register that are its own, and what they are while it runs.
-    control: [Word; 2],
+    /// The bits of the counter's control register that are its own, and what they are while it runs and
+    /// while it is stopped.
+    control: [Word; 3],
     /// The hardware counter, from the first setup on.
     register: MsrCell,
 }
@@ -57,18 +59,21 @@ impl Count {
         self.offset.set(offset(width.start(), self.total.get()));
     }
 
-    /// Takes note of what the counter's control register holds in the bits of `mask` while it runs.
-    pub(crate) fn expect(&self, mask: u64, value: u64) {
-        let [own, running] = &self.control;
-        own.set(mask);
-        running.set(value);
+    /// Takes note of what the steps that start and stop the counter make of its control register.
+    pub(crate) fn expect(&self, start: &Step, stop: &Step) {
+        let [own, running, stopped] = &self.control;
+        own.set(!start.keep);
+        running.set(start.value);
+        stopped.set(stop.value);
     }
 
-    /// Whether a control register that holds `now` lets the counter count what it should.
+    /// Whether a control register that holds `now` lets an active counter count what it should. It may be
+    /// stopped already: what an interrupt finds that comes before the counter is taken for inactive.
     #[inline(always)]
     pub(crate) fn is_controlled_by(&self, now: u64) -> bool {
-        let [own, running] = &self.control;
-        (now ^ running.get()) & own.get() == 0
+        let [own, running, stopped] = &self.control;
+        let now = now & own.get();
+        now == running.get() || now == stopped.get()
     }
 
     /// The hardware counter, if it was ever set up.

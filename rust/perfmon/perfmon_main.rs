@@ -45,9 +45,9 @@ module! {
                           2^period_bits events, 8 to width - 1 (0, the default: half of their range)",
         },
         max_overflows: u32 {
-            default: 10000,
+            default: 50000,
             description: "Overflow interrupts that a trace may take on a CPU between two timer ticks \
-                          (default 10000): with more, the CPU counts only, for a while",
+                          (default 50000): with more, the CPU counts only, for a while",
         },
     },
 }

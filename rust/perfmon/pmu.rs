@@ -304,8 +304,10 @@ impl Model {
             &self.registers.program(counter, select, width.start()),
         );
         let slot = here.slot();
-        let running = self.registers.control(counter, select, true);
-        slot.counts[counter.index()].expect(!running.keep, running.value);
+        slot.counts[counter.index()].expect(
+            &self.registers.control(counter, select, true),
+            &self.registers.control(counter, select, false),
+        );
         if select.is_kernel() {
             slot.kernel.insert(counter.bit());
         } else {

@@ -26,7 +26,7 @@ use crate::{
 
 /// How many ticks of the timer a throttled CPU counts only. So a CPU that gets stuck in overflow handlers
 /// does, for most of the time, what it is for.
-const PAUSE: u64 = 64;
+const PAUSE: u64 = 256;
 
 /// With this rate and above, no CPU gets stuck in the handler, which takes far fewer instructions and
 /// cycles: there is nothing to watch.

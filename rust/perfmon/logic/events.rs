@@ -67,8 +67,9 @@ impl EventId {
 }
 
 /// The architectural events by their bit in CPUID leaf 0AH, EBX (Intel SDM, volume 3B, table 21-1),
-/// and what counts the same on AMD (the Processor Programming References, "Core Performance Counter
-/// Events"): it has no event for reference cycles, and its cores don't see the last-level cache.
+/// and what stands for them on AMD (the Processor Programming References, "Core Performance Counter
+/// Events"): it has no event for reference cycles, and its cores see their own cache of level 2, which
+/// Linux perf, too, takes for the last one.
 const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (
         EventSelect::new(0x3c, 0x00),
@@ -79,8 +80,8 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
         Some(EventSelect::new(0xc0, 0x00)),
     ),
     (EventSelect::new(0x3c, 0x01), None),
-    (EventSelect::new(0x2e, 0x4f), None),
-    (EventSelect::new(0x2e, 0x41), None),
+    (EventSelect::new(0x2e, 0x4f), Some(EventSelect::new(0x60, 0xff))),
+    (EventSelect::new(0x2e, 0x41), Some(EventSelect::new(0x64, 0x09))),
     (
         EventSelect::new(0xc4, 0x00),
         Some(EventSelect::new(0xc2, 0x00)),
