@@ -91,33 +91,21 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let offset = self.decoder.offset();
-            let record = match self.decoder.next()? {
-                Ok(Record::Time { time }) => {
-                    self.time = Some(time);
-                    continue;
+            match self.decoder.next()? {
+                Err(error) => return Some(Err(error.on(self.cpu))),
+                Ok(Record::Time { time }) => self.time = Some(time),
+                Ok(record) => {
+                    let Some(time) = self.time else {
+                        self.decoder = Decoder::new(&[]);
+                        let error = DecodeError::new(offset, Problem::Untimed);
+                        return Some(Err(error.on(self.cpu)));
+                    };
+                    let cpu = self.cpu;
+                    return Some(Ok(Timed { time, cpu, record }));
                 }
-                Ok(record) => record,
-                Err(error) => return Some(Err(self.of_this_cpu(error))),
-            };
-            let Some(time) = self.time else {
-                self.decoder = Decoder::new(&[]);
-                return Some(Err(self.of_this_cpu(DecodeError {
-                    cpu: None,
-                    offset,
-                    problem: Problem::Untimed,
-                })));
-            };
-            let cpu = self.cpu;
-            return Some(Ok(Timed { time, cpu, record }));
+            }
         }
     }
 }
 
 impl FusedIterator for Records<'_> {}
-
-impl Records<'_> {
-    fn of_this_cpu(&self, error: DecodeError) -> DecodeError {
-        let cpu = Some(self.cpu);
-        DecodeError { cpu, ..error }
-    }
-}

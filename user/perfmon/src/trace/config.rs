@@ -6,89 +6,7 @@ use perfmon_core::logic::config::{self, Refused};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 
-use super::EventId;
-use crate::Modes;
-
-/// An event of a trace, and what is recorded of it.
-///
-/// ```
-/// use perfmon::Modes;
-/// use perfmon::trace::{ArchEvent, Event};
-///
-/// // Where programs are, every million instructions.
-/// let event = Event::sampling(ArchEvent::Instructions, 1_000_000).modes(Modes::User).pc();
-/// assert_eq!(event.rate, 1_000_000);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Which event.
-    pub id: EventId,
-    /// A record is made each time that it has been counted so often; 0: only at the end of the trace.
-    pub rate: u32,
-    /// In which modes of the CPU it is counted.
-    pub modes: Modes,
-    /// Whether its ticks say where the CPU is: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
-    pub pc: bool,
-    /// Whether it is counted whenever the first event ticks, and has no ticks of its own.
-    pub timebase0: bool,
-    /// Whether its ticks come with the last branches.
-    pub last_branch: bool,
-}
-
-impl Event {
-    /// Counts it: one record at the end.
-    #[must_use]
-    pub fn counting(id: impl Into<EventId>) -> Self {
-        Self {
-            id: id.into(),
-            rate: 0,
-            modes: Modes::Both,
-            pc: false,
-            timebase0: false,
-            last_branch: false,
-        }
-    }
-
-    /// Makes a record of it each time that it has happened `rate` times: 1 to 2^32 - 1, and at most 2^31 if
-    /// the CPUs have no [full-width writes](crate::Info::full_width_writes).
-    #[must_use]
-    pub fn sampling(id: impl Into<EventId>, rate: u32) -> Self {
-        Self {
-            rate,
-            ..Self::counting(id)
-        }
-    }
-
-    /// Counts it between the ticks of the config's first event: a record with each of those.
-    #[must_use]
-    pub fn with_timebase(id: impl Into<EventId>) -> Self {
-        Self {
-            timebase0: true,
-            ..Self::counting(id)
-        }
-    }
-
-    /// Counts it only in these modes of the CPU.
-    #[must_use]
-    pub const fn modes(self, modes: Modes) -> Self {
-        Self { modes, ..self }
-    }
-
-    /// Records where the CPU is at each tick.
-    #[must_use]
-    pub const fn pc(self) -> Self {
-        Self { pc: true, ..self }
-    }
-
-    /// Records the last branches at each tick.
-    #[must_use]
-    pub const fn last_branch(self) -> Self {
-        Self {
-            last_branch: true,
-            ..self
-        }
-    }
-}
+use super::{Event, EventId};
 
 /// What a trace records: up to 32 events, and what of each.
 ///
@@ -166,7 +84,12 @@ impl Config {
         let events = rows
             .map(|((&id, &rate), &flags)| (EventId::from_bits(id), rate, flags))
             .take_while(|&(id, ..)| id != EventId::NONE)
-            .map(|(id, rate, flags)| Event::from_abi(id, rate, flags));
+            .map(|(id, rate, flags)| {
+                Event::from_abi(id, rate, flags).ok_or(ConfigError {
+                    event: Some(id),
+                    problem: ConfigProblem::NoModes,
+                })
+            });
         events.collect::<Result<_, _>>().map(Self)
     }
 }
@@ -191,7 +114,7 @@ impl ConfigBuilder {
     /// let counting = Event::counting(ArchEvent::Branches);
     /// let error = Config::builder().event(counting).event(counting).build().unwrap_err();
     /// assert_eq!(error.problem, ConfigProblem::Twice);
-    /// assert_eq!(error.to_string(), "architectural event 5: is there already; an event has one place");
+    /// assert_eq!(error.to_string(), "architectural event 5: the event is there already; it has one place");
     /// ```
     ///
     /// # Errors
@@ -242,44 +165,6 @@ fn to_abi(events: &[Event]) -> abi::perfmon_config {
     raw
 }
 
-/// The flags of each of the modes.
-const MODES: [(Modes, u32); 3] = [
-    (Modes::User, abi::PERFMON_CONFIG_FLAG_USER),
-    (Modes::Kernel, abi::PERFMON_CONFIG_FLAG_OS),
-    (Modes::Both, BOTH),
-];
-const BOTH: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
-
-impl Event {
-    /// `PERFMON_CONFIG_FLAG_*`
-    fn flags(&self) -> u32 {
-        let switches = [
-            (self.pc, abi::PERFMON_CONFIG_FLAG_PC),
-            (self.timebase0, abi::PERFMON_CONFIG_FLAG_TIMEBASE0),
-            (self.last_branch, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
-        ];
-        let modes = MODES.iter().filter(|row| row.0 == self.modes);
-        let set = switches.iter().filter(|row| row.0);
-        modes.map(|row| row.1).chain(set.map(|row| row.1)).sum()
-    }
-
-    fn from_abi(id: EventId, rate: u32, flags: u32) -> Result<Self, ConfigError> {
-        let modes = MODES.iter().find(|row| row.1 == flags & BOTH);
-        let &(modes, _) = modes.ok_or(ConfigError {
-            event: Some(id),
-            problem: ConfigProblem::NoModes,
-        })?;
-        Ok(Self {
-            id,
-            rate,
-            modes,
-            pc: flags & abi::PERFMON_CONFIG_FLAG_PC != 0,
-            timebase0: flags & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0,
-            last_branch: flags & abi::PERFMON_CONFIG_FLAG_LAST_BRANCH != 0,
-        })
-    }
-}
-
 /// Why no CPU can record this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .event.map(|event| format!("{event}: ")).unwrap_or_default())]
@@ -301,31 +186,31 @@ pub enum ConfigProblem {
     #[error("there is something behind the last event; events come without holes, the rest is 0")]
     AfterTheEnd,
     /// There is no such flag.
-    #[error("has a flag that does not exist")]
+    #[error("there is no such flag")]
     Flag,
     /// There is no such event.
-    #[error("no CPU has it")]
+    #[error("no CPU has such an event")]
     Event,
     /// The event is there already.
-    #[error("is there already; an event has one place")]
+    #[error("the event is there already; it has one place")]
     Twice,
     /// There are more events than a CPU can have counters.
-    #[error("no CPU has a counter left for it; record it in another trace")]
+    #[error("no CPU has so many counters; record it in another trace")]
     TooMany,
     /// The rate is larger than the counter.
-    #[error("its rate is larger than its counter; take a lower one")]
+    #[error("the rate is larger than the counter; take a lower one")]
     Rate,
     /// It is to have branch records, and does not tick.
-    #[error("branches are recorded at its own ticks only; give it a rate, and no timebase")]
+    #[error("branches are recorded at an event's own ticks; give it a rate, and no timebase")]
     LastBranch,
     /// Others have branch records, too, in other modes.
-    #[error("branches are recorded in the same modes for all events; give them the same")]
+    #[error("the events with branches have different modes; give them the same")]
     LastBranchModes,
     /// The timebase does not tick.
-    #[error("the first event is its timebase, and has no rate; give it one")]
+    #[error("the first event is the timebase and has no rate; give it one")]
     Timebase,
     /// It is counted in no mode.
-    #[error("is counted neither in programs nor in the kernel; choose a mode")]
+    #[error("it is counted neither in programs nor in the kernel; choose a mode")]
     NoModes,
 }
 

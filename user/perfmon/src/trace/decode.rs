@@ -65,11 +65,7 @@ impl<'a> Iterator for Decoder<'a> {
             Err(problem) => {
                 // Without this record there is no telling where the next one begins.
                 self.rest = &[];
-                Some(Err(DecodeError {
-                    cpu: None,
-                    offset: self.offset,
-                    problem,
-                }))
+                Some(Err(DecodeError::new(self.offset, problem)))
             }
         }
     }
@@ -158,6 +154,24 @@ pub struct DecodeError {
     pub offset: usize,
     /// What is wrong with it.
     pub problem: Problem,
+}
+
+impl DecodeError {
+    pub(super) const fn new(offset: usize, problem: Problem) -> Self {
+        Self {
+            cpu: None,
+            offset,
+            problem,
+        }
+    }
+
+    /// The same, of bytes that are of this CPU.
+    pub(super) const fn on(self, cpu: u32) -> Self {
+        Self {
+            cpu: Some(cpu),
+            ..self
+        }
+    }
 }
 
 /// What is wrong with a record.

@@ -1,169 +1,121 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which event.
-
-use std::fmt;
+//! An event, and what is recorded of it.
 
 use perfmon_core::abi;
 
-/// An event of a trace: a group of 6 bits, and a number of 10 bits within it.
+use super::EventId;
+use crate::Modes;
+
+/// An event of a trace, and what is recorded of it.
 ///
 /// ```
-/// use perfmon::trace::{ArchEvent, EventId, FixedEvent, Group};
+/// use perfmon::Modes;
+/// use perfmon::trace::{ArchEvent, Event};
 ///
-/// let instructions = EventId::fixed(FixedEvent::Instructions);
-/// assert_eq!((instructions.group(), instructions.event()), (Some(Group::Fixed), 1));
-/// assert_eq!(EventId::arch(ArchEvent::LlcMisses).bits(), 0x404);
-/// assert_eq!(EventId::arch(ArchEvent::LlcMisses).to_string(), "architectural event 4");
-/// assert_eq!(EventId::model(7), EventId::from_bits(0xc07));
+/// // Where programs are, every million instructions.
+/// let event = Event::sampling(ArchEvent::Instructions, 1_000_000).modes(Modes::User).pc();
+/// assert_eq!(event.rate, 1_000_000);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EventId(u16);
-
-/// What the number of an event is a number of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
-    /// The architectural events, in general counters: [`ArchEvent`].
-    Arch,
-    /// What the fixed-function counters count: [`FixedEvent`].
-    Fixed,
-    /// What the program defines: [`Session::define_event`](crate::Session::define_event).
-    Model,
-    /// Values of other registers than counters.
-    Misc,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which event.
+    pub id: EventId,
+    /// A record is made each time that it has been counted so often; 0: only at the end of the trace.
+    pub rate: u32,
+    /// In which modes of the CPU it is counted.
+    pub modes: Modes,
+    /// Whether its ticks say where the CPU is: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
+    pub pc: bool,
+    /// Whether it is counted whenever the first event ticks, and has no ticks of its own.
+    pub timebase0: bool,
+    /// Whether its ticks come with the last branches.
+    pub last_branch: bool,
 }
 
-/// The architectural events (Intel SDM, volume 3B, section 21.2.1.2). On AMD the same ids stand for AMD's own
-/// events that count the same; one that the CPUs don't have is refused when it is staged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are the manual's")]
-#[repr(u32)]
-pub enum ArchEvent {
-    CoreCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES,
-    Instructions = abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED,
-    ReferenceCycles = abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
-    LlcReferences = abi::PERFMON_ARCH_EVENT_LLC_REFERENCES,
-    LlcMisses = abi::PERFMON_ARCH_EVENT_LLC_MISSES,
-    Branches = abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED,
-    BranchMisses = abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED,
-    TopdownSlots = abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS,
-}
-
-/// What the fixed-function counters count (Intel SDM, volume 3B, table 21-2): event n is counter n - 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are the manual's")]
-#[repr(u32)]
-pub enum FixedEvent {
-    Instructions = abi::PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED,
-    CoreCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES,
-    ReferenceCycles = abi::PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES,
-    TopdownSlots = abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS,
-}
-
-/// Bits of an id below the group.
-const EVENT_BITS: u32 = 10;
-
-/// The groups that there are, with their number and their name.
-const GROUPS: [(Group, u32, &str); 4] = [
-    (Group::Arch, abi::PERFMON_GROUP_ARCH, "architectural"),
-    (Group::Fixed, abi::PERFMON_GROUP_FIXED, "fixed"),
-    (Group::Model, abi::PERFMON_GROUP_MODEL, "model-specific"),
-    (Group::Misc, abi::PERFMON_GROUP_MISC, "miscellaneous"),
+/// The flags of each of the modes.
+const MODES: [(Modes, u32); 3] = [
+    (Modes::User, abi::PERFMON_CONFIG_FLAG_USER),
+    (Modes::Kernel, abi::PERFMON_CONFIG_FLAG_OS),
+    (Modes::Both, BOTH),
 ];
+const BOTH: u32 = abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS;
 
-impl EventId {
-    /// No event.
-    pub const NONE: Self = Self(0);
-
-    /// An architectural event, in a general counter.
+impl Event {
+    /// Counts it: one record at the end.
     #[must_use]
-    pub const fn arch(event: ArchEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_ARCH, event as u32)
-    }
-
-    /// What a fixed-function counter counts.
-    #[must_use]
-    pub const fn fixed(event: FixedEvent) -> Self {
-        Self::make(abi::PERFMON_GROUP_FIXED, event as u32)
-    }
-
-    /// An event that the program defines, in a general counter; bits 15:10 of `event` are dropped.
-    #[must_use]
-    pub const fn model(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MODEL, event as u32)
-    }
-
-    /// The value of another register; bits 15:10 of `event` are dropped.
-    #[must_use]
-    pub const fn misc(event: u16) -> Self {
-        Self::make(abi::PERFMON_GROUP_MISC, event as u32)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "groups have 6 bits")]
-    const fn make(group: u32, event: u32) -> Self {
-        Self((group << EVENT_BITS | event & abi::PERFMON_MAX_EVENT) as u16)
-    }
-
-    /// An id of the ABI, be there such an event or not.
-    #[must_use]
-    pub const fn from_bits(bits: u16) -> Self {
-        Self(bits)
-    }
-
-    /// The id of the ABI.
-    #[must_use]
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The group, if it is one that there is.
-    #[must_use]
-    pub fn group(self) -> Option<Group> {
-        self.known().map(|(group, _)| group)
-    }
-
-    /// The number within the group.
-    #[must_use]
-    pub const fn event(self) -> u16 {
-        self.0 & ((1 << EVENT_BITS) - 1)
-    }
-
-    fn known(self) -> Option<(Group, &'static str)> {
-        let number = u32::from(self.0 >> EVENT_BITS);
-        let row = GROUPS.iter().find(|row| row.1 == number);
-        row.map(|&(group, _, name)| (group, name))
-    }
-}
-
-impl From<ArchEvent> for EventId {
-    fn from(event: ArchEvent) -> Self {
-        Self::arch(event)
-    }
-}
-
-impl From<FixedEvent> for EventId {
-    fn from(event: FixedEvent) -> Self {
-        Self::fixed(event)
-    }
-}
-
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.known() {
-            Some((_, name)) => write!(f, "{name} event {}", self.event()),
-            None if *self == Self::NONE => f.write_str("no event"),
-            None => write!(f, "unknown event {:#06x}", self.0),
+    pub fn counting(id: impl Into<EventId>) -> Self {
+        Self {
+            id: id.into(),
+            rate: 0,
+            modes: Modes::Both,
+            pc: false,
+            timebase0: false,
+            last_branch: false,
         }
     }
-}
 
-impl fmt::Debug for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EventId({:#06x}: {self})", self.0)
+    /// Makes a record of it each time that it has happened `rate` times: 1 to 2^32 - 1, and at most 2^31 if
+    /// the CPUs have no [full-width writes](crate::Info::full_width_writes).
+    #[must_use]
+    pub fn sampling(id: impl Into<EventId>, rate: u32) -> Self {
+        Self {
+            rate,
+            ..Self::counting(id)
+        }
+    }
+
+    /// Counts it between the ticks of the config's first event: a record with each of those.
+    #[must_use]
+    pub fn with_timebase(id: impl Into<EventId>) -> Self {
+        Self {
+            timebase0: true,
+            ..Self::counting(id)
+        }
+    }
+
+    /// Counts it only in these modes of the CPU.
+    #[must_use]
+    pub const fn modes(self, modes: Modes) -> Self {
+        Self { modes, ..self }
+    }
+
+    /// Records where the CPU is at each tick.
+    #[must_use]
+    pub const fn pc(self) -> Self {
+        Self { pc: true, ..self }
+    }
+
+    /// Records the last branches at each tick.
+    #[must_use]
+    pub const fn last_branch(self) -> Self {
+        Self {
+            last_branch: true,
+            ..self
+        }
+    }
+
+    /// `PERFMON_CONFIG_FLAG_*`
+    pub(super) fn flags(&self) -> u32 {
+        let switches = [
+            (self.pc, abi::PERFMON_CONFIG_FLAG_PC),
+            (self.timebase0, abi::PERFMON_CONFIG_FLAG_TIMEBASE0),
+            (self.last_branch, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH),
+        ];
+        let modes = MODES.iter().filter(|row| row.0 == self.modes);
+        let set = switches.iter().filter(|row| row.0);
+        modes.map(|row| row.1).chain(set.map(|row| row.1)).sum()
+    }
+
+    /// The same from the ABI; `None` if it is counted in no mode.
+    pub(super) fn from_abi(id: EventId, rate: u32, flags: u32) -> Option<Self> {
+        let &(modes, _) = MODES.iter().find(|row| row.1 == flags & BOTH)?;
+        Some(Self {
+            id,
+            rate,
+            modes,
+            pc: flags & abi::PERFMON_CONFIG_FLAG_PC != 0,
+            timebase0: flags & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0,
+            last_branch: flags & abi::PERFMON_CONFIG_FLAG_LAST_BRANCH != 0,
+        })
     }
 }
-
-const _: () = {
-    assert!(abi::PERFMON_EVENT_ID_NONE == 0);
-    assert!(abi::PERFMON_MAX_EVENT == (1 << EVENT_BITS) - 1);
-    assert!(abi::PERFMON_MAX_GROUP == u16::MAX as u32 >> EVENT_BITS);
-};
