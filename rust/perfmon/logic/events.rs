@@ -80,8 +80,14 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
         Some(EventSelect::new(0xc0, 0x00)),
     ),
     (EventSelect::new(0x3c, 0x01), None),
-    (EventSelect::new(0x2e, 0x4f), Some(EventSelect::new(0x60, 0xff))),
-    (EventSelect::new(0x2e, 0x41), Some(EventSelect::new(0x64, 0x09))),
+    (
+        EventSelect::new(0x2e, 0x4f),
+        Some(EventSelect::new(0x60, 0xff)),
+    ),
+    (
+        EventSelect::new(0x2e, 0x41),
+        Some(EventSelect::new(0x64, 0x09)),
+    ),
     (
         EventSelect::new(0xc4, 0x00),
         Some(EventSelect::new(0xc2, 0x00)),
