@@ -34,7 +34,7 @@ pub(crate) fn setup2(session: &Session, request: abi::pmc2) -> Result {
 /// What the two have in common.
 fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     let model = pmu::model();
-    let select = EventSelect::from_wide_request(select, model.capabilities.select_bits())?;
+    let select = EventSelect::from_wide_request(select, model.capabilities.select_bits)?;
     let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
     if select.is_kernel() {

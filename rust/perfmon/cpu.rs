@@ -495,10 +495,10 @@ pub(crate) fn address_space() -> u64 {
     cr3 & ADDRESS
 }
 
-/// CPUID of the current CPU, with ECX 0.
-pub(crate) fn cpuid(leaf: u32) -> x86_64::CpuidResult {
+/// CPUID of the current CPU, with the leaf in EAX and the subleaf in ECX.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
     // SAFETY: Every 64-bit CPU has the instruction.
-    unsafe { x86_64::__cpuid_count(leaf, 0) }
+    unsafe { x86_64::__cpuid_count(leaf, subleaf) }
 }
 
 /// The kernel's time, in ticks.

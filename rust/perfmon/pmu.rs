@@ -128,8 +128,8 @@ pub(crate) fn settle(capabilities: Capabilities, period_bits: u32) {
 
 /// Who made the current CPU, and what CPUID says about its counters.
 pub(crate) fn processor(_here: &ThisCpu) -> Processor {
-    Processor::read(|leaf| {
-        let found = cpu::cpuid(leaf);
+    Processor::read(|leaf, subleaf| {
+        let found = cpu::cpuid(leaf, subleaf);
         Leaf {
             eax: found.eax,
             ebx: found.ebx,

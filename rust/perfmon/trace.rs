@@ -117,7 +117,7 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
     let mut arbiter = ARBITER.lock();
     let trace = &mut arbiter.trace;
     trace.life.after(Call::Define)?;
-    let bits = pmu::model().capabilities.select_bits();
+    let bits = pmu::model().capabilities.select_bits;
     let select = EventSelect::from_wide_request(request.select, bits)?;
     match trace.definitions.iter_mut().find(|(known, _)| *known == id) {
         Some((_, old)) => *old = select,

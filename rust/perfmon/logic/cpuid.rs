@@ -6,6 +6,7 @@
 //! `/dev/cpu/N/cpuid`, or from a recorded dump.
 
 use super::counter::{MAX_FIXED, MAX_GENERAL};
+use super::evtsel::EventSelect;
 use super::lbr;
 
 /// What one CPUID leaf returns.
@@ -33,6 +34,12 @@ pub struct Processor {
     arch_perfmon: Leaf,
     /// Leaf 0x8000_0001: AMD's features.
     amd_features: Leaf,
+    /// Leaf 0x23, which tells more of what leaf 0x0a tells. Subleaves that are not there are zero.
+    perfmon_ext: Leaf,
+    /// Its subleaf 1: bitmaps of the general (EAX) and of the fixed-function counters (EBX).
+    perfmon_counters: Leaf,
+    /// Its subleaf 3: bitmap of the architectural events that are there (EAX).
+    perfmon_events: Leaf,
     /// Leaf 0x8000_0022: AMD's extended performance monitoring.
     amd_perfmon: Leaf,
 }
@@ -71,6 +78,8 @@ pub struct Capabilities {
     /// that the event is missing): 0 core cycles, 1 instructions, 2 reference cycles, 3 LLC references,
     /// 4 LLC misses, 5 branches, 6 branch misses, 7 top-down slots.
     pub arch_events: u32,
+    /// The bits that an event select has.
+    pub select_bits: u64,
     /// Whether branches are recorded, in the stack of 32 that [`super::lbr`] knows.
     pub last_branch: bool,
 }
@@ -110,12 +119,12 @@ impl Processor {
     /// cycles and top-down slots.
     const AMD_EVENTS: u32 = 0b0111_1011;
 
-    /// Asks `cpuid` for the leaves; its argument is EAX, and ECX is 0.
-    pub fn read(cpuid: impl Fn(u32) -> Leaf) -> Self {
+    /// Asks `cpuid` for the leaves; its arguments are EAX and ECX, the leaf and the subleaf.
+    pub fn read(cpuid: impl Fn(u32, u32) -> Leaf) -> Self {
         const EXTENDED: u32 = 0x8000_0000;
 
-        let first = cpuid(0);
-        let extended = cpuid(EXTENDED);
+        let first = cpuid(0, 0);
+        let extended = cpuid(EXTENDED, 0);
         let leaf = |number| {
             let last = if number < EXTENDED {
                 first.eax
@@ -123,7 +132,16 @@ impl Processor {
                 extended.eax
             };
             if number <= last {
-                cpuid(number)
+                cpuid(number, 0)
+            } else {
+                Leaf::default()
+            }
+        };
+        let perfmon_ext = leaf(0x23);
+        let perfmon_subleaf = |number: u32| {
+            // EAX of subleaf 0 has a bit for each one that is there.
+            if perfmon_ext.eax >> number & 1 != 0 {
+                cpuid(0x23, number)
             } else {
                 Leaf::default()
             }
@@ -139,6 +157,9 @@ impl Processor {
             vendor,
             version: leaf(1),
             arch_perfmon: leaf(0x0a),
+            perfmon_ext,
+            perfmon_counters: perfmon_subleaf(1),
+            perfmon_events: perfmon_subleaf(3),
             amd_features: leaf(0x8000_0001),
             amd_perfmon: leaf(0x8000_0022),
         }
@@ -193,7 +214,7 @@ impl Processor {
         }
     }
 
-    /// Intel SDM, volume 2A, "CPUID", leaf 0AH.
+    /// Intel SDM, volume 2A, "CPUID", leaves 0AH and 23H.
     fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
         /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
         const FW_WRITE: u64 = 1 << 13;
@@ -205,13 +226,23 @@ impl Processor {
         if version == 0 {
             return Err(NoPmu::Version);
         }
-        if general == 0 || general_width == 0 {
-            return Err(NoPmu::Counters);
-        }
         // The leaf counts fixed-function counters from version 2 on, and lists them from 5 on.
         let contiguous = if version >= 2 { leaf.edx & 0x1f } else { 0 };
         let listed = if version >= 5 { leaf.ecx } else { 0 };
-        let fixed = ((1u64 << contiguous) - 1) as u32 | listed;
+        let fixed = low_bits(contiguous as u8) | listed;
+        let arch_events = low_bits(events) & !leaf.ebx;
+        // Leaf 0x23 tells the same of this very core: 0x0a may tell what all kinds of cores have.
+        let (general, fixed) = match self.perfmon_counters {
+            Leaf { eax: 0, .. } => (general, fixed),
+            Leaf { eax, ebx, .. } => (contiguous_below(eax, LEGACY_GENERAL), ebx),
+        };
+        let arch_events = match self.perfmon_events.eax {
+            0 => arch_events,
+            listed => listed,
+        };
+        if general == 0 || general_width == 0 {
+            return Err(NoPmu::Counters);
+        }
         Ok(Capabilities {
             architecture: Architecture::Intel,
             version,
@@ -220,9 +251,25 @@ impl Processor {
             fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
             fixed_width: (leaf.edx >> 5 & 0xff) as u8,
             full_width_writes: perf_capabilities & FW_WRITE != 0,
-            arch_events: low_bits(events) & !leaf.ebx,
+            arch_events,
+            select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
             last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
         })
+    }
+
+    /// The fields of event selects that leaf 0x23 says are there.
+    const fn extended_select_bits(&self) -> u64 {
+        const UNIT_MASK_2: u32 = 1 << 0;
+        const EQUAL: u32 = 1 << 1;
+
+        let mut bits = 0;
+        if self.perfmon_ext.ebx & UNIT_MASK_2 != 0 {
+            bits |= EventSelect::UNIT_MASK_2;
+        }
+        if self.perfmon_ext.ebx & EQUAL != 0 {
+            bits |= EventSelect::EQUAL;
+        }
+        bits
     }
 
     /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
@@ -253,8 +300,24 @@ impl Processor {
             fixed_width: 0,
             full_width_writes: true,
             arch_events: Self::AMD_EVENTS,
+            select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
             last_branch: false,
         })
+    }
+}
+
+/// General counters whose registers lie where the kernel's reservation knows them: those of further
+/// ones came with version 6, at 0x1900 and up (Intel SDM, volume 4, table 2-2).
+const LEGACY_GENERAL: u32 = 8;
+
+/// How many counters `bitmap` has from the lowest on without a gap, at most `most`. What is above a gap
+/// is not used: the ABI counts general counters from 0 up.
+const fn contiguous_below(bitmap: u32, most: u32) -> u8 {
+    let found = bitmap.trailing_ones();
+    if found < most {
+        found as u8
+    } else {
+        most as u8
     }
 }
 
@@ -277,6 +340,7 @@ impl Capabilities {
         fixed_width: 0,
         full_width_writes: false,
         arch_events: 0,
+        select_bits: EventSelect::COMMON_BITS,
         last_branch: false,
     };
 
@@ -295,6 +359,7 @@ impl Capabilities {
             fixed_width: self.fixed_width.min(other.fixed_width),
             full_width_writes: self.full_width_writes && other.full_width_writes,
             arch_events: self.arch_events & other.arch_events,
+            select_bits: self.select_bits & other.select_bits,
             last_branch: self.last_branch && other.last_branch,
         }
     }
@@ -309,15 +374,6 @@ impl Capabilities {
     #[must_use]
     pub const fn counters(&self) -> u64 {
         (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
-    }
-
-    /// The bits that an event select has: those of event numbers above 8 bits are AMD's.
-    #[must_use]
-    pub const fn select_bits(&self) -> u64 {
-        match self.architecture {
-            Architecture::Intel => 0xffff_ffff,
-            Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => 0xf_ffff_ffff,
-        }
     }
 
     /// Whether the kernel can keep Linux perf and this module apart.
@@ -348,7 +404,7 @@ mod tests {
 
     /// An Intel processor with this leaf 0x0a, on which other leaves than those asked for are garbage.
     fn intel(first: Leaf, features: u32, arch_perfmon: Leaf) -> Processor {
-        Processor::read(|leaf| match leaf {
+        Processor::read(|leaf, _| match leaf {
             0 => first,
             1 => Leaf {
                 eax: 0x0005_06e3,
@@ -377,7 +433,8 @@ mod tests {
 
     /// The first processor on which something else is found than it has.
     fn first_wrong(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
-        let wrong = |dump: &&Dump| !is_right(dump, Processor::read(|leaf| dump.leaf(leaf)));
+        let read = |dump: &Dump| Processor::read(|leaf, subleaf| dump.leaf(leaf, subleaf));
+        let wrong = |dump: &&Dump| !is_right(dump, read(dump));
         DUMPS.iter().find(wrong).map(|dump| dump.name)
     }
 
@@ -469,6 +526,59 @@ mod tests {
         assert_eq!(events(255, 1), Ok(u32::MAX - 1));
     }
 
+    /// A processor of version 6 with these subleaves 0, 1 and 3 of leaf 0x23: EAX and EBX. Made up, for
+    /// cases that no dump has.
+    fn version_6(subleaves: [(u32, u32); 3]) -> Capabilities {
+        let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
+            (0, _) => Leaf { eax: 0x23, ..INTEL },
+            (0x0a, _) => perfmon(0x0830_0806, 0xf, 0x604),
+            (0x23, 0 | 1 | 3) => {
+                let (eax, ebx) = subleaves[subleaf.div_ceil(2) as usize];
+                Leaf {
+                    eax,
+                    ebx,
+                    ..Leaf::default()
+                }
+            }
+            _ => Leaf::default(),
+        });
+        cpu.capabilities(0).unwrap_or(Capabilities::NOTHING)
+    }
+
+    #[test]
+    fn version_6_tells_each_core_its_own() {
+        let found = version_6([(0b1011, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((found.general, found.fixed), (6, 0x77));
+        assert_eq!(found.arch_events, 0x1fff);
+        assert_eq!(found.select_bits, 0xffff_ffff);
+        assert!(!found.is_arbitrated());
+    }
+
+    #[test]
+    fn subleaves_that_are_not_there_tell_nothing() {
+        let found = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((found.general, found.fixed), (8, 0xf));
+        assert_eq!(found.arch_events, 0xff);
+    }
+
+    #[test]
+    fn general_counters_above_a_gap_are_not_used() {
+        let general = |bitmap| version_6([(0b1011, 0), (bitmap, 0), (0, 0)]).general;
+        assert_eq!(general(0b1011_1111), 6);
+        // The registers of the others are elsewhere.
+        assert_eq!(general(0x3ff), 8);
+        assert_eq!(general(u32::MAX), 8);
+        assert_eq!(general(0b10), 0);
+    }
+
+    #[test]
+    fn version_6_has_wider_event_selects() {
+        let bits = |fields| version_6([(0b0001, fields), (0, 0), (0, 0)]).select_bits;
+        assert_eq!(bits(0b01), 0xff00_ffff_ffff);
+        assert_eq!(bits(0b10), 0x0010_ffff_ffff);
+        assert_eq!(bits(0b11), 0xff10_ffff_ffff);
+    }
+
     #[test]
     fn no_leaf_is_no_pmu() {
         let old = Leaf { eax: 5, ..INTEL };
@@ -517,12 +627,14 @@ mod tests {
             fixed_width: 48,
             full_width_writes: true,
             arch_events: 0xff,
+            select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
             last_branch: true,
         };
         let little = Capabilities {
             general: 6,
             fixed: 0b111,
             arch_events: 0x7f,
+            select_bits: EventSelect::COMMON_BITS,
             ..big
         };
         assert_eq!(big.common(little), little);

@@ -2,8 +2,8 @@
 //! The event select: what a general counter counts.
 //!
 //! One 64-bit layout serves both makers: Intel's `IA32_PERFEVTSELx` (SDM volume 3B, section
-//! 21.2.1.1) uses bits 31:0, AMD's `PERF_CTL` (APM volume 2, section 13.2.1) puts bits 11:8 of the
-//! event number at 35:32.
+//! 21.2.1.1) uses bits 31:0, and from version 6 on some above them; AMD's `PERF_CTL` (APM volume 2,
+//! section 13.2.1) puts bits 11:8 of the event number at 35:32.
 
 use super::counter::Invalid;
 
@@ -34,6 +34,19 @@ impl EventSelect {
     pub const ENABLE: u64 = 1 << 22;
     /// Count the cycles in which fewer, not at least, [`Self::counter_mask`] events happen.
     pub const INVERT: u64 = 1 << 23;
+
+    /// The fields that the event selects of all makers have.
+    pub const COMMON_BITS: u64 = 0xffff_ffff;
+    /// Bits 11:8 of the event number, on AMD.
+    pub const EVENT_HIGH: u64 = 0xf << 32;
+    /// Intel's second unit mask, from version 6 of architectural performance monitoring on.
+    pub const UNIT_MASK_2: u64 = 0xff << 40;
+    /// Count the cycles in which exactly, not at least, [`Self::counter_mask`] events happen; Intel, from
+    /// version 6 on.
+    pub const EQUAL: u64 = 1 << 36;
+    /// The bits that the event selects of one maker or another have.
+    pub const ANY_BITS: u64 =
+        Self::COMMON_BITS | Self::EVENT_HIGH | Self::UNIT_MASK_2 | Self::EQUAL;
 
     /// The bits that the driver decides about; a request may have them, to no effect.
     const DRIVERS: u64 = Self::INTERRUPT | Self::ENABLE;
@@ -248,8 +261,8 @@ mod tests {
     }
 
     /// The bits of Intel's and of AMD's event selects.
-    const NARROW: u64 = 0xffff_ffff;
-    const WIDE: u64 = 0xf_ffff_ffff;
+    const NARROW: u64 = EventSelect::COMMON_BITS;
+    const WIDE: u64 = NARROW | EventSelect::EVENT_HIGH;
 
     #[test]
     fn the_drivers_bits_are_dropped() {

@@ -206,6 +206,7 @@ mod tests {
         fixed_width: 48,
         full_width_writes: true,
         arch_events: 0x7f,
+        select_bits: EventSelect::COMMON_BITS,
         last_branch: true,
     };
     const V1: Capabilities = Capabilities {

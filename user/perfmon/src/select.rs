@@ -74,9 +74,6 @@ pub enum Modes {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EventSelect(evtsel::EventSelect);
 
-/// The bits that the event selects of some CPUs have: AMD's.
-const EVERY_BIT: u64 = 0xf_ffff_ffff;
-
 impl EventSelect {
     /// The event that the CPU's manual lists under this event number and unit mask, in both modes.
     ///
@@ -112,7 +109,7 @@ impl EventSelect {
     /// ```
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
-        match evtsel::EventSelect::from_wide_request(bits, EVERY_BIT) {
+        match evtsel::EventSelect::from_wide_request(bits, evtsel::EventSelect::ANY_BITS) {
             Ok(select) => Some(Self(select)),
             Err(_) => None,
         }
@@ -175,7 +172,7 @@ mod tests {
     #[test]
     fn bits_that_no_cpu_has_make_no_select() {
         assert!(EventSelect::from_bits(0xf_ff87_ffff).is_some());
-        assert_eq!(EventSelect::from_bits(1 << 36), None);
+        assert_eq!(EventSelect::from_bits(1 << 37), None);
         assert_eq!(EventSelect::from_bits(1 << 63), None);
     }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUID says of the PMU: the module's own reading of it, and what only userland wants to know.
 
-use perfmon_core::logic::cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor};
+use perfmon_core::logic::{
+    cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
+    evtsel::EventSelect,
+};
 use raw_cpuid::CpuIdReader;
 
 /// Whose events and registers a CPU has.
@@ -20,29 +23,22 @@ pub(crate) struct Pmu {
     pub(crate) processor: Processor,
     /// What the module would make of it.
     pub(crate) capabilities: Result<Capabilities, NoPmu>,
-    /// Architectural event n (CPUID.0AH:EBX) is there if bit n is set. Intel only.
-    architectural: u32,
 }
 
 impl Pmu {
     /// Reads the leaves that describe the PMU.
     pub(crate) fn from_cpuid(cpuid: &impl CpuIdReader) -> Self {
-        let read = |number| {
-            let leaf = cpuid.cpuid2(number, 0);
+        let processor = Processor::read(|leaf, subleaf| {
+            let found = cpuid.cpuid2(leaf, subleaf);
             Leaf {
-                eax: leaf.eax,
-                ebx: leaf.ebx,
-                ecx: leaf.ecx,
-                edx: leaf.edx,
+                eax: found.eax,
+                ebx: found.ebx,
+                ecx: found.ecx,
+                edx: found.edx,
             }
-        };
-        let processor = Processor::read(read);
+        });
         // Whether writes reach all bits is in a register that a program can't read; it does not matter here.
         let capabilities = processor.capabilities(0);
-        let architectural = match capabilities {
-            Ok(_) => architectural_events(read(0x0a)),
-            Err(_) => 0,
-        };
         let vendor = match &processor.vendor {
             b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
             _ => Vendor::Intel,
@@ -51,7 +47,6 @@ impl Pmu {
             vendor,
             processor,
             capabilities,
-            architectural,
         }
     }
 
@@ -65,10 +60,11 @@ impl Pmu {
 
     /// How many bits an event select has.
     pub(crate) fn select_bits(&self) -> u32 {
-        match self.vendor {
-            Vendor::Intel => 32,
-            Vendor::Amd => 36,
-        }
+        let bits = match self.capabilities {
+            Ok(capabilities) => capabilities.select_bits,
+            Err(_) => EventSelect::COMMON_BITS,
+        };
+        u64::BITS - bits.leading_zeros()
     }
 
     /// How many general counters there are.
@@ -92,7 +88,10 @@ impl Pmu {
 
     /// Whether the architectural event of this number (CPUID.0AH:EBX) is there.
     pub(crate) fn has_architectural(&self, number: u8) -> bool {
-        self.architectural >> number & 1 != 0
+        let events = self
+            .capabilities
+            .map_or(0, |capabilities| capabilities.arch_events);
+        events >> number & 1 != 0
     }
 
     /// AMD's, with `PerfMonV2` and 6 counters.
@@ -130,14 +129,6 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
         Architecture::AmdCore => "AMD's core counters (PerfCtrExtCore)".to_owned(),
         Architecture::AmdV2 => "AMD's performance monitoring, version 2 (PerfMonV2)".to_owned(),
     }
-}
-
-/// EBX tells which events are absent, and EAX up to which bit it tells anything.
-fn architectural_events(leaf: Leaf) -> u32 {
-    let known = 1u32
-        .checked_shl(leaf.eax >> 24)
-        .map_or(u32::MAX, |bit| bit - 1);
-    known & !leaf.ebx
 }
 
 #[cfg(test)]

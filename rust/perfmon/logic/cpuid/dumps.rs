@@ -21,8 +21,10 @@ pub(super) struct Dump {
 }
 
 impl Dump {
-    pub(super) fn leaf(&self, number: u32) -> Leaf {
-        let found = self.leaves.iter().find(|(n, _)| *n == number);
+    /// Of subleaves, the first one was recorded.
+    pub(super) fn leaf(&self, number: u32, subleaf: u32) -> Leaf {
+        let mut leaves = self.leaves.iter();
+        let found = leaves.find(|(n, _)| *n == number && subleaf == 0);
         let [eax, ebx, ecx, edx] = found.map_or([0; 4], |(_, registers)| *registers);
         Leaf { eax, ebx, ecx, edx }
     }
