@@ -47,6 +47,8 @@ pub(crate) struct Slot {
     pub(crate) late_until: Word,
     /// Bits in a general and in a fixed-function counter of this CPU.
     pub(crate) widths: [Word; 2],
+    /// Its [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
+    pub(crate) arch_events: Word,
     /// What its registers held before the first counter was set up.
     pub(crate) saved: SavedRegisters,
     /// The counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).

@@ -155,6 +155,7 @@ impl Callbacks for Machine {
         let [general, fixed] = &here.slot().widths;
         general.set(found.general_width.into());
         fixed.set(found.fixed_width.into());
+        here.slot().arch_events.set(found.arch_events.into());
         arbiter.known.add(cpu);
         arbiter.counted.add(cpu);
         let alone = arbiter.known.iter().count() == 1;

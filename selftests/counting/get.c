@@ -26,7 +26,7 @@ FIXTURE_VARIANT_ADD(get, user) SAME(0x000100c0);
 FIXTURE_VARIANT_ADD(get, kernel) SAME(0x000200c0);
 FIXTURE_VARIANT_ADD(get, user_and_kernel) SAME(0x000300c0);
 FIXTURE_VARIANT_ADD(get, edge) SAME(0x0005003c);
-FIXTURE_VARIANT_ADD(get, unit) SAME(0x00014f2e);
+FIXTURE_VARIANT_ADD(get, unit) SAME(0x00014e2e);
 FIXTURE_VARIANT_ADD(get, counter_mask) SAME(0x020100c0);
 FIXTURE_VARIANT_ADD(get, inverted_counter_mask) SAME(0xff8100c0);
 FIXTURE_VARIANT_ADD(get, every_bit_that_is_the_callers) SAME(0xff87ffff);

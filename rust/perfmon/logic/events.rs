@@ -99,6 +99,26 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (EventSelect::new(0xa4, 0x01), None),
 ];
 
+/// The architectural event that `select` would count, by its number, if the CPUs say that one of them
+/// does not have it.
+///
+/// The other fields of an event select don't make another event of it. AMD has no such events.
+#[must_use]
+pub fn missing(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
+    const EVENT: u64 = 0xffff | EventSelect::UNIT_MASK_2;
+
+    if capabilities.architecture != Architecture::Intel {
+        return None;
+    }
+    let event = select.stopped() & EVENT;
+    (0..)
+        .zip(&ARCHITECTURAL)
+        .find(|(number, (intel, _))| {
+            intel.stopped() == event && capabilities.arch_events >> number & 1 == 0
+        })
+        .map(|(number, _)| number)
+}
+
 fn architectural(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
     let &(intel, amd) = ARCHITECTURAL.get(number as usize)?;
     if capabilities.arch_events >> number & 1 == 0 {
@@ -158,6 +178,31 @@ mod tests {
         assert_eq!(general(&AMD, arch, 0), Some(0x0076));
         assert_eq!(general(&AMD, arch, 2), None);
         assert_eq!(general(&AMD, arch, 5), Some(0x00c2));
+    }
+
+    #[test]
+    fn events_that_a_cpu_lacks() {
+        let few = Capabilities {
+            arch_events: 0b0110_0111,
+            ..INTEL
+        };
+        let find = |event, mask| missing(EventSelect::new(event, mask).modes(true, false), &few);
+        assert_eq!(find(0x3c, 0x00), None);
+        assert_eq!(find(0x2e, 0x4f), Some(3));
+        assert_eq!(find(0x2e, 0x41), Some(4));
+        assert_eq!(find(0xa4, 0x01), Some(7));
+        // Not architectural, so nothing is told about it.
+        assert_eq!(find(0x2e, 0x4e), None);
+        assert_eq!(find(0x00, 0x00), None);
+        let edges = EventSelect::new(0x2e, 0x41).edge().threshold(3, true);
+        assert_eq!(missing(edges, &few), Some(4));
+        let other = EventSelect::from_wide_request(1 << 40 | 0x412e, EventSelect::ANY_BITS);
+        assert_eq!(other.map(|select| missing(select, &few)), Ok(None));
+        let amd = Capabilities {
+            arch_events: 0,
+            ..AMD
+        };
+        assert_eq!(missing(EventSelect::new(0xc0, 0), &amd), None);
     }
 
     #[test]

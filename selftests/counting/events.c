@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Architectural events that a CPU says it does not have are refused, and the
+ * log tells which CPU. The virtual Intel PMU lacks some.
+ */
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "module.h"
+
+/* By their bit in CPUID.0AH:EBX (Intel SDM, volume 3B, table 21-1) */
+static const struct {
+	__u8 event;
+	__u8 mask;
+} architectural[] = {
+	{ 0x3c, 0x00 },	/* core cycles */
+	{ 0xc0, 0x00 },	/* instructions */
+	{ 0x3c, 0x01 },	/* reference cycles */
+	{ 0x2e, 0x4f },	/* LLC references */
+	{ 0x2e, 0x41 },	/* LLC misses */
+	{ 0xc4, 0x00 },	/* branches */
+	{ 0xc5, 0x00 },	/* branches mispredicted */
+	{ 0xa4, 0x01 },	/* top-down slots */
+};
+
+#define NR_EVENTS	((int)ARRAY_SIZE(architectural))
+
+FIXTURE(events)
+{
+	int fd;
+	int kmsg;
+	/* Bits of the events that are missing on one CPU or another, and one */
+	unsigned int missing;
+	int cpu;
+};
+
+/* Those that are missing on the current CPU. */
+static unsigned int missing_here(void)
+{
+	unsigned int eax, ebx, ecx, edx, known;
+
+	/* Other makers don't say, and nothing is refused. */
+	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
+		return 0;
+	known = eax >> 24;
+	return (ebx | (known < 32 ? ~0U << known : 0)) & ((1U << NR_EVENTS) - 1);
+}
+
+FIXTURE_SETUP(events)
+{
+	unsigned int missing;
+	cpu_set_t cpus;
+	int i;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(i, &cpus) {
+		ASSERT_EQ(0, pin_to_cpu(i));
+		missing = missing_here();
+		if (missing && !self->missing)
+			self->cpu = i;
+		self->missing |= missing;
+	}
+	/* What is told once is told again. */
+	ASSERT_EQ(0, module_unload());
+	ASSERT_EQ(0, module_load());
+	self->kmsg = kmsg_open_end();
+	ASSERT_LE(0, self->kmsg);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(events)
+{
+	close(self->fd);
+	close(self->kmsg);
+}
+
+/* An event select of architectural event @i, with these flags and more. */
+static __u64 select_of(int i, __u64 flags)
+{
+	return flags << 16 | architectural[i].mask << 8 | architectural[i].event;
+}
+
+TEST_F(events, missing_ones_are_refused)
+{
+	struct pmc pmc = { .pmc_num = 0 };
+	int i, err;
+
+	for (i = 0; i < NR_EVENTS; i++) {
+		err = self->missing & (1U << i) ? -EINVAL : 0;
+		pmc.pmc_val = select_of(i, PMCF_USR);
+		EXPECT_EQ(err, device_ioctl(self->fd, PMIOSETUP, &pmc)) {
+			TH_LOG("architectural event %d", i);
+		}
+		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val));
+		/* Edges, or cycles with three and more: the same event */
+		EXPECT_EQ(err, pmc_setup2(self->fd, 0, select_of(i, PMCF_USR | PMCF_E)));
+		EXPECT_EQ(err, pmc_setup2(self->fd, 0, pmc.pmc_val | 3 << 24));
+	}
+}
+
+/* A number of an event is an event only with its unit mask. */
+TEST_F(events, others_are_not_refused)
+{
+	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x00014e2e));
+	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x000101c0));
+}
+
+TEST_F(events, the_log_tells_one_cpu_once)
+{
+	struct kmsg_lines lines;
+	char cpu[16];
+	int i;
+
+	if (!self->missing)
+		SKIP(return, "no event is missing");
+	for (i = 0; i < NR_EVENTS; i++)
+		pmc_setup2(self->fd, 0, select_of(i, PMCF_USR));
+	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
+	EXPECT_EQ(1, lines.count);
+	snprintf(cpu, sizeof(cpu), "CPU %d ", self->cpu);
+	EXPECT_NE(NULL, strstr(lines.line[0], cpu)) {
+		TH_LOG("the log says: %s", lines.line[0]);
+	}
+}
+
+/* The state comes before the event: a refused call changes nothing. */
+TEST_F(events, refused_calls_change_nothing)
+{
+	struct pmc pmc;
+	int i;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_count_loop(self->fd, 0, 1000));
+	for (i = 0; i < NR_EVENTS; i++) {
+		if (!(self->missing & (1U << i)))
+			continue;
+		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 0, select_of(i, PMCF_OS)));
+		EXPECT_EQ(-EINVAL, pmc_setup2(self->fd, 1, select_of(i, PMCF_OS)));
+	}
+	EXPECT_EQ(0, pmc_get(self->fd, 0, &pmc));
+	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
+	EXPECT_LT(0, pmc_value(self->fd, 0));
+	EXPECT_EQ(-EBUSY, pmc_get(self->fd, 1, &pmc));
+}
+
+TEST_HARNESS_MAIN
