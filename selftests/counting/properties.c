@@ -45,14 +45,18 @@ FIXTURE_TEARDOWN(properties)
 /* Intel SDM, volume 2A, "CPUID", leaf 0AH */
 static bool expected_on_intel(struct perfmon_properties *p)
 {
-	unsigned int eax, ebx, ecx, edx;
+	unsigned int eax, ebx, ecx, edx, fixed;
 
 	if (!__get_cpuid(0xa, &eax, &ebx, &ecx, &edx) || !(eax & 0xff))
 		return false;
 	p->pm_version = eax & 0xff;
 	p->max_num_programmable_events = (eax >> 8) & 0xff;
 	p->max_programmable_counter_width = (eax >> 16) & 0xff;
-	p->max_num_fixed_events = edx & 0x1f;
+	/* So many from 0 on, and from version 5 on those of a bitmap. */
+	fixed = (1U << (edx & 0x1f)) - 1;
+	if (p->pm_version >= 5)
+		fixed |= ecx;
+	p->max_num_fixed_events = __builtin_popcount(fixed);
 	p->max_fixed_counter_width = (edx >> 5) & 0xff;
 	return true;
 }
