@@ -180,7 +180,7 @@ Events:
 after each: :u programs only, :k kernel only, :PMC0 or :FIXED0 on this counter.
 
 Examples:
-  pmctl stat -- make                        instructions, cycles, branches
+  pmctl stat -- make                        instructions, cycles, branches, branch-misses
   pmctl stat -e instructions:u,r1c4:u ls    events of your choice
   pmctl stat -a -I 1000                     the whole machine, each second";
 

@@ -10,8 +10,10 @@ use crate::events::Event;
 /// The counters that there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Supply {
+    /// General ones, from 0 on.
     pub(crate) general: u8,
-    pub(crate) fixed: u8,
+    /// Fixed ones: bit n for counter n.
+    pub(crate) fixed: u16,
 }
 
 /// Why not every event gets a counter.
@@ -27,7 +29,7 @@ pub(crate) enum PlaceError {
     Full {
         label: String,
         events: usize,
-        supply: (u8, u8),
+        supply: (u32, u32),
     },
 }
 
@@ -123,7 +125,7 @@ pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, 
             place.ok_or_else(|| PlaceError::Full {
                 label: event.label.clone(),
                 events: events.len(),
-                supply: (supply.general, supply.fixed),
+                supply: (supply.general.into(), supply.fixed.count_ones()),
             })
         })
         .collect()
@@ -139,7 +141,10 @@ impl Plan {
     fn is_free(&self, counter: CounterId) -> bool {
         let exists = match counter {
             CounterId::General(number) => number < self.supply.general,
-            CounterId::Fixed(number) => number < self.supply.fixed,
+            CounterId::Fixed(number) => {
+                let fixed = self.supply.fixed.checked_shr(number.into());
+                fixed.unwrap_or(0) & 1 != 0
+            }
         };
         exists && !self.places.contains(&Some(counter))
     }
@@ -171,7 +176,7 @@ mod tests {
 
     const SMALL: Supply = Supply {
         general: 2,
-        fixed: 3,
+        fixed: 0b111,
     };
 
     #[test]
@@ -202,12 +207,24 @@ mod tests {
         ];
         let supply = Supply {
             general: 1,
-            fixed: 2,
+            fixed: 0b11,
         };
         assert_eq!(
             place(&events, supply),
             Ok(vec![General(0), Fixed(0), Fixed(1)])
         );
+    }
+
+    #[test]
+    fn fixed_counters_may_have_gaps() {
+        let supply = Supply {
+            general: 0,
+            fixed: 0b101,
+        };
+        let on_fixed = |number| place(&[event(false, Some(number), None)], supply);
+        assert_eq!(on_fixed(2), Ok(vec![Fixed(2)]));
+        assert!(on_fixed(1).is_err());
+        assert!(on_fixed(255).is_err());
     }
 
     #[test]
@@ -252,7 +269,7 @@ mod tests {
         };
         let all = (0..supply.general)
             .map(General)
-            .chain((0..supply.fixed).map(Fixed));
+            .chain((0..16).filter(|n| supply.fixed >> n & 1 != 0).map(Fixed));
         let candidates: Vec<CounterId> = all
             .filter(|counter| match (first.pinned, counter) {
                 (Some(pinned), _) => pinned == *counter,
@@ -282,7 +299,7 @@ mod tests {
         /// A plan is found exactly when there is one, and it keeps to what each event allows.
         #[test]
         fn a_plan_is_found_if_there_is_one(
-            events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u8..4,
+            events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
         ) {
             let supply = Supply { general, fixed };
             let plan = place(&events, supply);

@@ -52,19 +52,24 @@ impl Pmu {
 
     /// How many bits an event number has.
     pub(crate) fn event_bits(&self) -> u32 {
-        match self.vendor {
-            Vendor::Intel => 8,
-            Vendor::Amd => 12,
+        if self.select_mask() & EventSelect::EVENT_HIGH == 0 {
+            8
+        } else {
+            12
         }
     }
 
-    /// How many bits an event select has.
+    /// The bits that an event select has.
+    fn select_mask(&self) -> u64 {
+        self.capabilities
+            .map_or(EventSelect::COMMON_BITS, |capabilities| {
+                capabilities.select_bits
+            })
+    }
+
+    /// How many bits an event select has, to the highest one.
     pub(crate) fn select_bits(&self) -> u32 {
-        let bits = match self.capabilities {
-            Ok(capabilities) => capabilities.select_bits,
-            Err(_) => EventSelect::COMMON_BITS,
-        };
-        u64::BITS - bits.leading_zeros()
+        u64::BITS - self.select_mask().leading_zeros()
     }
 
     /// How many general counters there are.
@@ -75,10 +80,14 @@ impl Pmu {
 
     /// Whether fixed counter `number` is there.
     pub(crate) fn has_fixed(&self, number: u8) -> bool {
-        let fixed = self
-            .capabilities
-            .map_or(0, |capabilities| u32::from(capabilities.fixed));
+        let fixed = self.fixed_bitmap();
         fixed.checked_shr(number.into()).unwrap_or(0) & 1 != 0
+    }
+
+    /// The fixed counters: bit n for counter n.
+    pub(crate) fn fixed_bitmap(&self) -> u16 {
+        self.capabilities
+            .map_or(0, |capabilities| capabilities.fixed)
     }
 
     /// The fixed counters.

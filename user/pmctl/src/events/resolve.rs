@@ -58,15 +58,27 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault
         allow_pin(*counter, span.clone(), &target, pmu)?;
     }
     Ok(Event {
-        label: target
-            .label
-            .unwrap_or_else(|| text[spec.span.clone()].to_owned()),
+        label: target.label.unwrap_or_else(|| label(spec, text)),
         meaning: target.meaning,
         modes: modes.unwrap_or_default(),
         general: target.general,
         fixed: target.fixed,
         pinned: pinned.map(|(counter, _)| counter),
     })
+}
+
+/// An event as it was written, with the modifiers that its group has given it.
+fn label(spec: &Spec, text: &str) -> String {
+    let (own, given): (Vec<&Piece>, Vec<&Piece>) = spec
+        .modifiers
+        .iter()
+        .partition(|modifier| modifier.span.end <= spec.span.end);
+    given
+        .iter()
+        .filter(|given| own.iter().all(|own| own.text != given.text))
+        .fold(text[spec.span.clone()].to_owned(), |label, given| {
+            label + ":" + &given.text
+        })
 }
 
 /// What is counted when nothing is asked for: as much of [`names::DEFAULT`] as the CPU has.

@@ -137,6 +137,18 @@ fn a_group_gives_its_modifiers_to_all() {
 }
 
 #[test]
+fn an_event_is_called_what_it_counts() {
+    let labels = |text| -> Vec<String> { all(text).into_iter().map(|e| e.label).collect() };
+    assert_eq!(
+        labels("{cycles,instructions}:u,branches"),
+        ["cycles:u", "instructions:u", "branches"]
+    );
+    // What both say is said once; a name that the user chose stays.
+    assert_eq!(labels("{cycles:u,r1c4}:u"), ["cycles:u", "r1c4:u"]);
+    assert_eq!(labels("{cpu/event=0x3c,name=mine/}:k"), ["mine"]);
+}
+
+#[test]
 fn what_is_missing_by_default_is_left_out() {
     let names: Vec<String> = default_events(&Pmu::for_tests())
         .into_iter()

@@ -143,7 +143,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let properties = session.device().properties();
     let supply = Supply {
         general: number(properties.general.number),
-        fixed: number(properties.fixed.number),
+        // The driver tells how many, CPUID tells which.
+        fixed: pmu.fixed_bitmap(),
     };
     let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
     let columns: Vec<Column> = events
@@ -157,9 +158,10 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         .collect::<Result<Vec<Counter>, _>>()
         .map_err(exit::with_help)?;
 
-    let mut output = output(args)?;
+    let output = output(args)?;
     if args.explain {
-        explain(&mut output, &columns, &counters, (&machine, &pmu))?;
+        // Apart from the figures: those may be for a program to read.
+        explain(&mut io::stderr(), &columns, &counters, (&machine, &pmu))?;
     }
     let subject = Subject {
         command: shown(args),
@@ -291,7 +293,7 @@ mod testing {
             &events,
             Supply {
                 general: 8,
-                fixed: 3,
+                fixed: 0b111,
             },
         )
         .expect("there is room");
