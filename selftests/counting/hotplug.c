@@ -19,6 +19,9 @@
 
 #define N	1000000UL
 
+/* Rounds of switching that show something */
+#define ENOUGH	4
+
 /* What the process that switches the CPU and the counted one share. */
 struct shared {
 	int stop;
@@ -184,15 +187,21 @@ TEST_F(hotplug, one_thread_counts_and_switches)
 	EXPECT_EQ((__s64)(10 * LOOP_INSNS * N), second - first);
 }
 
-/* Each round executes the same number of instructions. */
-static void switch_all_the_while(int online, struct shared *s, long max)
+/*
+ * Until it is told to stop, but @least to @most rounds. Each executes the same
+ * number of instructions: therefore no && and ||, which leave some out.
+ */
+static void switch_all_the_while(int online, struct shared *s, long least,
+				 long most)
 {
+	int stop;
+
 	do {
 		s->failed |= cpu_switch(online, "0");
 		s->failed |= cpu_switch(online, "1");
 		s->rounds++;
-	} while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED) &&
-		 s->rounds < max);
+		stop = __atomic_load_n(&s->stop, __ATOMIC_RELAXED);
+	} while (!((stop & (s->rounds >= least)) | (s->rounds >= most)));
 }
 
 static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
@@ -202,7 +211,7 @@ static __s64 count_switching(FIXTURE_DATA(hotplug) *self, long rounds)
 	*self->shared = (struct shared) { .stop = 0 };
 	if (!err)
 		err = pmc_start(self->fd, 0);
-	switch_all_the_while(self->online, self->shared, rounds);
+	switch_all_the_while(self->online, self->shared, rounds, rounds);
 	if (!err)
 		err = pmc_stop(self->fd, 0);
 	return err ? err : pmc_value(self->fd, 0);
@@ -230,7 +239,8 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	if (!pid) {
 		if (read(go[0], &byte, 1) != 1)
 			_exit(1);
-		switch_all_the_while(self->online, s, -1UL >> 1);
+		/* On a busy host the loops may be over before the first. */
+		switch_all_the_while(self->online, s, ENOUGH, -1UL >> 1);
 		_exit(0);
 	}
 
@@ -278,7 +288,7 @@ TEST_F_TIMEOUT(hotplug, one_process_counts_another_switches, 120)
 		EXPECT_EQ((__s64)(100 * LOOP_INSNS * N) + overhead +
 			  self->shared->rounds * per_round, value);
 		EXPECT_EQ(0, self->shared->failed);
-		EXPECT_LT(3, self->shared->rounds);
+		EXPECT_LE(ENOUGH, self->shared->rounds);
 	}
 }
 
