@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reading a buffer while it is being written: what there is, is whole, and
+ * nothing of it changes any more.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "trace.h"
+
+#define PAGES	4096
+#define RATE	997
+
+/* How many records are read while they are written, at least. */
+#define RECORDS	20000
+
+FIXTURE(live)
+{
+	struct trace trace;
+	int fd;
+	int cpu;	/* the one that is traced: another one if there is one */
+	pid_t worker;
+};
+
+FIXTURE_SETUP(live)
+{
+	struct perfmon_config config = {
+		.events = { INSTRUCTIONS, MODEL_EVENT(0) },
+		.rate = { RATE },
+		.flags = { FLAG_USER | FLAG_PC, FLAG_USER | FLAG_TIMEBASE0 },
+	};
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, cpu_next(&cpus, -1));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
+	if (self->cpu < 0)
+		self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	self->worker = fork();
+	ASSERT_LE(0, self->worker);
+	if (!self->worker) {
+		if (pin_to_cpu(self->cpu))
+			_exit(1);
+		for (;;)
+			loop(1000);
+	}
+}
+
+FIXTURE_TEARDOWN(live)
+{
+	if (self->worker > 0) {
+		kill(self->worker, SIGKILL);
+		waitpid(self->worker, NULL, 0);
+	}
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F_TIMEOUT(live, whole_records_that_stay, 120)
+{
+	struct trace_cursor c, end;
+	struct trace_record r;
+	__u64 records = 0, updates = 0;
+	int more = 0, first = 1;
+	struct trace_sums sums;
+	size_t size;
+	char *copy;
+
+	ASSERT_EQ(0, trace_start(&self->trace));
+	c = trace_records(&self->trace, self->cpu);
+	while (records < RECORDS && more >= 0) {
+		end = c;
+		trace_records_update(&self->trace, self->cpu, &c);
+		if (c.end == end.end)
+			continue;
+		ASSERT_LT(end.end, c.end);
+		updates++;
+
+		/* A set of records begins with its time. */
+		first = 1;
+		while ((more = trace_next(&c, &r)) > 0) {
+			if (first)
+				EXPECT_EQ(PERFMON_RECORD_TIME, r.type);
+			first = 0;
+			records++;
+		}
+	}
+	EXPECT_EQ(0, more);
+	EXPECT_LT(1ULL, updates);
+
+	/* What was read is the same after the end. */
+	size = c.next - (const char *)self->trace.buffer[self->cpu];
+	copy = malloc(size);
+	ASSERT_NE(NULL, copy);
+	memcpy(copy, self->trace.buffer[self->cpu], size);
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0, memcmp(copy + sizeof(struct perfmon_buffer_header),
+			    self->trace.buffer[self->cpu] + 1,
+			    size - sizeof(struct perfmon_buffer_header)));
+	free(copy);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(sums.event[0].total, sums.event[1].total);
+	EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * kernel_lockdown(7) at its level "confidentiality" forbids to trace, also by a
+ * trace that was started before. It can't be lifted again, so this is for a
+ * virtual machine of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "rights.h"
+#include "trace.h"
+
+TEST(tracing_is_forbidden)
+{
+	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1009,
+						       FLAG_USER | FLAG_PC);
+	struct perfmon_properties p;
+	struct perfmon_config c;
+	struct perfmon_alloc a;
+	struct perfmon_info i;
+	struct trace trace;
+	int fd;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	if (access(LOCKDOWN, F_OK))
+		SKIP(return, "this kernel can't be locked down");
+
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, trace_alloc(&trace, fd, 16));
+	ASSERT_EQ(0, trace_stage(&trace, &config));
+	ASSERT_EQ(0, trace_start(&trace));
+
+	ASSERT_EQ(0, lockdown());
+	EXPECT_EQ(-EPERM, trace_stop(&trace));
+	EXPECT_EQ(-EPERM, trace_start(&trace));
+	EXPECT_EQ(-EPERM, trace_stage(&trace, &config));
+	EXPECT_EQ(-EPERM, trace_handle(fd, 0));
+	EXPECT_EQ(-EPERM, trace_define(fd, 0, EVENT_INSTRUCTIONS));
+	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_FREE_TRACE, NULL));
+	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_GET_ALLOC, &a));
+	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	EXPECT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_ioctl(fd, PERFMON_GET_INFO, &i));
+
+	/* Closing is always allowed, and what was mapped can be read. */
+	EXPECT_EQ(0, close(fd));
+	EXPECT_EQ(PERFMON_BUFFER_VERSION, trace.buffer[0]->version);
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EPERM, trace_alloc_buffers(fd, cpu_ids(), 16));
+	close(fd);
+}
+
+TEST_HARNESS_MAIN

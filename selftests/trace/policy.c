@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux's own policy for perf events, asked anew at each call of a trace: a
+ * descriptor does not carry the rights of the process that opened it.
+ *
+ * A variant is what the caller has, and a state of the trace.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "rights.h"
+#include "trace.h"
+
+#define PAGES	4
+
+static const struct perfmon_config user = {
+	.events = { INSTRUCTIONS },
+	.rate = { 1000003 },
+	.flags = { FLAG_USER },
+};
+
+static const struct perfmon_config kernel = {
+	.events = { INSTRUCTIONS },
+	.rate = { 1000003 },
+	.flags = { FLAG_OS },
+};
+
+FIXTURE(policy)
+{
+	struct trace trace;
+	int fd;
+	int paranoid;	/* as it was before the test */
+};
+
+FIXTURE_VARIANT(policy)
+{
+	int paranoid;
+	bool capable;	/* of CAP_PERFMON, and of nothing else */
+	int err;
+};
+
+FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_2) { .paranoid = 2, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
+FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
+FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
+
+FIXTURE_SETUP(policy)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	self->paranoid = paranoid_read();
+	ASSERT_EQ(0, paranoid_write(variant->paranoid));
+}
+
+FIXTURE_TEARDOWN(policy)
+{
+	if (seteuid(0) || paranoid_write(self->paranoid))
+		TH_LOG("can't put %s back", PARANOID);
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(policy, every_call_in_its_turn)
+{
+	int err = -variant->err, handle;
+	struct perfmon_config c;
+	struct perfmon_alloc a;
+
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(err, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	EXPECT_EQ(err, trace_alloc_buffers(self->fd, cpu_ids(), PAGES));
+
+	/* With rights as far as the next state, then without. */
+	ASSERT_EQ(0, seteuid(0));
+	device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));
+	handle = trace_handle(self->fd, 0);
+	EXPECT_EQ(err, handle < 0 ? handle : 0);
+	if (handle >= 0)
+		close(handle);
+	EXPECT_EQ(err, trace_stage(&self->trace, &user));
+	EXPECT_EQ(err, trace_stage(&self->trace, &kernel));
+
+	ASSERT_EQ(0, seteuid(0));
+	ASSERT_EQ(0, trace_stage(&self->trace, &user));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	EXPECT_EQ(err, trace_start(&self->trace));
+	if (!err)
+		EXPECT_EQ(0, trace_stop(&self->trace));
+
+	ASSERT_EQ(0, seteuid(0));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(err, trace_stop(&self->trace));
+	ASSERT_EQ(0, seteuid(0));
+
+	/* A refused STOP has not stopped it. */
+	EXPECT_EQ(err ? -EBADFD : 0,
+		  device_ioctl(self->fd, IOCTL_PERFMON_GET_CONFIG, &c));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(err, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
+
+	/* Nor has a refused FREE freed it. */
+	ASSERT_EQ(0, seteuid(0));
+	EXPECT_EQ(err ? 0 : -EBADFD,
+		  device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));
+}
+
+/* A config for the kernel was staged by somebody who might. */
+TEST_F(policy, rights_are_asked_for_at_start_too)
+{
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &kernel));
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(-variant->err, trace_start(&self->trace));
+	ASSERT_EQ(0, seteuid(0));
+	if (variant->err)
+		EXPECT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, trace_stop(&self->trace));
+}
+
+TEST_F(policy, calls_that_only_ask)
+{
+	struct perfmon_properties p;
+	struct perfmon_info info;
+
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
+}
+
+/* Reserved bits come before the policy, the policy before state and values. */
+TEST_F(policy, order_of_checks)
+{
+	const struct perfmon_config bad = { .events = { 0 } };
+	struct perfmon_event_definition d = {
+		.id = MODEL_EVENT(0),
+		.extra = 1,
+	};
+	int err = -variant->err;
+
+	ASSERT_EQ(0, drop_rights(variant->capable));
+	self->trace.fd = self->fd;
+	EXPECT_EQ(-EFAULT, device_ioctl(self->fd, IOCTL_PERFMON_STAGE_CONFIG,
+					NULL));
+	EXPECT_EQ(-EFAULT, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, NULL));
+	EXPECT_EQ(-EINVAL, device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d));
+	EXPECT_EQ(err ? err : -EBADFD, trace_stage(&self->trace, &bad));
+	EXPECT_EQ(err ? err : -EBADFD, trace_start(&self->trace));
+	EXPECT_EQ(err ? err : -EBADFD, trace_stop(&self->trace));
+	EXPECT_EQ(err ? err : -EINVAL, trace_alloc_buffers(self->fd, 0, 0));
+}
+
+TEST_HARNESS_MAIN
