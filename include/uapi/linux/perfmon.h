@@ -16,21 +16,25 @@
  * EINVAL     a counter number, an event, a flag or a value is out of its range
  * EACCES     Linux's own policy for perf events forbids it to this process
  *            (/proc/sys/kernel/perf_event_paranoid, CAP_PERFMON)
- * EBUSY      open(2): there is a writer; PMIOSETUP, IOCTL_PERFMON_START:
- *            somebody else has the hardware counters (the kernel log says who);
- *            the other PMIO calls: nobody has set the counter up
+ * EBUSY      open(2): there is a writer; PMIOSETUP, IOCTL_PERFMON_START: Linux
+ *            perf has the hardware counters (the kernel log says so), or a trace
+ *            has this one, or PMIOSETUP has those that the trace needs; the
+ *            other PMIO calls: nobody has set the counter up
  * EBADFD     the trace is not in the state that the call needs
  * EOPNOTSUPP PMIOREADCPU: this CPU is not counted on
  * ENOMEM     no memory
  * EMFILE     IOCTL_PERFMON_GET_BUFFER_HANDLE: no descriptor is free (ENFILE: in
  *            the whole system)
  * EIO        the hardware does not hold what was written to it, so there is
- *            no count to give (the kernel log says which register)
+ *            no count to give, or none to rely on (the kernel log says which
+ *            register)
  * =========  ================================================================
  *
  * Checks are made in this order: command, write access, argument copied in,
  * reserved bits, counter number, policy, state, values, hardware owner,
- * memory. A call that fails changes nothing.
+ * memory. A call that fails changes nothing, but with EIO: then PMIOSTOP and
+ * IOCTL_PERFMON_STOP have stopped, PMIOSETUP has released the counter, and
+ * IOCTL_PERFMON_START has emptied the buffers and stopped again.
  */
 #ifndef _UAPI_LINUX_PERFMON_H
 #define _UAPI_LINUX_PERFMON_H
@@ -182,7 +186,7 @@ enum {
 	PMIOSETUP	= _IOW('5', 1, struct pmc),
 	/** @PMIOSTART: go on counting from the value at the stop. */
 	PMIOSTART	= _IOW('5', 2, int),
-	/** @PMIOSTOP: stop; the value stays. */
+	/** @PMIOSTOP: stop; the value stays. With EIO it has none any more. */
 	PMIOSTOP	= _IOW('5', 3, int),
 	/** @PMIOREAD: the live value, or that at the stop. */
 	PMIOREAD	= _IOWR('5', 4, struct pmc_data),
@@ -243,9 +247,9 @@ enum {
  * @max_misc_counter_width: their width in bits
  * @flags: PERFMON_PROPERTY_FLAG_*
  *
- * A CPU that gets more overflow interrupts between two of its timer ticks than
- * the module parameter max_overflows allows is throttled, whatever rate these
- * widths admit: see PERFMON_BUFFER_FLAG_THROTTLED.
+ * A CPU on which a trace takes more samples in the time between two timer ticks
+ * than the module parameter max_overflows allows is throttled, whatever rate
+ * these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED.
  */
 struct perfmon_properties {
 	__u16 api_version;
@@ -267,7 +271,7 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
 
 /**
  * struct perfmon_info - what struct perfmon_properties has no room for
- * @nr_cpu_ids: highest possible CPU number + 1: the buffers of a trace
+ * @nr_cpu_ids: highest possible CPU number + 1: how many buffers a trace has
  * @flags: 0
  * @features: PERFMON_FEATURE_*
  * @reserved: 0
@@ -368,7 +372,8 @@ typedef __u32 perfmon_rate_t;
  *	PERFMON_EVENT_ID_NONE marks the end
  * @rate: a record is written each time that so many events have been counted;
  *	0 to count only. At most 2^width - 1, and 2^31 without
- *	PERFMON_FEATURE_FULL_WIDTH_WRITES.
+ *	PERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with
+ *	PERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.
  * @flags: PERFMON_CONFIG_FLAG_*
  */
 struct perfmon_config {
@@ -404,7 +409,11 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
 #define PERFMON_BUFFER_FLAG_THROTTLED	(1U << 1)
 /* The CPU went offline, or the system slept: the trace ended here before STOP. */
 #define PERFMON_BUFFER_FLAG_OFFLINE	(1U << 2)
-/* The CPU was not traced: it was offline at IOCTL_PERFMON_ALLOC_TRACE. */
+/*
+ * The CPU was not traced: at IOCTL_PERFMON_ALLOC_TRACE it was offline, or had
+ * fewer counters or events than the others. The buffer is one page; access to
+ * the rest of its mapping raises SIGBUS.
+ */
 #define PERFMON_BUFFER_FLAG_NOT_TRACED	(1U << 3)
 
 /**
@@ -504,7 +513,9 @@ typedef struct perfmon_value_record perfmon_value_record_t;
  * @header: names the event
  * @aspace: the address space: the address bits of CR3; 0 for a caller who may
  *	not see the kernel (Linux's policy for perf events)
- * @pc: the address of the instruction that the interrupt came before
+ * @pc: the address of the instruction that the interrupt came before; 0 for
+ *	such a caller if that is in the kernel, where an interrupt that is late
+ *	may come also for an event of user mode
  */
 struct perfmon_pc_record {
 	struct perfmon_record_header header;
@@ -579,20 +590,25 @@ enum {
 	IOCTL_PERFMON_GET_CONFIG	= _IOR('6', 5, struct perfmon_config),
 	/**
 	 * @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a
-	 * buffer, to be mapped with PROT_READ and MAP_SHARED; in state Allocated
-	 * or Staged.
+	 * buffer, closed on exec, to be mapped with PROT_READ and MAP_SHARED; in
+	 * state Allocated or Staged.
 	 */
 	IOCTL_PERFMON_GET_BUFFER_HANDLE	= _IOW('6', 6, struct perfmon_buffer_handle_req),
-	/** @IOCTL_PERFMON_START: begin to record; in state Staged. */
+	/**
+	 * @IOCTL_PERFMON_START: empty the buffers and begin to record; in state
+	 * Staged.
+	 */
 	IOCTL_PERFMON_START		= _IO('6', 7),
 	/**
 	 * @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it
-	 * does not run; not in state Idle.
+	 * does not run; not in state Idle. With EIO it has ended, too, but what
+	 * was counted can't be relied on.
 	 */
 	IOCTL_PERFMON_STOP		= _IO('6', 8),
 	/**
 	 * @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in
-	 * state Idle or Allocated. A later definition replaces an earlier one.
+	 * state Idle or Allocated. A later definition replaces an earlier one;
+	 * all last until close(2).
 	 */
 	PERFMON_DEFINE_EVENT		= _IOW('6', 0x20, struct perfmon_event_definition),
 	/** @PERFMON_GET_INFO: needs no write access. */

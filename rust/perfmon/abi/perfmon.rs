@@ -207,7 +207,7 @@ const _: () = {
 pub const PMIOSETUP: _bindgen_ty_1 = 1074279681;
 #[doc = " @PMIOSTART: go on counting from the value at the stop."]
 pub const PMIOSTART: _bindgen_ty_1 = 1074017538;
-#[doc = " @PMIOSTOP: stop; the value stays."]
+#[doc = " @PMIOSTOP: stop; the value stays. With EIO it has none any more."]
 pub const PMIOSTOP: _bindgen_ty_1 = 1074017539;
 #[doc = " @PMIOREAD: the live value, or that at the stop."]
 pub const PMIOREAD: _bindgen_ty_1 = 3222287620;
@@ -225,7 +225,7 @@ pub const PMIOSETUP2: _bindgen_ty_1 = 1075852553;
 pub const PMIOGET2: _bindgen_ty_1 = 3223336202;
 #[doc = " The commands are enumerators because bindgen can't evaluate _IOW(); each is\n a macro too, so that programs can test for it with #ifdef."]
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU that gets more overflow interrupts between two of its timer ticks than\n the module parameter max_overflows allows is throttled, whatever rate these\n widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples in the time between two timer ticks\n than the module parameter max_overflows allows is throttled, whatever rate\n these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -275,9 +275,9 @@ const _: () = {
     ["Offset of field: perfmon_properties::flags"]
         [::core::mem::offset_of!(perfmon_properties, flags) - 20usize];
 };
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU that gets more overflow interrupts between two of its timer ticks than\n the module parameter max_overflows allows is throttled, whatever rate these\n widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples in the time between two timer ticks\n than the module parameter max_overflows allows is throttled, whatever rate\n these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
-#[doc = " struct perfmon_info - what struct perfmon_properties has no room for\n @nr_cpu_ids: highest possible CPU number + 1: the buffers of a trace\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
+#[doc = " struct perfmon_info - what struct perfmon_properties has no room for\n @nr_cpu_ids: highest possible CPU number + 1: how many buffers a trace has\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -367,7 +367,7 @@ const _: () = {
 #[doc = " struct perfmon_alloc - the memory of a trace\n @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES.\n @flags: PERFMON_CONFIG_FLAG_*"]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with\n\tPERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.\n @flags: PERFMON_CONFIG_FLAG_*"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -393,7 +393,7 @@ const _: () = {
     ["Offset of field: perfmon_config::flags"]
         [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
 };
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES.\n @flags: PERFMON_CONFIG_FLAG_*"]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with\n\tPERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.\n @flags: PERFMON_CONFIG_FLAG_*"]
 pub type perfmon_ioctl_config_t = perfmon_config;
 #[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers"]
 #[repr(C)]
@@ -581,7 +581,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_value_record - the value of something that is no counter\n @header: names the event\n @value: the value"]
 pub type perfmon_value_record_t = perfmon_value_record;
-#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before"]
+#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before; 0 for\n\tsuch a caller if that is in the kernel, where an interrupt that is late\n\tmay come also for an event of user mode"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -607,7 +607,7 @@ const _: () = {
     ["Offset of field: perfmon_pc_record::pc"]
         [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
 };
-#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before"]
+#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before; 0 for\n\tsuch a caller if that is in the kernel, where an interrupt that is late\n\tmay come also for an event of user mode"]
 pub type perfmon_pc_record_t = perfmon_pc_record;
 #[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: that of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]
@@ -682,13 +682,13 @@ pub const IOCTL_PERFMON_GET_ALLOC: _bindgen_ty_2 = 2148021763;
 pub const IOCTL_PERFMON_STAGE_CONFIG: _bindgen_ty_2 = 1094727172;
 #[doc = " @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged."]
 pub const IOCTL_PERFMON_GET_CONFIG: _bindgen_ty_2 = 2168468997;
-#[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a\n buffer, to be mapped with PROT_READ and MAP_SHARED; in state Allocated\n or Staged."]
+#[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a\n buffer, closed on exec, to be mapped with PROT_READ and MAP_SHARED; in\n state Allocated or Staged."]
 pub const IOCTL_PERFMON_GET_BUFFER_HANDLE: _bindgen_ty_2 = 1074017798;
-#[doc = " @IOCTL_PERFMON_START: begin to record; in state Staged."]
+#[doc = " @IOCTL_PERFMON_START: empty the buffers and begin to record; in state\n Staged."]
 pub const IOCTL_PERFMON_START: _bindgen_ty_2 = 13831;
-#[doc = " @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it\n does not run; not in state Idle."]
+#[doc = " @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it\n does not run; not in state Idle. With EIO it has ended, too, but what\n was counted can't be relied on."]
 pub const IOCTL_PERFMON_STOP: _bindgen_ty_2 = 13832;
-#[doc = " @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in\n state Idle or Allocated. A later definition replaces an earlier one."]
+#[doc = " @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in\n state Idle or Allocated. A later definition replaces an earlier one;\n all last until close(2)."]
 pub const PERFMON_DEFINE_EVENT: _bindgen_ty_2 = 1076377120;
 #[doc = " @PERFMON_GET_INFO: needs no write access."]
 pub const PERFMON_GET_INFO: _bindgen_ty_2 = 2151691809;
