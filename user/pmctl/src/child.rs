@@ -163,6 +163,11 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Its number, and the command's.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid.as_raw().unsigned_abs()
+    }
+
     /// Lets it become the command.
     ///
     /// # Errors

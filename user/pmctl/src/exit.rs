@@ -12,7 +12,7 @@ use crate::processes;
 pub(crate) const FAILURE: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// `stat`: there is no count, or one that can't be trusted. timeout(1) and env(1) use it likewise.
+/// `stat`, `record`: there is no count or no recording, or one that can't be trusted. timeout(1) and env(1) use it likewise.
 pub(crate) const NO_COUNT: u8 = 125;
 /// The command was found and can't be executed, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;

@@ -9,14 +9,20 @@ mod encode;
 mod events;
 mod exit;
 mod explain;
+mod flamegraph;
 mod hypervisor;
 mod info;
 mod machine;
 mod msr;
+mod perfdata;
 mod place;
 mod pmu;
 mod processes;
+mod profile;
+mod record;
 mod regs;
+mod report;
+mod script;
 mod signals;
 mod stat;
 mod text;
@@ -35,7 +41,7 @@ use machine::Machine;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let failure = match cli.command {
-        Command::Stat(_) => exit::NO_COUNT,
+        Command::Stat(_) | Command::Record(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
     match run(&cli.command) {
@@ -52,6 +58,10 @@ fn run(command: &Command) -> Result<u8> {
     let output = &mut io::stdout().lock();
     match command {
         Command::Stat(args) => return stat::stat(args),
+        Command::Record(args) => return record::record(args),
+        Command::Report(args) => report::report(args, output)?,
+        Command::Script(args) => script::script(args, output)?,
+        Command::Flamegraph(args) => flamegraph::flamegraph(args)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
         Command::Encode(args) => {

@@ -122,16 +122,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let events = wanted(args, &pmu)?;
 
     let online = machine.online_cpus()?;
-    if let Some(cpu) = args
-        .cpu
-        .iter()
-        .flat_map(Cpus::iter)
-        .find(|cpu| !online.contains(&(*cpu as usize)))
-    {
-        return Err(Usage(format!(
-            "-C: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
-        ))
-        .into());
+    if let Some(cpus) = &args.cpu {
+        cpus.require_online(&online)?;
     }
 
     let command = match &args.command[..] {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 
+mod sampling;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
@@ -10,10 +12,13 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use sampling::{Field, Flamegraph, Key, Record, Report, Script};
+
+use crate::exit::Usage;
 use crate::machine::parse_cpus;
 
 const EXIT_CODES: &str = "\
-Exit codes of `stat`: the command's own; 128 + signal if it was killed; 126 or 127 if it can't be run; \
+Exit codes of `stat` and `record`: the command's own; 128 + signal if it was killed; 126 or 127 if it can't be run; \
 125 if pmctl could not count, or a number can't be trusted. A mistake in the command line: 2.";
 
 /// Counts what the CPUs of this machine do, through /dev/perfmon.
@@ -32,6 +37,14 @@ pub(crate) enum Command {
     Doctor(Look),
     /// Count events while a command runs
     Stat(Stat),
+    /// Record where CPUs are, each time that an event has happened so often
+    Record(Record),
+    /// Show which programs and functions a recording is about
+    Report(Report),
+    /// Show the samples of a recording one by one
+    Script(Script),
+    /// Draw a recording as a flame graph
+    Flamegraph(Flamegraph),
     /// Show what events are for the hardware
     Encode(Encode),
     /// Show what the registers of the counters hold (root; needs the kernel's module `msr`)
@@ -135,6 +148,16 @@ impl Cpus {
     /// The numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
+    }
+
+    /// Fails unless all of them are among those that are online.
+    pub(crate) fn require_online(&self, online: &[usize]) -> Result<(), Usage> {
+        match self.iter().find(|cpu| !online.contains(&(*cpu as usize))) {
+            None => Ok(()),
+            Some(cpu) => Err(Usage(format!(
+                "-C: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+            ))),
+        }
     }
 
     /// The numbers that follow each other, together.

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl flamegraph`: a recording as a picture.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+
+use anyhow::{Context, Result};
+use inferno::flamegraph::{self, Options};
+
+use crate::cli::Flamegraph;
+use crate::exit::Usage;
+use crate::perfdata::Recording;
+use crate::profile;
+use crate::text::thousands;
+
+/// Draws the picture.
+pub(crate) fn flamegraph(args: &Flamegraph) -> Result<()> {
+    let recording = profile::open(&args.input.input)?;
+    let event = event(&recording, args.event.as_deref())?;
+    let stacks = stacks(&recording, event)?;
+    if stacks.is_empty() {
+        return Err(Usage("there is no sample of this event: nothing to draw.".to_owned()).into());
+    }
+    let lines: Vec<String> = stacks
+        .iter()
+        .map(|(stack, events)| format!("{stack} {events}"))
+        .collect();
+    let name = &recording.events[event].name;
+    let mut options = Options::default();
+    options.title = format!("{}: {name}", recording.notes.scope);
+    options.count_name = format!("events of {name}");
+    options.notes = format!(
+        "{} events counted",
+        thousands(recording.notes.totals[event])
+    );
+    let path = &args.output;
+    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
+    flamegraph::from_lines(
+        &mut options,
+        lines.iter().map(String::as_str),
+        BufWriter::new(file),
+    )
+    .with_context(|| format!("can't draw {}", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+/// The index of the event with this name, or of the first.
+fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
+    let Some(name) = name else {
+        return Ok(0);
+    };
+    let mut names = recording.events.iter().map(|event| &event.name);
+    Ok(names.position(|known| known == name).ok_or_else(|| {
+        let known: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
+        Usage(format!(
+            "-e: it was not recorded. There is `{}`.",
+            known.join("`, `")
+        ))
+    })?)
+}
+
+/// What stands on each other, and how many events fall to it.
+fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> {
+    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    profile::each_sample(recording, |named, _| {
+        if named.sample.event == event {
+            // The semicolon stands between two levels.
+            let levels = [
+                named.comm.clone(),
+                named.site.dso(),
+                named.site.symbol().to_owned(),
+            ];
+            let stack = levels.map(|level| level.replace(';', ":")).join(";");
+            let events = stacks.entry(stack).or_default();
+            *events = events.saturating_add(named.sample.period);
+        }
+        Ok(())
+    })?;
+    Ok(stacks)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers and texts in bytes.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// Bytes that are read from the front. What is not there is `None`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next bytes.
+    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Everything up to a NUL or the end, as the name of a file.
+    pub(super) fn name(self) -> OsString {
+        let length = self.0.iter().position(|byte| *byte == 0);
+        OsString::from_vec(self.0[..length.unwrap_or(self.0.len())].to_vec())
+    }
+
+    /// Everything up to a NUL or the end, as text.
+    pub(super) fn text(self) -> String {
+        self.name().to_string_lossy().into_owned()
+    }
+}
+
+/// What bytes are appended to.
+pub(super) trait Put {
+    fn u16(&mut self, number: u16);
+    fn u32(&mut self, number: u32);
+    fn u64(&mut self, number: u64);
+    /// A text with at least one NUL behind it, up to a multiple of `align` bytes.
+    fn padded(&mut self, text: &[u8], align: usize);
+}
+
+impl Put for Vec<u8> {
+    fn u16(&mut self, number: u16) {
+        self.extend(number.to_le_bytes());
+    }
+
+    fn u32(&mut self, number: u32) {
+        self.extend(number.to_le_bytes());
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.extend(number.to_le_bytes());
+    }
+
+    fn padded(&mut self, text: &[u8], align: usize) {
+        self.extend(text);
+        let end = self.len() + (text.len() / align + 1) * align - text.len();
+        self.resize(end, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_none() {
+        let mut reader = Reader(&[1, 0, 2]);
+        assert_eq!(reader.u16(), Some(1));
+        assert_eq!(reader.u32(), None);
+        assert_eq!(reader.take(1), Some(&[2][..]));
+    }
+
+    #[test]
+    fn a_text_ends_with_a_nul_and_on_a_boundary() {
+        for (text, size) in [("", 8), ("1234567", 8), ("12345678", 16)] {
+            let mut bytes = Vec::new();
+            bytes.padded(text.as_bytes(), 8);
+            assert_eq!(bytes.len(), size, "{text}");
+            assert_eq!(Reader(&bytes).text(), text);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records as bytes. The kernel gives those that are no samples in the same form as the file has them.
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::FIRST_ID;
+use super::bytes::{Put, Reader};
+use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task};
+
+/// `PERF_RECORD_*`.
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+const SWITCH_CPU_WIDE: u32 = 15;
+const KSYMBOL: u32 = 17;
+
+/// `PERF_RECORD_MISC_*`; the bits from 13 on have a meaning for each type.
+const MISC_KERNEL: u16 = 1;
+const MISC_USER: u16 = 2;
+const MISC_CPUMODE: u16 = 7;
+const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+
+/// The bits of a branch's flags: mispredicted, predicted, and the lowest of 16 for cycles.
+const BRANCH_MISPREDICTED: u64 = 1 << 0;
+const BRANCH_PREDICTED: u64 = 1 << 1;
+const BRANCH_CYCLES_SHIFT: u32 = 4;
+const BRANCH_CYCLES_MASK: u64 = 0xffff;
+
+/// The size of the stamp at the end of what is no sample.
+const TRAILER: usize = 32;
+const HEADER: usize = 8;
+
+impl Record {
+    /// Appends the record; with `branches`, samples have them.
+    pub(super) fn encode(&self, branches: bool, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        // The size is not known before the end.
+        bytes.u64(0);
+        let (kind, misc) = self.body.encode(&self.stamp, branches, bytes);
+        if kind != SAMPLE {
+            self.stamp.encode(bytes);
+        }
+        let size = u16::try_from(bytes.len() - start).unwrap_or(u16::MAX);
+        let mut header = Vec::with_capacity(HEADER);
+        header.u32(kind);
+        header.u16(misc);
+        header.u16(size);
+        bytes[start..start + HEADER].copy_from_slice(&header);
+    }
+}
+
+impl Task {
+    fn encode(self, bytes: &mut Vec<u8>) {
+        bytes.u32(self.pid);
+        bytes.u32(self.tid);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            pid: reader.u32()?,
+            tid: reader.u32()?,
+        })
+    }
+}
+
+impl Stamp {
+    /// Without an identifier: it is of no event.
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        self.task.encode(bytes);
+        bytes.u64(self.time);
+        bytes.u64(u64::from(self.cpu));
+        bytes.u64(0);
+    }
+
+    fn decode(mut reader: Reader<'_>) -> Option<Self> {
+        Some(Self {
+            task: Task::decode(&mut reader)?,
+            time: reader.u64()?,
+            cpu: reader.u32()?,
+        })
+    }
+}
+
+/// Two tasks as FORK and EXIT have them: both processes, then both threads.
+fn encode_pair(first: Task, second: Task, time: u64, bytes: &mut Vec<u8>) {
+    for number in [first.pid, second.pid, first.tid, second.tid] {
+        bytes.u32(number);
+    }
+    bytes.u64(time);
+}
+
+fn decode_pair(reader: &mut Reader<'_>) -> Option<(Task, Task)> {
+    let pids = (reader.u32()?, reader.u32()?);
+    let tids = (reader.u32()?, reader.u32()?);
+    let task = |pid, tid| Task { pid, tid };
+    Some((task(pids.0, tids.0), task(pids.1, tids.1)))
+}
+
+impl Body {
+    /// Appends what is between the header and the stamp; gives the type and the flags for the header.
+    fn encode(&self, stamp: &Stamp, branches: bool, bytes: &mut Vec<u8>) -> (u32, u16) {
+        match self {
+            Self::Map(map) => {
+                map.encode(bytes);
+                let mode = if map.kernel { MISC_KERNEL } else { MISC_USER };
+                (MMAP2, mode)
+            }
+            Self::Comm { task, name, exec } => {
+                task.encode(bytes);
+                bytes.padded(name.as_bytes(), 8);
+                (COMM, if *exec { MISC_COMM_EXEC } else { 0 })
+            }
+            Self::Fork { child, parent } => {
+                encode_pair(*child, *parent, stamp.time, bytes);
+                (FORK, 0)
+            }
+            Self::Exit { task, parent } => {
+                encode_pair(*task, *parent, stamp.time, bytes);
+                (EXIT, 0)
+            }
+            Self::Switch { out, other } => {
+                other.encode(bytes);
+                (SWITCH_CPU_WIDE, if *out { MISC_SWITCH_OUT } else { 0 })
+            }
+            Self::Code {
+                address,
+                length,
+                kind,
+                flags,
+                name,
+            } => {
+                bytes.u64(*address);
+                bytes.u32(*length);
+                bytes.u16(*kind);
+                bytes.u16(*flags);
+                bytes.padded(name.as_bytes(), 8);
+                (KSYMBOL, 0)
+            }
+            Self::Lost(number) => {
+                // Of no event.
+                bytes.u64(0);
+                bytes.u64(*number);
+                (LOST, 0)
+            }
+            Self::Sample(sample) => {
+                sample.encode(stamp, branches, bytes);
+                let kernel = sample.in_kernel();
+                (SAMPLE, if kernel { MISC_KERNEL } else { MISC_USER })
+            }
+        }
+    }
+}
+
+impl Map {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        self.task.encode(bytes);
+        for number in [self.start, self.length, self.offset] {
+            bytes.u64(number);
+        }
+        bytes.u32(self.device.0);
+        bytes.u32(self.device.1);
+        bytes.u64(self.inode);
+        bytes.u64(0); // the inode's generation
+        bytes.u32(self.protection);
+        bytes.u32(self.flags);
+        bytes.padded(self.file.as_os_str().as_bytes(), 8);
+    }
+
+    fn decode(mut reader: Reader<'_>, misc: u16) -> Option<Self> {
+        let task = Task::decode(&mut reader)?;
+        let (start, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let device = (reader.u32()?, reader.u32()?);
+        let (inode, _generation) = (reader.u64()?, reader.u64()?);
+        Some(Self {
+            task,
+            kernel: misc & MISC_CPUMODE == MISC_KERNEL,
+            start,
+            length,
+            offset,
+            device,
+            inode,
+            protection: reader.u32()?,
+            flags: reader.u32()?,
+            file: reader.name().into(),
+        })
+    }
+}
+
+impl Sample {
+    fn encode(&self, stamp: &Stamp, branches: bool, bytes: &mut Vec<u8>) {
+        bytes.u64(FIRST_ID + self.event as u64);
+        bytes.u64(self.ip);
+        stamp.task.encode(bytes);
+        bytes.u64(stamp.time);
+        bytes.u64(u64::from(stamp.cpu));
+        bytes.u64(self.period);
+        if branches {
+            bytes.u64(self.branches.len() as u64);
+            for branch in &self.branches {
+                let prediction = if branch.mispredicted {
+                    BRANCH_MISPREDICTED
+                } else {
+                    BRANCH_PREDICTED
+                };
+                bytes.u64(branch.from);
+                bytes.u64(branch.to);
+                bytes.u64(prediction | u64::from(branch.cycles) << BRANCH_CYCLES_SHIFT);
+            }
+        }
+    }
+
+    fn decode(mut reader: Reader<'_>, branches: bool) -> Option<(Stamp, Self)> {
+        let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
+        let ip = reader.u64()?;
+        let stamp = Stamp {
+            task: Task::decode(&mut reader)?,
+            time: reader.u64()?,
+            cpu: u32::try_from(reader.u64()?).ok()?,
+        };
+        let period = reader.u64()?;
+        let count = if branches { reader.u64()? } else { 0 };
+        let branch = |_| {
+            let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
+            Some(Branch {
+                from,
+                to,
+                mispredicted: flags & BRANCH_MISPREDICTED != 0,
+                cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
+            })
+        };
+        let sample = Self {
+            event,
+            ip,
+            period,
+            branches: (0..count).map(branch).collect::<Option<_>>()?,
+        };
+        Some((stamp, sample))
+    }
+}
+
+/// The first record of `bytes`, and how long it is. The record is `None` if pmctl has no use for its type;
+/// everything is if the bytes are no record.
+pub(crate) fn decode(bytes: &[u8], branches: bool) -> Option<(Option<Record>, usize)> {
+    let mut header = Reader(bytes);
+    let (kind, misc) = (header.u32()?, header.u16()?);
+    let size = usize::from(header.u16()?);
+    let content = bytes.get(HEADER..size)?;
+    if kind == SAMPLE {
+        let (stamp, sample) = Sample::decode(Reader(content), branches)?;
+        let body = Body::Sample(sample);
+        return Some((Some(Record { stamp, body }), size));
+    }
+    let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
+    let mut reader = Reader(content);
+    let body = match kind {
+        MMAP2 => Body::Map(Map::decode(reader, misc)?),
+        COMM => Body::Comm {
+            task: Task::decode(&mut reader)?,
+            name: reader.text(),
+            exec: misc & MISC_COMM_EXEC != 0,
+        },
+        FORK => {
+            let (child, parent) = decode_pair(&mut reader)?;
+            Body::Fork { child, parent }
+        }
+        EXIT => {
+            let (task, parent) = decode_pair(&mut reader)?;
+            Body::Exit { task, parent }
+        }
+        SWITCH_CPU_WIDE => Body::Switch {
+            out: misc & MISC_SWITCH_OUT != 0,
+            other: Task::decode(&mut reader)?,
+        },
+        KSYMBOL => Body::Code {
+            address: reader.u64()?,
+            length: reader.u32()?,
+            kind: reader.u16()?,
+            flags: reader.u16()?,
+            name: reader.text(),
+        },
+        LOST => {
+            let _id = reader.u64()?;
+            Body::Lost(reader.u64()?)
+        }
+        _ => return Some((None, size)),
+    };
+    let stamp = Stamp::decode(Reader(trailer))?;
+    Some((Some(Record { stamp, body }), size))
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The features: what stands behind the records.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::bytes::{Put, Reader};
+use super::{Event, FIRST_ID, Host, Notes, Recording, attr};
+
+/// The numbers of the features.
+pub(super) const BUILD_ID: u32 = 2;
+pub(super) const HOSTNAME: u32 = 3;
+pub(super) const OSRELEASE: u32 = 4;
+pub(super) const ARCH: u32 = 6;
+pub(super) const NRCPUS: u32 = 7;
+pub(super) const CMDLINE: u32 = 11;
+pub(super) const EVENT_DESC: u32 = 12;
+pub(super) const BRANCH_STACK: u32 = 15;
+pub(super) const SAMPLE_TIME: u32 = 21;
+/// The last number that there can be: no version of perf will take it soon.
+pub(super) const NOTES: u32 = 255;
+
+/// How many bits the header has for features.
+pub(super) const BITS: u32 = 256;
+
+/// How texts are padded.
+const ALIGN: usize = 64;
+
+/// The build-id of a file: what its linker calls this version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BuildId {
+    pub(crate) file: PathBuf,
+    pub(crate) kernel: bool,
+    /// At most 20 bytes.
+    pub(crate) id: Vec<u8>,
+}
+
+/// The features of a recording, in the order of their numbers.
+pub(super) fn encode(recording: &Recording) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
+    let host = &recording.host;
+    let text = |text: &str| {
+        let mut bytes = Vec::new();
+        put_text(text, &mut bytes);
+        bytes
+    };
+    let mut features = vec![
+        (BUILD_ID, build_ids(&recording.build_ids)),
+        (HOSTNAME, text(&host.name)),
+        (OSRELEASE, text(&host.release)),
+        (ARCH, text(&host.architecture)),
+        (NRCPUS, cpus(host)),
+        (CMDLINE, command_line(&host.command_line)),
+        (EVENT_DESC, descriptions(&recording.events)),
+    ];
+    if recording.has_branches() {
+        features.push((BRANCH_STACK, Vec::new()));
+    }
+    features.push((SAMPLE_TIME, sample_time(recording)));
+    features.push((NOTES, serde_json::to_vec(&recording.notes)?));
+    Ok(features)
+}
+
+fn put_text(text: &str, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.u32(0);
+    bytes.padded(text.as_bytes(), ALIGN);
+    put_length(start, bytes);
+}
+
+/// Puts the number of bytes behind it at `start`.
+fn put_length(start: usize, bytes: &mut [u8]) {
+    let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
+    bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn text(reader: &mut Reader<'_>) -> Option<String> {
+    let length = usize::try_from(reader.u32()?).ok()?;
+    Some(Reader(reader.take(length)?).text())
+}
+
+fn cpus(host: &Host) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.u32(host.cpus_possible);
+    bytes.u32(host.cpus_online);
+    bytes
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn command_line(words: &[String]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.u32(count(words.len()));
+    for word in words {
+        put_text(word, &mut bytes);
+    }
+    bytes
+}
+
+/// The names of the events: the attrs don't have them.
+fn descriptions(events: &[Event]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.u32(count(events.len()));
+    bytes.u32(count(attr::SIZE));
+    for (id, event) in (FIRST_ID..).zip(events) {
+        bytes.extend(event.attr.encode());
+        bytes.u32(1);
+        put_text(&event.name, &mut bytes);
+        bytes.u64(id);
+    }
+    bytes
+}
+
+/// Each is a record of its own kind, without a type, of which the size was once uncertain: a flag says that it is
+/// given.
+fn build_ids(ids: &[BuildId]) -> Vec<u8> {
+    const MISC_SIZE: u16 = 1 << 15;
+    const MISC_KERNEL: u16 = 1;
+    const MISC_USER: u16 = 2;
+    const ID: usize = 20;
+    let mut bytes = Vec::new();
+    for BuildId { file, kernel, id } in ids {
+        let start = bytes.len();
+        let id = &id[..id.len().min(ID)];
+        let mode = if *kernel { MISC_KERNEL } else { MISC_USER };
+        bytes.u32(0);
+        bytes.u16(mode | MISC_SIZE);
+        bytes.u16(0);
+        bytes.u32(u32::MAX); // of no process
+        bytes.extend(id);
+        bytes.resize(start + 12 + ID, 0);
+        bytes.u32(count(id.len()));
+        bytes.padded(file.as_os_str().as_bytes(), ALIGN);
+        let size = u16::try_from(bytes.len() - start).unwrap_or(u16::MAX);
+        bytes[start + 6..start + 8].copy_from_slice(&size.to_le_bytes());
+    }
+    bytes
+}
+
+fn sample_time(recording: &Recording) -> Vec<u8> {
+    let mut times = recording.samples().map(|(stamp, _)| stamp.time);
+    let first = times.next().unwrap_or(0);
+    let mut bytes = Vec::new();
+    bytes.u64(first);
+    bytes.u64(times.last().unwrap_or(first));
+    bytes
+}
+
+/// What a reader takes from the features.
+#[derive(Default)]
+pub(super) struct Features {
+    pub(super) host: Host,
+    pub(super) names: Vec<String>,
+    pub(super) build_ids: Vec<BuildId>,
+    pub(super) notes: Option<Notes>,
+}
+
+impl Features {
+    /// Takes one in; those that pmctl has no use for are skipped. `None` if it is broken.
+    pub(super) fn add(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
+        let reader = &mut Reader(bytes);
+        match number {
+            HOSTNAME => self.host.name = text(reader)?,
+            OSRELEASE => self.host.release = text(reader)?,
+            ARCH => self.host.architecture = text(reader)?,
+            NRCPUS => {
+                self.host.cpus_possible = reader.u32()?;
+                self.host.cpus_online = reader.u32()?;
+            }
+            CMDLINE => {
+                let words = reader.u32()?;
+                let words = (0..words).map(|_| text(reader));
+                self.host.command_line = words.collect::<Option<_>>()?;
+            }
+            EVENT_DESC => self.names = names(reader)?,
+            BUILD_ID => self.build_ids = decode_build_ids(reader)?,
+            NOTES => self.notes = Some(serde_json::from_slice(bytes).ok()?),
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn names(reader: &mut Reader<'_>) -> Option<Vec<String>> {
+    let (events, size) = (reader.u32()?, reader.u32()?);
+    let name = |_| {
+        reader.take(usize::try_from(size).ok()?)?;
+        let ids = usize::try_from(reader.u32()?).ok()?;
+        let name = text(reader)?;
+        reader.take(ids.checked_mul(8)?)?;
+        Some(name)
+    };
+    (0..events).map(name).collect()
+}
+
+fn decode_build_ids(reader: &mut Reader<'_>) -> Option<Vec<BuildId>> {
+    let mut ids = Vec::new();
+    while !reader.0.is_empty() {
+        let (_type, misc) = (reader.u32()?, reader.u16()?);
+        let size = usize::from(reader.u16()?);
+        let mut content = Reader(reader.take(size.checked_sub(8)?)?);
+        let _pid = content.u32()?;
+        let id = content.take(20)?;
+        let length = usize::try_from(content.u32()? & 0xff).ok()?;
+        ids.push(BuildId {
+            file: content.name().into(),
+            kernel: misc & 7 == 1,
+            id: id.get(..length)?.to_vec(),
+        });
+    }
+    Some(ids)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file `perf.data`, as `pmctl record` writes it and `pmctl script` and `pmctl report` read it.
+//!
+//! ```text
+//! header     104 bytes: where the other parts are, and a bit for each feature
+//! ids        of each event, one number
+//! events     of each, a `struct perf_event_attr` of 112 bytes and where its ids are
+//! data       records: what was mapped and started, and the samples; by time
+//! features   one after the other: host name, command line, build-ids, ...
+//! ```
+//!
+//! All numbers are little-endian. The layout is described in the kernel source's
+//! tools/perf/Documentation/perf.data-file-format.txt, the events and records in `perf_event_open(2)`.
+//!
+//! Every tool must be able to open it. So the events have the size 112, which perf has known since Linux 4.8 (a
+//! larger one is refused by versions that don't know it), and the same fields in every sample. What only pmctl
+//! can use is in a feature of its own, [`Notes`], which others skip.
+
+mod attr;
+mod bytes;
+mod codec;
+mod features;
+mod notes;
+mod read;
+mod record;
+mod write;
+
+pub(crate) use attr::{Attr, Kind};
+pub(crate) use codec::decode;
+pub(crate) use features::BuildId;
+pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use read::read;
+pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
+pub(crate) use write::write;
+
+/// A recording: everything that is in the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recording {
+    pub(crate) events: Vec<Event>,
+    /// By time.
+    pub(crate) records: Vec<Record>,
+    pub(crate) host: Host,
+    /// Of the files that samples are in.
+    pub(crate) build_ids: Vec<BuildId>,
+    pub(crate) notes: Notes,
+}
+
+/// An event that was recorded. Its samples name it by its index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// What the user calls it.
+    pub(crate) name: String,
+    pub(crate) attr: Attr,
+}
+
+/// Where and how it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    /// The kernel's release.
+    pub(crate) release: String,
+    pub(crate) architecture: String,
+    pub(crate) cpus_possible: u32,
+    pub(crate) cpus_online: u32,
+    /// pmctl's own.
+    pub(crate) command_line: Vec<String>,
+}
+
+impl Recording {
+    /// Whether samples may have branches.
+    pub(crate) fn has_branches(&self) -> bool {
+        self.events.iter().any(|event| event.attr.has_branches())
+    }
+
+    /// The samples, each with its stamp.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = (&Stamp, &Sample)> {
+        self.records.iter().filter_map(|record| match &record.body {
+            Body::Sample(sample) => Some((&record.stamp, sample)),
+            _ => None,
+        })
+    }
+}
+
+/// `PERFILE2`, of a file in this CPU's byte order.
+const MAGIC: u64 = u64::from_le_bytes(*b"PERFILE2");
+/// The size of the header, and of the events' entries: an attr, and a section.
+const HEADER_SIZE: usize = 104;
+const ENTRY_SIZE: usize = attr::SIZE + 16;
+/// The identifier of the first event's samples; the kernel's own count from 1, and 0 means none.
+const FIRST_ID: u64 = 1 << 32;
+
+#[cfg(test)]
+mod tests;

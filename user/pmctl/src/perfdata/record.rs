@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of the data section.
+
+use std::path::PathBuf;
+
+/// A process and one of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Task {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+}
+
+impl Task {
+    /// Nobody knows which; perf shows it as -1.
+    pub(crate) const UNKNOWN: Self = Self {
+        pid: u32::MAX,
+        tid: u32::MAX,
+    };
+
+    /// The first thread of a process.
+    pub(crate) const fn leader(pid: u32) -> Self {
+        Self { pid, tid: pid }
+    }
+}
+
+/// Who did something, when and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// In nanoseconds.
+    pub(crate) time: u64,
+    pub(crate) task: Task,
+    pub(crate) cpu: u32,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) stamp: Stamp,
+    pub(crate) body: Body,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// A task has this file, or this memory, to execute from.
+    Map(Map),
+    /// A task has this name from now on.
+    Comm {
+        task: Task,
+        name: String,
+        exec: bool,
+    },
+    /// A task has begun.
+    Fork {
+        child: Task,
+        parent: Task,
+    },
+    /// A task has ended.
+    Exit {
+        task: Task,
+        parent: Task,
+    },
+    /// The CPU goes over to the stamp's task, or with `out` away from it. `other` is the other of the two.
+    Switch {
+        out: bool,
+        other: Task,
+    },
+    /// The kernel has made code.
+    Code {
+        address: u64,
+        length: u32,
+        kind: u16,
+        flags: u16,
+        name: String,
+    },
+    /// So many records are missing.
+    Lost(u64),
+    Sample(Sample),
+}
+
+/// A part of a file that is mapped to be executed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Map {
+    pub(crate) task: Task,
+    /// Whether it is the kernel's; then no task has it.
+    pub(crate) kernel: bool,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    /// Where `start` is in the file.
+    pub(crate) offset: u64,
+    pub(crate) device: (u32, u32),
+    pub(crate) inode: u64,
+    pub(crate) protection: u32,
+    pub(crate) flags: u32,
+    /// Or `//anon`, `[vdso]`, `[kernel.kallsyms]_text`.
+    pub(crate) file: PathBuf,
+}
+
+/// Where a CPU was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// The event's index.
+    pub(crate) event: usize,
+    pub(crate) ip: u64,
+    /// How often the event has happened since the sample before.
+    pub(crate) period: u64,
+    /// Newest first.
+    pub(crate) branches: Vec<Branch>,
+}
+
+impl Sample {
+    /// Whether the CPU was in the kernel: its half of the address space is the upper one.
+    pub(crate) const fn in_kernel(&self) -> bool {
+        is_kernel(self.ip)
+    }
+}
+
+/// Whether an address is in the kernel's half of the address space.
+pub(crate) const fn is_kernel(address: u64) -> bool {
+    address >> 63 != 0
+}
+
+/// A branch that was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Branch {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) mispredicted: bool,
+    /// Since the branch before; 0 if that is not known.
+    pub(crate) cycles: u16,
+}

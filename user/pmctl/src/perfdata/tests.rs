@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is written is what another reader finds, and what ours finds; and no bytes make ours panic.
+
+use linux_perf_data::linux_perf_event_reader::EventRecord;
+use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
+use perfmon::Modes;
+use proptest::prelude::*;
+
+use super::read::{ReadError, read};
+use super::*;
+
+/// A record of each kind, a nanosecond from one to the next.
+fn records(branches: bool) -> Vec<Record> {
+    let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
+    let branch = Branch {
+        from: 0x40_1000,
+        to: 0x40_2000,
+        mispredicted: true,
+        cycles: 9,
+    };
+    let sample = |event, ip| {
+        Body::Sample(Sample {
+            event,
+            ip,
+            period: 1000,
+            branches: if branches { vec![branch; 3] } else { vec![] },
+        })
+    };
+    let map = Map {
+        task: leader,
+        start: 0x40_0000,
+        length: 0x1_0000,
+        offset: 0x1000,
+        device: (8, 1),
+        inode: 99,
+        protection: 5,
+        flags: 2,
+        kernel: false,
+        file: "/bin/true".into(),
+    };
+    let bodies = [
+        Body::Map(map),
+        Body::Comm {
+            task: leader,
+            name: "true".to_owned(),
+            exec: true,
+        },
+        Body::Fork {
+            child: task,
+            parent: leader,
+        },
+        Body::Code {
+            address: u64::MAX - 0xffff,
+            length: 64,
+            kind: 1,
+            flags: 0,
+            name: "bpf_prog_1".to_owned(),
+        },
+        sample(0, 0x40_1234),
+        sample(1, u64::MAX - 0xff),
+        Body::Switch {
+            out: true,
+            other: Task::default(),
+        },
+        Body::Lost(3),
+        Body::Exit {
+            task,
+            parent: leader,
+        },
+    ];
+    let record = |(time, body)| Record {
+        stamp: Stamp { time, task, cpu: 1 },
+        body,
+    };
+    (1..).zip(bodies).map(record).collect()
+}
+
+fn example(branches: bool) -> Recording {
+    let event = |name: &str, kind, period, modes| Event {
+        name: name.to_owned(),
+        attr: Attr::sampled(kind, period, modes, branches),
+    };
+    Recording {
+        events: vec![
+            event("cycles:u", Kind::Hardware(0), 1000, Modes::User),
+            event("r1c0", Kind::Raw(0x1c0), 0, Modes::Both),
+        ],
+        records: records(branches),
+        host: Host {
+            name: "here".to_owned(),
+            release: "7.3.0".to_owned(),
+            architecture: "x86_64".to_owned(),
+            cpus_possible: 4,
+            cpus_online: 2,
+            command_line: vec!["pmctl".to_owned(), "record".to_owned()],
+        },
+        build_ids: vec![BuildId {
+            file: "/bin/true".into(),
+            kernel: false,
+            id: (0..20).collect(),
+        }],
+        notes: Notes {
+            version: Notes::VERSION,
+            totals: vec![1234, 5678],
+            ..Notes::default()
+        },
+    }
+}
+
+fn bytes(recording: &Recording) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(recording, &mut bytes).expect("a vector takes everything");
+    bytes
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    for branches in [false, true] {
+        let recording = example(branches);
+        assert_eq!(read(&bytes(&recording)), Ok(recording));
+    }
+}
+
+#[test]
+fn what_another_reader_finds_is_what_was_meant() {
+    let recording = example(true);
+    let bytes = bytes(&recording);
+    let PerfFileReader {
+        mut record_iter,
+        mut perf_file,
+    } = PerfFileReader::parse_file(std::io::Cursor::new(&bytes)).expect("it is well formed");
+
+    let names: Vec<_> = perf_file
+        .event_attributes()
+        .iter()
+        .map(|event| event.name().unwrap_or("none").to_owned())
+        .collect();
+    assert_eq!(names, ["cycles:u", "r1c0"]);
+    assert_eq!(perf_file.hostname().unwrap(), Some("here"));
+    assert_eq!(perf_file.os_release().unwrap(), Some("7.3.0"));
+    assert_eq!(perf_file.arch().unwrap(), Some("x86_64"));
+    let cpus = perf_file.nr_cpus().unwrap().expect("it is there");
+    let cpus = (cpus.nr_cpus_available, cpus.nr_cpus_online);
+    assert_eq!(cpus, (4, 2));
+    let times = perf_file.sample_time_range().unwrap().expect("it is there");
+    assert_eq!((times.first_sample_time, times.last_sample_time), (5, 6));
+    let ids = perf_file.build_ids().unwrap();
+    let id = ids.values().next().expect("there is one");
+    assert_eq!(
+        (id.path.as_slice(), id.build_id.len()),
+        (&b"/bin/true"[..], 20)
+    );
+    assert!(perf_file.features().has_feature(Feature::BRANCH_STACK));
+
+    let mut samples = Vec::new();
+    let mut others = Vec::new();
+    while let Some(record) = record_iter.next_record(&mut perf_file).unwrap() {
+        let PerfFileRecord::EventRecord { attr_index, record } = record else {
+            panic!("there is nothing else");
+        };
+        let stamp = record.common_data().expect("it is well formed");
+        match record.parse().expect("it is well formed") {
+            EventRecord::Sample(sample) => {
+                assert_eq!((stamp.pid, stamp.tid), (Some(7), Some(8)));
+                assert_eq!(stamp.cpu, Some(1));
+                assert_eq!(sample.period, Some(1000));
+                samples.push((attr_index, sample.timestamp, sample.ip));
+            }
+            EventRecord::Mmap2(map) => {
+                assert_eq!(map.path.as_slice().as_ref(), b"/bin/true");
+                assert_eq!(
+                    (map.pid, map.address, map.length, map.page_offset),
+                    (7, 0x40_0000, 0x1_0000, 0x1000)
+                );
+            }
+            EventRecord::Comm(comm) => {
+                assert!(comm.is_execve);
+                assert_eq!(comm.name.as_slice().as_ref(), b"true");
+            }
+            EventRecord::Fork(fork) => assert_eq!((fork.pid, fork.tid, fork.ppid), (7, 8, 7)),
+            EventRecord::Lost(lost) => assert_eq!(lost.count, 3),
+            other => others.push(format!("{other:?}")),
+        }
+    }
+    assert_eq!(
+        samples,
+        [
+            (0, Some(5), Some(0x40_1234)),
+            (1, Some(6), Some(u64::MAX - 0xff))
+        ]
+    );
+    assert_eq!(others.len(), 3, "{others:?}");
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    assert_eq!(read(b""), Err(ReadError::NotPerfData));
+    assert_eq!(read(&[0x7f; 200]), Err(ReadError::NotPerfData));
+    let mut perfs = bytes(&example(false));
+    // No notes: the highest bit of the features.
+    perfs[HEADER_SIZE - 1] = 0;
+    assert_eq!(read(&perfs), Err(ReadError::NotOurs));
+    let mut newer = example(false);
+    newer.notes.version = 2;
+    assert_eq!(read(&bytes(&newer)), Err(ReadError::Version(2)));
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_no_recording() {
+    let whole = bytes(&example(true));
+    for length in 0..whole.len() {
+        assert!(read(&whole[..length]).is_err(), "{length}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = read(&bytes);
+        let _ = decode(&bytes, true);
+    }
+
+    #[test]
+    fn any_damage_is_survived(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+        let mut bytes = bytes(&example(true));
+        for (place, value) in places {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        let _ = read(&bytes);
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is called what, and has what in its memory: as of the records so far.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use crate::perfdata::{Body, Map, Record, Task, is_kernel};
+
+/// The processes of a recording, while one goes through its records.
+#[derive(Debug, Default)]
+pub(crate) struct Spaces {
+    /// The mappings of each process, by their beginning.
+    processes: HashMap<u32, BTreeMap<u64, Mapping>>,
+    kernel: BTreeMap<u64, Mapping>,
+    names: HashMap<Task, String>,
+}
+
+#[derive(Clone, Debug)]
+struct Mapping {
+    length: u64,
+    offset: u64,
+    file: PathBuf,
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    pub(crate) file: &'a Path,
+    /// From the file's beginning; for the kernel, the address.
+    pub(crate) offset: u64,
+}
+
+impl Spaces {
+    /// Takes a record into account.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        match &record.body {
+            Body::Map(map) => self.map(map),
+            Body::Comm { task, name, exec } => {
+                if *exec {
+                    // It has a new memory, and it is the only thread left.
+                    self.processes.remove(&task.pid);
+                }
+                self.names.insert(*task, name.clone());
+            }
+            Body::Fork { child, parent } => {
+                if let Some(name) = self.names.get(parent).cloned() {
+                    self.names.insert(*child, name);
+                }
+                if child.pid != parent.pid {
+                    if let Some(maps) = self.processes.get(&parent.pid).cloned() {
+                        self.processes.insert(child.pid, maps);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn map(&mut self, map: &Map) {
+        let maps = if map.kernel {
+            &mut self.kernel
+        } else {
+            self.processes.entry(map.task.pid).or_default()
+        };
+        let end = map.start.saturating_add(map.length);
+        // A new mapping replaces what was there.
+        let first = maps.range(..map.start).next_back();
+        let first = first.filter(|(start, old)| **start + old.length > map.start);
+        let first = first.map_or(map.start, |(start, _)| *start);
+        let covered: Vec<u64> = maps.range(first..end).map(|(start, _)| *start).collect();
+        for start in covered {
+            let Some(old) = maps.remove(&start) else {
+                continue;
+            };
+            let old_end = start.saturating_add(old.length);
+            if start < map.start {
+                let length = map.start - start;
+                maps.insert(
+                    start,
+                    Mapping {
+                        length,
+                        ..old.clone()
+                    },
+                );
+            }
+            if old_end > end {
+                let rest = Mapping {
+                    length: old_end - end,
+                    offset: old.offset.wrapping_add(end - start),
+                    file: old.file,
+                };
+                maps.insert(end, rest);
+            }
+        }
+        // The kernel's are called by address: what an offset in its image is nobody wants to know.
+        let offset = if map.kernel { map.start } else { map.offset };
+        let mapping = Mapping {
+            length: end - map.start,
+            offset,
+            file: file_name(&map.file).to_owned(),
+        };
+        maps.insert(map.start, mapping);
+    }
+
+    /// Where an address is, for a process.
+    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place<'_>> {
+        let maps = if is_kernel(address) {
+            &self.kernel
+        } else {
+            self.processes.get(&pid)?
+        };
+        let (start, mapping) = maps.range(..=address).next_back()?;
+        let inside = address - start;
+        (inside < mapping.length).then(|| Place {
+            file: &mapping.file,
+            offset: mapping.offset.wrapping_add(inside),
+        })
+    }
+
+    /// The only process that has something at an address; `None` also if several have.
+    pub(crate) fn only_owner(&self, address: u64) -> Option<u32> {
+        let mut owners = self
+            .processes
+            .keys()
+            .filter(|pid| self.find(**pid, address).is_some());
+        let owner = owners.next().copied();
+        owner.filter(|_| owners.next().is_none())
+    }
+
+    /// What a task is called; an unnamed thread as its process.
+    pub(crate) fn name(&self, task: Task) -> &str {
+        let leader = Task::leader(task.pid);
+        let name = self.names.get(&task).or_else(|| self.names.get(&leader));
+        match name {
+            Some(name) => name,
+            None if task.pid == 0 => "swapper",
+            None => UNKNOWN,
+        }
+    }
+}
+
+/// What has no name.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+
+/// The name of the kernel's image, to which the record of its mapping appends a symbol.
+pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
+
+fn file_name(file: &Path) -> &Path {
+    match file.to_str() {
+        Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
+        _ => file,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
+        let map = Map {
+            task: Task::leader(pid),
+            kernel: is_kernel(start),
+            start,
+            length,
+            offset: 0x1000,
+            file: file.into(),
+            ..Map::default()
+        };
+        record(Body::Map(map))
+    }
+
+    fn record(body: Body) -> Record {
+        Record {
+            stamp: crate::perfdata::Stamp::default(),
+            body,
+        }
+    }
+
+    fn place(spaces: &Spaces, pid: u32, address: u64) -> Option<(&str, u64)> {
+        let place = spaces.find(pid, address)?;
+        Some((place.file.to_str().expect("it is text"), place.offset))
+    }
+
+    #[test]
+    fn an_address_is_in_what_was_mapped_last() {
+        let mut spaces = Spaces::default();
+        spaces.apply(&map(1, 0x1000, 0x3000, "old"));
+        spaces.apply(&map(1, 0x2000, 0x1000, "new"));
+        assert_eq!(place(&spaces, 1, 0x0fff), None);
+        assert_eq!(place(&spaces, 1, 0x1fff), Some(("old", 0x1fff)));
+        assert_eq!(place(&spaces, 1, 0x2000), Some(("new", 0x1000)));
+        assert_eq!(place(&spaces, 1, 0x3000), Some(("old", 0x3000)));
+        assert_eq!(place(&spaces, 1, 0x4000), None);
+        assert_eq!(place(&spaces, 2, 0x2000), None);
+    }
+
+    #[test]
+    fn the_kernel_is_everybodys_and_by_address() {
+        let mut spaces = Spaces::default();
+        let text = 0xffff_ffff_8100_0000;
+        spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
+        assert_eq!(place(&spaces, 1, text + 8), Some((KERNEL, text + 8)));
+        assert_eq!(place(&spaces, 1, text + 0x1000), None);
+    }
+
+    #[test]
+    fn a_child_has_its_parents_memory_until_it_executes_something() {
+        let mut spaces = Spaces::default();
+        let (parent, child) = (Task::leader(1), Task::leader(2));
+        spaces.apply(&record(Body::Comm {
+            task: parent,
+            name: "sh".to_owned(),
+            exec: true,
+        }));
+        spaces.apply(&map(1, 0x1000, 0x1000, "/bin/sh"));
+        assert_eq!(spaces.only_owner(0x1000), Some(1));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(spaces.name(child), "sh");
+        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/sh", 0x1000)));
+        assert_eq!(spaces.only_owner(0x1000), None, "both have it");
+        spaces.apply(&record(Body::Comm {
+            task: child,
+            name: "ls".to_owned(),
+            exec: true,
+        }));
+        assert_eq!(place(&spaces, 2, 0x1000), None);
+        assert_eq!(spaces.name(Task { pid: 2, tid: 9 }), "ls");
+        assert_eq!(spaces.name(Task::leader(9)), UNKNOWN);
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the time-stamp counter, which the driver's records have, to the clock of perf's records.
+//!
+//! perf's own clock is best, and the default: it is the time-stamp counter times a factor that the kernel tells
+//! (`perf_event_open(2)`, `cap_user_time_zero`), so that both kinds of records are in their true order to the
+//! nanosecond. Where that clock is something else, as in guests of KVM, perf is asked for `CLOCK_MONOTONIC_RAW`,
+//! which goes evenly with the counter: it is read together with the counter now and then, and what is between is
+//! interpolated.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use perfmon::Device;
+
+/// `CLOCK_MONOTONIC_RAW`, which can be read where perf's own clock can't.
+pub(super) const READABLE: ClockId = ClockId::CLOCK_MONOTONIC_RAW;
+
+/// The factor of perf's own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scale {
+    pub(super) shift: u16,
+    pub(super) mult: u32,
+    pub(super) zero: u64,
+}
+
+impl Scale {
+    /// The clock when the counter was `ticks`.
+    fn nanoseconds(self, ticks: u64) -> u64 {
+        let scaled = u128::from(ticks) * u128::from(self.mult) >> self.shift.min(127);
+        // The beginning of the counter may have been before the clock's: then `zero` is negative.
+        #[expect(clippy::cast_possible_truncation, reason = "it counts modulo 2^64")]
+        self.zero.wrapping_add(scaled as u64)
+    }
+}
+
+/// The clock of a recording.
+#[derive(Clone, Debug)]
+pub(super) enum Clock {
+    /// perf's own.
+    Perf(Scale),
+    /// [`READABLE`], read together with the counter: counter and nanoseconds, in their order.
+    Pairs(Vec<(u64, u64)>),
+}
+
+impl Clock {
+    /// Where it is not perf's own, reads it once more: to be done at the beginning, at the end, and between.
+    pub(super) fn read(&mut self, device: &Device) {
+        if let Self::Pairs(pairs) = self {
+            // Without a counter that can be read there are no times in the records either.
+            pairs.extend(pair(device));
+        }
+    }
+
+    /// The clock when the counter was `ticks`.
+    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
+        match self {
+            Self::Perf(scale) => scale.nanoseconds(ticks),
+            Self::Pairs(pairs) => interpolate(pairs, ticks),
+        }
+    }
+}
+
+/// Counter and clock at the same time, as nearly as can be.
+fn pair(device: &Device) -> Option<(u64, u64)> {
+    const TRIES: u32 = 5;
+    let once = || {
+        let before = now()?;
+        let ticks = device.timestamp().ok()?.ticks;
+        let after = now()?;
+        Some((after - before, (ticks, before + (after - before) / 2)))
+    };
+    // The shortest try was disturbed least.
+    let tries = (0..TRIES).filter_map(|_| once());
+    tries
+        .min_by_key(|(length, _)| *length)
+        .map(|(_, pair)| pair)
+}
+
+fn now() -> Option<u64> {
+    let time = Duration::from(clock_gettime(READABLE).ok()?);
+    u64::try_from(time.as_nanos()).ok()
+}
+
+/// The clock on the line through the two pairs that are around `ticks`, or next to it.
+fn interpolate(pairs: &[(u64, u64)], ticks: u64) -> u64 {
+    let [(first, begin), .., (last, end)] = *pairs else {
+        return pairs.first().map_or(ticks, |pair| pair.1);
+    };
+    let behind = pairs.partition_point(|pair| pair.0 <= ticks);
+    let ((t0, ns0), (t1, ns1)) = match pairs.get(behind.wrapping_sub(1)..=behind) {
+        Some(&[before, after]) => (before, after),
+        // Outside: the long line is the best one.
+        _ => ((first, begin), (last, end)),
+    };
+    let slope = |number: i128| {
+        number * (i128::from(ns1) - i128::from(ns0)) / (i128::from(t1) - i128::from(t0)).max(1)
+    };
+    let time = i128::from(ns0) + slope(i128::from(ticks) - i128::from(t0));
+    u64::try_from(time).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn perfs_clock_is_the_counter_by_a_factor() {
+        let scale = Scale {
+            shift: 10,
+            mult: 512,
+            zero: 5,
+        };
+        assert_eq!(scale.nanoseconds(1001), 505);
+        let early = Scale {
+            zero: 0u64.wrapping_sub(500),
+            ..scale
+        };
+        assert_eq!(early.nanoseconds(1002), 1);
+        // No overflow on the way: three years of a counter of 4 GHz.
+        assert_eq!(scale.nanoseconds(4 << 60), (2 << 60) + 5);
+    }
+
+    #[test]
+    fn between_two_readings_the_clock_goes_evenly() {
+        let pairs = [(1000, 10), (2000, 20), (3000, 40)];
+        for (ticks, time) in [
+            (1000, 10),
+            (1500, 15),
+            (2500, 30),
+            (3000, 40),
+            (4000, 55),
+            (0, 0),
+        ] {
+            assert_eq!(interpolate(&pairs, ticks), time, "{ticks}");
+        }
+        assert_eq!(interpolate(&pairs[..1], 7), 10);
+        assert_eq!(interpolate(&[], 7), 7);
+    }
+}

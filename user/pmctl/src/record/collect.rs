@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The trace while it runs: takes the records out, and changes buffers that are nearly full.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::Result;
+use perfmon::Session;
+use perfmon::trace::{Alloc, Buffer, Chunk, Config, Flags, Running, Staged, Trace};
+
+use crate::exit::with_help;
+use crate::perfdata::Gaps;
+
+/// The size of a page of a buffer.
+const PAGE: u64 = 4096;
+
+/// A trace that is ready to run.
+pub(super) struct Ready<'a> {
+    session: &'a Session,
+    config: &'a Config,
+    alloc: Alloc,
+    trace: Trace<Staged>,
+    buffers: Vec<Buffer>,
+}
+
+/// A trace that runs.
+pub(super) struct Collector<'a> {
+    session: &'a Session,
+    config: &'a Config,
+    alloc: Alloc,
+    trace: Trace<Running>,
+    buffers: Vec<Buffer>,
+    collected: Collected,
+}
+
+/// What was recorded.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) chunks: Vec<Chunk>,
+    /// What happened to each CPU's buffers.
+    pub(super) flags: BTreeMap<u32, Flags>,
+    pub(super) gaps: Gaps,
+}
+
+impl<'a> Ready<'a> {
+    /// Allocates the buffers of all CPUs.
+    pub(super) fn new(session: &'a Session, config: &'a Config, pages: u32) -> Result<Self> {
+        let info = session.device().info().map_err(with_help)?;
+        let alloc = Alloc::new(&info, pages);
+        let (trace, buffers) = stage(session, config, alloc)?;
+        Ok(Self {
+            session,
+            config,
+            alloc,
+            trace,
+            buffers,
+        })
+    }
+
+    /// Begins to record.
+    pub(super) fn start(self) -> Result<Collector<'a>> {
+        Ok(Collector {
+            session: self.session,
+            config: self.config,
+            alloc: self.alloc,
+            trace: start(self.trace)?,
+            buffers: self.buffers,
+            collected: Collected::default(),
+        })
+    }
+}
+
+fn stage(session: &Session, config: &Config, alloc: Alloc) -> Result<(Trace<Staged>, Vec<Buffer>)> {
+    let trace = session.allocate(alloc).map_err(with_help)?;
+    let trace = trace.stage(config).map_err(|e| with_help(e.error))?;
+    let buffers = trace.buffers().map_err(with_help)?;
+    Ok((trace, buffers))
+}
+
+fn start(trace: Trace<Staged>) -> Result<Trace<Running>> {
+    trace.start().map_err(|refused| with_help(refused.error))
+}
+
+impl Collector<'_> {
+    /// Takes out what has been recorded.
+    pub(super) fn poll(&mut self) -> Result<()> {
+        self.collected.drain(&mut self.buffers)
+    }
+
+    /// Whether a buffer will be full soon.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let limit = u64::from(self.alloc.pages) * PAGE / 4 * 3;
+        let end = |buffer: &Buffer| buffer.header().capture_end;
+        self.buffers.iter().any(|buffer| end(buffer) > limit)
+    }
+
+    /// Goes on with new buffers. Nothing is recorded in between.
+    pub(super) fn rotate(self) -> Result<Self> {
+        let begin = Instant::now();
+        let trace = self.trace.stop().map_err(|e| with_help(e.error))?;
+        trace.free().map_err(|e| with_help(e.error))?;
+        let (trace, buffers) = stage(self.session, self.config, self.alloc)?;
+        let trace = start(trace)?;
+        let gap = begin.elapsed();
+
+        let mut collected = self.collected;
+        collected.gaps.number += 1;
+        collected.gaps.nanoseconds += u64::try_from(gap.as_nanos())?;
+        // The old ones stay until they are dropped.
+        let mut old = self.buffers;
+        collected.drain(&mut old)?;
+        collected.note_flags(&old);
+        Ok(Self {
+            trace,
+            buffers,
+            collected,
+            ..self
+        })
+    }
+
+    /// Ends the recording.
+    pub(super) fn stop(mut self) -> Result<Collected> {
+        self.trace.stop().map_err(|e| with_help(e.error))?;
+        self.collected.drain(&mut self.buffers)?;
+        self.collected.note_flags(&self.buffers);
+        Ok(self.collected)
+    }
+
+    /// How many bytes of records there are.
+    pub(super) fn size(&self) -> usize {
+        self.collected.chunks.iter().map(|c| c.bytes().len()).sum()
+    }
+}
+
+impl Collected {
+    fn drain(&mut self, buffers: &mut [Buffer]) -> Result<()> {
+        for buffer in buffers {
+            let chunk = buffer.records().map_err(with_help)?;
+            if !chunk.bytes().is_empty() {
+                self.chunks.push(chunk);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_flags(&mut self, buffers: &[Buffer]) {
+        for buffer in buffers {
+            let flags = self.flags.entry(buffer.cpu()).or_default();
+            *flags = Flags::from_bits(flags.bits() | buffer.header().flags.bits());
+        }
+    }
+}

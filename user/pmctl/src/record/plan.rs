@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which events are recorded: from the command line to the driver's config and perf's description of it.
+
+use anyhow::{Result, anyhow};
+use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
+use perfmon::{CounterId, EventSelect, Modes, Session};
+
+use crate::cli::Record;
+use crate::events::{self, Event, Meaning};
+use crate::exit::{self, Usage};
+use crate::perfdata::{self, Attr, Kind};
+use crate::place::{Supply, place};
+use crate::pmu::Pmu;
+
+/// What is recorded when nothing is asked for.
+const DEFAULT: &str = "cycles";
+
+/// What a fixed counter counts, by its number.
+const FIXED: [FixedEvent; 4] = [
+    FixedEvent::Instructions,
+    FixedEvent::CoreCycles,
+    FixedEvent::ReferenceCycles,
+    FixedEvent::TopdownSlots,
+];
+
+/// perf's numbers of the events that have a name there: `PERF_COUNT_HW_*`.
+const HARDWARE: &[(Meaning, u64)] = &[
+    (Meaning::Cycles, 0),
+    (Meaning::Instructions, 1),
+    (Meaning::CacheReferences, 2),
+    (Meaning::CacheMisses, 3),
+    (Meaning::Branches, 4),
+    (Meaning::BranchMisses, 5),
+    (Meaning::BusCycles, 6),
+    (Meaning::ReferenceCycles, 9),
+];
+
+/// The events of a recording.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    /// In the order of the config.
+    pub(super) events: Vec<Planned>,
+}
+
+/// An event of a recording.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) event: Event,
+    pub(super) id: EventId,
+    /// How often it happens from one sample to the next; `None` if it is counted at the samples of the first one.
+    pub(super) period: Option<u32>,
+}
+
+impl Plan {
+    /// What the command line asks for; tells the driver about the events that have no id of their own.
+    pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
+        let (sampled, counted) = wanted(args, pmu)?;
+        let period = |index| (index < sampled.len()).then_some(args.period);
+        let events: Vec<Event> = [&sampled[..], &counted[..]].concat();
+        refuse_the_impossible(args, &events)?;
+
+        let properties = session.device().properties();
+        if args.branches && !properties.last_branch {
+            return Err(Usage("-b: this CPU does not record branches.".to_owned()).into());
+        }
+        let number = |counters: u16| u8::try_from(counters).unwrap_or(u8::MAX);
+        let supply = Supply {
+            general: number(properties.general.number),
+            fixed: number(properties.fixed.number),
+        };
+        let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
+
+        let mut planned = Vec::new();
+        for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
+            planned.push(Planned {
+                id: id(session, &event, counter, planned.len())?,
+                period: period(index),
+                event,
+            });
+        }
+        let mut config = Config::builder();
+        for event in &planned {
+            config = config.event(event.to_trace(args.branches));
+        }
+        Ok(Self {
+            config: config.build()?,
+            events: planned,
+        })
+    }
+
+    /// The events for the file.
+    pub(super) fn describe(&self, branches: bool) -> Vec<perfdata::Event> {
+        let describe = |planned: &Planned| perfdata::Event {
+            name: planned.event.label.clone(),
+            attr: Attr::sampled(
+                kind(&planned.event),
+                planned.period.unwrap_or(0).into(),
+                planned.event.modes,
+                branches,
+            ),
+        };
+        self.events.iter().map(describe).collect()
+    }
+}
+
+impl Planned {
+    fn to_trace(&self, branches: bool) -> TraceEvent {
+        let event = match self.period {
+            Some(period) => TraceEvent::sampling(self.id, period).pc(),
+            None => TraceEvent::with_timebase(self.id),
+        };
+        let event = event.modes(self.event.modes);
+        if branches && self.period.is_some() {
+            event.last_branch()
+        } else {
+            event
+        }
+    }
+}
+
+/// The events that make samples, and those that are only counted at them.
+fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<Event>, Vec<Event>), Usage> {
+    let parse = |texts: &[String]| -> Result<Vec<Event>, Usage> {
+        let lists = texts.iter().map(|text| events::events(text, pmu));
+        let lists: Result<Vec<_>, _> = lists.collect();
+        let lists = lists.map_err(|error| Usage(error.to_string()))?;
+        Ok(lists.into_iter().flatten().collect())
+    };
+    let Some(timebase) = &args.timebase else {
+        let texts = match &args.events[..] {
+            [] => &[DEFAULT.to_owned()],
+            texts => texts,
+        };
+        return Ok((parse(texts)?, Vec::new()));
+    };
+    let sampled = parse(std::slice::from_ref(timebase))?;
+    if sampled.len() != 1 {
+        return Err(Usage("--timebase: it is one event.".to_owned()));
+    }
+    Ok((sampled, parse(&args.count)?))
+}
+
+fn refuse_the_impossible(args: &Record, events: &[Event]) -> Result<(), Usage> {
+    let pinned = events
+        .iter()
+        .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
+    let mixed = events.iter().any(|event| event.modes != events[0].modes);
+    let refused = [
+        (
+            pinned,
+            "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave it out.",
+        ),
+        (
+            args.branches && args.timebase.is_none() && mixed,
+            "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.",
+        ),
+    ];
+    match refused.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage(reason.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// The id of an event on a counter of this kind: a fixed counter's has one, others are defined.
+fn id(session: &Session, event: &Event, counter: CounterId, index: usize) -> Result<EventId> {
+    match counter {
+        CounterId::Fixed(number) => FIXED
+            .get(usize::from(number))
+            .map(|event| EventId::fixed(*event))
+            .ok_or_else(|| anyhow!("{}: {counter} makes no samples", event.label)),
+        CounterId::General(_) => {
+            let id = EventId::model(u16::try_from(index)?);
+            let select = event.select_on(counter);
+            session.define_event(id, select).map_err(exit::with_help)?;
+            Ok(id)
+        }
+    }
+}
+
+/// What perf calls an event: the number of one with a name, else the event select.
+fn kind(event: &Event) -> Kind {
+    let named = |(meaning, _): &&(Meaning, u64)| event.meaning == Some(*meaning);
+    if let Some((_, number)) = HARDWARE.iter().find(named) {
+        return Kind::Hardware(*number);
+    }
+    // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
+    let modes = EventSelect::fixed().modes(Modes::Both).bits();
+    let general = event.general.map(|select| select.bits() & !modes);
+    let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
+    Kind::Raw(general.unwrap_or(fixed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(text: &str) -> Event {
+        let mut events = events::events(text, &Pmu::for_tests()).expect("it exists");
+        events.remove(0)
+    }
+
+    #[test]
+    fn perf_knows_events_by_its_own_numbers_or_by_their_select() {
+        for (text, kind) in [
+            ("cycles:u", Kind::Hardware(0)),
+            ("BR_MISP_RETIRED.ALL_BRANCHES", Kind::Hardware(5)),
+            ("r1c0:k", Kind::Raw(0x1c0)),
+            ("cpu/event=0xc0,cmask=2/", Kind::Raw(0x200_00c0)),
+            ("fixed1", Kind::Raw(0x200)),
+        ] {
+            assert_eq!(super::kind(&event(text)), kind, "{text}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What there was before perf began to tell: processes, their names and their memory, from `/proc`; and the kernel's.
+
+use std::fs;
+use std::path::Path;
+
+use crate::perfdata::{Body, Map, Record, Stamp, Task};
+use crate::profile::KERNEL;
+
+/// The time of what has been there all along.
+const ALWAYS: u64 = 0;
+
+fn record(task: Task, body: Body) -> Record {
+    Record {
+        stamp: Stamp {
+            time: ALWAYS,
+            task,
+            cpu: 0,
+        },
+        body,
+    }
+}
+
+/// Names and memory of all processes.
+pub(super) fn all() -> Vec<Record> {
+    numbers("/proc").into_iter().flat_map(process).collect()
+}
+
+/// The names of a process's threads, and its memory; nothing if it is gone.
+pub(super) fn process(pid: u32) -> Vec<Record> {
+    let names = numbers(format!("/proc/{pid}/task"))
+        .into_iter()
+        .filter_map(|tid| {
+            let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+            let task = Task { pid, tid };
+            let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+            let exec = false;
+            Some(record(task, Body::Comm { task, name, exec }))
+        });
+    names.chain(memory(pid)).collect()
+}
+
+/// The memory of a process that it can execute from.
+fn memory(pid: u32) -> Vec<Record> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let task = Task::leader(pid);
+    String::from_utf8_lossy(&maps)
+        .lines()
+        .filter_map(mapping)
+        .map(|map| record(task, Body::Map(Map { task, ..map })))
+        .collect()
+}
+
+/// The numbers among the names in a folder.
+fn numbers(folder: impl AsRef<Path>) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.collect()
+}
+
+/// A line of `/proc/PID/maps` that is executable:
+/// `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
+fn mapping(line: &str) -> Option<Map> {
+    const EXECUTE: u32 = 4;
+    const READ: u32 = 1;
+    const WRITE: u32 = 2;
+    const PRIVATE: u32 = 2;
+    const SHARED: u32 = 1;
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let small = |text: &str| u32::from_str_radix(text, 16).ok();
+
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+    let flags = fields.next()?;
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode = fields.next()?.parse().ok()?;
+    let file = match fields.next().map_or("", str::trim_start) {
+        "" => "//anon",
+        name => name,
+    };
+    let bit = |letter, bit| if flags.contains(letter) { bit } else { 0 };
+    flags.contains('x').then_some(Map {
+        start,
+        length: end.checked_sub(start)?,
+        offset,
+        device: (small(major)?, small(minor)?),
+        inode,
+        protection: bit('r', READ) | bit('w', WRITE) | bit('x', EXECUTE),
+        flags: bit('p', PRIVATE) | bit('s', SHARED),
+        file: file.into(),
+        ..Map::default()
+    })
+}
+
+/// The kernel and its modules; empty if their addresses are hidden from this user.
+pub(super) fn kernel() -> Vec<Record> {
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let Some((start, end)) = image(&symbols) else {
+        return Vec::new();
+    };
+    let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
+    // With the name of the symbol that perf finds the kernel's shift by.
+    let image = (format!("{KERNEL}_text"), start, end - start);
+    [image]
+        .into_iter()
+        .chain(modules.lines().filter_map(module))
+        .map(|(name, start, length)| {
+            // The kernel has no process, which perf shows as -1, and no thread.
+            let task = Task {
+                pid: u32::MAX,
+                tid: 0,
+            };
+            record(
+                task,
+                Body::Map(Map {
+                    task,
+                    kernel: true,
+                    start,
+                    length,
+                    offset: start,
+                    file: name.into(),
+                    ..Map::default()
+                }),
+            )
+        })
+        .collect()
+}
+
+/// Beginning and end of the kernel's code; a reader without the privilege sees zeros.
+fn image(symbols: &str) -> Option<(u64, u64)> {
+    let address = |wanted: &str| {
+        let line = symbols.lines().find(|line| {
+            let name = line.split(' ').nth(2);
+            name == Some(wanted)
+        })?;
+        u64::from_str_radix(line.split(' ').next()?, 16).ok()
+    };
+    let (start, end) = (address("_text")?, address("_etext")?);
+    (0 < start && start < end).then_some((start, end))
+}
+
+/// A line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
+fn module(line: &str) -> Option<(String, u64, u64)> {
+    let mut fields = line.split(' ');
+    let name = fields.next()?;
+    let length = fields.next()?.parse().ok()?;
+    let start = fields.nth(3)?.strip_prefix("0x")?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    (start != 0).then(|| (format!("[{name}]"), start, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_memory_is_understood() {
+        let map = mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
+            .expect("it is well formed");
+        assert_eq!(
+            (map.start, map.length, map.offset),
+            (0x40_0000, 0x1000, 0x1000)
+        );
+        assert_eq!((map.device, map.inode), ((8, 2), 99));
+        assert_eq!((map.protection, map.flags), (5, 2));
+        assert_eq!(map.file, Path::new("/bin/a b"));
+        let map = mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
+        assert_eq!(map.file, Path::new("//anon"));
+        for other in [
+            "00400000-00401000 rw-p 00001000 08:02 99 /bin/true",
+            "",
+            "x",
+        ] {
+            assert_eq!(mapping(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let records = process(std::process::id());
+        let has = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
+        assert!(has(|body| matches!(body, Body::Comm { .. })));
+        assert!(has(
+            |body| matches!(body, Body::Map(map) if map.file.is_absolute())
+        ));
+    }
+
+    #[test]
+    fn the_kernels_addresses_may_be_hidden() {
+        let symbols = |text: u64| {
+            format!(
+                "0000000000000000 A first\n{text:016x} T _text\n{text:016x} T _stext\nffffffff82000000 T _etext\n"
+            )
+        };
+        let start = 0xffff_ffff_8100_0000;
+        assert_eq!(image(&symbols(start)), Some((start, 0xffff_ffff_8200_0000)));
+        assert_eq!(image(&symbols(0)), None);
+        assert_eq!(image(""), None);
+    }
+
+    #[test]
+    fn modules_are_where_their_line_says() {
+        let line = "perfmon 65536 0 - Live 0xffffffffc0000000 (O)";
+        let module_at = ("[perfmon]".to_owned(), 0xffff_ffff_c000_0000, 65536);
+        assert_eq!(module(line), Some(module_at));
+        assert_eq!(module("perfmon 65536 0 - Live 0x0000000000000000"), None);
+    }
+}

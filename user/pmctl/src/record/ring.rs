@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An event of perf and the ring that the kernel writes its records to: `perf_event_open(2)`, `mmap(2)`.
+
+use std::mem::offset_of;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::clock::Scale;
+use crate::perfdata::Attr;
+
+/// `struct perf_event_mmap_page`, as far as it is used.
+#[repr(C)]
+struct Control {
+    versions: [u32; 2],
+    /// Odd while the kernel changes what follows.
+    lock: AtomicU32,
+    index: u32,
+    offset: i64,
+    times: [u64; 2],
+    capabilities: AtomicU64,
+    pmc_width: u16,
+    time_shift: AtomicU16,
+    time_mult: AtomicU32,
+    time_offset: u64,
+    time_zero: AtomicU64,
+    reserved: [u64; 119],
+    data_head: AtomicU64,
+    data_tail: AtomicU64,
+}
+
+const _: () = {
+    assert!(offset_of!(Control, capabilities) == 40);
+    assert!(offset_of!(Control, time_zero) == 64);
+    assert!(offset_of!(Control, data_head) == 1024);
+};
+
+/// `cap_user_time_zero`: the time-stamp counter can be converted to the event's clock.
+const TIME_ZERO: u64 = 1 << 4;
+
+const PAGE: usize = 4096;
+
+/// The pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
+const PAGES: usize = 128;
+
+/// An event on one CPU, for all tasks.
+///
+/// # Invariants
+/// `start` is a mapping of `1 + PAGES` pages that the drop unmaps and nobody else: the control page, then the ring.
+#[derive(Debug)]
+pub(super) struct Ring {
+    start: NonNull<Control>,
+    /// Closing it would end the event.
+    _event: OwnedFd,
+}
+
+const LENGTH: NonZeroUsize = match NonZeroUsize::new((1 + PAGES) * PAGE) {
+    Some(length) => length,
+    None => panic!("it is no zero"),
+};
+
+impl Ring {
+    /// Opens an event on a CPU.
+    ///
+    /// # Errors
+    /// Those of `perf_event_open(2)` and `mmap(2)`.
+    pub(super) fn open(attr: &Attr, cpu: u32) -> Result<Self, Errno> {
+        const ALL_TASKS: libc::pid_t = -1;
+        const NO_GROUP: libc::c_int = -1;
+        /// `PERF_FLAG_FD_CLOEXEC`
+        const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+        let attr = attr.encode();
+        let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: The kernel reads as many bytes of the structure as its member `size` says, which is the
+        // length of `attr`; it keeps no pointer to it.
+        let fd = Errno::result(unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                attr.as_ptr(),
+                ALL_TASKS,
+                cpu,
+                NO_GROUP,
+                CLOSE_ON_EXEC,
+            )
+        })?;
+        let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
+        // SAFETY: The kernel has just given this descriptor to nobody else.
+        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        let start = unsafe {
+            mmap(
+                None,
+                LENGTH,
+                protection,
+                MapFlags::MAP_SHARED,
+                event.as_fd(),
+                0,
+            )
+        }?;
+        // INVARIANT: Just mapped.
+        Ok(Self {
+            start: start.cast(),
+            _event: event,
+        })
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: By the invariant the page is there as long as `self`, and aligned as a page is. What the
+        // kernel writes are the atomics among the members; the others are not read.
+        unsafe { self.start.as_ref() }
+    }
+
+    /// The ring, in words of 8 bytes: all records are multiples of that.
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: By the invariant `PAGES` pages follow the control page. The kernel writes to them, and to
+        // us they are atomics.
+        unsafe {
+            let first = self.start.byte_add(PAGE).cast::<AtomicU64>();
+            std::slice::from_raw_parts(first.as_ptr(), PAGES * PAGE / size_of::<AtomicU64>())
+        }
+    }
+
+    /// Takes out the records that have come since the last call.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let control = self.control();
+        let words = self.words();
+        // With what the kernel wrote before it set this.
+        let head = control.data_head.load(Ordering::Acquire);
+        let tail = control.data_tail.load(Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        for place in tail / 8..head / 8 {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the ring is far smaller than the address space"
+            )]
+            let word = &words[place as usize % words.len()];
+            bytes.extend(word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        // Only then may the kernel write there again.
+        control.data_tail.store(head, Ordering::Release);
+        bytes
+    }
+
+    /// How the time-stamp counter becomes the event's clock; `None` if it doesn't.
+    pub(super) fn scale(&self) -> Option<Scale> {
+        let control = self.control();
+        loop {
+            let before = control.lock.load(Ordering::Acquire);
+            let known = control.capabilities.load(Ordering::Relaxed) & TIME_ZERO != 0;
+            let scale = Scale {
+                shift: control.time_shift.load(Ordering::Relaxed),
+                mult: control.time_mult.load(Ordering::Relaxed),
+                zero: control.time_zero.load(Ordering::Relaxed),
+            };
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && control.lock.load(Ordering::Relaxed) == before {
+                return known.then_some(scale);
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant it is a mapping of this length, and nobody has a reference to it any more.
+        let result = unsafe { munmap(self.start.cast(), LENGTH.get()) };
+        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+    }
+}

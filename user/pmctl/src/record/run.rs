@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The time of the recording: from the start to the end that the command, the clock or the user makes.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::collect::{Collected, Collector, Ready};
+use crate::child::{Ending, Running, Waiting};
+use crate::cli::Record;
+use crate::signals::{Event, Signals};
+
+/// How often records are taken out: before the rings of perf can be full, which hold some thousand switches.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What was recorded, and how it went.
+pub(super) struct Run {
+    pub(super) collected: Collected,
+    pub(super) elapsed: Duration,
+    /// How the command ended; `None` without one.
+    pub(super) ending: Option<Ending>,
+}
+
+/// Records until the end. `watch` is called now and then.
+pub(super) fn run(
+    args: &Record,
+    ready: Ready<'_>,
+    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    mut watch: impl FnMut(),
+) -> Result<Run> {
+    let begin = Instant::now();
+    let mut collector = ready.start()?;
+    let running = waiting.map(Waiting::release).transpose()?;
+    let mut progress = Progress::new(begin);
+    let mut ending = None;
+    loop {
+        let left = args
+            .duration
+            .map(|limit| limit.saturating_sub(begin.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let event = signals.wait(Some(INTERVAL.min(left.unwrap_or(INTERVAL))))?;
+        match react(event, running.as_ref())? {
+            Next::GoOn => {}
+            Next::End => break,
+            Next::Ended(how) => {
+                ending = Some(how);
+                break;
+            }
+        }
+        collector.poll()?;
+        watch();
+        if args.rotate && collector.is_nearly_full() {
+            collector = collector.rotate()?;
+        }
+        progress.show(&collector);
+    }
+    let elapsed = begin.elapsed();
+    let collected = collector.stop()?;
+    watch();
+    drop(progress);
+    // The time was over before the command.
+    while let (None, Some(running)) = (ending, &running) {
+        if let Next::Ended(how) = react(signals.wait(None)?, Some(running))? {
+            ending = Some(how);
+        }
+    }
+    Ok(Run {
+        collected,
+        elapsed,
+        ending,
+    })
+}
+
+/// What is to be done after a signal.
+enum Next {
+    GoOn,
+    /// There is no command, and somebody wants an end.
+    End,
+    /// The command has ended, like this.
+    Ended(Ending),
+}
+
+fn react(event: Event, running: Option<&Running>) -> Result<Next> {
+    Ok(match (event, running) {
+        (Event::Child, Some(running)) => running.ending()?.map_or(Next::GoOn, Next::Ended),
+        (Event::End { .. }, None) => Next::End,
+        (
+            Event::End {
+                signal,
+                by_terminal,
+            },
+            Some(running),
+        ) => {
+            // It is the command that decides. What comes from the terminal, it got itself.
+            if !by_terminal {
+                running.signal(signal);
+            }
+            Next::GoOn
+        }
+        _ => Next::GoOn,
+    })
+}
+
+/// A line for a person who waits, once a second.
+struct Progress {
+    begin: Instant,
+    next: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    fn new(begin: Instant) -> Self {
+        Self {
+            begin,
+            next: begin + Self::INTERVAL,
+            shown: false,
+        }
+    }
+
+    fn show(&mut self, collector: &Collector<'_>) {
+        if Instant::now() < self.next || !stderr().is_terminal() {
+            return;
+        }
+        self.next += Self::INTERVAL;
+        self.shown = true;
+        let seconds = self.begin.elapsed().as_secs();
+        let size = collector.size() / 1024;
+        // It is no loss if it can't be shown.
+        let _ = write!(stderr(), "\rpmctl: {seconds} s, {size} KiB of records ");
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(stderr(), "\r{:40}\r", "");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of what was sampled, looked up while the files are those that ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use blazesym::helper::read_elf_build_id;
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use blazesym::{Addr, MaybeDefault};
+
+use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, is_kernel};
+use crate::profile::{KERNEL, Spaces};
+
+/// The places that samples and branches are at: offsets in each file, addresses in the kernel.
+type Places = BTreeMap<PathBuf, BTreeSet<u64>>;
+
+/// The symbols and the build-ids of all files that samples are in.
+pub(super) fn look_up(records: &[Record]) -> (Vec<SymbolTable>, Vec<BuildId>) {
+    let symbolizer = Symbolizer::new();
+    let places = places(records);
+    let tables = places.iter().map(|(file, offsets)| SymbolTable {
+        file: file.to_string_lossy().into_owned(),
+        symbols: symbols(&symbolizer, file, offsets),
+    });
+    let ids = places.keys().filter_map(|file| build_id(file));
+    (tables.collect(), ids.collect())
+}
+
+fn places(records: &[Record]) -> Places {
+    let mut spaces = Spaces::default();
+    let mut places = Places::new();
+    for record in records {
+        let Body::Sample(sample) = &record.body else {
+            spaces.apply(record);
+            continue;
+        };
+        let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
+        for address in ends.chain([sample.ip]) {
+            if let Some(place) = spaces.find(record.stamp.task.pid, address) {
+                // Most samples are where others are: then there is nothing to allocate.
+                match places.get_mut(place.file) {
+                    Some(offsets) => offsets.insert(place.offset),
+                    None => places
+                        .entry(place.file.to_owned())
+                        .or_default()
+                        .insert(place.offset),
+                };
+            }
+        }
+    }
+    places
+}
+
+/// The functions at these places; none if the file can't be read, or has no names.
+fn symbols(symbolizer: &Symbolizer, file: &Path, places: &BTreeSet<u64>) -> Vec<Symbol> {
+    let kernel = places.first().is_some_and(|place| is_kernel(*place));
+    let places: Vec<Addr> = places.iter().copied().collect();
+    let found = if kernel {
+        let source = Source::Kernel(Kernel {
+            // As it runs, with its modules.
+            vmlinux: MaybeDefault::None,
+            debug_syms: false,
+            ..Kernel::default()
+        });
+        symbolizer.symbolize(&source, Input::AbsAddr(&places))
+    } else {
+        let mut elf = Elf::new(file);
+        elf.debug_syms = false;
+        symbolizer.symbolize(&Source::Elf(elf), Input::FileOffset(&places))
+    };
+    let mut symbols: Vec<Symbol> = Vec::new();
+    for (place, symbol) in places.iter().zip(found.unwrap_or_default()) {
+        let Symbolized::Sym(symbol) = symbol else {
+            continue;
+        };
+        let offset = symbol.offset as u64;
+        let start = place.saturating_sub(offset);
+        // The kernel's have no sizes: then they go as far as there are samples.
+        let length = symbol.size.map_or(0, |size| size as u64).max(offset + 1);
+        match symbols.last_mut() {
+            Some(last) if last.start == start => last.length = last.length.max(length),
+            _ => symbols.push(Symbol {
+                start,
+                length,
+                name: symbol.name.into_owned(),
+            }),
+        }
+    }
+    symbols
+}
+
+/// What the linker calls this version of a file, if it does.
+fn build_id(file: &Path) -> Option<BuildId> {
+    let kernel = file == Path::new(KERNEL);
+    let id = if kernel {
+        kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)?
+    } else {
+        read_elf_build_id(file).ok()??.into_owned()
+    };
+    Some(BuildId {
+        file: file.to_owned(),
+        kernel,
+        id,
+    })
+}
+
+/// The build-id among ELF notes: each has the sizes of its name and its content and its type, then name and
+/// content, padded to 4 bytes (System V gABI, "Note Section").
+fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+    loop {
+        let (header, rest) = notes.split_at_checked(12)?;
+        let size = |at: usize| usize::try_from(number(&header[at..at + 4])?).ok();
+        let (name, rest) = rest.split_at_checked(size(0)?.next_multiple_of(4))?;
+        let length = size(4)?;
+        let content = rest.get(..length)?;
+        if number(&header[8..])? == BUILD_ID && name == b"GNU\0" {
+            return Some(content.to_vec());
+        }
+        notes = rest.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::{Map, Sample, Stamp, Task};
+
+    #[test]
+    fn the_build_id_is_found_among_other_notes() {
+        let note = |kind: u32, name: &[u8], content: &[u8]| {
+            let mut bytes = Vec::new();
+            for number in [name.len(), content.len(), kind as usize] {
+                bytes.extend(u32::try_from(number).expect("it is small").to_ne_bytes());
+            }
+            bytes.extend(name);
+            bytes.extend(content);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let other = note(6, b"Xen\0", &[1, 2]);
+        let id = note(3, b"GNU\0", &[7; 20]);
+        assert_eq!(
+            kernel_build_id(&[other.clone(), id].concat()),
+            Some(vec![7; 20])
+        );
+        assert_eq!(kernel_build_id(&other), None);
+        assert_eq!(kernel_build_id(&[0xff; 12]), None);
+    }
+
+    #[test]
+    fn a_function_of_this_program_has_its_name() {
+        // This test's own process: the function below, where its file is mapped.
+        let task = Task::leader(std::process::id());
+        let address = look_up as *const () as usize as u64;
+        let mut records = super::super::processes::process(task.pid);
+        records.push(Record {
+            stamp: Stamp {
+                task,
+                ..Stamp::default()
+            },
+            body: Body::Sample(Sample {
+                ip: address + 1,
+                ..Sample::default()
+            }),
+        });
+        let (tables, _) = look_up(&records);
+        let [table] = &tables[..] else {
+            panic!("one file has a sample: {tables:?}");
+        };
+        let [symbol] = &table.symbols[..] else {
+            panic!("one function has it: {table:?}");
+        };
+        assert!(symbol.name.contains("look_up"), "{symbol:?}");
+        let map = records.iter().find_map(|record| match &record.body {
+            Body::Map(map) if map.start <= address && address < map.start + map.length => Some(map),
+            _ => None,
+        });
+        let Map { start, offset, .. } = map.expect("it is mapped");
+        assert_eq!(symbol.start, address - start + offset);
+    }
+}

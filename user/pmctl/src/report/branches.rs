@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which branches were taken.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::percent;
+use super::table::{Align, Table};
+use crate::perfdata::Recording;
+use crate::profile::{self, Site};
+use crate::text::thousands;
+
+/// How often a branch was taken, and how often the CPU had thought that it would not be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    times: u64,
+    mispredicted: u64,
+}
+
+/// Writes the table.
+pub(super) fn write(recording: &Recording, output: &mut impl Write) -> Result<()> {
+    let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
+    profile::each_sample(recording, |named, names| {
+        for branch in &named.sample.branches {
+            let (from, to) = names.ends(named.stamp.task.pid, branch);
+            let taken = pairs
+                .entry((end(&from, branch.from), end(&to, branch.to)))
+                .or_default();
+            taken.times += 1;
+            taken.mispredicted += u64::from(branch.mispredicted);
+        }
+        Ok(())
+    })?;
+    let all: u64 = pairs.values().map(|taken| taken.times).sum();
+    let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();
+    writeln!(
+        output,
+        "\n{} branches, {} mispredicted",
+        thousands(all),
+        percent(mispredicted, all)
+    )?;
+    let mut rows: Vec<_> = pairs.into_iter().collect();
+    rows.sort_by(|a, b| b.1.times.cmp(&a.1.times).then_with(|| a.0.cmp(&b.0)));
+    let mut table = Table::new(&[
+        ("share", Align::Right),
+        ("taken", Align::Right),
+        ("mispredicted", Align::Right),
+        ("from", Align::Left),
+        ("to", Align::Left),
+    ]);
+    for ((from, to), taken) in rows {
+        table.row(vec![
+            percent(taken.times, all),
+            thousands(taken.times),
+            percent(taken.mispredicted, taken.times),
+            from,
+            to,
+        ]);
+    }
+    Ok(table.write(output)?)
+}
+
+/// One end of a branch.
+fn end(site: &Site<'_>, address: u64) -> String {
+    match site.symbol {
+        Some(symbol) => format!("{symbol}+{:#x} ({})", site.offset, site.dso()),
+        None => format!("{address:#x} ({})", site.dso()),
+    }
+}

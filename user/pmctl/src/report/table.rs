@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A table as text, its columns as wide as their contents.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// On which side of its column a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    columns: Vec<Align>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub(super) fn new(headings: &[(&str, Align)]) -> Self {
+        Self {
+            columns: headings.iter().map(|(_, align)| *align).collect(),
+            rows: vec![
+                headings
+                    .iter()
+                    .map(|(text, _)| (*text).to_owned())
+                    .collect(),
+            ],
+        }
+    }
+
+    /// Adds a row, a cell for each heading.
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Writes it, without blanks at the ends of lines.
+    pub(super) fn write(&self, output: &mut impl Write) -> io::Result<()> {
+        let length = |text: &String| text.chars().count();
+        let width = |column| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(length).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, align), width) in row.iter().zip(&self.columns).zip(&widths) {
+                // A text takes everything.
+                let _ = match align {
+                    Align::Left => write!(line, "  {cell:<width$}"),
+                    Align::Right => write!(line, "  {cell:>width$}"),
+                };
+            }
+            writeln!(output, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_contents() {
+        let mut table = Table::new(&[
+            ("share", Align::Right),
+            ("é", Align::Left),
+            ("z", Align::Left),
+        ]);
+        table.row(vec!["1%".to_owned(), "a".to_owned(), "b".to_owned()]);
+        table.row(vec!["100.00%".to_owned(), "abc".to_owned(), String::new()]);
+        let mut text = Vec::new();
+        table.write(&mut text).expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert_eq!(
+            text,
+            "    share  é    z\n       1%  a    b\n  100.00%  abc\n"
+        );
+    }
+}
