@@ -166,7 +166,7 @@ pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
         if usize::from(index) >= MAX_COUNTERS {
             return None;
         }
-        bits &= bits - 1;
+        bits &= bits.wrapping_sub(1);
         // INVARIANT: Just compared.
         Some(CounterId(index))
     })
