@@ -64,10 +64,10 @@ impl Plan {
         if args.branches && !properties.last_branch {
             return Err(Usage("-b: this CPU does not record branches.".to_owned()).into());
         }
-        let number = |counters: u16| u8::try_from(counters).unwrap_or(u8::MAX);
         let supply = Supply {
-            general: number(properties.general.number),
-            fixed: number(properties.fixed.number),
+            general: u8::try_from(properties.general.number).unwrap_or(u8::MAX),
+            // The driver tells how many, CPUID tells which.
+            fixed: pmu.fixed_bitmap(),
         };
         let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
 
