@@ -117,8 +117,7 @@ int trace_free(struct trace *t)
 #define CLOBBERED
 #endif
 
-/* Neither inlined nor cloned, so that its labels exist once. */
-__attribute__((noinline, noclone))
+/* Not to be called in this file, where it could be inlined: its labels exist once. */
 int trace_loop(const struct trace *t, unsigned long n)
 {
 	unsigned int command = IOCTL_PERFMON_START;
@@ -362,28 +361,28 @@ const char *trace_sum(const struct trace *t, unsigned int cpu,
 	return more ? "a record that is none" : "";
 }
 
-/* Where the @k-th sample of trace_loop() has to be; 0 if that is not known. */
-static __u64 expected_pc(__u64 k, __u32 rate, unsigned long n)
+/* The address of trace_loop()'s instruction @i; 0 if that is not in the loop. */
+static __u64 address_of(__u64 i, unsigned long n)
 {
-	__u64 i = k * rate;
-
 	if (i < TRACE_LOOP_BEFORE || i >= TRACE_LOOP_BEFORE + LOOP_INSNS * n)
 		return 0;
 	return (unsigned long)((i - TRACE_LOOP_BEFORE) % LOOP_INSNS ?
 			       trace_loop_jnz : trace_loop_dec);
 }
 
-__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n)
+__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
+		      unsigned int skid)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	__u64 k = 0, wrong = 0, want;
+	__u64 done = 0, wrong = 0, want;
 	struct trace_record r;
 
 	while (trace_next(&c, &r) > 0) {
 		if (r.type != PERFMON_RECORD_PC ||
 		    r.event != t->config.events[0])
 			continue;
-		want = expected_pc(++k, t->config.rate[0], n);
+		done += t->config.rate[0];
+		want = address_of(done + skid, n);
 		if (want && r.pc != want)
 			wrong++;
 	}

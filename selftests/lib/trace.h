@@ -28,10 +28,13 @@
 #define FLAG_LAST_BRANCH	PERFMON_CONFIG_FLAG_LAST_BRANCH
 
 /* A config of one event. */
-#define ONE_EVENT(id, events_per_tick, how) (struct perfmon_config) {	\
-	.events = { (id) },						\
-	.rate = { (events_per_tick) },					\
-	.flags = { (how) },						\
+static inline struct perfmon_config one_event(__u16 id, __u32 rate, __u32 flags)
+{
+	return (struct perfmon_config) {
+		.events = { id },
+		.rate = { rate },
+		.flags = { flags },
+	};
 }
 
 /* The largest number of buffers that struct trace has room for. */
@@ -90,12 +93,15 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
 
 /**
  * trace_misplaced() - how many samples of trace_loop(@n) are at a wrong place
+ * @cpu: the one that called
+ * @skid: by how many instructions an interrupt is late
  *
- * The config's first event is instructions in user mode, with PC records, and
- * the CPU @cpu is the one that called. A sample is before the instruction that
- * follows the one which was counted last. Those outside the loop are left out.
+ * The config's first event is instructions in user mode, with PC records. A
+ * sample is before the instruction that follows the one which was counted last.
+ * Those outside the loop are left out.
  */
-__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n);
+__u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
+		      unsigned int skid);
 
 /* Linux has its kernel in the upper half of the addresses. */
 static inline bool is_kernel_address(__u64 address)

@@ -84,7 +84,7 @@ static bool is_table(__u64 aspace)
 
 TEST_F(aspace, one_process_has_one)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 	struct aspaces first, second;
 
@@ -104,7 +104,7 @@ TEST_F(aspace, one_process_has_one)
 /* Also where user and kernel have page tables of their own (PTI). */
 TEST_F(aspace, kernel_and_user_have_the_same)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_OS |
 						       FLAG_PC);
 	struct aspaces user, kernel;
@@ -152,7 +152,7 @@ static int trace_child(struct trace *t)
 
 TEST_F(aspace, another_process_has_another)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 	struct aspaces ours, both;
 
@@ -219,7 +219,7 @@ FIXTURE_TEARDOWN(rights)
 
 TEST_F(rights, decide_at_stage)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 	struct aspaces a;
 

@@ -145,7 +145,7 @@ TEST_F(both, not_enough_counters_are_free)
 /* There is one fixed-function counter of a kind. */
 TEST_F(both, the_fixed_counter_is_not_free)
 {
-	struct perfmon_config c = ONE_EVENT(FIXED_EVENT(INSTRUCTIONS_RETIRED),
+	struct perfmon_config c = one_event(FIXED_EVENT(INSTRUCTIONS_RETIRED),
 					    1000003, FLAG_USER);
 
 	if (!self->p.max_num_fixed_events) {

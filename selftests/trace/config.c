@@ -60,18 +60,21 @@ static bool is_intel(void)
  * Whether there is the architectural event that is the config's first.
  *
  * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX tells which are missing, of as
- * many as EAX[31:24] says. AMD has none that counts reference cycles or slots
- * (AMD APM, volume 2, section 13.2; the processors' PPRs, "Core performance
- * monitor counters").
+ * many as EAX[31:24] says. AMD's core counters count neither reference cycles
+ * nor slots, and its last-level cache is not the core's (the processors' PPRs,
+ * "Core Performance Monitor Counters").
  */
 static bool arch_event(const struct machine *, const struct perfmon_config *c)
 {
+	const __u32 on_amd = 1U << PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES |
+			     1U << PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED |
+			     1U << PERFMON_ARCH_EVENT_BRANCHES_RETIRED |
+			     1U << PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED;
 	unsigned int event = PERFMON_EVENT_ID_EVENT(c->events[0]);
 	unsigned int eax, ebx, ecx, edx;
 
 	if (!is_intel())
-		return event != PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES &&
-		       event != PERFMON_ARCH_EVENT_TOPDOWN_SLOTS;
+		return on_amd >> event & 1;
 	return __get_cpuid(0xa, &eax, &ebx, &ecx, &edx) &&
 	       event < eax >> 24 && !(ebx >> event & 1);
 }
@@ -99,9 +102,7 @@ static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 	return c->rate[0] <= limit;
 }
 
-#define ROW(name, condition, ...)	FIXTURE_VARIANT_ADD(config, name) {	\
-	.accepted = (condition), .config = { __VA_ARGS__ },		\
-}
+#define ROW(name) FIXTURE_VARIANT_ADD(config, name)
 
 /* INSTRUCTIONS and two that count the same. */
 #define FIRST	INSTRUCTIONS
@@ -114,208 +115,283 @@ static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 #define BOTH	(FLAG_USER | FLAG_OS)
 
 /* Modes and records */
-ROW(user, always,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER });
-ROW(kernel, always,
-    .events = { FIRST }, .rate = { 1000000 }, .flags = { FLAG_OS });
-ROW(both_modes, always,
-    .events = { FIRST }, .rate = { 1000000 }, .flags = { BOTH });
-ROW(no_mode, always,
-    .events = { FIRST }, .rate = { 1000 });
-ROW(pc, always,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_PC });
-ROW(tally, always,
-    .events = { FIRST }, .flags = { FLAG_USER });
-ROW(pc_of_a_tally, always,
-    .events = { FIRST }, .flags = { FLAG_USER | FLAG_PC });
-ROW(several, always,
-    .events = { FIRST, SECOND, THIRD },
-    .rate = { 1000, 0, 3000 },
-    .flags = { FLAG_USER | FLAG_PC, BOTH, FLAG_USER });
-ROW(unknown_flag, never,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 5 });
-ROW(unknown_last_flag, never,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 31 });
-ROW(unknown_flag_second, never,
-    .events = { FIRST, SECOND }, .rate = { 1000 }, .flags = { FLAG_USER, 1U << 8 });
+ROW(user) { always, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER },
+} };
+ROW(kernel) { always, {
+	.events = { FIRST }, .rate = { 1000000 }, .flags = { FLAG_OS },
+} };
+ROW(both_modes) { always, {
+	.events = { FIRST }, .rate = { 1000000 }, .flags = { BOTH },
+} };
+ROW(no_mode) { always, {
+	.events = { FIRST }, .rate = { 1000 },
+} };
+ROW(pc) { always, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_PC },
+} };
+ROW(tally) { always, {
+	.events = { FIRST }, .flags = { FLAG_USER },
+} };
+ROW(pc_of_a_tally) { always, {
+	.events = { FIRST }, .flags = { FLAG_USER | FLAG_PC },
+} };
+ROW(several) { always, {
+	.events = { FIRST, SECOND, THIRD },
+	.rate = { 1000, 0, 3000 },
+	.flags = { FLAG_USER | FLAG_PC, BOTH, FLAG_USER },
+} };
+ROW(unknown_flag) { never, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 5 },
+} };
+ROW(unknown_last_flag) { never, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | 1U << 31 },
+} };
+ROW(unknown_flag_second) { never, {
+	.events = { FIRST, SECOND }, .rate = { 1000 }, .flags = { FLAG_USER, 1U << 8 },
+} };
 
 /* The list of events */
-ROW(no_event, never,
-    .events = { 0 });
-ROW(no_event_but_a_rate, never,
-    .rate = { 1000 });
-ROW(no_event_but_a_flag, never,
-    .flags = { FLAG_USER });
-ROW(hole_at_the_front, never,
-    .events = { 0, FIRST }, .flags = { 0, FLAG_USER });
-ROW(hole, never,
-    .events = { FIRST, 0, SECOND }, .flags = { FLAG_USER, 0, FLAG_USER });
-ROW(event_at_the_end, never,
-    .events = { FIRST, [PERFMON_MAX_EVENTS - 1] = SECOND }, .flags = { FLAG_USER });
-ROW(rate_after_the_end, never,
-    .events = { FIRST }, .rate = { 1000, 1 }, .flags = { FLAG_USER });
-ROW(rate_at_the_end, never,
-    .events = { FIRST },
-    .rate = { 1000, [PERFMON_MAX_EVENTS - 1] = 1 },
-    .flags = { FLAG_USER });
-ROW(flag_after_the_end, never,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER, FLAG_USER });
-ROW(flag_at_the_end, never,
-    .events = { FIRST },
-    .rate = { 1000 },
-    .flags = { FLAG_USER, [PERFMON_MAX_EVENTS - 1] = FLAG_USER });
-ROW(twice, never,
-    .events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_USER });
-ROW(twice_in_other_modes, never,
-    .events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_OS });
-ROW(twice_with_one_between, never,
-    .events = { FIRST, SECOND, FIRST },
-    .flags = { FLAG_USER, FLAG_USER, FLAG_USER });
-ROW(model_event_twice, never,
-    .events = { SECOND, SECOND }, .flags = { FLAG_USER, FLAG_USER });
+ROW(no_event) { never, {
+	.events = { 0 },
+} };
+ROW(no_event_but_a_rate) { never, {
+	.rate = { 1000 },
+} };
+ROW(no_event_but_a_flag) { never, {
+	.flags = { FLAG_USER },
+} };
+ROW(hole_at_the_front) { never, {
+	.events = { 0, FIRST }, .flags = { 0, FLAG_USER },
+} };
+ROW(hole) { never, {
+	.events = { FIRST, 0, SECOND }, .flags = { FLAG_USER, 0, FLAG_USER },
+} };
+ROW(event_at_the_end) { never, {
+	.events = { FIRST, [PERFMON_MAX_EVENTS - 1] = SECOND }, .flags = { FLAG_USER },
+} };
+ROW(rate_after_the_end) { never, {
+	.events = { FIRST }, .rate = { 1000, 1 }, .flags = { FLAG_USER },
+} };
+ROW(rate_at_the_end) { never, {
+	.events = { FIRST },
+	.rate = { 1000, [PERFMON_MAX_EVENTS - 1] = 1 },
+	.flags = { FLAG_USER },
+} };
+ROW(flag_after_the_end) { never, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER, FLAG_USER },
+} };
+ROW(flag_at_the_end) { never, {
+	.events = { FIRST },
+	.rate = { 1000 },
+	.flags = { FLAG_USER, [PERFMON_MAX_EVENTS - 1] = FLAG_USER },
+} };
+ROW(twice) { never, {
+	.events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_USER },
+} };
+ROW(twice_in_other_modes) { never, {
+	.events = { FIRST, FIRST }, .flags = { FLAG_USER, FLAG_OS },
+} };
+ROW(twice_with_one_between) { never, {
+	.events = { FIRST, SECOND, FIRST },
+	.flags = { FLAG_USER, FLAG_USER, FLAG_USER },
+} };
+ROW(model_event_twice) { never, {
+	.events = { SECOND, SECOND }, .flags = { FLAG_USER, FLAG_USER },
+} };
 
 /* Events */
-ROW(group_0, never,
-    .events = { 5 }, .flags = { FLAG_USER });
-ROW(group_5, never,
-    .events = { UNUSED_GROUP }, .flags = { FLAG_USER });
-ROW(group_63, never,
-    .events = { LAST_GROUP }, .flags = { FLAG_USER });
-ROW(arch_core_cycles, arch_event,
-    .events = { ARCH_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER });
-ROW(arch_instructions, arch_event,
-    .events = { ARCH_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER });
-ROW(arch_reference_cycles, arch_event,
-    .events = { ARCH_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER });
-ROW(arch_llc_references, arch_event,
-    .events = { ARCH_EVENT(LLC_REFERENCES) }, .flags = { FLAG_USER });
-ROW(arch_llc_misses, arch_event,
-    .events = { ARCH_EVENT(LLC_MISSES) }, .flags = { FLAG_USER });
-ROW(arch_branches, arch_event,
-    .events = { ARCH_EVENT(BRANCHES_RETIRED) }, .flags = { FLAG_USER });
-ROW(arch_branch_misses, arch_event,
-    .events = { ARCH_EVENT(BRANCH_MISSES_RETIRED) }, .flags = { FLAG_USER });
-ROW(arch_topdown_slots, arch_event,
-    .events = { ARCH_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER });
-ROW(arch_8, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 8) },
-    .flags = { FLAG_USER });
-ROW(arch_last, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, PERFMON_MAX_EVENT) },
-    .flags = { FLAG_USER });
-ROW(fixed_0, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 0) },
-    .flags = { FLAG_USER });
-ROW(fixed_instructions, fixed_event,
-    .events = { FIXED_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER });
-ROW(fixed_core_cycles, fixed_event,
-    .events = { FIXED_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER });
-ROW(fixed_reference_cycles, fixed_event,
-    .events = { FIXED_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER });
-ROW(fixed_topdown_slots, fixed_event,
-    .events = { FIXED_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER });
-ROW(fixed_5, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 5) },
-    .flags = { FLAG_USER });
-ROW(fixed_last, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, PERFMON_MAX_EVENT) },
-    .flags = { FLAG_USER });
-ROW(model_first, always,
-    .events = { SECOND }, .flags = { FLAG_USER });
-ROW(model_last, always,
-    .events = { THIRD }, .flags = { FLAG_USER });
-ROW(model_undefined, never,
-    .events = { UNDEFINED }, .flags = { FLAG_USER });
-ROW(model_undefined_second, never,
-    .events = { FIRST, UNDEFINED }, .flags = { FLAG_USER, FLAG_USER });
-ROW(misc, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1) });
-ROW(misc_as_a_timebase, never,
-    .events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), FIRST },
-    .rate = { 1000 },
-    .flags = { 0, FLAG_USER | FLAG_TIMEBASE0 });
+ROW(group_0) { never, {
+	.events = { 5 }, .flags = { FLAG_USER },
+} };
+ROW(group_5) { never, {
+	.events = { UNUSED_GROUP }, .flags = { FLAG_USER },
+} };
+ROW(group_63) { never, {
+	.events = { LAST_GROUP }, .flags = { FLAG_USER },
+} };
+ROW(arch_core_cycles) { arch_event, {
+	.events = { ARCH_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER },
+} };
+ROW(arch_instructions) { arch_event, {
+	.events = { ARCH_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER },
+} };
+ROW(arch_reference_cycles) { arch_event, {
+	.events = { ARCH_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER },
+} };
+ROW(arch_llc_references) { arch_event, {
+	.events = { ARCH_EVENT(LLC_REFERENCES) }, .flags = { FLAG_USER },
+} };
+ROW(arch_llc_misses) { arch_event, {
+	.events = { ARCH_EVENT(LLC_MISSES) }, .flags = { FLAG_USER },
+} };
+ROW(arch_branches) { arch_event, {
+	.events = { ARCH_EVENT(BRANCHES_RETIRED) }, .flags = { FLAG_USER },
+} };
+ROW(arch_branch_misses) { arch_event, {
+	.events = { ARCH_EVENT(BRANCH_MISSES_RETIRED) }, .flags = { FLAG_USER },
+} };
+ROW(arch_topdown_slots) { arch_event, {
+	.events = { ARCH_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER },
+} };
+ROW(arch_8) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 8) },
+	.flags = { FLAG_USER },
+} };
+ROW(arch_last) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, PERFMON_MAX_EVENT) },
+	.flags = { FLAG_USER },
+} };
+ROW(fixed_0) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 0) },
+	.flags = { FLAG_USER },
+} };
+ROW(fixed_instructions) { fixed_event, {
+	.events = { FIXED_EVENT(INSTRUCTIONS_RETIRED) }, .flags = { FLAG_USER },
+} };
+ROW(fixed_core_cycles) { fixed_event, {
+	.events = { FIXED_EVENT(UNHALTED_CORE_CYCLES) }, .flags = { FLAG_USER },
+} };
+ROW(fixed_reference_cycles) { fixed_event, {
+	.events = { FIXED_EVENT(UNHALTED_REFERENCE_CYCLES) }, .flags = { FLAG_USER },
+} };
+ROW(fixed_topdown_slots) { fixed_event, {
+	.events = { FIXED_EVENT(TOPDOWN_SLOTS) }, .flags = { FLAG_USER },
+} };
+ROW(fixed_5) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 5) },
+	.flags = { FLAG_USER },
+} };
+ROW(fixed_last) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, PERFMON_MAX_EVENT) },
+	.flags = { FLAG_USER },
+} };
+ROW(model_first) { always, {
+	.events = { SECOND }, .flags = { FLAG_USER },
+} };
+ROW(model_last) { always, {
+	.events = { THIRD }, .flags = { FLAG_USER },
+} };
+ROW(model_undefined) { never, {
+	.events = { UNDEFINED }, .flags = { FLAG_USER },
+} };
+ROW(model_undefined_second) { never, {
+	.events = { FIRST, UNDEFINED }, .flags = { FLAG_USER, FLAG_USER },
+} };
+ROW(misc) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1) },
+} };
+ROW(misc_as_a_timebase) { never, {
+	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), FIRST },
+	.rate = { 1000 },
+	.flags = { 0, FLAG_USER | FLAG_TIMEBASE0 },
+} };
 
 /* Rates */
-ROW(rate_1, always,
-    .events = { FIRST }, .rate = { 1 });
-ROW(rate_24_bits, rate_fits,
-    .events = { FIRST }, .rate = { (1 << 24) - 1 }, .flags = { FLAG_USER });
-ROW(rate_25_bits, rate_fits,
-    .events = { FIRST }, .rate = { 1 << 24 }, .flags = { FLAG_USER });
-ROW(rate_31_bits, rate_fits,
-    .events = { FIRST }, .rate = { (1U << 31) - 1 }, .flags = { FLAG_USER });
-ROW(rate_half, rate_fits,
-    .events = { FIRST }, .rate = { 1U << 31 }, .flags = { FLAG_USER });
-ROW(rate_above_half, rate_fits,
-    .events = { FIRST }, .rate = { (1U << 31) + 1 }, .flags = { FLAG_USER });
-ROW(rate_32_bits, rate_fits,
-    .events = { FIRST }, .rate = { ~0U }, .flags = { FLAG_USER });
+ROW(rate_1) { always, {
+	.events = { FIRST }, .rate = { 1 },
+} };
+ROW(rate_24_bits) { rate_fits, {
+	.events = { FIRST }, .rate = { (1 << 24) - 1 }, .flags = { FLAG_USER },
+} };
+ROW(rate_25_bits) { rate_fits, {
+	.events = { FIRST }, .rate = { 1 << 24 }, .flags = { FLAG_USER },
+} };
+ROW(rate_31_bits) { rate_fits, {
+	.events = { FIRST }, .rate = { (1U << 31) - 1 }, .flags = { FLAG_USER },
+} };
+ROW(rate_half) { rate_fits, {
+	.events = { FIRST }, .rate = { 1U << 31 }, .flags = { FLAG_USER },
+} };
+ROW(rate_above_half) { rate_fits, {
+	.events = { FIRST }, .rate = { (1U << 31) + 1 }, .flags = { FLAG_USER },
+} };
+ROW(rate_32_bits) { rate_fits, {
+	.events = { FIRST }, .rate = { ~0U }, .flags = { FLAG_USER },
+} };
 
 /* Timebase */
-ROW(timebase, always,
-    .events = { FIRST, SECOND },
-    .rate = { 1000 },
-    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
-ROW(timebase_itself, always,
-    .events = { FIRST, SECOND },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_TIMEBASE0, FLAG_USER | FLAG_TIMEBASE0 });
-ROW(timebase_alone, always,
-    .events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_TIMEBASE0 });
-ROW(timebase_and_a_rate, always,
-    .events = { FIRST, SECOND },
-    .rate = { 1000, 5 },
-    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
-ROW(timebase_and_pc, always,
-    .events = { FIRST, SECOND },
-    .rate = { 1000, 5 },
-    .flags = { FLAG_USER | FLAG_PC, FLAG_USER | FLAG_PC | FLAG_TIMEBASE0 });
-ROW(timebase_and_others, always,
-    .events = { FIRST, SECOND, THIRD },
-    .rate = { 1000, 0, 3000 },
-    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0, FLAG_USER });
-ROW(timebase_without_a_rate, never,
-    .events = { FIRST, SECOND },
-    .rate = { 0, 1000 },
-    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 });
-ROW(timebase_itself_without_a_rate, never,
-    .events = { FIRST }, .flags = { FLAG_USER | FLAG_TIMEBASE0 });
+ROW(timebase) { always, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000 },
+	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_itself) { always, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_TIMEBASE0, FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_alone) { always, {
+	.events = { FIRST }, .rate = { 1000 }, .flags = { FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_and_a_rate) { always, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000, 5 },
+	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_and_pc) { always, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000, 5 },
+	.flags = { FLAG_USER | FLAG_PC, FLAG_USER | FLAG_PC | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_and_others) { always, {
+	.events = { FIRST, SECOND, THIRD },
+	.rate = { 1000, 0, 3000 },
+	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0, FLAG_USER },
+} };
+ROW(timebase_without_a_rate) { never, {
+	.events = { FIRST, SECOND },
+	.rate = { 0, 1000 },
+	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(timebase_itself_without_a_rate) { never, {
+	.events = { FIRST }, .flags = { FLAG_USER | FLAG_TIMEBASE0 },
+} };
 
 /* Last branches */
-ROW(branches, last_branch,
-    .events = { FIRST },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH });
-ROW(branches_and_pc, last_branch,
-    .events = { FIRST },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_PC | FLAG_LAST_BRANCH });
-ROW(branches_of_two, last_branch,
-    .events = { FIRST, SECOND },
-    .rate = { 1000, 1500 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_LAST_BRANCH });
-ROW(branches_beside_other_modes, last_branch,
-    .events = { FIRST, SECOND },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH });
-ROW(branches_of_the_timebase, last_branch,
-    .events = { FIRST, SECOND },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_TIMEBASE0 });
-ROW(branches_of_its_own_timebase, last_branch,
-    .events = { FIRST },
-    .rate = { 1000 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH | FLAG_TIMEBASE0 });
-ROW(branches_without_a_rate, never,
-    .events = { FIRST }, .flags = { FLAG_USER | FLAG_LAST_BRANCH });
-ROW(branches_of_a_dependent, never,
-    .events = { FIRST, SECOND },
-    .rate = { 1000, 1000 },
-    .flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 | FLAG_LAST_BRANCH });
-ROW(branches_of_two_modes, never,
-    .events = { FIRST, SECOND },
-    .rate = { 1000, 1500 },
-    .flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH | FLAG_LAST_BRANCH });
+ROW(branches) { last_branch, {
+	.events = { FIRST },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH },
+} };
+ROW(branches_and_pc) { last_branch, {
+	.events = { FIRST },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_PC | FLAG_LAST_BRANCH },
+} };
+ROW(branches_of_two) { last_branch, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000, 1500 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_LAST_BRANCH },
+} };
+ROW(branches_beside_other_modes) { last_branch, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH },
+} };
+ROW(branches_of_the_timebase) { last_branch, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, FLAG_USER | FLAG_TIMEBASE0 },
+} };
+ROW(branches_of_its_own_timebase) { last_branch, {
+	.events = { FIRST },
+	.rate = { 1000 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH | FLAG_TIMEBASE0 },
+} };
+ROW(branches_without_a_rate) { never, {
+	.events = { FIRST }, .flags = { FLAG_USER | FLAG_LAST_BRANCH },
+} };
+ROW(branches_of_a_dependent) { never, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000, 1000 },
+	.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 | FLAG_LAST_BRANCH },
+} };
+ROW(branches_of_two_modes) { never, {
+	.events = { FIRST, SECOND },
+	.rate = { 1000, 1500 },
+	.flags = { FLAG_USER | FLAG_LAST_BRANCH, BOTH | FLAG_LAST_BRANCH },
+} };
 
 static const struct perfmon_config old = {
 	.events = { INSTRUCTIONS },
@@ -510,7 +586,7 @@ TEST_F(counters, definitions)
 /* They are the descriptor's: they outlive a trace, and not the descriptor. */
 TEST_F(counters, definitions_live_as_long_as_the_descriptor)
 {
-	struct perfmon_config c = ONE_EVENT(MODEL_EVENT(5), 1000, FLAG_USER);
+	struct perfmon_config c = one_event(MODEL_EVENT(5), 1000, FLAG_USER);
 
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
@@ -530,7 +606,7 @@ TEST_F(counters, definitions_live_as_long_as_the_descriptor)
 /* A later definition replaces an earlier one, also in the same trace. */
 TEST_F(counters, the_last_definition_counts)
 {
-	struct perfmon_config c = ONE_EVENT(MODEL_EVENT(5), 0, FLAG_USER);
+	struct perfmon_config c = one_event(MODEL_EVENT(5), 0, FLAG_USER);
 	struct trace_sums sums;
 	int cpu = sched_getcpu();
 

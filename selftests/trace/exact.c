@@ -78,7 +78,7 @@ FIXTURE_TEARDOWN(exact)
 
 TEST_F(exact, each_sample_is_where_it_has_to_be)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
 	__u64 total = TRACE_LOOP_INSNS(variant->n);
@@ -98,7 +98,8 @@ TEST_F(exact, each_sample_is_where_it_has_to_be)
 		EXPECT_EQ(total, sums.event[0].total);
 		EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
 		EXPECT_EQ(total % variant->rate, sums.event[0].counted);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n));
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n,
+						 0));
 		EXPECT_LE(begin, sums.first);
 		EXPECT_GE(end, sums.last);
 
@@ -115,7 +116,7 @@ TEST_F(exact, each_sample_is_where_it_has_to_be)
 
 TEST_F(exact, ticks_instead_of_pcs)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER);
 	__u64 total = TRACE_LOOP_INSNS(variant->n);
@@ -133,7 +134,7 @@ TEST_F(exact, ticks_instead_of_pcs)
 /* A trace that is started again begins anew, in the same memory. */
 TEST_F(exact, again)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
 	int cpu = cpu_next(&self->cpus, -1);
@@ -146,7 +147,7 @@ TEST_F(exact, again)
 		ASSERT_EQ(0, trace_loop(&self->trace, n));
 		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 		EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, n));
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, n, 0));
 	}
 }
 
@@ -180,7 +181,7 @@ static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
  */
 TEST_F(exact, as_the_reference_counts_on_each_cpu)
 {
-	struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+	struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						 FLAG_USER | FLAG_PC);
 	int home = cpu_next(&self->cpus, -1), cpu;
 	__s64 overhead, count;
@@ -217,7 +218,7 @@ TEST_F(exact, as_the_reference_counts_on_each_cpu)
 /* All CPUs at once, each with a process of its own. */
 TEST_F(exact, on_all_cpus_at_once)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
 	int home = cpu_next(&self->cpus, -1), cpu;
@@ -330,7 +331,7 @@ FIXTURE_TEARDOWN(modes)
 
 TEST_F(modes, neither_counts_nothing)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1, 0);
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 1, 0);
 	struct trace_sums sums;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
@@ -342,7 +343,7 @@ TEST_F(modes, neither_counts_nothing)
 
 TEST_F(modes, a_tally_is_one_record)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						       FLAG_USER);
 	struct trace_sums sums;
 
@@ -371,7 +372,7 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
  */
 TEST_F(modes, kernel)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1009,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 1009,
 						       FLAG_OS | FLAG_PC);
 	struct trace_sums sums;
 	__u64 there;
@@ -388,7 +389,7 @@ TEST_F(modes, kernel)
 
 TEST_F(modes, both)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 10007,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 10007,
 						       FLAG_USER | FLAG_OS |
 						       FLAG_PC);
 	struct trace_sums sums;
@@ -408,7 +409,7 @@ TEST_F(modes, both)
 /* The frequency of the times is the one that PMIOTSTAMP gives, in MHz. */
 TEST_F(modes, ticks_per_second)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 0,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						       FLAG_USER);
 	struct pmc_tstamp t = { .pmct_rate = 0 };
 

@@ -32,7 +32,7 @@ FIXTURE(full)
 
 FIXTURE_SETUP(full)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, RATE,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 
 	if (!pmu_expected())
@@ -65,7 +65,7 @@ TEST_F(full, what_was_recorded_is_right)
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_FULL, header->flags);
-		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N));
+		EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N, 0));
 
 		/* The one that did not fit was counted. */
 		EXPECT_EQ(RATE, sums.event[0].counted);

@@ -130,7 +130,7 @@ struct call {
  */
 static void good_config(FIXTURE_DATA(fuzz) *self, struct perfmon_config *c)
 {
-	*c = ONE_EVENT(INSTRUCTIONS, rnd(self, 2) ? 0 :
+	*c = one_event(INSTRUCTIONS, rnd(self, 2) ? 0 :
 				     100000 + rnd(self, 1000000),
 		       rnd(self, PERFMON_CONFIG_FLAG_TIMEBASE0));
 }
@@ -326,7 +326,7 @@ TEST_F_TIMEOUT(fuzz, as_the_model_says, 240)
 	cpu = sched_getcpu();
 	ASSERT_EQ(0, pin_to_cpu(cpu));
 	ASSERT_EQ(0, trace_alloc(&trace, self->writer, 16));
-	now = ONE_EVENT(INSTRUCTIONS, 1009, FLAG_USER | FLAG_PC);
+	now = one_event(INSTRUCTIONS, 1009, FLAG_USER | FLAG_PC);
 	ASSERT_EQ(0, trace_stage(&trace, &now));
 	ASSERT_EQ(0, trace_loop(&trace, 1000));
 	ASSERT_STREQ("", trace_sum(&trace, cpu, &sums));

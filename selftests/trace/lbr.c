@@ -19,71 +19,58 @@
 #define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
 #define ROUNDS	20000UL
 
-/* The branches of branches(): a call, a return, a jump back. */
-extern const char branch_call[], branch_target[], branch_ret[], branch_next[],
-		  branch_jump[];
-
-/* Instructions of one round: CALL, NOP, RET, DEC, JNZ */
+/* Instructions of one round of branches(): CALL, NOP, RET, DEC, JNZ */
 #define ROUND_INSNS	5
 #define ROUND_BRANCHES	3
 
-__attribute__((noinline, noclone))
-static void branches(unsigned long n)
-{
-	__asm__ volatile("	jmp	branch_call\n"
-			 "branch_target:\n"
-			 "	nop\n"
-			 "branch_ret:\n"
-			 "	ret\n"
-			 "branch_call:\n"
-			 "	call	branch_target\n"
-			 "branch_next:\n"
-			 "	dec	%[n]\n"
-			 "branch_jump:\n"
-			 "	jnz	branch_call"
-			 : [n] "+r" (n) : : "cc", "memory");
-}
-
-/* Newest first: what comes before each of them. */
-static const struct {
-	const char *from, *to;
-} sites[ROUND_BRANCHES] = {
-	{ branch_ret, branch_next },
-	{ branch_call, branch_target },
-	{ branch_jump, branch_call },
+/* Where they are. */
+struct sites {
+	__u64 call, target, ret, next, jump;
 };
 
-static __u64 address(const char *p)
+static void branches(struct sites *s, unsigned long n)
 {
-	return (unsigned long)p;
+	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
+			 "	lea	2f(%%rip), %[target]\n"
+			 "	lea	3f(%%rip), %[ret]\n"
+			 "	lea	4f(%%rip), %[next]\n"
+			 "	lea	5f(%%rip), %[jump]\n"
+			 "	jmp	1f\n"
+			 "2:	nop\n"
+			 "3:	ret\n"
+			 "1:	call	2b\n"
+			 "4:	dec	%[n]\n"
+			 "5:	jnz	1b"
+			 : [call] "=&r" (s->call), [target] "=&r" (s->target),
+			   [ret] "=&r" (s->ret), [next] "=&r" (s->next),
+			   [jump] "=&r" (s->jump), [n] "+r" (n)
+			 : : "cc", "memory");
 }
 
-/* Which of the sites a branch is, or -1. */
-static int site_of(const struct perfmon_last_branch *b)
+/* Which branch of a round it is, in the order newest first; -1 for another. */
+static int place_of(const struct sites *s, const struct perfmon_last_branch *b)
 {
-	int i;
-
-	for (i = 0; i < ROUND_BRANCHES; i++) {
-		if (b->from == address(sites[i].from) &&
-		    b->to == address(sites[i].to))
-			return i;
-	}
-	return -1;
-}
-
-/* The site of the branch that was the last one before @pc, or -1. */
-static int site_before(__u64 pc)
-{
-	if (pc == address(branch_next) || pc == address(branch_jump))
+	if (b->from == s->ret && b->to == s->next)
 		return 0;
-	if (pc == address(branch_target) || pc == address(branch_ret))
+	if (b->from == s->call && b->to == s->target)
 		return 1;
-	return pc == address(branch_call) ? 2 : -1;
+	return b->from == s->jump && b->to == s->call ? 2 : -1;
+}
+
+/* That of the last branch before @pc. */
+static int place_before(const struct sites *s, __u64 pc)
+{
+	if (pc == s->next || pc == s->jump)
+		return 0;
+	if (pc == s->target || pc == s->ret)
+		return 1;
+	return pc == s->call ? 2 : -1;
 }
 
 FIXTURE(lbr)
 {
 	struct trace trace;
+	struct sites sites;
 	int fd;
 	int cpu;
 };
@@ -113,7 +100,8 @@ FIXTURE_TEARDOWN(lbr)
 }
 
 /* Stages @config and executes the branches under it. */
-static int trace_branches(struct trace *t, const struct perfmon_config *config)
+static int trace_branches(struct trace *t, const struct perfmon_config *config,
+			  struct sites *sites)
 {
 	int err = trace_stage(t, config);
 
@@ -121,26 +109,27 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config)
 		err = trace_start(t);
 	if (err)
 		return err;
-	branches(ROUNDS);
+	branches(sites, ROUNDS);
 	return trace_stop(t);
 }
 
 /* Whether a record's branches are the last ones before @pc. */
-static bool is_right(const struct perfmon_last_branch_record *record, __u64 pc)
+static bool is_right(const struct perfmon_last_branch_record *record,
+		     const struct sites *s, __u64 pc)
 {
-	int site = site_before(pc);
+	int place = place_before(s, pc);
 	unsigned int i;
 
 	if (record->num_branches != DEPTH)
 		return false;
 	for (i = 0; i < record->num_branches; i++) {
-		if (site_of(&record->branches[i]) != site)
+		if (place < 0 || place_of(s, &record->branches[i]) != place)
 			return false;
 		if (record->branches[i].info &
 		    ~(PERFMON_LAST_BRANCH_INFO_CYCLES_MASK |
 		      PERFMON_LAST_BRANCH_INFO_MISPRED_MASK))
 			return false;
-		site = (site + 1) % ROUND_BRANCHES;
+		place = (place + 1) % ROUND_BRANCHES;
 	}
 	return true;
 }
@@ -148,14 +137,15 @@ static bool is_right(const struct perfmon_last_branch_record *record, __u64 pc)
 TEST_F(lbr, records_what_was_before_the_sample)
 {
 	const struct perfmon_config config =
-		ONE_EVENT(INSTRUCTIONS, 1009,
+		one_event(INSTRUCTIONS, 1009,
 			  FLAG_USER | FLAG_PC | FLAG_LAST_BRANCH);
 	struct trace_cursor c;
 	struct trace_record r;
 	struct trace_sums sums;
 	__u64 right = 0, pc = 0, aspace = 0;
 
-	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_EQ(0, trace_branches(&self->trace, &config,
+					&self->sites));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
 	EXPECT_LE(ROUND_INSNS * ROUNDS, sums.event[0].total);
@@ -171,7 +161,7 @@ TEST_F(lbr, records_what_was_before_the_sample)
 		if (r.type != PERFMON_RECORD_LAST_BRANCH)
 			continue;
 		EXPECT_EQ(aspace, r.branches->aspace);
-		right += is_right(r.branches, pc);
+		right += is_right(r.branches, &self->sites, pc);
 	}
 
 	/* All samples are in the loop, and none in its first rounds. */
@@ -200,15 +190,16 @@ static __u64 leading(const struct trace *t, int cpu, bool to_kernel)
 static int trace_calls(struct trace *t, __u32 flags)
 {
 	const struct perfmon_config config =
-		ONE_EVENT(INSTRUCTIONS, 1009, flags | FLAG_LAST_BRANCH);
+		one_event(INSTRUCTIONS, 1009, flags | FLAG_LAST_BRANCH);
 	int i, err = trace_stage(t, &config);
+	struct sites sites;
 
 	if (!err)
 		err = trace_start(t);
 	if (err)
 		return err;
 	for (i = 0; i < 500; i++) {
-		branches(100);
+		branches(&sites, 100);
 		getppid();
 	}
 	return trace_stop(t);
@@ -252,7 +243,8 @@ TEST_F(lbr, of_several_events)
 
 	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_EQ(0, trace_branches(&self->trace, &config,
+					&self->sites));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(sums.event[0].total / 1000, sums.event[0].ticks);
 	EXPECT_EQ(sums.event[0].total / 500, sums.event[1].ticks);
@@ -268,13 +260,14 @@ TEST_F(lbr, of_several_events)
 TEST_F(lbr, registers_are_put_back)
 {
 	const struct perfmon_config config =
-		ONE_EVENT(INSTRUCTIONS, 1009, FLAG_USER | FLAG_LAST_BRANCH);
+		one_event(INSTRUCTIONS, 1009, FLAG_USER | FLAG_LAST_BRANCH);
 	__u64 select, debugctl, now;
 
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &select));
 	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &debugctl));
 	ASSERT_EQ(0, msr_write(self->cpu, MSR_LBR_SELECT, 0x1c4));
-	ASSERT_EQ(0, trace_branches(&self->trace, &config));
+	ASSERT_EQ(0, trace_branches(&self->trace, &config,
+					&self->sites));
 	ASSERT_EQ(0, trace_free(&self->trace));
 	EXPECT_EQ(0, msr_read(self->cpu, MSR_LBR_SELECT, &now));
 	EXPECT_EQ(0x1c4ULL, now);

@@ -260,7 +260,7 @@ TEST_F(life, the_module_stays_as_long_as_it_is_used)
 }
 
 /* A value of /proc/meminfo in KB, or -1. */
-static long meminfo(const char *name)
+static long memory_kb(const char *name)
 {
 	FILE *f = fopen("/proc/meminfo", "r");
 	size_t length = strlen(name);
@@ -308,8 +308,8 @@ TEST_F(life, memory_is_given_back)
 	ASSERT_EQ(0, trace_free(&self->trace));
 	for (i = 0; i < 10; i++)
 		ASSERT_EQ(0, round_trip(self, i));
-	before = meminfo("MemFree");
-	virtual = meminfo("VmallocUsed");
+	before = memory_kb("MemFree");
+	virtual = memory_kb("VmallocUsed");
 	ASSERT_LT(0, before);
 	for (i = 0; i < ROUNDS; i++)
 		ASSERT_EQ(0, round_trip(self, i));
@@ -317,8 +317,8 @@ TEST_F(life, memory_is_given_back)
 	/* A tenth of what they had, for what others do meanwhile. */
 	all = ROUNDS * ROUND_PAGES * (self->page_size / 1024);
 	some = all / 10;
-	EXPECT_LT(before - some, meminfo("MemFree"));
-	EXPECT_GT(virtual + some, meminfo("VmallocUsed"));
+	EXPECT_LT(before - some, memory_kb("MemFree"));
+	EXPECT_GT(virtual + some, memory_kb("VmallocUsed"));
 }
 
 TEST_F(life, more_memory_than_there_is)
@@ -329,7 +329,7 @@ TEST_F(life, more_memory_than_there_is)
 	ASSERT_EQ(0, trace_free(&self->trace));
 
 	/* As much as fits into the limit of the call; or all of the memory. */
-	pages = meminfo("MemTotal") / page / cpus + 1;
+	pages = memory_kb("MemTotal") / page / cpus + 1;
 	if (pages > PERFMON_MAX_BUFFER_PAGES)
 		pages = PERFMON_MAX_BUFFER_PAGES;
 	err = trace_alloc_buffers(self->fd, cpus, pages);

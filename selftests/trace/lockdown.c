@@ -17,7 +17,7 @@
 
 TEST(tracing_is_forbidden)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS, 1009,
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 1009,
 						       FLAG_USER | FLAG_PC);
 	struct perfmon_properties p;
 	struct perfmon_config c;

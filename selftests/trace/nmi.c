@@ -21,6 +21,9 @@
 #define PAGES	2048
 #define N	100000UL
 
+/* How often the trace is started and stopped in the middle of it all. */
+#define ROUNDS	250
+
 FIXTURE(nmi)
 {
 	struct trace trace;
@@ -170,7 +173,7 @@ TEST_F_TIMEOUT(nmi, started_and_stopped_in_the_middle, 240)
 				loop(1000);
 		}
 	}
-	for (i = 0; i < 1000 && !wrong; i++) {
+	for (i = 0; i < ROUNDS && !wrong; i++) {
 		wrong += trace_loop(&self->trace, 1 + i) != 0;
 		for_each_cpu_in(cpu, &self->cpus) {
 			wrong += *trace_sum(&self->trace, cpu, &sums) != '\0';

@@ -80,7 +80,7 @@ FIXTURE_TEARDOWN(throttle)
 
 TEST_F(throttle, nothing_is_lost)
 {
-	const struct perfmon_config config = ONE_EVENT(INSTRUCTIONS,
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
 	__u64 total = TRACE_LOOP_INSNS(N);
@@ -179,7 +179,7 @@ FIXTURE_TEARDOWN(stuck)
 TEST_F_TIMEOUT(stuck, each_instruction_of_the_kernel, 120)
 {
 	const struct perfmon_config config =
-		ONE_EVENT(INSTRUCTIONS, 1, FLAG_USER | FLAG_OS);
+		one_event(INSTRUCTIONS, 1, FLAG_USER | FLAG_OS);
 	const __u32 expected = PERFMON_BUFFER_FLAG_THROTTLED |
 			       PERFMON_BUFFER_FLAG_FULL;
 	struct trace_sums sums;
@@ -200,7 +200,7 @@ TEST_F_TIMEOUT(stuck, each_instruction_of_the_kernel, 120)
 TEST_F_TIMEOUT(stuck, each_cycle_of_the_kernel, 120)
 {
 	const struct perfmon_config config =
-		ONE_EVENT(ARCH_EVENT(UNHALTED_CORE_CYCLES), 1,
+		one_event(ARCH_EVENT(UNHALTED_CORE_CYCLES), 1,
 			  FLAG_USER | FLAG_OS);
 	struct trace_sums sums;
 

@@ -32,7 +32,7 @@ FIXTURE_VARIANT(timebase)
 FIXTURE_VARIANT_ADD(timebase, each_97) { .rate = 97 };
 FIXTURE_VARIANT_ADD(timebase, each_1009) { .rate = 1009 };
 FIXTURE_VARIANT_ADD(timebase, each_10007) { .rate = 10007 };
-FIXTURE_VARIANT_ADD(timebase, never) { .rate = 1000000000 };
+FIXTURE_VARIANT_ADD(timebase, never) { .rate = 10000019 };
 
 FIXTURE_SETUP(timebase)
 {
@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN(timebase)
 /* Instructions, and all dependents count them too: their rates are ignored. */
 static struct perfmon_config instructions(int dependents, __u32 rate)
 {
-	struct perfmon_config c = ONE_EVENT(INSTRUCTIONS, rate,
+	struct perfmon_config c = one_event(INSTRUCTIONS, rate,
 					    FLAG_USER | FLAG_PC);
 	int i;
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Interrupts that come late, as silicon's do: the virtual PMU's property
+ * pmu-skid=N, with SKID=N in the environment. Each sample is N instructions
+ * behind, and what is counted until then belongs to the next one.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define PAGES	1024
+#define N	50000UL
+
+FIXTURE(skid)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	__u32 skid;
+};
+
+FIXTURE_VARIANT(skid)
+{
+	__u32 rate;
+};
+
+FIXTURE_VARIANT_ADD(skid, each_97) { .rate = 97 };
+FIXTURE_VARIANT_ADD(skid, each_1009) { .rate = 1009 };
+FIXTURE_VARIANT_ADD(skid, each_10007) { .rate = 10007 };
+
+/* As few as the instructions by which it is late, and fewer. */
+FIXTURE_VARIANT_ADD(skid, each_7) { .rate = 7 };
+FIXTURE_VARIANT_ADD(skid, each_3) { .rate = 3 };
+
+FIXTURE_SETUP(skid)
+{
+	const char *skid = getenv("SKID");
+	cpu_set_t cpus;
+
+	ASSERT_NE(NULL, skid);
+	self->skid = atoi(skid);
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(skid)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(skid, nothing_is_lost)
+{
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	__u64 total = TRACE_LOOP_INSNS(N), ticks = total / variant->rate;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_GE(ticks, sums.event[0].ticks);
+	if (variant->rate <= self->skid)
+		return;
+
+	/* The last one may be on its way when the trace is stopped. */
+	EXPECT_LE(ticks - 1, sums.event[0].ticks);
+	EXPECT_EQ(0ULL, trace_misplaced(&self->trace, self->cpu, N,
+					self->skid));
+}
+
+/* Dependents are counted until the interrupt, so they are ahead. */
+TEST_F(skid, of_a_timebase)
+{
+	const struct perfmon_config config = {
+		.events = { INSTRUCTIONS, MODEL_EVENT(0) },
+		.rate = { variant->rate },
+		.flags = { FLAG_USER, FLAG_USER | FLAG_TIMEBASE0 },
+	};
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[1].total);
+	EXPECT_LE(sums.event[0].ticks, sums.event[1].counts);
+}
+
+TEST_HARNESS_MAIN
