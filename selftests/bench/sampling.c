@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a sample costs, in instructions, MSR accesses and bytes, beside Linux
+ * perf's for the same thing.
+ *
+ * To be run on a machine whose time-stamp counter advances with each
+ * instruction (vm/run --icount). A loop in user mode is executed with and
+ * without sampling; the difference, divided by the number of samples, is a
+ * sample's. Each figure is the least of many: the one without a timer interrupt
+ * in it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "device.h"
+#include "msr.h"
+#include "trace.h"
+
+#define ROUNDS	20
+
+/* Some 40 samples, in far fewer instructions than from tick to tick. */
+#define RATE	10007
+#define N	200000UL
+
+/* Counted at each sample, beside the sampled event. */
+#define MEMBERS	6
+
+/* What one run of the loop took. */
+struct run {
+	unsigned long long insns;
+	unsigned long samples;
+	unsigned long bytes;
+};
+
+/* Whether the accesses to registers during the next loop are to be found. */
+static bool marking;
+
+/* A place in the log of accesses to PMU registers: see counting.c. */
+static void mark(void)
+{
+	__u64 unused;
+
+	if (marking && msr_read(0, 0x391, &unused))
+		fprintf(stderr, "register 0x391 can't be read\n");
+}
+
+static unsigned long long timed_loop(void)
+{
+	unsigned long long begin, end;
+
+	mark();
+	begin = __rdtsc();
+	loop(N);
+	end = __rdtsc();
+	mark();
+	return end - begin;
+}
+
+/* --- A trace ------------------------------------------------------------- */
+
+static struct trace trace;
+
+/* Stages a config with @flags, and with MEMBERS dependents if @members. */
+static int trace_open(__u32 flags, bool members)
+{
+	struct perfmon_config c = one_event(INSTRUCTIONS, RATE,
+					    FLAG_USER | FLAG_PC | flags);
+	int i, err, fd = device_open(O_RDWR);
+
+	if (fd < 0)
+		return fd;
+	for (i = 0; i < MEMBERS && members; i++) {
+		err = trace_define(fd, i, EVENT_INSTRUCTIONS);
+		if (err)
+			return err;
+		c.events[1 + i] = MODEL_EVENT(i);
+		c.flags[1 + i] = FLAG_USER | FLAG_TIMEBASE0;
+	}
+	err = trace_alloc(&trace, fd, 64);
+	return err ? err : trace_stage(&trace, &c);
+}
+
+static int open_trace(void)
+{
+	return trace_open(0, false);
+}
+
+static int open_trace_members(void)
+{
+	return trace_open(0, true);
+}
+
+static int open_trace_branches(void)
+{
+	return trace_open(FLAG_LAST_BRANCH, false);
+}
+
+static int run_trace(struct run *run)
+{
+	const struct perfmon_buffer_header *header = trace.buffer[0];
+	struct trace_sums sums;
+	size_t begin;
+	int err = trace_start(&trace);
+
+	if (err)
+		return err;
+	begin = header->capture_end;
+	run->insns = timed_loop();
+	run->bytes = header->capture_end - begin;
+	err = trace_stop(&trace);
+	if (!err && *trace_sum(&trace, 0, &sums))
+		err = -EIO;
+	run->samples = sums.event[0].ticks;
+	return err;
+}
+
+static void close_trace(void)
+{
+	trace_free(&trace);
+	close(trace.fd);
+}
+
+/* --- Linux perf ---------------------------------------------------------- */
+
+#define RING_PAGES	256
+
+static int perf_fds[1 + MEMBERS];
+static int perf_count;
+static struct perf_event_mmap_page *ring;
+
+static int perf_open(__u64 sample_type, int members)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.sample_period = RATE,
+		.sample_type = sample_type,
+		.read_format = members ? PERF_FORMAT_GROUP : 0,
+		.branch_sample_type = sample_type & PERF_SAMPLE_BRANCH_STACK ?
+			PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY : 0,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.watermark = 1,
+		.wakeup_watermark = 1U << 30,
+	};
+	long size = (1 + RING_PAGES) * sysconf(_SC_PAGESIZE);
+	void *p;
+
+	/* CPU 0, whatever runs there: as a trace. */
+	for (perf_count = 0; perf_count <= members; perf_count++) {
+		int leader = perf_count ? perf_fds[0] : -1;
+
+		perf_fds[perf_count] = syscall(SYS_perf_event_open, &attr, -1,
+					       0, leader, 0);
+		if (perf_fds[perf_count] < 0)
+			return -errno;
+
+		/* The members are only counted. */
+		attr.sample_period = 0;
+		attr.sample_type = 0;
+		attr.disabled = 0;
+	}
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, perf_fds[0],
+		 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	ring = p;
+	return 0;
+}
+
+static int open_perf(void)
+{
+	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME, 0);
+}
+
+static int open_perf_tid(void)
+{
+	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+			 0);
+}
+
+static int open_perf_members(void)
+{
+	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_READ,
+			 MEMBERS);
+}
+
+static int open_perf_branches(void)
+{
+	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME |
+			 PERF_SAMPLE_BRANCH_STACK, 0);
+}
+
+/* How many samples lie between two offsets of the ring, and nothing else. */
+static long perf_samples(__u64 from, __u64 to)
+{
+	const char *data = (const char *)ring + ring->data_offset;
+	const struct perf_event_header *header;
+	long n = 0;
+
+	for (; from < to; from += header->size, n++) {
+		header = (const void *)(data + from % ring->data_size);
+		if (header->type != PERF_RECORD_SAMPLE)
+			return -EIO;
+	}
+	return n;
+}
+
+static int run_perf(struct run *run)
+{
+	__u64 begin = ring->data_head;
+	long n;
+
+	if (ioctl(perf_fds[0], PERF_EVENT_IOC_ENABLE, 0))
+		return -errno;
+	run->insns = timed_loop();
+	if (ioctl(perf_fds[0], PERF_EVENT_IOC_DISABLE, 0))
+		return -errno;
+	n = perf_samples(begin, ring->data_head);
+	run->bytes = ring->data_head - begin;
+	ring->data_tail = ring->data_head;
+	if (n < 0)
+		return n;
+	run->samples = n;
+	return 0;
+}
+
+static void close_perf(void)
+{
+	if (ring)
+		munmap(ring, (1 + RING_PAGES) * sysconf(_SC_PAGESIZE));
+	ring = NULL;
+	while (perf_count--)
+		close(perf_fds[perf_count]);
+}
+
+/* --- The table ----------------------------------------------------------- */
+
+static const struct row {
+	const char *name;
+	int (*open)(void);
+	int (*run)(struct run *run);
+	void (*close)(void);
+} rows[] = {
+	{ "PC", open_trace, run_trace, close_trace },
+	{ "perf: ip,time", open_perf, run_perf, close_perf },
+	{ "perf: ip,tid,time", open_perf_tid, run_perf, close_perf },
+	{ "PC, 6 counts", open_trace_members, run_trace, close_trace },
+	{ "perf: ip,time, 6 members", open_perf_members, run_perf, close_perf },
+	{ "PC, 32 branches", open_trace_branches, run_trace, close_trace },
+	{ "perf: ip,time, branch stack", open_perf_branches, run_perf,
+	  close_perf },
+	{ NULL, NULL, NULL, NULL },
+};
+
+/*
+ * The run with the fewest instructions, and how many samples were taken in
+ * another one whose accesses to registers can be found in the log.
+ */
+static int least(const struct row *row, struct run *best, unsigned long *marked)
+{
+	struct run run;
+	int i, err;
+
+	*best = (struct run) { .insns = ~0ULL };
+	for (i = 0; i < ROUNDS; i++) {
+		err = row->run(&run);
+		if (err)
+			return err;
+		if (!run.samples)
+			return -ENODATA;
+		if (run.insns < best->insns)
+			*best = run;
+	}
+
+	marking = true;
+	err = row->run(&run);
+	marking = false;
+	*marked = run.samples;
+	return err;
+}
+
+/* Perf is not to lower its rate because its interrupts take long. */
+static void let_perf_sample(void)
+{
+	int fd = open("/proc/sys/kernel/perf_cpu_time_max_percent",
+		      O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		perror("perf_cpu_time_max_percent");
+	close(fd);
+}
+
+int main(void)
+{
+	unsigned long long base = ~0ULL, took;
+	unsigned long marked;
+	const struct row *row;
+	struct run best;
+	int i, err;
+
+	let_perf_sample();
+	for (i = 0; i < ROUNDS; i++) {
+		took = timed_loop();
+		if (took < base)
+			base = took;
+	}
+
+	/* A row for each: name, instructions, bytes, samples that were marked. */
+	for (row = rows; row->name; row++) {
+		err = row->open();
+		if (!err)
+			err = least(row, &best, &marked);
+		row->close();
+		if (err) {
+			printf("%s\tfailed: %s\n", row->name,
+			       strerror(-err));
+			continue;
+		}
+		printf("%s\t%llu\t%lu\t%lu\n", row->name,
+		       (best.insns - base) / best.samples,
+		       best.bytes / best.samples, marked);
+	}
+	return EXIT_SUCCESS;
+}
