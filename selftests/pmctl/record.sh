@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record and report, beside perf record and report of the same program;
+# and perf on pmctl's file.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+# Three functions with 10, 30 and 60 percent of 20 * $n instructions.
+n=20000000
+event=instructions:u
+period=100003
+shares=$here/pmctl_shares
+
+# record OPTION... : records the program, gives pmctl's exit code
+record() {
+	pmctl record "$@" -- "$shares" $n >"$dir/words" 2>&1
+	echo $?
+}
+
+# ours FUNCTION: its share in pmctl's report, in hundredths of a percent
+ours() {
+	pmctl report --sort symbol 2>/dev/null | hundredths "$1"
+}
+
+# theirs FILE FUNCTION: its share in perf's report
+theirs() {
+	perf report -i "$1" --stdio --sort symbol 2>/dev/null | hundredths "$2"
+}
+
+# hundredths FUNCTION: 12.34 of the line `12.34% ... FUNCTION ...` as 1234
+hundredths() {
+	awk -v name="$1" '
+		{ for (i = 2; i <= NF; i++) if ($i == name) n += $1 * 100 }
+		END { printf "%d", n + 0.5 }'
+}
+
+# near NAME EXPECTED GOT: within one percent of the whole
+near() {
+	distance=$(($2 - $3))
+	if [ "$distance" -ge -100 ] && [ "$distance" -le 100 ]; then
+		result 0 "$1"
+	else
+		echo "# $1: expected about $2 hundredths of a percent, got $3"
+		result 1 "$1"
+	fi
+}
+
+plan 27
+
+is "record succeeds" 0 "$(record -e $event -c $period)"
+cp perf.data ours.data
+# perf makes fewer samples than it is told if its interrupts take long, as they
+# do on an emulated CPU; 0 forbids it.
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+perf record -q -e $event -c $period -o perfs.data -- "$shares" $n >/dev/null 2>&1
+for part in 10 30 60; do
+	near "share_$part has its share" ${part}00 "$(ours share_$part)"
+	near "share_$part has the share that perf record finds" \
+		"$(theirs perfs.data share_$part)" "$(ours share_$part)"
+	is "perf report shows the same share of our file" \
+		"$(ours share_$part)" "$(theirs perf.data share_$part)"
+done
+
+samples=$(pmctl script 2>/dev/null | wc -l)
+is "perf script shows as many samples" "$samples" \
+	"$(perf script 2>/dev/null | wc -l)"
+expected=$((20 * n / period))
+check "there are as many as the period makes" \
+	[ "$samples" -ge "$expected" ] && [ "$samples" -le $((expected + expected / 50)) ]
+perf report -i ours.data --stdio >/dev/null 2>&1
+is "perf report takes the file" 0 $?
+
+# Two programs at once: what is in one's file is never of the other.
+"$here/pmctl_loop" $((10 * n)) &
+is "record -a succeeds" 0 "$(record -a -e $event -c $period)"
+wait
+strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
+	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
+is "no sample is said to be of another program" 0 "$strangers"
+own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
+check "all samples of the program are there" [ "$own" -ge "$expected" ]
+
+# One event makes the samples, another is counted with it: 1 branch in 2.
+is "record --timebase succeeds" 0 \
+	"$(record --timebase $event -c $period --count branches:u)"
+half=$(pmctl script -F event,period 2>/dev/null | awk '
+	/^branches/ { branches += $2 } /^instr/ { instructions += $2 }
+	END { printf "%d", 10000 * branches / instructions }')
+near "branches are counted with the samples" 5000 "$half"
+is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
+	"$(perf script 2>/dev/null | wc -l)"
+
+# A page is full after some 250 samples.
+is "a full buffer: exit code 125" 125 "$(record -e $event -c $period -m 1)"
+says "a full buffer is told" "$(cat words)" "LOST: CPU .*full"
+is "--rotate: nothing is lost" 0 "$(record -e $event -c $period -m 64 --rotate)"
+
+is "exit code of a child that fails" 42 \
+	"$(pmctl record "$here/pmctl_loop" 42 exit >/dev/null 2>&1; echo $?)"
+record -e $event -c $period >/dev/null
+pmctl flamegraph -o picture.svg >/dev/null
+is "a flame graph is drawn" 0 $?
+check "it has the functions" grep -q share_60 picture.svg
+
+if ! pmctl info | grep -q 'no last branches'; then
+	is "record -b succeeds" 0 "$(record -b -e branches:u -c $period)"
+	says "the loop's branch is there" "$(pmctl report --branches)" \
+		'share_60\+0x[0-9a-f]+ .*share_60\+0x'
+else
+	is "record -b is refused without last branches" 2 "$(record -b)"
+	says "in words" "$(cat words)" "does not record branches"
+fi
+
+finish

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pmctl_shares N: executes some 20 * N instructions, of which 10, 30 and 60
+ * percent are in three functions, which take turns.
+ */
+#include <stdlib.h>
+
+#include "../lib/loop.h"
+
+static __attribute__((noinline, noclone)) void share_10(unsigned long unit)
+{
+	loop(unit);
+}
+
+static __attribute__((noinline, noclone)) void share_30(unsigned long unit)
+{
+	loop(3 * unit);
+}
+
+static __attribute__((noinline, noclone)) void share_60(unsigned long unit)
+{
+	loop(6 * unit);
+}
+
+int main(int argc, char **argv)
+{
+	/* A turn is short beside any period, and no divisor of one. */
+	const unsigned long unit = 101;
+	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000;
+
+	for (unsigned long done = 0; done < n; done += unit) {
+		share_10(unit);
+		share_30(unit);
+		share_60(unit);
+	}
+	return 0;
+}
