@@ -60,7 +60,9 @@ pub(crate) struct Recorder {
     full: Word,
     /// If not 0, sampling is suspended, for as many ticks of the timer.
     throttled: Word,
-    /// Overflow interrupts since the timer's last tick, and how many it takes to suspend sampling.
+    /// Whether the timer runs, that watches.
+    watched: Word,
+    /// Overflow interrupts since its last tick, and how many it takes to suspend sampling.
     interrupts: Word,
     max_interrupts: Word,
     /// By [`CounterId::index`].
@@ -190,7 +192,16 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     this.full.set(0);
     this.throttled.set(0);
     this.interrupts.set(0);
-    this.max_interrupts.set(program.max_interrupts.into());
+    let watched = program
+        .events()
+        .any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE));
+    this.watched.set(watched.into());
+    // Nobody would begin to count anew.
+    this.max_interrupts.set(if watched {
+        program.max_interrupts.into()
+    } else {
+        u64::MAX
+    });
     this.reveal.set(program.reveal.into());
     this.ticking.set(program.bits(ticks));
     this.dependents.set(dependents);
@@ -211,10 +222,7 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     if let Some(event) = program.config.last_branch() {
         lbr::start(here, &this.lbr, event.select);
     }
-    if program
-        .events()
-        .any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE))
-    {
+    if watched {
         // SAFETY: The caller stays on the CPU, and the slots outlive the trace.
         unsafe { ffi::perfmon_timer_start() };
     }
@@ -294,10 +302,10 @@ impl Recorder {
         }
     }
 
-    /// Suspends sampling for a while, if the trace samples here: its counters count on.
+    /// Suspends sampling for a while, if the trace samples here so often: its counters count on.
     #[cold]
     pub(crate) fn suspend(&self) {
-        if self.ticking.get() != 0 && self.counters.get() != 0 {
+        if self.counters.get() != 0 && self.watched.get() != 0 {
             self.throttled.set(PAUSE);
             // SAFETY: The trace is recorded.
             unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };

@@ -34,13 +34,16 @@ FIXTURE_VARIANT(throttle)
 	const char *parameters;	/* of the module */
 	__u32 rate;
 	bool throttled;
+	unsigned long n;	/* iterations of the loop */
 };
 
-FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, true };
-FIXTURE_VARIANT_ADD(throttle, each_second) { FEW, 2, true };
-FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, true };
-FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 500000, false };
-FIXTURE_VARIANT_ADD(throttle, by_default) { "", 97, false };
+FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, true, N };
+FIXTURE_VARIANT_ADD(throttle, each_second) { FEW, 2, true, N };
+FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, true, N };
+FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 500000, false, N };
+FIXTURE_VARIANT_ADD(throttle, by_default) { "", 97, false, N };
+/* No timer watches this rate, so nothing may add up. */
+FIXTURE_VARIANT_ADD(throttle, harmless) { FEW, 1 << 16, false, 10 * N };
 
 static int reload(const char *parameters)
 {
@@ -83,14 +86,14 @@ TEST_F(throttle, nothing_is_lost)
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
 						       FLAG_USER | FLAG_PC);
-	__u64 total = TRACE_LOOP_INSNS(N);
+	__u64 total = TRACE_LOOP_INSNS(variant->n);
 	struct trace_sums sums;
 	__u32 flags;
 	__s64 value;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
 	ASSERT_EQ(0, pmc_stop(self->fd, self->reference));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	flags = self->trace.buffer[self->cpu]->flags;
@@ -136,10 +139,10 @@ TEST_F(throttle, others_are_counted_too)
 		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	for (i = 0; i < 4; i++) {
-		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[i].total) {
+		EXPECT_EQ(TRACE_LOOP_INSNS(variant->n), sums.event[i].total) {
 			TH_LOG("event %d", i);
 		}
 	}
