@@ -194,7 +194,7 @@ TEST_F(fuchsia, same_exact_sums_each_time)
 		if (!i) {
 			ends.instructions = sums.instructions - LOOP_INSNS;
 			ends.branches = sums.branches - 1;
-			EXPECT_GE(CALL_OVERHEAD, ends.instructions);
+			EXPECT_GE((__u64)CALL_OVERHEAD, ends.instructions);
 			continue;
 		}
 		EXPECT_EQ(LOOP_INSNS * N + ends.instructions, sums.instructions);
