@@ -107,15 +107,16 @@ impl Event {
         self.rate.get().min(self.longest.get())
     }
 
-    /// The header of the records that it ticks with.
+    /// The header of the records that it ticks with, as a number.
     #[inline(always)]
-    fn tick(&self) -> abi::perfmon_record_header {
-        zerocopy::transmute!(self.tick.get() as u32)
+    fn tick(&self) -> u32 {
+        self.tick.get() as u32
     }
 
-    /// That of another record of it.
+    /// The header of another record of it.
     fn header(&self, kind: u32) -> abi::perfmon_record_header {
-        header(kind, self.tick().event)
+        let tick: abi::perfmon_record_header = zerocopy::transmute!(self.tick());
+        header(kind, tick.event)
     }
 
     /// A COUNT record of all up to `total` that was not recorded yet, and by this is.

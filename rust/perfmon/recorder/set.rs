@@ -113,15 +113,17 @@ impl<'a> Set<'a> {
 
     /// Lets programs see the set, if there is one.
     #[inline(always)]
-    pub(crate) fn end(mut self, here: &ThisCpu, model: &Model) {
+    pub(crate) fn end(self, here: &ThisCpu, model: &Model) {
         let recorder = self.recorder;
-        if let Some(open) = &mut self.open {
-            if self.behind | self.due & recorder.followed.get() != 0 {
-                open.rest(here, model, recorder, self.due, self.behind);
-            }
-            recorder.end.set(open.writer.end() as u64);
+        if let Some(open) = self.open {
+            let end = if self.behind | self.due & recorder.followed.get() != 0 {
+                open.rest(here, model, recorder, self.due, self.behind)
+            } else {
+                open.writer.end()
+            };
+            recorder.end.set(end as u64);
             // SAFETY: As where it was begun.
-            unsafe { recorder.buffer().publish(open.writer.end()) };
+            unsafe { recorder.buffer().publish(end) };
         }
         if self.full {
             recorder.stop_for_good(here, model);
@@ -138,23 +140,26 @@ fn left_of_late(rate: u64, since: u64) -> u64 {
 }
 
 impl Open {
-    /// Writes a TICK or PC record.
+    /// Writes a TICK or PC record: its parts, one after the other, for it is the shorter code.
     #[inline(always)]
-    fn tick(&mut self, header: abi::perfmon_record_header) {
-        if header.type_ == abi::PERFMON_RECORD_PC as u8 {
-            self.writer.put(abi::perfmon_pc_record {
-                header,
-                aspace: self.aspace,
-                pc: self.pc,
-            });
-        } else {
-            self.writer.put(abi::perfmon_tick_record { header });
+    fn tick(&mut self, header: u32) {
+        self.writer.put(header);
+        if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
+            self.writer.put(self.aspace);
+            self.writer.put(self.pc);
         }
     }
 
-    /// Writes what comes after the ticks.
+    /// Writes what comes after the ticks, and tells where that ends.
     #[inline(never)]
-    fn rest(&mut self, here: &ThisCpu, model: &Model, recorder: &Recorder, due: u64, behind: u64) {
+    fn rest(
+        mut self,
+        here: &ThisCpu,
+        model: &Model,
+        recorder: &Recorder,
+        due: u64,
+        behind: u64,
+    ) -> usize {
         let counts = &here.slot().counts;
         for counter in each(behind) {
             let event = &recorder.events[counter.index()];
@@ -175,5 +180,6 @@ impl Open {
             let header = recorder.events[counter.index()].header(abi::PERFMON_RECORD_LAST_BRANCH);
             lbr::write(here, &recorder.lbr, &mut self.writer, header, self.aspace);
         }
+        self.writer.end()
     }
 }
