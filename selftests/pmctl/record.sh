@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 27
+plan 30
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 cp perf.data ours.data
@@ -103,6 +103,24 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 is "a full buffer: exit code 125" 125 "$(record -e $event -c $period -m 1)"
 says "a full buffer is told" "$(cat words)" "LOST: CPU .*full"
 is "--rotate: nothing is lost" 0 "$(record -e $event -c $period -m 64 --rotate)"
+
+# A user who may trace the CPUs, but may not have the memory for perf's records.
+cd /proc/sys/kernel || exit 1
+paranoid=$(cat perf_event_paranoid) mlock=$(cat perf_event_mlock_kb)
+echo 0 >perf_event_paranoid
+echo 0 >perf_event_mlock_kb
+chmod 666 /dev/perfmon
+chmod 777 "$dir"
+cd "$dir" && rm -f words
+su user -c "ulimit -l 0; pmctl record -e $event -c $period -o poor.data -- \
+	$shares $n" >/dev/null 2>words
+is "record without perf's help succeeds" 0 $?
+says "it says so" "$(cat words)" "DEGRADED: perf does not tell"
+mv poor.data perf.data
+near "share_60 has its share all the same" 6000 "$(ours share_60)"
+chmod 600 /dev/perfmon
+echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid
+echo "$mlock" >/proc/sys/kernel/perf_event_mlock_kb
 
 is "exit code of a child that fails" 42 \
 	"$(pmctl record "$here/pmctl_loop" 42 exit >/dev/null 2>&1; echo $?)"

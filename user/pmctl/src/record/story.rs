@@ -124,8 +124,11 @@ impl Told {
 /// Why perf can't be asked, and what that means.
 fn refusal(errno: Errno) -> String {
     let reason = match errno {
-        Errno::EACCES | Errno::EPERM => {
-            "the kernel's policy forbids it (kernel.perf_event_paranoid)".to_owned()
+        Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)".to_owned(),
+        // What mmap(2) says of a ring.
+        Errno::EPERM => {
+            "this user may not lock that much memory (ulimit -l, kernel.perf_event_mlock_kb)"
+                .to_owned()
         }
         other => other.desc().to_owned(),
     };
