@@ -15,6 +15,7 @@ use crate::{
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
         cpuid::Capabilities,
+        events,
         evtsel::EventSelect,
         state::State,
     },
@@ -22,7 +23,7 @@ use crate::{
     session::SessionId,
     trace::Trace,
 };
-use kernel::{prelude::*, sync::global_lock};
+use kernel::{cpu::CpuId, pr_notice_once, prelude::*, sync::global_lock};
 
 global_lock! {
     // SAFETY: Initialized by the module's `init` before anything that uses it exists.
@@ -196,5 +197,22 @@ impl Arbiter {
     /// looked at.
     pub(crate) fn is_intact(&self, id: CounterId) -> bool {
         (self.known.iter()).all(|cpu| cpu::slot(cpu).tampered.get() & id.bit() == 0)
+    }
+
+    /// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
+    pub(crate) fn check_event(&self, select: EventSelect) -> Result {
+        let Some(event) = events::missing(select, &pmu::model().capabilities) else {
+            return Ok(());
+        };
+        let lacks = |cpu: &CpuId| cpu::slot(*cpu).arch_events.get() >> event & 1 == 0;
+        if let Some(cpu) = self.known.iter().find(lacks) {
+            pr_notice_once!(
+                "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} says that it lacks it\n",
+                select.event(),
+                select.unit_mask(),
+                cpu.as_u32()
+            );
+        }
+        Err(EINVAL)
     }
 }

@@ -10,19 +10,13 @@ use crate::{
     cpu::{self, on_each},
     logic::{
         counter::{each, CounterId},
-        events,
         evtsel::EventSelect,
         state::{Action, Call, NotSetUp, State},
     },
     pmu, policy,
     session::{Session, SessionId},
 };
-use kernel::{
-    bindings,
-    cpu::{nr_cpu_ids, CpuId},
-    pr_notice_once,
-    prelude::*,
-};
+use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
 
 /// `PMIOSETUP`
 pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
@@ -50,7 +44,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     let before = arbiter.get(id).map(|counter| counter.state);
     let (state, _) = State::after(before, Call::Setup)?;
     id.accept(select)?;
-    check_event(&arbiter, select)?;
+    arbiter.check_event(select)?;
     if arbiter.trace.counters() & id.bit() != 0 {
         return Err(EBUSY);
     }
@@ -81,23 +75,6 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         free(&mut arbiter, id.bit());
         Err(EIO)
     }
-}
-
-/// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
-fn check_event(arbiter: &Arbiter, select: EventSelect) -> Result {
-    let Some(event) = events::missing(select, &pmu::model().capabilities) else {
-        return Ok(());
-    };
-    let lacks = |cpu: &CpuId| cpu::slot(*cpu).arch_events.get() >> event & 1 == 0;
-    if let Some(cpu) = arbiter.known.iter().find(lacks) {
-        pr_notice_once!(
-            "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} says that it lacks it\n",
-            select.event(),
-            select.unit_mask(),
-            cpu.as_u32()
-        );
-    }
-    Err(EINVAL)
 }
 
 /// `PMIOGET`

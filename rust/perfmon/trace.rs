@@ -115,10 +115,11 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
     }
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
-    let trace = &mut arbiter.trace;
-    trace.life.after(Call::Define)?;
+    arbiter.trace.life.after(Call::Define)?;
     let bits = pmu::model().capabilities.select_bits;
     let select = EventSelect::from_wide_request(request.select, bits)?;
+    arbiter.check_event(select)?;
+    let trace = &mut arbiter.trace;
     match trace.definitions.iter_mut().find(|(known, _)| *known == id) {
         Some((_, old)) => *old = select,
         None => trace.definitions.push((id, select), GFP_KERNEL_ACCOUNT)?,

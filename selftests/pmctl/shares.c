@@ -7,20 +7,23 @@
 
 #include "../lib/loop.h"
 
-static __attribute__((noinline, noclone)) void share_10(unsigned long unit)
+static void share_10(unsigned long unit)
 {
 	loop(unit);
 }
 
-static __attribute__((noinline, noclone)) void share_30(unsigned long unit)
+static void share_30(unsigned long unit)
 {
 	loop(3 * unit);
 }
 
-static __attribute__((noinline, noclone)) void share_60(unsigned long unit)
+static void share_60(unsigned long unit)
 {
 	loop(6 * unit);
 }
+
+/* Called through these, they stay functions. */
+static void (*volatile turns[])(unsigned long) = { share_10, share_30, share_60 };
 
 int main(int argc, char **argv)
 {
@@ -29,9 +32,8 @@ int main(int argc, char **argv)
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000000;
 
 	for (unsigned long done = 0; done < n; done += unit) {
-		share_10(unit);
-		share_30(unit);
-		share_60(unit);
+		for (int i = 0; i < 3; i++)
+			turns[i](unit);
 	}
 	return 0;
 }
