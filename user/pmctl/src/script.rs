@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::cli::{Field, Script};
 use crate::perfdata::{self, Event};
 use crate::profile::{self, Named, Names, Site, number};
+use crate::text::printable;
 
 /// Shows the samples.
 pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
@@ -23,7 +24,7 @@ pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
             .iter()
             .map(|field| text(*field, named, names, &recording.events));
         let line = texts.collect::<Vec<_>>().join(" ");
-        Ok(writeln!(output, "{}", line.trim_end())?)
+        Ok(writeln!(output, "{}", printable(line.trim_end()))?)
     })?;
     // Not between the lines, which are for other programs.
     perfdata::warn(&recording.notes, &mut io::stderr())?;

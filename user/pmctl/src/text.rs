@@ -22,6 +22,12 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     }
 }
 
+/// `text` with a question mark for what would do something to a terminal: the names of tasks and files are others'.
+pub(crate) fn printable(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(visible).collect()
+}
+
 /// `text` in lines of at most `width` characters, broken between words.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
@@ -50,6 +56,11 @@ mod tests {
         assert_eq!(thousands(1000), "1,000");
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn control_characters_are_not_shown() {
+        assert_eq!(printable("a\x1b[31mé\n"), "a?[31mé?");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::thousands;
+use crate::text::{printable, thousands};
 
 /// What other tools have no place for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +50,7 @@ pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
             1 => "1 sample or more".to_owned(),
             samples => format!("{} samples or more", thousands(*samples)),
         };
+        let reason = printable(reason);
         writeln!(output, "LOST: CPU {cpu} ({reason}): {what}.")?;
     }
     let Gaps {
@@ -64,7 +65,7 @@ pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
         )?;
     }
     for reason in &notes.degraded {
-        writeln!(output, "DEGRADED: {reason}.")?;
+        writeln!(output, "DEGRADED: {}.", printable(reason))?;
     }
     Ok(())
 }
@@ -113,7 +114,9 @@ impl SymbolTable {
             .symbols
             .partition_point(|symbol| symbol.start <= offset);
         let symbol = self.symbols[..behind].last()?;
-        (offset - symbol.start < symbol.length).then_some(symbol)
+        // In a file that is damaged they may be in any order.
+        let inside = offset.checked_sub(symbol.start)?;
+        (inside < symbol.length).then_some(symbol)
     }
 }
 

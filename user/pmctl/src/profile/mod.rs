@@ -133,3 +133,59 @@ pub(crate) fn each_sample<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Recordings of the tests of the command line.
+    const RECORDINGS: [&[u8]; 2] = [
+        include_bytes!("../../tests/recordings/branches.data"),
+        include_bytes!("../../tests/recordings/timebase.data"),
+    ];
+
+    #[test]
+    fn samples_have_names() {
+        let recording = perfdata::read(RECORDINGS[1]).expect("it is whole");
+        let mut symbols = Vec::new();
+        each_sample(&recording, |named, _| {
+            if named.comm == "pmctl_shares" {
+                assert_eq!(
+                    named.site.dso() == "pmctl_shares",
+                    !named.sample.in_kernel()
+                );
+                symbols.push(named.site.symbol().to_owned());
+            }
+            Ok(())
+        })
+        .expect("nothing fails");
+        assert!(
+            symbols.iter().any(|symbol| symbol == "share_60"),
+            "{symbols:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_damage_is_survived(
+            which in 0..RECORDINGS.len(),
+            places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
+            let mut bytes = RECORDINGS[which].to_vec();
+            for (place, value) in places {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            if let Ok(recording) = perfdata::read(&bytes) {
+                let walked = each_sample(&recording, |named, names| {
+                    for branch in &named.sample.branches {
+                        names.ends(named.stamp.task.pid, branch);
+                    }
+                    Ok(())
+                });
+                prop_assert!(walked.is_ok());
+            }
+        }
+    }
+}

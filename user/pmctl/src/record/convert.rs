@@ -92,7 +92,10 @@ impl<'a> Set<'a> {
             };
             let period = self.plan.events[index].period;
             let (ip, count) = match (*record, period) {
-                (trace::Record::Pc { pc, .. }, Some(period)) => (pc, u64::from(period)),
+                // It may have happened more often than the period says before the interrupt came.
+                (trace::Record::Pc { event, pc, .. }, Some(period)) => {
+                    (pc, u64::from(period).saturating_add(self.count(event)))
+                }
                 // Counted since the sample before, and shown where the timebase is now. Without one it is
                 // what was left at the end: no sample.
                 (trace::Record::Count { count, .. }, None) => match timebase {
@@ -101,8 +104,10 @@ impl<'a> Set<'a> {
                 },
                 // What was counted and makes no sample: the rest at the end, which is less than a period,
                 // and what was lost.
-                (trace::Record::Count { count, .. }, Some(period)) => {
-                    *converted.lost.entry(cpu).or_default() += count / u64::from(period);
+                (trace::Record::Count { event, count }, Some(period)) => {
+                    if self.pc(event).is_none() {
+                        *converted.lost.entry(cpu).or_default() += count / u64::from(period);
+                    }
                     continue;
                 }
                 _ => continue,
@@ -131,6 +136,15 @@ impl<'a> Set<'a> {
             trace::Record::Pc { event, pc, .. } if event == id => Some(pc),
             _ => None,
         })
+    }
+
+    /// What was counted of an event besides its tick.
+    fn count(&self, id: EventId) -> u64 {
+        let counts = self.records.iter().map(|timed| match timed.record {
+            trace::Record::Count { event, count } if event == id => count,
+            _ => 0,
+        });
+        counts.fold(0, u64::saturating_add)
     }
 
     /// The branches that were recorded for an event; when several tick at once, the first has them.
@@ -288,6 +302,15 @@ mod tests {
         assert_eq!(converted.lost, BTreeMap::from([(0, 7)]));
         assert_eq!(converted.totals, [870, 0]);
         assert_eq!(samples(&converted), [(3, 1, 0, IP, 100)]);
+    }
+
+    #[test]
+    fn a_late_interrupt_makes_one_sample_of_several_periods() {
+        let late = [Raw::Time { time: 5 }, tick(), count(0, 200), count(1, 30)];
+        let converted = converted(&[chunk(0, &late)]);
+        assert_eq!(samples(&converted), [(5, 0, 0, IP, 300), (5, 0, 1, IP, 30)]);
+        assert_eq!(converted.lost, BTreeMap::new());
+        assert_eq!(converted.totals, [300, 30]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::cli::{Key, Report};
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, Named, number};
-use crate::text::{count, thousands};
+use crate::text::{count, printable, thousands};
 use table::{Align, Table};
 
 /// Shows a table for each event, or the one of the branches.
@@ -29,9 +29,9 @@ pub(crate) fn report(args: &Report, output: &mut impl Write) -> Result<()> {
     writeln!(
         output,
         "Recorded: {} on {} (Linux {}, {})",
-        recording.notes.scope,
-        host.name,
-        host.release,
+        printable(&recording.notes.scope),
+        printable(&host.name),
+        printable(&host.release),
         count(host.cpus_online, "CPU"),
     )?;
     perfdata::warn(&recording.notes, output)?;
@@ -105,12 +105,13 @@ fn write_event(
     keys: &[Key],
     output: &mut impl Write,
 ) -> Result<()> {
-    let events: u64 = shares.values().map(|share| share.events).sum();
+    let events = shares.values().map(|share| share.events);
+    let events = events.fold(0, u64::saturating_add);
     let samples: u64 = shares.values().map(|share| share.samples).sum();
     writeln!(
         output,
         "{}: {} of {} events; {} events were counted on all CPUs",
-        recording.events[index].name,
+        printable(&recording.events[index].name),
         if samples == 1 {
             "1 sample".to_owned()
         } else {

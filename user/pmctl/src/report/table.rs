@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use crate::text::printable;
+
 /// On which side of its column a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
@@ -32,9 +34,10 @@ impl Table {
         }
     }
 
-    /// Adds a row, a cell for each heading.
+    /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark.
     pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows
+            .push(cells.iter().map(|cell| printable(cell)).collect());
     }
 
     /// Writes it, without blanks at the ends of lines.
