@@ -80,3 +80,22 @@ fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> 
     })?;
     Ok(stacks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata;
+
+    #[test]
+    fn what_stands_on_each_other_is_one_events() {
+        let bytes = include_bytes!("../tests/recordings/timebase.data");
+        let recording = perfdata::read(bytes).expect("it is whole");
+        for index in 0..recording.events.len() {
+            let stacks = stacks(&recording, index).expect("nothing fails");
+            let of_event = recording.samples().filter(|(_, s)| s.event == index);
+            let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
+            assert_eq!(stacks.values().sum::<u64>(), events);
+            assert!(stacks.contains_key("pmctl_shares;pmctl_shares;share_60"));
+        }
+    }
+}

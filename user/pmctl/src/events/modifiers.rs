@@ -20,9 +20,18 @@ const REFUSED_LETTERS: &[(char, &str)] = &[
     ('h', "a hypervisor's own work can't be told apart"),
     ('G', "guests and host are counted together"),
     ('H', "guests and host are counted together"),
-    ('p', "it is for sampling; a count is exact without it"),
-    ('P', "it is for sampling; a count is exact without it"),
-    ('S', "it is for sampling"),
+    (
+        'p',
+        "precise samples are not taken; a count is exact without it",
+    ),
+    (
+        'P',
+        "precise samples are not taken; a count is exact without it",
+    ),
+    (
+        'S',
+        "`pmctl record --timebase` counts events at the samples of another",
+    ),
     (
         'D',
         "every event has its counter all the time; leave it out",

@@ -281,8 +281,11 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
         "pc",
         "it drives pins of the CPU; the driver does not allow it",
     ),
-    ("period", "it is for sampling; counting has no period"),
-    ("freq", "it is for sampling; counting has no frequency"),
+    (
+        "period",
+        "`pmctl record -c` gives all events one; counting has none",
+    ),
+    ("freq", "samples are made by a period: `pmctl record -c`"),
     (
         "offcore_rsp",
         "it needs an extra register, which the driver does not set yet",

@@ -291,3 +291,30 @@ pub(crate) fn decode(bytes: &[u8], branches: bool) -> Option<(Option<Record>, us
     let stamp = Stamp::decode(Reader(trailer))?;
     Some((Some(Record { stamp, body }), size))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_as_the_kernel_has_it() {
+        let branch = Branch {
+            from: 1,
+            to: 2,
+            mispredicted: true,
+            cycles: 9,
+        };
+        let sample = Sample {
+            branches: vec![branch],
+            ..Sample::default()
+        };
+        let mut bytes = Vec::new();
+        sample.encode(&Stamp::default(), true, &mut bytes);
+        let mut reader = Reader(&bytes[bytes.len() - 32..]);
+        let number = |reader: &mut Reader<'_>| reader.u64().expect("it is there");
+        let numbers = [(); 4].map(|()| number(&mut reader));
+        // How many; from, to, and `struct perf_branch_entry`'s bits: mispred:1, predicted:1, in_tx:1,
+        // abort:1, cycles:16.
+        assert_eq!(numbers, [1, 1, 2, 9 << 4 | 1]);
+    }
+}

@@ -139,6 +139,8 @@ fn what_another_reader_finds_is_what_was_meant() {
     assert_eq!(perf_file.hostname().unwrap(), Some("here"));
     assert_eq!(perf_file.os_release().unwrap(), Some("7.3.0"));
     assert_eq!(perf_file.arch().unwrap(), Some("x86_64"));
+    let words = perf_file.cmdline().unwrap().expect("it is there");
+    assert_eq!(words, ["pmctl", "record"]);
     let cpus = perf_file.nr_cpus().unwrap().expect("it is there");
     let cpus = (cpus.nr_cpus_available, cpus.nr_cpus_online);
     assert_eq!(cpus, (4, 2));
