@@ -26,14 +26,16 @@ seq 1 200000 >numbers
 
 # compare NAME COMMAND...
 #
-# Up to three times: the C library asks the vDSO for the time, which reads it
-# again if a timer interrupt came between, a few instructions more.
+# Up to three times, each started by one more exec: what a program executes
+# depends by a few instructions on how it came to be (where its pages were, a
+# timer interrupt while the vDSO reads the time), and that is neither tool's.
 compare() {
 	name=$1
 	shift
 	for _ in 1 2 3; do
-		theirs=$(perf_count instructions:u "$here/pmctl_exec" "$@")
-		ours=$(pmctl_count instructions:u "$here/pmctl_exec" "$@")
+		set -- "$here/pmctl_exec" "$@"
+		theirs=$(perf_count instructions:u "$@")
+		ours=$(pmctl_count instructions:u "$@")
 		: "${constant:=$((ours - theirs))}"
 		echo "# $name: perf $theirs, pmctl $ours = + $constant + $((ours - theirs - constant))"
 		[ $((ours - theirs)) != "$constant" ] || break
