@@ -197,11 +197,15 @@ static struct modes modes(const struct trace *t, int cpu)
 	return found;
 }
 
-/* Executes branches and calls the kernel, often enough for many samples. */
+/*
+ * Executes branches and calls the kernel, often enough for many samples. They
+ * are far enough apart that the overflow handler, when it is counted, does not
+ * overflow the counter by itself.
+ */
 static int trace_calls(struct trace *t, __u32 flags)
 {
 	const struct perfmon_config config =
-		one_event(INSTRUCTIONS, 1009, flags | FLAG_LAST_BRANCH);
+		one_event(INSTRUCTIONS, 10007, flags | FLAG_LAST_BRANCH);
 	int i, err = trace_stage(t, &config);
 	struct sites sites;
 
@@ -209,7 +213,7 @@ static int trace_calls(struct trace *t, __u32 flags)
 		err = trace_start(t);
 	if (err)
 		return err;
-	for (i = 0; i < 500; i++) {
+	for (i = 0; i < 2000; i++) {
 		branches(&sites, 100);
 		getppid();
 	}

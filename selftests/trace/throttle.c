@@ -117,6 +117,30 @@ TEST_F(throttle, nothing_is_lost)
 	EXPECT_EQ(TRACE_LOOP_INSNS(1), sums.event[0].total);
 }
 
+/*
+ * A CPU that is throttled samples again after a while, and what it did not
+ * sample until then becomes a COUNT record, beside STOP's.
+ */
+TEST_F_TIMEOUT(throttle, goes_on_afterwards, 120)
+{
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	unsigned long n = variant->n, longest = N;
+	struct trace_sums sums;
+
+	if (variant->throttled)
+		longest = 8000 * N;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	do {
+		ASSERT_EQ(0, trace_loop(&self->trace, n));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
+		n *= 4;
+	} while (sums.event[0].counts < 2 && n <= longest);
+	EXPECT_EQ(variant->throttled, sums.event[0].counts >= 2);
+}
+
 /* Dependents and tallies are counted all the while, and nothing is twice. */
 TEST_F(throttle, others_are_counted_too)
 {
