@@ -61,13 +61,15 @@ static bool is_intel(void)
  *
  * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX tells which are missing, of as
  * many as EAX[31:24] says. AMD's core counters count neither reference cycles
- * nor slots, and its last-level cache is not the core's (the processors' PPRs,
- * "Core Performance Monitor Counters").
+ * nor slots (the processors' PPRs, "Core Performance Monitor Counters"); for the
+ * last-level cache stands the core's own of level 2.
  */
 static bool arch_event(const struct machine *, const struct perfmon_config *c)
 {
 	const __u32 on_amd = 1U << PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES |
 			     1U << PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED |
+			     1U << PERFMON_ARCH_EVENT_LLC_REFERENCES |
+			     1U << PERFMON_ARCH_EVENT_LLC_MISSES |
 			     1U << PERFMON_ARCH_EVENT_BRANCHES_RETIRED |
 			     1U << PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED;
 	unsigned int event = PERFMON_EVENT_ID_EVENT(c->events[0]);
