@@ -76,8 +76,15 @@ pub(crate) struct Loss {
     pub(crate) cpu: u32,
     /// Why: the flags of its buffer, in words.
     pub(crate) reason: String,
-    /// At least so many samples.
+    /// At least so many samples, as far as it is known.
     pub(crate) samples: u64,
+}
+
+impl Loss {
+    /// How many samples are missing, or more.
+    pub(crate) fn least(&self) -> u64 {
+        self.samples.max(1)
+    }
 }
 
 /// The time between two buffers, in which nothing was recorded.

@@ -248,7 +248,7 @@ fn lost_record(loss: &Loss, time: u64) -> Record {
             cpu: loss.cpu,
             ..Stamp::default()
         },
-        body: Body::Lost(loss.samples.max(1)),
+        body: Body::Lost(loss.least()),
     }
 }
 
@@ -276,13 +276,15 @@ fn summarize(
 ) -> Result<()> {
     let mut output = io::stderr().lock();
     let samples = recording.samples().count() as u64;
+    let lost: u64 = recording.notes.losses.iter().map(Loss::least).sum();
     let size = fs::metadata(&args.output).map_or(0, |file| file.len());
     write!(
         output,
-        "pmctl: {}: {} {} in {:.2} s on {}, {} KiB",
+        "pmctl: {}: {} {}, {} lost, in {:.2} s on {}, {} KiB",
         args.output.display(),
         thousands(samples),
         if samples == 1 { "sample" } else { "samples" },
+        thousands(lost),
         elapsed.as_secs_f64(),
         count(recording.host.cpus_online, "CPU"),
         thousands(size.div_ceil(1024)),
