@@ -51,7 +51,7 @@ pub(super) fn write(recording: &Recording, output: &mut impl Write) -> Result<()
         ("to", Align::Left),
     ]);
     for ((from, to), taken) in rows {
-        table.row(vec![
+        table.row(&[
             percent(taken.times, all),
             thousands(taken.times),
             percent(taken.mispredicted, taken.times),

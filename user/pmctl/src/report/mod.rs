@@ -132,7 +132,7 @@ fn write_event(
     for (row, share) in rows {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
         cells.extend(row.iter().cloned());
-        table.row(cells);
+        table.row(&cells);
     }
     Ok(table.write(output)?)
 }

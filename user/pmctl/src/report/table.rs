@@ -35,7 +35,7 @@ impl Table {
     }
 
     /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn row(&mut self, cells: &[String]) {
         self.rows
             .push(cells.iter().map(|cell| printable(cell)).collect());
     }
@@ -74,8 +74,8 @@ mod tests {
             ("é", Align::Left),
             ("z", Align::Left),
         ]);
-        table.row(vec!["1%".to_owned(), "a".to_owned(), "b".to_owned()]);
-        table.row(vec!["100.00%".to_owned(), "abc".to_owned(), String::new()]);
+        table.row(&["1%".to_owned(), "a".to_owned(), "b".to_owned()]);
+        table.row(&["100.00%".to_owned(), "abc".to_owned(), String::new()]);
         let mut text = Vec::new();
         table.write(&mut text).expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
