@@ -122,12 +122,12 @@ TEST_F(events, the_log_tells_one_cpu_once)
 	char cpu[16];
 	int i;
 
-	if (!self->missing)
-		SKIP(return, "no event is missing");
 	for (i = 0; i < NR_EVENTS; i++)
 		pmc_setup2(self->fd, 0, select_of(i, PMCF_USR));
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
-	EXPECT_EQ(1, lines.count);
+	ASSERT_EQ(self->missing ? 1 : 0, lines.count);
+	if (!self->missing)
+		return;
 	snprintf(cpu, sizeof(cpu), "CPU %d ", self->cpu);
 	EXPECT_NE(NULL, strstr(lines.line[0], cpu)) {
 		TH_LOG("the log says: %s", lines.line[0]);

@@ -31,8 +31,9 @@ pub const fn filter(select: EventSelect) -> u64 {
     kernel | user
 }
 
-/// Whether an address is in the upper half, where the kernel is.
+/// Whether an address is in the upper half, where the kernel is; or one of several that are combined by OR.
 #[must_use]
+#[inline]
 pub const fn is_kernel(address: u64) -> bool {
     address >> 63 != 0
 }
@@ -40,6 +41,7 @@ pub const fn is_kernel(address: u64) -> bool {
 /// What a record tells of a branch, from its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63 is set if it was
 /// mispredicted.
 #[must_use]
+#[inline]
 pub const fn info(raw: u64) -> u64 {
     let mispredicted = raw >> 63 << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT;
     raw & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted

@@ -76,7 +76,8 @@ pub(crate) fn write(
 ) {
     let start = writer.skip(size_of::<lbr::Head>());
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
-    let mut num_branches = 0;
+    let hide_kernel = saved.kernel.get() == 0;
+    let mut num_branches: u32 = 0;
     for age in 0..DEPTH {
         let n = newest.wrapping_sub(age) % DEPTH;
         let from = msr::read(here, Msr::lbr_from(n));
@@ -86,7 +87,7 @@ pub(crate) fn write(
         }
         let to = msr::read(here, Msr::lbr_to(n));
         // The filter looks at the target only: a return from the kernel tells where that was.
-        if saved.kernel.get() == 0 && (lbr::is_kernel(from) || lbr::is_kernel(to)) {
+        if hide_kernel && lbr::is_kernel(from | to) {
             continue;
         }
         writer.put(abi::perfmon_last_branch {
@@ -94,7 +95,7 @@ pub(crate) fn write(
             to,
             info: lbr::info(msr::read(here, Msr::lbr_info(n))),
         });
-        num_branches += 1;
+        num_branches = num_branches.wrapping_add(1);
     }
     writer.put_at(
         start,
