@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# How fast a recording is read and printed, by pmctl and by perf: the same file,
+# a line for each of its samples. Prints a tab-separated line for each: what, the
+# instructions per sample, samples per second of CPU time.
+
+file=$(mktemp)
+out=$(mktemp)
+trap 'rm -f "$file" "$out"' EXIT
+
+pmctl record -e instructions:u -c 1009 -m 4096 -o "$file" -- pmctl_loop 20000000 >"$out" 2>&1 ||
+	{ cat "$out" >&2; exit 1; }
+samples=$(perf script -i "$file" -F ip 2>/dev/null | grep -c .)
+
+# cost NAME COMMAND... : the command is run once before, for what it has to load.
+cost() {
+	name=$1
+	shift
+	"$@" >/dev/null 2>&1
+	perf stat -x, -e instructions:u,task-clock -o "$out" -- "$@" >/dev/null 2>&1
+	awk -F, -v name="$name" -v samples="$samples" '
+		$3 == "instructions:u" { insns = $1 }
+		$3 == "task-clock" { ms = $1 }
+		END { printf "%s\t%d\t%d\n", name, insns / samples, samples / ms * 1000 }' "$out"
+}
+
+cost "pmctl script" pmctl script -i "$file"
+cost "perf script" perf script -i "$file"
