@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "branches.h"
 #include "cpu.h"
 #include "device.h"
 #include "kselftest_harness.h"
@@ -18,34 +19,6 @@
 #define PAGES	1024
 #define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
 #define ROUNDS	20000UL
-
-/* Instructions of one round of branches(): CALL, NOP, RET, DEC, JNZ */
-#define ROUND_INSNS	5
-#define ROUND_BRANCHES	3
-
-/* Where they are. */
-struct sites {
-	__u64 call, target, ret, next, jump;
-};
-
-static void branches(struct sites *s, unsigned long n)
-{
-	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
-			 "	lea	2f(%%rip), %[target]\n"
-			 "	lea	3f(%%rip), %[ret]\n"
-			 "	lea	4f(%%rip), %[next]\n"
-			 "	lea	5f(%%rip), %[jump]\n"
-			 "	jmp	1f\n"
-			 "2:	nop\n"
-			 "3:	ret\n"
-			 "1:	call	2b\n"
-			 "4:	dec	%[n]\n"
-			 "5:	jnz	1b"
-			 : [call] "=&r" (s->call), [target] "=&r" (s->target),
-			   [ret] "=&r" (s->ret), [next] "=&r" (s->next),
-			   [jump] "=&r" (s->jump), [n] "+r" (n)
-			 : : "cc", "memory");
-}
 
 /* Which branch of a round it is, in the order newest first; -1 for another. */
 static int place_of(const struct sites *s, const struct perfmon_last_branch *b)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "branches.h"
 #include "cpu.h"
 #include "kselftest_harness.h"
 #include "pmu.h"
@@ -24,30 +25,6 @@
 #define MSR_LBR_TO		0x6c0
 #define DEBUGCTL_LBR		(1 << 0)
 #define DEPTH			32
-
-/* The branches of branches(): a call, a return, a jump back */
-struct sites {
-	__u64 call, target, ret, next, jump;
-};
-
-static void branches(struct sites *s, unsigned long n)
-{
-	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
-			 "	lea	2f(%%rip), %[target]\n"
-			 "	lea	3f(%%rip), %[ret]\n"
-			 "	lea	4f(%%rip), %[next]\n"
-			 "	lea	5f(%%rip), %[jump]\n"
-			 "	jmp	1f\n"
-			 "2:	nop\n"
-			 "3:	ret\n"
-			 "1:	call	2b\n"
-			 "4:	dec	%[n]\n"
-			 "5:	jnz	1b"
-			 : [call] "=&r" (s->call), [target] "=&r" (s->target),
-			   [ret] "=&r" (s->ret), [next] "=&r" (s->next),
-			   [jump] "=&r" (s->jump), [n] "+r" (n)
-			 : : "cc", "memory");
-}
 
 struct record {
 	__u64 from;

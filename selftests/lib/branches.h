@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A piece of code whose branches are known.
+ */
+#ifndef SELFTESTS_BRANCHES_H
+#define SELFTESTS_BRANCHES_H
+
+#include <linux/types.h>
+
+/* Instructions of one round of branches(): CALL, NOP, RET, DEC, JNZ */
+#define ROUND_INSNS	5
+#define ROUND_BRANCHES	3
+
+/* Where they are: a call, a return, a jump back. */
+struct sites {
+	__u64 call, target, ret, next, jump;
+};
+
+/* Executes @n rounds, and tells where their branches are. */
+static void branches(struct sites *s, unsigned long n)
+{
+	__asm__ volatile("	lea	1f(%%rip), %[call]\n"
+			 "	lea	2f(%%rip), %[target]\n"
+			 "	lea	3f(%%rip), %[ret]\n"
+			 "	lea	4f(%%rip), %[next]\n"
+			 "	lea	5f(%%rip), %[jump]\n"
+			 "	jmp	1f\n"
+			 "2:	nop\n"
+			 "3:	ret\n"
+			 "1:	call	2b\n"
+			 "4:	dec	%[n]\n"
+			 "5:	jnz	1b"
+			 : [call] "=&r" (s->call), [target] "=&r" (s->target),
+			   [ret] "=&r" (s->ret), [next] "=&r" (s->next),
+			   [jump] "=&r" (s->jump), [n] "+r" (n)
+			 : : "cc", "memory");
+}
+
+#endif
