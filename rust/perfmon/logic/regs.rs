@@ -75,7 +75,7 @@ impl Msr {
 
     #[inline]
     const fn plus(self, n: u32) -> Self {
-        Self(self.0 + n)
+        Self(self.0.wrapping_add(n))
     }
 }
 

@@ -66,14 +66,14 @@ pub(crate) fn unfreeze(here: &ThisCpu, model: &Model) {
     msr::change(here, &model.registers.unfreeze_branches());
 }
 
-/// Writes a LAST_BRANCH record.
+/// Writes a LAST_BRANCH record, and gives the writer back.
 pub(crate) fn write(
     here: &ThisCpu,
     saved: &Saved,
-    writer: &mut Writer,
+    mut writer: Writer,
     header: abi::perfmon_record_header,
     aspace: u64,
-) {
+) -> Writer {
     let start = writer.skip(size_of::<lbr::Head>());
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
     let hide_kernel = saved.kernel.get() == 0;
@@ -105,4 +105,5 @@ pub(crate) fn write(
             aspace,
         },
     );
+    writer
 }

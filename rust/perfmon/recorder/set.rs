@@ -178,7 +178,7 @@ impl Open {
         }
         if let Some(counter) = each(due & recorder.branching.get()).next() {
             let header = recorder.events[counter.index()].header(abi::PERFMON_RECORD_LAST_BRANCH);
-            lbr::write(here, &recorder.lbr, &mut self.writer, header, self.aspace);
+            return lbr::write(here, &recorder.lbr, self.writer, header, self.aspace).end();
         }
         self.writer.end()
     }
