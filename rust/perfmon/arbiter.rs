@@ -145,20 +145,23 @@ impl Arbiter {
         self.reservation.is_some()
     }
 
-    /// Asks Linux perf for the counters, unless they are ours already; true if they were not.
+    /// Asks Linux perf for the counters and takes all CPUs, unless they are ours already. The other way is
+    /// [`Self::leave_if_unused`].
     ///
     /// # Errors
     ///
     /// EBUSY if somebody else has one of them. The log then says who, once.
-    pub(crate) fn reserve(&mut self) -> Result<bool> {
+    pub(crate) fn reserve(&mut self) -> Result {
         if self.is_reserved() {
-            return Ok(false);
+            return Ok(());
         }
-        match Reservation::new(pmu::model()) {
+        let model = pmu::model();
+        match Reservation::new(model) {
             Ok(reservation) => {
                 self.reservation = Some(reservation);
                 self.refusal_told = false;
-                Ok(true)
+                on_each(&self.counted, |here| model.take(here));
+                Ok(())
             }
             Err(msr) => {
                 if !self.refusal_told {

@@ -5,12 +5,12 @@ use crate::{
     cpu::{ThisCpu, Word},
     logic::{
         count::{advance, offset, Width},
-        counter::CounterId,
         evtsel::EventSelect,
         plan::Step,
-        regs::{Msr, MsrCell, Registers},
+        regs::{Msr, MsrCell},
     },
     msr,
+    pmu::Lines,
 };
 
 /// The 64-bit value of one counter on one CPU; [`crate::logic::count`] tells the arithmetic.
@@ -127,11 +127,18 @@ impl Count {
     /// its width. The total is up to date; the counter is not active, or this is the overflow handler.
     #[inline(always)]
     pub(crate) fn load(&self, here: &ThisCpu, counter: Msr, events: u64) {
-        let start = events.wrapping_neg() & self.mask.get();
-        // As in `overflow`, what a counter of kernel mode counts meanwhile is lost.
-        msr::write(here, counter, start);
         self.period.set(events);
-        self.offset.set(offset(start, self.total.get()));
+        self.put(here, counter, self.width().start());
+    }
+
+    /// Writes the hardware counter, whose total is up to date.
+    ///
+    /// What a counter of kernel mode counts between that and this write, a few instructions once in a
+    /// period, is lost.
+    #[inline(always)]
+    fn put(&self, here: &ThisCpu, counter: Msr, value: u64) {
+        msr::write(here, counter, value);
+        self.offset.set(offset(value, self.total.get()));
     }
 
     /// Events from loading the counter to its overflow.
@@ -155,17 +162,13 @@ impl Count {
     ///
     /// For the overflow handler, and for a counter that is not active.
     #[inline]
-    pub(crate) fn overflow(&self, here: &ThisCpu, regs: &Registers, counter: CounterId) -> bool {
-        let raw = self.update(here, regs.read(counter));
+    pub(crate) fn overflow(&self, here: &ThisCpu, lines: &Lines) -> bool {
+        let raw = self.update(here, lines.read);
         let width = self.width();
         if !width.has_overflowed(raw) {
             return false;
         }
-        // What a counter of kernel mode counts between the read and this write, a few instructions
-        // once in a period, is lost.
-        let loaded = width.reload(raw);
-        msr::write(here, regs.write(counter), loaded);
-        self.offset.set(offset(loaded, self.total.get()));
+        self.put(here, lines.write, width.reload(raw));
         true
     }
 

@@ -9,7 +9,7 @@ use crate::{
     arbiter::{Arbiter, Counter, ARBITER},
     cpu::{self, on_each},
     logic::{
-        counter::{each, CounterId},
+        counter::{bits, each, CounterId},
         evtsel::EventSelect,
         state::{Action, Call, NotSetUp, State},
     },
@@ -49,9 +49,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         return Err(EBUSY);
     }
 
-    if arbiter.reserve()? {
-        on_each(&arbiter.counted, |here| model.take(here));
-    }
+    arbiter.reserve()?;
     on_each(&arbiter.counted, |here| {
         model.program(here, id, select);
         here.slot().readable.insert(id.bit());
@@ -253,10 +251,8 @@ pub(crate) fn tstamp(_session: &Session) -> Result<abi::pmc_tstamp> {
 
 /// Stops and frees the counters of a session.
 pub(crate) fn release(arbiter: &mut Arbiter, session: SessionId) {
-    let counters = (arbiter
-        .all()
-        .filter(|(_, counter)| counter.owner == session))
-    .fold(0, |bits, (id, _)| bits | id.bit());
+    let owned = (arbiter.all()).filter(|(_, counter)| counter.owner == session);
+    let counters = bits(owned.map(|(id, _)| id));
     if counters != 0 {
         free(arbiter, counters);
     }

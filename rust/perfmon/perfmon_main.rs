@@ -80,7 +80,6 @@ impl kernel::InPlaceModule for Perfmon {
                 )
             }?,
             _: {
-                trace::limit(module_parameters::max_overflows.value());
                 // SAFETY: As above; a trace, which starts timers, is a device's.
                 unsafe { pmi::make_timers() };
             },

@@ -14,7 +14,7 @@ use crate::{
     ffi,
     logic::{
         count::Width,
-        counter::{each, CounterId, Kind, MAX_COUNTERS, MAX_GENERAL},
+        counter::{bits, each, CounterId, Kind, MAX_COUNTERS, MAX_GENERAL},
         cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
         plan::{Saved, Step},
@@ -79,10 +79,9 @@ impl Lines {
             all[counter.index()] = Self {
                 read: registers.read(counter),
                 write: registers.write(counter),
-                control: match counter.kind() {
-                    Kind::General(n) => registers.select(n),
-                    Kind::Fixed(_) => registers.fixed_control,
-                },
+                control: registers
+                    .control(counter, EventSelect::new(0, 0), false)
+                    .msr,
             };
             index += 1;
         }
@@ -273,7 +272,7 @@ impl Model {
             self.stop(here, counter);
         }
         let width = self.load(here, counter, select);
-        slot.counts[counter.index()].begin(self.registers.read(counter), width, select);
+        slot.counts[counter.index()].begin(self.lines(counter).read, width, select);
         slot.tampered.remove(counter.bit());
         self.inspect(
             here,
@@ -286,7 +285,7 @@ impl Model {
     pub(crate) fn resume(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
         let width = self.load(here, counter, select);
         let count = &here.slot().counts[counter.index()];
-        count.resume(self.registers.read(counter), width, select);
+        count.resume(self.lines(counter).read, width, select);
     }
 
     fn load(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) -> Width {
@@ -353,7 +352,7 @@ impl Model {
 
         // From here on the overflow handler lets the counter alone.
         slot.active.remove(counter.bit());
-        if count.overflow(here, &self.registers, counter) {
+        if count.overflow(here, self.lines(counter)) {
             // It overflowed on its last events, and the interrupt is on its way.
             if let Some(clear) = self.registers.clear_overflow(counter) {
                 msr::change(here, &clear);
@@ -374,7 +373,7 @@ impl Model {
     /// Brings the value of a counter up to date.
     #[inline(always)]
     pub(crate) fn update(&self, here: &ThisCpu, counter: CounterId) {
-        here.slot().counts[counter.index()].update(here, self.registers.read(counter));
+        here.slot().counts[counter.index()].update(here, self.lines(counter).read);
     }
 
     /// Sees to it that counters which should count are enabled in the register that they share with
@@ -451,12 +450,10 @@ impl Model {
 
     /// Those of the counters that have overflowed since they were loaded.
     fn overflowed(&self, here: &ThisCpu, counters: u64) -> u64 {
-        each(counters)
-            .filter(|&counter| {
-                let msr = self.lines(counter).read;
-                here.slot().counts[counter.index()].has_overflowed(here, msr)
-            })
-            .fold(0, |bits, counter| bits | counter.bit())
+        bits(each(counters).filter(|&counter| {
+            let msr = self.lines(counter).read;
+            here.slot().counts[counter.index()].has_overflowed(here, msr)
+        }))
     }
 
     /// Extends or records counters that have overflowed, and tells how many they are.
@@ -474,7 +471,7 @@ impl Model {
             if slot.recorder.has(counter) {
                 set.serve(here, counter, count, lines);
             } else {
-                count.overflow(here, &self.registers, counter);
+                count.overflow(here, lines);
             }
             served = served.wrapping_add(1);
         }

@@ -13,11 +13,11 @@ pub(crate) use self::set::Set;
 use crate::{
     abi,
     buffer::{Buffer, BufferPtr, Writer},
-    cpu::{self, ThisCpu, Word},
+    cpu::{self, Slot, ThisCpu, Word},
     ffi,
     logic::{
         config::{Config, Recorded, Role},
-        counter::{each, CounterId, MAX_COUNTERS},
+        counter::{bits, each, CounterId, MAX_COUNTERS},
         events::EventId,
         record::HEADER,
     },
@@ -52,8 +52,6 @@ pub(crate) struct Recorder {
     buffer: Word,
     /// Where the next record goes.
     end: Word,
-    /// The room that a set of records needs.
-    set: Word,
     /// Where a set may begin at most.
     last: Word,
     /// Whether a set did not fit, so that the counters were stopped.
@@ -166,9 +164,8 @@ impl Program<'_> {
     }
 
     fn bits(&self, which: impl Fn(&Recorded) -> bool) -> u64 {
-        self.events()
-            .filter(|(_, event)| which(event))
-            .fold(0, |bits, (counter, _)| bits | counter.bit())
+        let those = self.events().filter(|(_, event)| which(event));
+        bits(those.map(|(counter, _)| counter))
     }
 }
 
@@ -188,7 +185,6 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     unsafe { buffer.as_ptr().begin(0) };
     this.buffer.set(buffer.as_ptr().address());
     this.end.set(HEADER);
-    this.set.set(room.set);
     this.last.set(buffer.size() as u64 - room.stop - room.set);
     this.full.set(0);
     this.throttled.set(0);
@@ -254,17 +250,10 @@ pub(crate) fn finish(here: &ThisCpu, model: &Model, flags: u32) {
     if this.branching.get() != 0 {
         lbr::stop(here, model, &this.lbr);
     }
-    // SAFETY: `begin` kept room for this set, and the trace has its buffers as long as it is recorded. No
-    // other writer is left.
-    let mut writer = unsafe { Writer::new(this.buffer(), this.end.get() as usize) };
-    writer.put(time());
-    for counter in each(counters) {
-        writer.put(this.events[counter.index()].count(slot.counts[counter.index()].total()));
-    }
-    // SAFETY: As above.
+    // SAFETY: The trace is recorded, `begin` kept room for this set, and no other writer is left.
     unsafe {
         this.buffer().mark(flags);
-        this.buffer().publish(writer.end());
+        this.put_counts(slot, counters);
     }
     this.counters.set(0);
     this.branching.set(0);
@@ -290,6 +279,23 @@ impl Recorder {
         if self.branching.get() != 0 {
             lbr::unfreeze(here, model);
         }
+    }
+
+    /// Writes what `counters`, which are not active, have counted since their last records.
+    ///
+    /// # Safety
+    ///
+    /// The trace is recorded here, there is room for TIME and as many COUNT records, and nobody else writes.
+    unsafe fn put_counts(&self, slot: &Slot, counters: u64) {
+        // SAFETY: By the requirement; while it is recorded, the trace has its buffers.
+        let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
+        writer.put(time());
+        for counter in each(counters) {
+            writer.put(self.events[counter.index()].count(slot.counts[counter.index()].total()));
+        }
+        self.end.set(writer.end() as u64);
+        // SAFETY: As above.
+        unsafe { self.buffer().publish(writer.end()) };
     }
 
     /// Stops the trace's counters: the buffer is full.
@@ -320,17 +326,12 @@ impl Recorder {
         if self.end.get() > self.last.get() {
             return self.stop_for_good(here, model);
         }
-        // SAFETY: The trace is recorded, there is room (`last`), and the handler does not write.
-        let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
-        writer.put(time());
+        // The handler, which extends a counter only, must not come between.
         for counter in each(ticking) {
-            // The handler, which extends the counter only, must not come between.
             model.halt(here, counter);
-            writer.put(self.events[counter.index()].count(slot.counts[counter.index()].total()));
         }
-        self.end.set(writer.end() as u64);
-        // SAFETY: As above.
-        unsafe { self.buffer().publish(writer.end()) };
+        // SAFETY: There is room (`last`), and the handler does not write.
+        unsafe { self.put_counts(slot, ticking) };
         self.throttled.set(0);
         for counter in each(ticking) {
             let count = &slot.counts[counter.index()];

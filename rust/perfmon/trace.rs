@@ -12,32 +12,22 @@ use crate::{
     file,
     logic::{
         config::Config,
-        counter::{each, CounterId},
+        counter::{bits, each},
         events::EventId,
         evtsel::EventSelect,
         life::{Call, Life},
     },
+    module_parameters,
     pmu::{self, Model},
     policy,
     recorder::{self, Program},
     session::Session,
 };
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     cpu::{nr_cpu_ids, CpuId},
     prelude::*,
     sync::Arc,
 };
-
-/// How many overflow interrupts a CPU may get between two ticks of its timer before it is throttled.
-///
-/// ATOMICS: written once, before there is a device; the pair is what makes that appear.
-static MAX_OVERFLOWS: AtomicU32 = AtomicU32::new(0);
-
-/// Takes note of the module's parameter.
-pub(crate) fn limit(max_overflows: u32) {
-    MAX_OVERFLOWS.store(max_overflows, Relaxed);
-}
 
 /// What a trace is to record.
 struct Staged {
@@ -252,18 +242,16 @@ pub(crate) fn start(_session: &Session) -> Result {
     if staged.config.has_kernel() {
         policy::allow_kernel()?;
     }
-    let taken = arbiter.all().fold(0, |bits, (id, _)| bits | id.bit());
+    let taken = bits(arbiter.all().map(|(id, _)| id));
     let free = model.capabilities.counters() & !taken;
     let counters = staged.config.assign(free).ok_or(EBUSY)?;
 
-    let bits = (counters.iter().flatten()).fold(0, |bits, id: &CounterId| bits | id.bit());
-    if arbiter.reserve()? {
-        on_each(&arbiter.counted, |here| model.take(here));
-    }
+    let ours = bits(counters.iter().flatten().copied());
+    arbiter.reserve()?;
     let trace = &mut arbiter.trace;
     // INVARIANT: The counters are reserved, and were free.
     trace.life = life;
-    trace.counters = bits;
+    trace.counters = ours;
     for (n, buffer) in (0..).zip(&trace.buffers) {
         // SAFETY: There is one buffer for each CPU id.
         let cpu = unsafe { CpuId::from_u32_unchecked(n) };
@@ -273,7 +261,7 @@ pub(crate) fn start(_session: &Session) -> Result {
         }
     }
     for cpu in arbiter.known.iter() {
-        cpu::slot(cpu).tampered.remove(bits);
+        cpu::slot(cpu).tampered.remove(ours);
     }
     let trace = &arbiter.trace;
     if let Some(staged) = &trace.staged {
@@ -281,7 +269,7 @@ pub(crate) fn start(_session: &Session) -> Result {
             config: &staged.config,
             counters: &counters,
             reveal: staged.reveal,
-            max_interrupts: MAX_OVERFLOWS.load(Relaxed),
+            max_interrupts: module_parameters::max_overflows.value(),
         };
         on_each(&arbiter.counted, |here| {
             if let Some(buffer) = trace.buffer() {
@@ -289,7 +277,7 @@ pub(crate) fn start(_session: &Session) -> Result {
             }
         });
     }
-    if each(bits).all(|id| arbiter.is_intact(id)) {
+    if each(ours).all(|id| arbiter.is_intact(id)) {
         Ok(())
     } else {
         end(arbiter)

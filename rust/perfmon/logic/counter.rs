@@ -172,6 +172,11 @@ pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     })
 }
 
+/// The bits of some counters: the inverse of [`each`].
+pub fn bits(counters: impl Iterator<Item = CounterId>) -> u64 {
+    counters.fold(0, |bits, counter| bits | counter.bit())
+}
+
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_counter))]
 mod tests {
@@ -247,6 +252,7 @@ mod tests {
         assert_eq!(found.next(), Some(32));
         assert_eq!(found.next(), Some(47));
         assert_eq!(found.next(), None);
+        assert_eq!(bits(each(1 << 47 | 0b101)), 1 << 47 | 0b101);
         // PERF_METRICS and the like are no counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
     }
