@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,7 +39,6 @@ FIXTURE(hotplug)
 
 FIXTURE_SETUP(hotplug)
 {
-	char path[64];
 	cpu_set_t cpus;
 
 	if (!pmu_expected())
@@ -53,19 +51,12 @@ FIXTURE_SETUP(hotplug)
 	self->cpu = cpu_next(&cpus, self->home);
 	if (self->cpu < 0)
 		SKIP(return, "there is one CPU");
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
-		 self->cpu);
-	self->online = open(path, O_WRONLY | O_CLOEXEC);
+	self->online = cpu_open_switch(self->cpu);
 	ASSERT_LE(0, self->online);
 	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_TRUE(self->shared != MAP_FAILED);
 	ASSERT_EQ(0, wait_until_quiet());
-}
-
-static int cpu_switch(int online, const char *value)
-{
-	return pwrite(online, value, 1, 0) == 1 ? 0 : -errno;
 }
 
 FIXTURE_TEARDOWN(hotplug)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cpu.h"
 
@@ -42,4 +44,19 @@ int cpu_next(const cpu_set_t *set, int cpu)
 			return cpu;
 	}
 	return -1;
+}
+
+int cpu_open_switch(int cpu)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int cpu_switch(int fd, const char *value)
+{
+	return pwrite(fd, value, 1, 0) == 1 ? 0 : -errno;
 }

@@ -26,4 +26,13 @@ int cpu_next(const cpu_set_t *set, int cpu);
 	for ((cpu) = cpu_next((set), -1); (cpu) >= 0;		\
 	     (cpu) = cpu_next((set), (cpu)))
 
+/*
+ * What switches CPU @cpu: a descriptor for cpu_switch(), or a negative errno.
+ * The boot CPU may have none.
+ */
+int cpu_open_switch(int cpu);
+
+/* Switches a CPU off ("0") or on ("1"): 0 or a negative errno. */
+int cpu_switch(int fd, const char *value);
+
 #endif

@@ -3,9 +3,7 @@
  * CPUs that go offline and come online while a trace runs: what they recorded
  * is whole, the others go on, and who comes later is not traced.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,7 +36,6 @@ FIXTURE(hotplug)
 
 FIXTURE_SETUP(hotplug)
 {
-	char path[64];
 	cpu_set_t cpus;
 
 	if (!pmu_expected())
@@ -51,17 +48,10 @@ FIXTURE_SETUP(hotplug)
 	self->cpu = cpu_next(&cpus, self->home);
 	if (self->cpu < 0)
 		SKIP(return, "there is one CPU");
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online",
-		 self->cpu);
-	self->online = open(path, O_WRONLY | O_CLOEXEC);
+	self->online = cpu_open_switch(self->cpu);
 	ASSERT_LE(0, self->online);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, wait_until_quiet());
-}
-
-static int cpu_switch(int online, const char *value)
-{
-	return pwrite(online, value, 1, 0) == 1 ? 0 : -errno;
 }
 
 FIXTURE_TEARDOWN(hotplug)
