@@ -29,7 +29,7 @@ count_on() {
 }
 
 cpus=$(nproc)
-plan $((14 + (cpus > 1)))
+plan $((17 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -58,5 +58,12 @@ is "exit code of a child that fails" 42 "$(exit_code "$loop" 42 exit)"
 is "exit code of a child that is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
 is "exit code of a program that does not exist" 127 \
 	"$(exit_code /nonexistent/program)"
+
+# Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
+timeout -s INT 1 pmctl stat -e instructions:u -- sleep 60 >/dev/null 2>&1
+is "exit code of a child that is interrupted" 130 $?
+timeout -s INT 1 pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
+is "exit code of counting until it is interrupted" 0 $?
+check "what was counted until then is shown" grep -q instructions:u "$counts"
 
 finish
