@@ -15,7 +15,7 @@ VM=$TOP/selftests/vm
 
 # How many entries of a kind stay when a new one is made. The least recently
 # used go first.
-declare -A KEEP=([root]=2 [kernel]=3 [perf]=2 [qemu]=3 [guest]=3 [module]=8 [user]=8 [tests]=8)
+declare -A KEEP=([root]=2 [kernel]=3 [kernel-debug]=2 [perf]=2 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -114,7 +114,7 @@ prune() {
 	local old
 	# The names are ours: no white space.
 	# shellcheck disable=SC2012
-	ls -dt "$CACHE/$1"-* 2>/dev/null | tail -n +$((KEEP[$1] + 1)) | while read -r old; do
+	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | tail -n +$((KEEP[$1] + 1)) | while read -r old; do
 		remove "$old"
 		rm -f "$CACHE/log/${old##*/}"
 	done

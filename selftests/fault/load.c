@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Loading the module with its first allocation or copy failing, then its
+ * second, and so on: it is not loaded, leaves nothing behind, and loads when
+ * nothing fails.
+ *
+ * usage: fault_load
+ *
+ * Most of a thousand allocations are the kernel's own. FAULT_STEP=n tries every
+ * n-th of them; 1 is all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fault.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "module.h"
+
+#define STEP		29
+#define MAX_FAULTS	100000
+#define N		1000UL
+
+FIXTURE(load)
+{
+};
+
+FIXTURE_SETUP(load)
+{
+	ASSERT_EQ(0, fault_enable());
+	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
+}
+
+FIXTURE_TEARDOWN(load)
+{
+	if (!module_loaded() && module_load())
+		TH_LOG("the module can't be loaded again");
+}
+
+TEST_F_TIMEOUT(load, fails_as_a_whole_and_works_afterwards, 3600)
+{
+	int n, err, step, injected = 1, failed = 0;
+	__s64 count;
+	int fd;
+
+	step = getenv("FAULT_STEP") ? atoi(getenv("FAULT_STEP")) : STEP;
+	ASSERT_LT(0, step);
+	for (n = 1; injected && n < MAX_FAULTS; n += step) {
+		ASSERT_EQ(0, fault_arm(n));
+		err = module_load();
+		injected = fault_disarm();
+		ASSERT_LE(0, injected);
+		if (!err) {
+			ASSERT_EQ(0, module_unload());
+			continue;
+		}
+		failed++;
+		EXPECT_TRUE(injected);
+		EXPECT_TRUE(err == -ENOMEM || err == -EFAULT) {
+			TH_LOG("fault %d: %s", n, strerror(-err));
+		}
+		EXPECT_FALSE(module_loaded());
+		EXPECT_EQ(-ENOENT, device_open(O_RDONLY));
+	}
+	TH_LOG("%d faults, %d of which kept it from loading", n / step, failed);
+	EXPECT_LT(0, failed);
+
+	ASSERT_EQ(0, module_load());
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	count = pmc_loop_count(fd, 0, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), count);
+	EXPECT_GT((__s64)(LOOP_INSNS * N + CALL_OVERHEAD), count);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
