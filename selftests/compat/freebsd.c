@@ -76,7 +76,7 @@ static long long run_program(const char *program)
 	return value;
 }
 
-TEST_F(freebsd, same_exact_count_100_times)
+TEST_F_TIMEOUT(freebsd, same_exact_count_100_times, 120)
 {
 	long long first, value;
 	int i;
@@ -95,7 +95,7 @@ TEST_F(freebsd, same_exact_count_100_times)
 }
 
 /* The same loop under perf, one after the other: they exclude each other. */
-TEST_F(freebsd, perf_counts_the_same_loop_100_times)
+TEST_F_TIMEOUT(freebsd, perf_counts_the_same_loop_100_times, 120)
 {
 	long long first = 0, value;
 	int i, fd;

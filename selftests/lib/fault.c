@@ -39,12 +39,12 @@ int fault_enable(void)
 		{ DEBUGFS "fail_page_alloc/min-order", "0" },
 		{ DEBUGFS "fail_page_alloc/verbose", "0" },
 		{ DEBUGFS "fail_usercopy/verbose", "0" },
-	};
-	unsigned int i;
+		{ NULL, NULL },
+	}, *s;
 	int err;
 
-	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-		err = set(settings[i].path, settings[i].value);
+	for (s = settings; s->path; s++) {
+		err = set(s->path, s->value);
 		if (err)
 			return err;
 	}

@@ -186,8 +186,8 @@ static int trace_calls(struct trace *t, __u32 flags)
 		err = trace_start(t);
 	if (err)
 		return err;
-	for (i = 0; i < 2000; i++) {
-		branches(&sites, 100);
+	for (i = 0; i < 400; i++) {
+		branches(&sites, 1000);
 		getppid();
 	}
 	return trace_stop(t);
