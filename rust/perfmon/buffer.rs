@@ -85,7 +85,8 @@ impl Mappable for Buffer {
     fn map(&self, area: &VmaNew) -> Result {
         // The descriptor is not open for writing, so that the kernel has refused shared writable mappings.
         // A private one would be a copy of what is still being written.
-        if area.flags() & bindings::VM_MAYSHARE == 0 {
+        // (Not by VM_MAYSHARE: what Linux 7.2 has under this name in Rust is another flag.)
+        if area.flags() & (1 << bindings::VMA_MAYSHARE_BIT) == 0 {
             return Err(EINVAL);
         }
         area.try_clear_maywrite()?;

@@ -8,6 +8,7 @@ use crate::{
     abi,
     arbiter::{Arbiter, Counter, ARBITER},
     cpu::{self, on_each},
+    error::errno,
     logic::{
         counter::{bits, each, CounterId},
         evtsel::EventSelect,
@@ -220,7 +221,7 @@ pub(crate) fn read_cpu(_session: &Session, request: &mut abi::pmc_cpu_data) -> R
     }
     let cpus = first..(first + wanted).min(nr_cpu_ids());
     if arbiter.unfit.within(&cpus).next().is_some() {
-        return Err(EOPNOTSUPP);
+        return Err(errno(bindings::EOPNOTSUPP));
     }
     update(&arbiter, id, counter);
     if !arbiter.is_intact(id) {

@@ -326,24 +326,10 @@ impl CpuSet {
     /// The CPUs in the set, lowest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        let words = nr_cpu_ids().div_ceil(u64::BITS) as usize;
-        self.mask
-            .bits
-            .iter()
-            .take(words)
-            .zip(0u32..)
-            .flat_map(|(&bits, word)| {
-                let mut left = bits;
-                core::iter::from_fn(move || {
-                    if left == 0 {
-                        return None;
-                    }
-                    let n = word * u64::BITS + left.trailing_zeros();
-                    left &= left - 1;
-                    // SAFETY: Only `CpuId`s are put into the set.
-                    Some(unsafe { CpuId::from_u32_unchecked(n) })
-                })
-            })
+        (0..nr_cpu_ids())
+            // SAFETY: It is below the number of CPU ids.
+            .map(|n| unsafe { CpuId::from_u32_unchecked(n) })
+            .filter(|&cpu| self.contains(cpu))
     }
 }
 

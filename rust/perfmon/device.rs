@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The character device, /dev/perfmon.
 
-use crate::{ioctl, session::Session};
+use crate::{compat, ioctl, session::Session};
 use kernel::{
     fs::File,
     miscdevice::{MiscDevice, MiscDeviceOptions, MiscDeviceRegistration},
@@ -21,6 +21,7 @@ impl MiscDevice for Session {
     type Ptr = KBox<Self>;
 
     fn open(file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
+        compat::keep_module(file)?;
         Ok(KBox::new(Session::new(file)?, GFP_KERNEL)?)
     }
 

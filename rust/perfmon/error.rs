@@ -2,7 +2,7 @@
 //! What the errors of the parts are for a program. The header's table tells what each errno means.
 
 use crate::logic::{config::Refused, counter::Invalid, life::WrongState, state::NotSetUp};
-use kernel::{ffi::c_int, prelude::*};
+use kernel::{bindings, ffi::c_int, prelude::*};
 
 /// The result of a C function that returns 0 or a negative errno. In place: the kernel's own is a call.
 #[inline(always)]
@@ -12,6 +12,11 @@ pub(crate) fn to_result(code: c_int) -> Result {
     } else {
         Err(Error::from_errno(code))
     }
+}
+
+/// The error with this number, for those that Linux 7.2 has no constants of.
+pub(crate) fn errno(number: u32) -> Error {
+    Error::from_errno(-(number as c_int))
 }
 
 impl From<Invalid> for Error {
@@ -28,7 +33,7 @@ impl From<Refused> for Error {
 
 impl From<WrongState> for Error {
     fn from(_: WrongState) -> Self {
-        EBADFD
+        errno(bindings::EBADFD)
     }
 }
 

@@ -23,7 +23,6 @@ extern "C" {
     pub(crate) fn perfmon_release_counter(msr: u32);
     pub(crate) fn perfmon_release_select(msr: u32);
 
-    pub(crate) fn perfmon_allow_cpu() -> c_int;
     pub(crate) fn perfmon_allow_kernel() -> c_int;
     pub(crate) fn perfmon_current_cred() -> *const c_void;
     pub(crate) fn perfmon_is_capable(cred: *const c_void) -> bool;

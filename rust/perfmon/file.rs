@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File descriptors without a name that can be mapped.
 
-use crate::ffi;
+use crate::{compat, ffi};
 use core::{marker::PhantomData, ptr};
 use kernel::{
     bindings,
     error::{from_result, to_result},
     ffi::{c_int, c_void},
     mm::virt::VmaNew,
-    module::this_module,
     prelude::*,
     sync::Arc,
     types::ForeignOwnable,
@@ -44,7 +43,7 @@ struct Operations<T>(PhantomData<T>);
 
 impl<T: Mappable> Operations<T> {
     const TABLE: bindings::file_operations = bindings::file_operations {
-        owner: this_module::<crate::LocalModule>().as_ptr(),
+        owner: compat::this_module(),
         mmap: Some(Self::mmap),
         release: Some(Self::release),
         ..pin_init::zeroed()

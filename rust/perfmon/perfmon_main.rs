@@ -6,6 +6,7 @@
 pub mod abi;
 mod arbiter;
 mod buffer;
+mod compat;
 mod count;
 mod counting;
 mod cpu;
@@ -35,9 +36,10 @@ module! {
     description: "Performance-monitoring counters of x86 CPUs",
     license: "GPL v2",
     params: {
-        unarbitrated: bool {
-            default: false,
-            description: "Load on a PMU that the kernel can't share between this module and perf",
+        // 7.2 has no parameters of type bool.
+        unarbitrated: u8 {
+            default: 0,
+            description: "1: load on a PMU that the kernel can't share between this module and perf",
         },
         period_bits: u32 {
             default: 0,
@@ -75,8 +77,8 @@ impl kernel::InPlaceModule for Perfmon {
             // SAFETY: As above.
             _cpus: unsafe {
                 machine::begin(
-                    module_parameters::unarbitrated.value(),
-                    module_parameters::period_bits.value(),
+                    compat::parameter(&module_parameters::unarbitrated) != 0,
+                    compat::parameter(&module_parameters::period_bits),
                 )
             }?,
             _: {

@@ -97,13 +97,7 @@ void perfmon_release_select(u32 msr)
 	release_evntsel_nmi(msr);
 }
 
-/* Linux's policy: may the caller count all that runs on a CPU? */
-int perfmon_allow_cpu(void)
-{
-	return perf_allow_cpu();
-}
-
-/* May it count what the kernel does? */
+/* Linux's policy: may the caller count what the kernel does? */
 int perfmon_allow_kernel(void)
 {
 	return perf_allow_kernel();

@@ -32,7 +32,6 @@ bool perfmon_reserve_select(u32 msr);
 void perfmon_release_counter(u32 msr);
 void perfmon_release_select(u32 msr);
 
-int perfmon_allow_cpu(void);
 int perfmon_allow_kernel(void);
 const struct cred *perfmon_current_cred(void);
 bool perfmon_is_capable(const struct cred *cred);

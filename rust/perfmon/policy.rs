@@ -2,6 +2,7 @@
 //! Linux's own policy for performance counters. It holds at each call.
 
 use crate::{
+    compat,
     cpu::{jiffies, Word},
     error::to_result,
     ffi,
@@ -16,8 +17,7 @@ use kernel::{bindings, cred::Credential, ffi::c_void, fs::File, prelude::*, sync
 /// `kernel.perf_event_paranoid` asks for it, or what a security module answers.
 pub(crate) fn allow_counting() -> Result {
     allow_perf()?;
-    // SAFETY: Always callable.
-    to_result(unsafe { ffi::perfmon_allow_cpu() })
+    to_result(compat::allow_cpu())
 }
 
 /// Whether the kernel is not locked down.
@@ -65,8 +65,7 @@ impl Opener {
     #[cold]
     fn ask(&self, current: *const c_void) -> Result {
         let now = jiffies();
-        // SAFETY: Always callable.
-        to_result(unsafe { ffi::perfmon_allow_cpu() })?;
+        to_result(compat::allow_cpu())?;
         // SAFETY: They are the current task's, which alone could replace them, and does not meanwhile.
         let capable = unsafe { ffi::perfmon_is_capable(current) };
         if capable && current == self.credentials.as_ptr().cast() {

@@ -8,6 +8,7 @@ use crate::{
     abi,
     arbiter::{Arbiter, ARBITER},
     buffer::Buffer,
+    compat,
     cpu::{self, on_each, CpuSet, ThisCpu},
     file,
     logic::{
@@ -15,7 +16,7 @@ use crate::{
         counter::{bits, each},
         events::EventId,
         evtsel::EventSelect,
-        life::{Call, Life},
+        life::{Call, Life, WrongState},
     },
     module_parameters,
     pmu::{self, Model},
@@ -213,7 +214,7 @@ pub(crate) fn get_config(_session: &Session) -> Result<abi::perfmon_config> {
         .staged
         .as_ref()
         .map(|staged| staged.raw)
-        .ok_or(EBADFD)
+        .ok_or(WrongState.into())
 }
 
 /// `IOCTL_PERFMON_GET_BUFFER_HANDLE`
@@ -238,7 +239,7 @@ pub(crate) fn start(_session: &Session) -> Result {
     let mut guard = ARBITER.lock();
     let arbiter: &mut Arbiter = &mut guard;
     let life = arbiter.trace.life.after(Call::Start)?;
-    let staged = arbiter.trace.staged.as_ref().ok_or(EBADFD)?;
+    let staged = arbiter.trace.staged.as_ref().ok_or(WrongState)?;
     if staged.config.has_kernel() {
         policy::allow_kernel()?;
     }
@@ -269,7 +270,7 @@ pub(crate) fn start(_session: &Session) -> Result {
             config: &staged.config,
             counters: &counters,
             reveal: staged.reveal,
-            max_interrupts: module_parameters::max_overflows.value(),
+            max_interrupts: compat::parameter(&module_parameters::max_overflows),
         };
         on_each(&arbiter.counted, |here| {
             if let Some(buffer) = trace.buffer() {
