@@ -102,7 +102,7 @@ const char *snapshot_difference(const struct snapshot *before,
 		if (after->select[i] !=
 		    (before->select[i] & PERFEVTSEL_EN ? 0 : before->select[i]))
 			return "an event select";
-		if (after->counter[i])
+		if (after->counter[i] && after->counter[i] != before->counter[i])
 			return "a general counter";
 		if (after->fixed[i] && after->fixed[i] != before->fixed[i])
 			return "a fixed-function counter";

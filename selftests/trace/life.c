@@ -18,6 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "kselftest_harness.h"
+#include "memory.h"
 #include "module.h"
 #include "perf.h"
 #include "quiet.h"
@@ -257,24 +258,6 @@ TEST_F(life, the_module_stays_as_long_as_it_is_used)
 	EXPECT_TRUE(has_the_records(self, mapping));
 	munmap(mapping, self->trace.size);
 	EXPECT_EQ(0, module_unload());
-}
-
-/* A value of /proc/meminfo in KB, or -1. */
-static long memory_kb(const char *name)
-{
-	FILE *f = fopen("/proc/meminfo", "r");
-	size_t length = strlen(name);
-	char line[128];
-	long value = -1;
-
-	if (!f)
-		return -1;
-	while (value < 0 && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, name, length) && line[length] == ':')
-			value = atol(line + length + 1);
-	}
-	fclose(f);
-	return value;
 }
 
 #define ROUNDS		200

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+long memory_kb(const char *name)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	size_t length = strlen(name);
+	char line[128];
+	long value = -1;
+
+	if (!f)
+		return -1;
+	while (value < 0 && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, name, length) && line[length] == ':')
+			value = atol(line + length + 1);
+	}
+	fclose(f);
+	return value;
+}
+
+int memory_buffers(void)
+{
+	/* Each area is told with the function that asked for it. */
+	FILE *f = fopen("/proc/vmallocinfo", "r");
+	char line[512];
+	int count = 0;
+
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f))
+		count += !!strstr(line, "perfmon_buffer_alloc");
+	fclose(f);
+	return count;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How much memory the kernel has, and what of it is the module's.
+ */
+#ifndef SELFTESTS_MEMORY_H
+#define SELFTESTS_MEMORY_H
+
+/* A value of /proc/meminfo in KB, or -1. */
+long memory_kb(const char *name);
+
+/* How many buffers the module has, of whatever size; or a negative errno. */
+int memory_buffers(void);
+
+#endif
