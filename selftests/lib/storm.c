@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "random.h"
+#include "storm.h"
+#include "trace.h"
+
+#define MAX_THREADS	8
+#define MAX_PAGES	16
+
+/* How often a process is interrupted by a signal. */
+#define SIGNAL_US	9973
+
+/* A thread. */
+struct caller {
+	int fd;			/* the process's; it is never closed, but replaced */
+	int reader;		/* open for reading, to replace it with */
+	int pair[2];		/* of sockets, connected with each other */
+	unsigned int cpus;
+	struct perfmon_properties p;
+	struct random random;
+};
+
+static int random_counter(struct caller *c)
+{
+	unsigned int n = random_below(&c->random,
+				      c->p.max_num_programmable_events +
+				      c->p.max_num_fixed_events);
+
+	if (n < c->p.max_num_programmable_events)
+		return n;
+	return PMC_FIXED(n - c->p.max_num_programmable_events);
+}
+
+static int call_setup(struct caller *c)
+{
+	return pmc_setup_instructions(c->fd, random_counter(c),
+				      random_below(&c->random, 4));
+}
+
+static int call_setup2(struct caller *c)
+{
+	int num = random_below(&c->random, c->p.max_num_programmable_events);
+
+	return pmc_setup2(c->fd, num, EVENT_INSTRUCTIONS | PMCF_USR << 16);
+}
+
+static int call_start(struct caller *c)
+{
+	return pmc_start(c->fd, random_counter(c));
+}
+
+static int call_stop(struct caller *c)
+{
+	return pmc_stop(c->fd, random_counter(c));
+}
+
+static int call_reset(struct caller *c)
+{
+	return pmc_reset(c->fd, random_counter(c));
+}
+
+static int call_read(struct caller *c)
+{
+	__s64 value;
+
+	return pmc_read(c->fd, random_counter(c), &value);
+}
+
+static int call_read_cpu(struct caller *c)
+{
+	__s64 value = pmc_value_on(c->fd, random_counter(c),
+				   random_below(&c->random, c->cpus));
+
+	return value < 0 ? value : 0;
+}
+
+static int call_get(struct caller *c)
+{
+	struct pmc pmc;
+
+	return pmc_get(c->fd, random_counter(c), &pmc);
+}
+
+static int call_get2(struct caller *c)
+{
+	__u64 select;
+
+	return pmc_get2(c->fd, random_counter(c), &select);
+}
+
+static int call_tstamp(struct caller *c)
+{
+	struct pmc_tstamp t;
+
+	return device_ioctl(c->fd, PMIOTSTAMP, &t);
+}
+
+static int call_properties(struct caller *c)
+{
+	struct perfmon_properties p;
+
+	return device_ioctl(c->fd, IOCTL_PERFMON_GET_PROPERTIES, &p);
+}
+
+static int call_info(struct caller *c)
+{
+	struct perfmon_info info;
+
+	return device_ioctl(c->fd, PERFMON_GET_INFO, &info);
+}
+
+static int call_define(struct caller *c)
+{
+	return trace_define(c->fd, random_below(&c->random, 64),
+			    random_below(&c->random, 1 << 16));
+}
+
+static int call_alloc(struct caller *c)
+{
+	return trace_alloc_buffers(c->fd, c->cpus,
+				   1 + random_below(&c->random, MAX_PAGES));
+}
+
+static int call_free(struct caller *c)
+{
+	return device_ioctl(c->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
+}
+
+static int call_get_alloc(struct caller *c)
+{
+	struct perfmon_alloc alloc;
+
+	return device_ioctl(c->fd, IOCTL_PERFMON_GET_ALLOC, &alloc);
+}
+
+/* Instructions, often or not at all; modes and records at random. */
+static int call_stage(struct caller *c)
+{
+	static const __u32 rates[] = { 0, 10007, 100003, 1000003 };
+	struct perfmon_config config =
+		one_event(INSTRUCTIONS, rates[random_below(&c->random, 4)],
+			  random_below(&c->random, FLAG_TIMEBASE0));
+
+	return device_ioctl(c->fd, IOCTL_PERFMON_STAGE_CONFIG, &config);
+}
+
+static int call_get_config(struct caller *c)
+{
+	struct perfmon_config config;
+
+	return device_ioctl(c->fd, IOCTL_PERFMON_GET_CONFIG, &config);
+}
+
+static int call_trace_start(struct caller *c)
+{
+	return device_ioctl(c->fd, IOCTL_PERFMON_START, NULL);
+}
+
+static int call_trace_stop(struct caller *c)
+{
+	return device_ioctl(c->fd, IOCTL_PERFMON_STOP, NULL);
+}
+
+/* A handle, its mapping, what is there, and both gone, while others free it. */
+static int call_handle(struct caller *c)
+{
+	int handle = trace_handle(c->fd, random_below(&c->random, c->cpus));
+	const struct perfmon_buffer_header *header;
+	size_t size = sysconf(_SC_PAGESIZE);
+	int err = 0;
+
+	if (handle < 0)
+		return handle;
+	header = mmap(NULL, size, PROT_READ, MAP_SHARED, handle, 0);
+	if (header == MAP_FAILED)
+		err = -errno;
+	close(handle);
+	if (err)
+		return err;
+	if (header->version != PERFMON_BUFFER_VERSION ||
+	    header->capture_end < sizeof(*header) ||
+	    header->capture_end > MAX_PAGES * size)
+		err = -EBADMSG;
+	munmap((void *)header, size);
+	return err;
+}
+
+/* The descriptor is closed while others use it, and the device opened again. */
+static int call_close_and_open(struct caller *c)
+{
+	int fd;
+
+	if (dup3(c->reader, c->fd, O_CLOEXEC) < 0)
+		return -errno;
+	fd = device_open(O_RDWR);
+	if (fd < 0)
+		return fd;
+	if (dup3(fd, c->fd, O_CLOEXEC) < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* A copy of the descriptor, which may be the last to be closed. */
+static int call_dup(struct caller *c)
+{
+	int fd = dup(c->fd), err;
+	__s64 value;
+
+	if (fd < 0)
+		return -errno;
+	err = pmc_read(fd, random_counter(c), &value);
+	close(fd);
+	return err;
+}
+
+/* The same through a socket. */
+static int call_send(struct caller *c)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec data = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	int fd, err;
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &c->fd, sizeof(int));
+	if (TEMP_FAILURE_RETRY(sendmsg(c->pair[0], &message, 0)) != 1 ||
+	    TEMP_FAILURE_RETRY(recvmsg(c->pair[1], &message, 0)) != 1)
+		return -errno;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header)
+		return -EMFILE;
+	memcpy(&fd, CMSG_DATA(header), sizeof(int));
+	err = device_ioctl(fd, PMIOSTOP, &(int) { random_counter(c) });
+	close(fd);
+	return err;
+}
+
+/* A child that has the descriptor for a while, and the parent without it. */
+static int call_fork(struct caller *c)
+{
+	pid_t pid = fork();
+	int i, status;
+
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		for (i = 0; i < 4; i++) {
+			call_read(c);
+			call_trace_stop(c);
+		}
+		_exit(0);
+	}
+	if (TEMP_FAILURE_RETRY(waitpid(pid, &status, 0)) != pid)
+		return -errno;
+	return status ? -ECHILD : 0;
+}
+
+/*
+ * Every call there is, the errors that some state calls for, and how often it is
+ * made: seldom, if it takes long or the others would find nothing to do.
+ */
+static const struct call {
+	const char *name;
+	int (*make)(struct caller *c);
+	int weight;
+	int allowed[3];
+} calls[] = {
+	{ "PMIOSETUP", call_setup, 10, { EPERM, EBUSY } },
+	{ "PMIOSETUP2", call_setup2, 10, { EPERM, EBUSY } },
+	{ "PMIOSTART", call_start, 10, { EPERM, EBUSY } },
+	{ "PMIOSTOP", call_stop, 10, { EPERM, EBUSY } },
+	{ "PMIORESET", call_reset, 10, { EPERM, EBUSY } },
+	{ "PMIOREAD", call_read, 10, { EBUSY } },
+	{ "PMIOREADCPU", call_read_cpu, 10, { EBUSY } },
+	{ "PMIOGET", call_get, 10, { EBUSY } },
+	{ "PMIOGET2", call_get2, 10, { EBUSY } },
+	{ "PMIOTSTAMP", call_tstamp, 10, { 0 } },
+	{ "GET_PROPERTIES", call_properties, 10, { 0 } },
+	{ "GET_INFO", call_info, 10, { 0 } },
+	{ "DEFINE_EVENT", call_define, 10, { EPERM, EBADFD } },
+	{ "ALLOC_TRACE", call_alloc, 10, { EPERM, EBADFD } },
+	{ "FREE_TRACE", call_free, 5, { EPERM, EBADFD } },
+	{ "GET_ALLOC", call_get_alloc, 10, { EPERM, EBADFD } },
+	{ "STAGE_CONFIG", call_stage, 20, { EPERM, EBADFD } },
+	{ "GET_CONFIG", call_get_config, 10, { EPERM, EBADFD } },
+	{ "START", call_trace_start, 20, { EPERM, EBADFD, EBUSY } },
+	{ "STOP", call_trace_stop, 10, { EPERM, EBADFD } },
+	{ "GET_BUFFER_HANDLE and mmap", call_handle, 10, { EPERM, EBADFD } },
+	{ "close and open", call_close_and_open, 2, { EBUSY } },
+	{ "dup", call_dup, 5, { EBUSY } },
+	{ "SCM_RIGHTS", call_send, 5, { EPERM, EBUSY } },
+	{ "fork", call_fork, 1, { 0 } },
+};
+
+#define CALLS	(sizeof(calls) / sizeof(*calls))
+
+/* What the processes and who started them have in common. */
+struct storm_shared {
+	int stop;
+	int wrong;		/* the number of a call + 1 */
+	int wrong_errno;
+	__u64 made[CALLS];
+	__u64 succeeded[CALLS];
+};
+
+static bool is_allowed(const struct call *call, int err)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(call->allowed) / sizeof(*call->allowed); i++) {
+		if (err == -call->allowed[i])
+			return true;
+	}
+	return !err;
+}
+
+/* The number of a call, at random. */
+static int random_call(struct random *r)
+{
+	int all = 0, i, left;
+
+	for (i = 0; i < (int)CALLS; i++)
+		all += calls[i].weight;
+	left = random_below(r, all);
+	for (i = 0; left >= calls[i].weight; i++)
+		left -= calls[i].weight;
+	return i;
+}
+
+static void count(__u64 *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+struct thread {
+	struct storm_shared *shared;
+	struct caller caller;
+};
+
+/* Makes calls until it is told to stop. */
+static void *thread_run(void *data)
+{
+	struct thread *thread = data;
+	struct storm_shared *s = thread->shared;
+	int i, err;
+
+	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		i = random_call(&thread->caller.random);
+		err = calls[i].make(&thread->caller);
+		count(&s->made[i]);
+		if (!err) {
+			count(&s->succeeded[i]);
+		} else if (!is_allowed(&calls[i], err)) {
+			__atomic_store_n(&s->wrong_errno, -err,
+					 __ATOMIC_RELAXED);
+			__atomic_store_n(&s->wrong, i + 1, __ATOMIC_RELAXED);
+		}
+	}
+	return NULL;
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+}
+
+/* Signals that interrupt calls: none of ours ends with EINTR. */
+static void ask_for_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct itimerval interval = {
+		.it_interval.tv_usec = SIGNAL_US,
+		.it_value.tv_usec = SIGNAL_US,
+	};
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &interval, NULL);
+}
+
+static void process_run(struct storm_shared *s, int threads, __u64 seed)
+{
+	struct thread thread[MAX_THREADS] = { 0 };
+	pthread_t id[MAX_THREADS];
+	int fd, reader, i;
+
+	reader = device_open(O_RDONLY);
+	fd = device_open(O_RDWR);
+	if (fd == -EBUSY)
+		fd = device_open(O_RDONLY);
+	if (reader < 0 || fd < 0)
+		_exit(1);
+	ask_for_signals();
+	for (i = 0; i < threads; i++) {
+		struct caller *c = &thread[i].caller;
+
+		thread[i].shared = s;
+		*c = (struct caller) {
+			.fd = fd,
+			.reader = reader,
+			.cpus = cpu_ids(),
+			.random = random_from(seed * MAX_THREADS + i),
+		};
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
+			       c->pair) ||
+		    device_ioctl(reader, IOCTL_PERFMON_GET_PROPERTIES, &c->p) ||
+		    pthread_create(&id[i], NULL, thread_run, &thread[i]))
+			_exit(1);
+	}
+	for (i = 0; i < threads; i++)
+		pthread_join(id[i], NULL);
+	_exit(0);
+}
+
+int storm_start(struct storm *s, int processes, int threads, __u64 seed)
+{
+	pid_t pid;
+
+	*s = (struct storm) { .processes = 0 };
+	if (processes > STORM_MAX_PROCESSES || threads > MAX_THREADS)
+		return -E2BIG;
+	/* Children whose parent was killed are ours to wait for. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		return -errno;
+	s->shared = mmap(NULL, sizeof(*s->shared), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s->shared == MAP_FAILED) {
+		s->shared = NULL;
+		return -errno;
+	}
+	while (s->processes < processes) {
+		pid = fork();
+		if (pid < 0)
+			return -errno;
+		/* A group for each, with the children that it will have. */
+		setpgid(pid, 0);
+		if (!pid)
+			process_run(s->shared, threads,
+				    seed * STORM_MAX_PROCESSES + s->processes);
+		s->pid[s->processes++] = pid;
+	}
+	return 0;
+}
+
+static struct storm_result result_of(const struct storm_shared *s)
+{
+	struct storm_result r = { .never = "", .wrong = "" };
+	size_t i;
+
+	for (i = 0; i < CALLS; i++) {
+		r.made += s->made[i];
+		r.refused += s->made[i] - s->succeeded[i];
+		if (!s->succeeded[i])
+			r.never = calls[i].name;
+	}
+	if (s->wrong) {
+		r.wrong = calls[s->wrong - 1].name;
+		r.wrong_errno = s->wrong_errno;
+	}
+	return r;
+}
+
+/* Waits until all have ended: with an exit code of 0, or by SIGKILL if @killed. */
+static int end(struct storm *s, bool killed, struct storm_result *result)
+{
+	int err = 0, i, status;
+
+	for (i = 0; i < s->processes; i++) {
+		if (waitpid(s->pid[i], &status, 0) != s->pid[i])
+			err = -errno;
+		else if (killed ? !WIFSIGNALED(status) : status)
+			err = -ECHILD;
+		while (waitpid(-s->pid[i], NULL, 0) > 0)
+			;
+	}
+	s->processes = 0;
+	if (!s->shared)
+		return err;
+	*result = result_of(s->shared);
+	munmap(s->shared, sizeof(*s->shared));
+	s->shared = NULL;
+	return err;
+}
+
+int storm_stop(struct storm *s, struct storm_result *result)
+{
+	if (s->shared)
+		__atomic_store_n(&s->shared->stop, 1, __ATOMIC_RELAXED);
+	return end(s, false, result);
+}
+
+int storm_kill(struct storm *s, struct storm_result *result)
+{
+	int i;
+
+	for (i = 0; i < s->processes; i++)
+		kill(-s->pid[i], SIGKILL);
+	return end(s, true, result);
+}

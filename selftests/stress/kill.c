@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * SIGKILL at any moment: in the middle of calls, or of a storm of samples. Each
+ * time the device is free at once and the registers are as before; in the end the
+ * memory is.
+ *
+ * ROUNDS and SEED in the environment make it longer, and another.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "footprint.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "option.h"
+#include "random.h"
+#include "storm.h"
+#include "trace.h"
+
+/* Until then it has begun to make calls, or not yet. */
+#define MAX_DELAY_US	30000
+
+FIXTURE(killed)
+{
+	struct footprint before;
+	struct storm storm;
+	struct random random;
+	__u64 rounds;
+};
+
+FIXTURE_SETUP(killed)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->random = random_from(option("SEED", 1));
+	self->rounds = option("ROUNDS", 50);
+	ASSERT_EQ(0, footprint_take(&self->before));
+}
+
+FIXTURE_TEARDOWN(killed)
+{
+	struct storm_result result;
+
+	storm_kill(&self->storm, &result);
+}
+
+static void wait_a_while(FIXTURE_DATA(killed) *self)
+{
+	usleep(random_below(&self->random, MAX_DELAY_US));
+}
+
+/* What nobody uses is nobody's: "", or what is not so. */
+static const char *is_free(FIXTURE_DATA(killed) *self)
+{
+	const struct footprint *before = &self->before;
+	const char *difference;
+	int cpu, fd = device_open(O_RDWR);
+
+	if (fd < 0)
+		return "the device, which is still open for writing";
+	close(fd);
+	for_each_cpu_in(cpu, &before->cpus) {
+		difference = footprint_check_cpu(before, cpu);
+		if (*difference)
+			return difference;
+	}
+	return "";
+}
+
+TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
+{
+	struct storm_result result;
+	__u64 i, calls = 0;
+
+	for (i = 0; i < self->rounds; i++) {
+		ASSERT_EQ(0, storm_start(&self->storm, 1, 3,
+					 random_below(&self->random, 1 << 20)));
+		wait_a_while(self);
+		ASSERT_EQ(0, storm_kill(&self->storm, &result));
+		ASSERT_STREQ("", result.wrong) {
+			TH_LOG("errno %d in round %llu", result.wrong_errno, i);
+		}
+		calls += result.made;
+		ASSERT_STREQ("", is_free(self)) {
+			TH_LOG("in round %llu", i);
+		}
+	}
+	TH_LOG("%llu kills, %llu calls", i, calls);
+	EXPECT_LT(i, calls);
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+/* Samples as often as it can, with a counter beside, until it is killed. */
+static void sample(void)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, 97,
+						 FLAG_USER | FLAG_OS | FLAG_PC);
+	int fd = device_open(O_RDWR);
+	struct trace t;
+
+	if (fd < 0 || pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR | PMCF_OS) ||
+	    pmc_start(fd, 0) || trace_alloc(&t, fd, 256) ||
+	    trace_stage(&t, &config))
+		_exit(1);
+	for (;;) {
+		if (trace_start(&t))
+			_exit(1);
+		loop(100000);
+		if (trace_stop(&t))
+			_exit(1);
+	}
+}
+
+TEST_F_TIMEOUT(killed, in_a_storm_of_samples, 36000)
+{
+	int status;
+	pid_t pid;
+	__u64 i;
+
+	for (i = 0; i < self->rounds; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			sample();
+		wait_a_while(self);
+		ASSERT_EQ(0, kill(pid, SIGKILL));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status));
+		ASSERT_STREQ("", is_free(self)) {
+			TH_LOG("in round %llu", i);
+		}
+	}
+	TH_LOG("%llu kills", i);
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_HARNESS_MAIN
