@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every CPU that can goes offline and comes back, again and again, with a trace
+ * and a counter of the same event running: on each CPU both come to the same, and
+ * what a trace misses it tells. Then the same under a storm of calls.
+ *
+ * ROUNDS and SEED in the environment make it longer, and another.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "footprint.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "option.h"
+#include "quiet.h"
+#include "random.h"
+#include "storm.h"
+#include "trace.h"
+
+#define PAGES		256
+#define RATE		997U
+
+/* At most so many times around the loop, on a CPU in a round. */
+#define MAX_N		20000
+
+FIXTURE(hotplug)
+{
+	struct footprint before;
+	struct storm storm;
+	struct trace trace;
+	struct random random;
+	__u64 rounds;
+	int fd;
+	int home;			/* the CPU that stays */
+	cpu_set_t others;		/* those that can be switched */
+	int online[TRACE_MAX_CPUS];	/* what switches them */
+};
+
+FIXTURE_SETUP(hotplug)
+{
+	int cpu;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = -1;
+	self->random = random_from(option("SEED", 1));
+	self->rounds = option("ROUNDS", 20);
+	ASSERT_EQ(0, footprint_take(&self->before));
+	self->home = cpu_next(&self->before.cpus, -1);
+	CPU_ZERO(&self->others);
+	for_each_cpu_in(cpu, &self->before.cpus) {
+		ASSERT_GT(TRACE_MAX_CPUS, cpu);
+		self->online[cpu] = cpu_open_switch(cpu);
+		if (cpu != self->home && self->online[cpu] >= 0)
+			CPU_SET(cpu, &self->others);
+	}
+	if (!CPU_COUNT(&self->others))
+		SKIP(return, "there is no CPU that can be switched off");
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(hotplug)
+{
+	struct storm_result result;
+	int cpu;
+
+	storm_kill(&self->storm, &result);
+	for_each_cpu_in(cpu, &self->others) {
+		/* Fails if it is online, as it should be. */
+		cpu_switch(self->online[cpu], "1");
+		close(self->online[cpu]);
+	}
+	if (self->fd >= 0)
+		close(self->fd);
+}
+
+/* Executes the loop on another CPU, and comes home. */
+static int loop_there(FIXTURE_DATA(hotplug) *self, int cpu, unsigned long n)
+{
+	int err = pin_to_cpu(cpu);
+
+	if (err)
+		return err;
+	loop(n);
+	return pin_to_cpu(self->home);
+}
+
+/*
+ * One CPU goes and comes while the trace and counter 0 run. What is executed in
+ * user mode on that CPU is the loop and the ends of two system calls.
+ */
+static const char *one_round(FIXTURE_DATA(hotplug) *self, int cpu,
+			     unsigned long n)
+{
+	const struct trace *t = &self->trace;
+	__s64 there = pmc_value_on(self->fd, 0, cpu);
+	__s64 here = pmc_value_on(self->fd, 0, self->home);
+	struct trace_sums sums;
+	const char *problem;
+
+	if (trace_start(&self->trace) || loop_there(self, cpu, n) ||
+	    cpu_switch(self->online[cpu], "0"))
+		return "going offline";
+	loop(n);
+	if (cpu_switch(self->online[cpu], "1") || trace_stop(&self->trace))
+		return "coming online";
+
+	there = pmc_value_on(self->fd, 0, cpu) - there;
+	here = pmc_value_on(self->fd, 0, self->home) - here;
+	if (there < (__s64)(LOOP_INSNS * n) ||
+	    there > (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD)
+		return "the count of the CPU that went";
+	if (here < (__s64)(LOOP_INSNS * n))
+		return "the count of the CPU that stayed";
+
+	problem = trace_sum(t, cpu, &sums);
+	if (*problem)
+		return problem;
+	if (t->buffer[cpu]->flags != PERFMON_BUFFER_FLAG_OFFLINE)
+		return "a flag of the CPU that went";
+	if (sums.event[0].total != (__u64)there)
+		return "a trace that differs from the count, on the CPU that went";
+	problem = trace_sum(t, self->home, &sums);
+	if (*problem)
+		return problem;
+	if (t->buffer[self->home]->flags)
+		return "a flag of the CPU that stayed";
+	if (sums.event[0].total < LOOP_INSNS * n ||
+	    sums.event[0].total > (__u64)here)
+		return "a trace that differs from the count, on the CPU that stayed";
+	return "";
+}
+
+TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
+						 FLAG_USER | FLAG_PC);
+	int cpu = self->home;
+	__u64 i;
+
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for (i = 0; i < self->rounds; i++) {
+		cpu = cpu_next(&self->others, cpu);
+		if (cpu < 0)
+			cpu = cpu_next(&self->others, -1);
+		ASSERT_STREQ("", one_round(self, cpu,
+					   1 + random_below(&self->random,
+							    MAX_N))) {
+			TH_LOG("CPU %d in round %llu", cpu, i);
+		}
+	}
+	TH_LOG("%llu times offline and online, on %d CPUs", i,
+	       CPU_COUNT(&self->others));
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
+{
+	struct storm_result result;
+	int cpu;
+	__u64 i;
+
+	ASSERT_EQ(0, storm_start(&self->storm, 2, 2, option("SEED", 1)));
+	for (i = 0; i < self->rounds;) {
+		for_each_cpu_in(cpu, &self->others)
+			ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
+		for_each_cpu_in(cpu, &self->others) {
+			ASSERT_EQ(0, cpu_switch(self->online[cpu], "1"));
+			i++;
+		}
+	}
+	ASSERT_EQ(0, storm_stop(&self->storm, &result));
+	TH_LOG("%llu times offline and online, %llu calls", i, result.made);
+	EXPECT_STREQ("", result.wrong) {
+		TH_LOG("errno %d", result.wrong_errno);
+	}
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The system goes to sleep and wakes up, down to each level of pm_test and to a
+ * real suspend to memory, in which the registers are lost: counters go on from the
+ * value that they had, a trace has ended with what it had recorded and says so,
+ * and the next one records all.
+ *
+ * Nothing wakes the virtual machine from suspend to idle: its clock raises no
+ * ACPI event while the machine is on. "platform" is all of that but the idling.
+ *
+ * ROUNDS in the environment makes it longer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "footprint.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "option.h"
+#include "quiet.h"
+#include "trace.h"
+
+#define POWER		"/sys/power/"
+#define TEST_DELAY	"/sys/module/suspend/parameters/pm_test_delay"
+
+#define PAGES	64
+#define RATE	997U
+#define N	100000UL
+
+/*
+ * The writes of this program into the files of sysfs, and other processes whose
+ * system calls begin again when they are thawed.
+ */
+#define SLEEP_OVERHEAD	20000
+
+FIXTURE(suspend)
+{
+	struct footprint before;
+	struct trace trace;
+	__u64 rounds;
+	int fd;
+};
+
+FIXTURE_VARIANT(suspend)
+{
+	const char *level;	/* of pm_test */
+	const char *state;	/* what is written to /sys/power/state */
+	int alarm;		/* in how many seconds the system is to wake up */
+};
+
+FIXTURE_VARIANT_ADD(suspend, freezer) { "freezer", "freeze", 0 };
+FIXTURE_VARIANT_ADD(suspend, devices) { "devices", "freeze", 0 };
+FIXTURE_VARIANT_ADD(suspend, platform) { "platform", "freeze", 0 };
+/* The other CPUs go offline, and then what is like a CPU. */
+FIXTURE_VARIANT_ADD(suspend, processors) { "processors", "mem", 0 };
+FIXTURE_VARIANT_ADD(suspend, core) { "core", "mem", 0 };
+/* With an alarm in less than two seconds the kernel would not go to sleep. */
+FIXTURE_VARIANT_ADD(suspend, memory) { "none", "mem", 3 };
+
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* Has the clock that runs while all else sleeps wake the system. */
+static int set_alarm(int seconds)
+{
+	struct itimerspec when = { .it_value.tv_sec = seconds };
+	int fd = timerfd_create(CLOCK_BOOTTIME_ALARM, TFD_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	if (!timerfd_settime(fd, 0, &when, NULL))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int sleep_once(const FIXTURE_VARIANT(suspend) *variant)
+{
+	int alarm = set_alarm(variant->alarm), err;
+
+	if (alarm < 0)
+		return alarm;
+	err = write_file(POWER "state", variant->state);
+	close(alarm);
+	return err;
+}
+
+FIXTURE_SETUP(suspend)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = -1;
+	self->rounds = option("ROUNDS", 2);
+
+	/* What sleeping alone makes of the registers is none of our business. */
+	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
+	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
+	ASSERT_EQ(0, sleep_once(variant));
+	ASSERT_EQ(0, footprint_take(&self->before));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->before.cpus, -1)));
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, wait_until_quiet());
+}
+
+FIXTURE_TEARDOWN(suspend)
+{
+	write_file(POWER "pm_test", "none");
+	if (self->fd >= 0)
+		close(self->fd);
+}
+
+TEST_F_TIMEOUT(suspend, counters_go_on, 36000)
+{
+	__s64 before, after, stopped;
+	__u64 i;
+
+	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, pmc_setup(self->fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	stopped = pmc_loop_count(self->fd, 1, N);
+	ASSERT_LT(0, stopped);
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	for (i = 0; i < self->rounds; i++) {
+		loop(N);
+		before = pmc_value(self->fd, 0);
+		ASSERT_EQ(0, sleep_once(variant));
+		after = pmc_value(self->fd, 0);
+		EXPECT_LE(before, after);
+		EXPECT_GE(before + SLEEP_OVERHEAD, after);
+		loop(N);
+		EXPECT_LE(after + (__s64)(LOOP_INSNS * N),
+			  pmc_value(self->fd, 0));
+		EXPECT_EQ(stopped, pmc_value(self->fd, 1));
+	}
+	TH_LOG("%llu times asleep", i);
+
+	/* It has the same registers as before, and overflows as before. */
+	ASSERT_EQ(0, pmc_stop(self->fd, 0));
+	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
+						 FLAG_USER | FLAG_PC);
+	struct trace_sums sums;
+	int cpu, here = cpu_next(&self->before.cpus, -1);
+	__u64 i;
+
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for (i = 0; i < self->rounds; i++) {
+		ASSERT_EQ(0, trace_start(&self->trace));
+		loop(N);
+		ASSERT_EQ(0, sleep_once(variant));
+		for_each_cpu_in(cpu, &self->before.cpus)
+			EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE,
+				  self->trace.buffer[cpu]->flags);
+		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
+		EXPECT_LE(LOOP_INSNS * N, sums.event[0].total);
+		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
+		EXPECT_EQ(sums.event[0].total / RATE, sums.event[0].ticks);
+
+		/* It runs until STOP, and records nothing. */
+		EXPECT_EQ(-EBADFD, trace_start(&self->trace));
+		loop(N);
+		ASSERT_EQ(0, trace_stop(&self->trace));
+		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
+
+		/* The next one begins everywhere, and is exact here. */
+		ASSERT_EQ(0, wait_until_quiet());
+		ASSERT_EQ(0, trace_loop(&self->trace, N));
+		for_each_cpu_in(cpu, &self->before.cpus)
+			EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
+		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+	}
+	TH_LOG("%llu times asleep", i);
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_HARNESS_MAIN
