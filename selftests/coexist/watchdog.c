@@ -14,30 +14,13 @@
 #include "kselftest_harness.h"
 #include "loop.h"
 #include "module.h"
-
-/* The kernel's own, which no libc knows */
-#define ENOTSUPP	524
-
-#define WATCHDOG	"/proc/sys/kernel/nmi_watchdog"
+#include "watchdog.h"
 
 FIXTURE(watchdog)
 {
 	int fd;
 	int kmsg;
 };
-
-static int watchdog_set(char value)
-{
-	int fd = open(WATCHDOG, O_WRONLY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, &value, 1) != 1)
-		err = -errno;
-	close(fd);
-	return err;
-}
 
 FIXTURE_SETUP(watchdog)
 {

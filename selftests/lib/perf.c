@@ -9,30 +9,43 @@
 #include "loop.h"
 #include "perf.h"
 
-static int perf_open(__u32 type, __u64 config)
+static int perf_open(struct perf_event_attr attr, int pid, int cpu)
 {
-	struct perf_event_attr attr = {
-		.type = type,
-		.size = sizeof(attr),
-		.config = config,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1,
-			 PERF_FLAG_FD_CLOEXEC);
+	int fd;
 
+	attr.size = sizeof(attr);
+	attr.disabled = 1;
+	attr.exclude_kernel = 1;
+	attr.exclude_hv = 1;
+	fd = syscall(SYS_perf_event_open, &attr, pid, cpu, -1,
+		     PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
 int perf_open_instructions(void)
 {
-	return perf_open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS);
+	return perf_open((struct perf_event_attr) {
+		.type = PERF_TYPE_HARDWARE,
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+	}, 0, -1);
+}
+
+int perf_open_sampling(int cpu, unsigned int period)
+{
+	return perf_open((struct perf_event_attr) {
+		.type = PERF_TYPE_HARDWARE,
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.sample_period = period,
+		.sample_type = PERF_SAMPLE_IP,
+	}, -1, cpu);
 }
 
 int perf_open_task_clock(void)
 {
-	return perf_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
+	return perf_open((struct perf_event_attr) {
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+	}, 0, -1);
 }
 
 long long perf_count_loop(int fd, unsigned long n)

@@ -15,7 +15,10 @@
  */
 int perf_open_instructions(void);
 
-/* The same for the kernel's task clock, which needs no hardware counter. */
+/* The same for all that runs on CPU @cpu, with an interrupt each @period. */
+int perf_open_sampling(int cpu, unsigned int period);
+
+/* As the first for the kernel's task clock, which needs no hardware counter. */
 int perf_open_task_clock(void);
 
 /**

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The module is loaded and unloaded again and again: while nobody uses it, while
+ * others try to get hold of it at the last moment, and beside a second copy of
+ * itself.
+ *
+ * ROUNDS in the environment makes it longer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "footprint.h"
+#include "kselftest_harness.h"
+#include "memory.h"
+#include "module.h"
+#include "option.h"
+#include "trace.h"
+
+/* A name of the same length. */
+#define NAME	"perfmon"
+#define COPY	"perfmo2"
+
+FIXTURE(module)
+{
+	struct footprint before;
+	__u64 rounds;
+};
+
+FIXTURE_SETUP(module)
+{
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->rounds = option("ROUNDS", 20);
+	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
+	ASSERT_EQ(0, footprint_take(&self->before));
+}
+
+FIXTURE_TEARDOWN(module)
+{
+	if (!module_loaded() && module_load())
+		TH_LOG("the module can't be loaded again");
+}
+
+/* Counts and traces, and leaves all of it to the end of the process. */
+static void use(int fd)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, 997,
+						 FLAG_USER | FLAG_PC);
+	struct trace t;
+
+	if (pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR) ||
+	    pmc_start(fd, 0) || trace_alloc(&t, fd, 16) ||
+	    trace_stage(&t, &config) || trace_start(&t))
+		_exit(1);
+	loop(10000);
+}
+
+TEST_F_TIMEOUT(module, loaded_used_and_unloaded, 36000)
+{
+	long vmalloc = 0, slab = 0;
+	int fd, status;
+	pid_t pid;
+	__u64 i;
+
+	for (i = 0; i < self->rounds; i++) {
+		/* Those of the first rounds fill the kernel's caches. */
+		if (i == 10) {
+			vmalloc = memory_kb("VmallocUsed");
+			slab = memory_kb("SUnreclaim");
+		}
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			fd = device_open(O_RDWR);
+			if (fd < 0 || module_unload() != -EWOULDBLOCK)
+				_exit(1);
+			use(fd);
+			_exit(module_unload() != -EWOULDBLOCK);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+		ASSERT_EQ(0, module_unload());
+		ASSERT_EQ(0, module_load());
+	}
+	TH_LOG("%llu times loaded and unloaded", i);
+	if (i > 10) {
+		EXPECT_GT(vmalloc + 1024, memory_kb("VmallocUsed"));
+		EXPECT_GT(slab + 1024, memory_kb("SUnreclaim"));
+	}
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+/* Opens and uses the device as often as it can. */
+static void use_forever(void)
+{
+	int fd;
+
+	for (;;) {
+		fd = device_open(O_RDWR);
+		if (fd < 0)
+			continue;
+		pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR);
+		pmc_start(fd, 0);
+		close(fd);
+	}
+}
+
+/* Who opens it in the middle of an unload gets it, or is refused. */
+TEST_F_TIMEOUT(module, unloaded_while_others_open_it, 36000)
+{
+	__u64 unloaded = 0, busy = 0;
+	pid_t pid = fork();
+	int err;
+
+	ASSERT_LE(0, pid);
+	if (!pid)
+		use_forever();
+	while (unloaded < self->rounds) {
+		err = module_unload();
+		if (err == -EWOULDBLOCK) {
+			busy++;
+			continue;
+		}
+		ASSERT_EQ(0, err);
+		ASSERT_EQ(0, module_load());
+		unloaded++;
+	}
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	TH_LOG("%llu times unloaded, %llu times refused", unloaded, busy);
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+/* The module's file with another name, in memory; NULL if that can't be had. */
+static char *renamed_copy(size_t *size)
+{
+	int fd = open(MODULE_PATH, O_RDONLY | O_CLOEXEC);
+	struct stat stat;
+	char *image, *p;
+
+	if (fd < 0 || fstat(fd, &stat))
+		return NULL;
+	*size = stat.st_size;
+	image = malloc(*size);
+	if (!image || read(fd, image, *size) != (ssize_t)*size)
+		return NULL;
+	close(fd);
+
+	/* Its own name, the device's, the handler's: what ends with a NUL. */
+	for (p = image; (p = memmem(p, image + *size - p, NAME, sizeof(NAME)));
+	     p += sizeof(NAME))
+		memcpy(p, COPY, sizeof(COPY));
+	return image;
+}
+
+TEST_F(module, second_copy_beside_it)
+{
+	char *image;
+	size_t size;
+	int fd, copy;
+
+	image = renamed_copy(&size);
+	ASSERT_NE(NULL, image);
+	ASSERT_EQ(0, syscall(SYS_init_module, image, size, ""));
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	copy = open("/dev/" COPY, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, copy);
+
+	/* The registers are one's. */
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_setup(copy, 1, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_LE(LOOP_INSNS * 1000, pmc_loop_count(fd, 0, 1000));
+	close(fd);
+
+	/* And then they are the other's. */
+	fd = device_open(O_RDWR);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	EXPECT_LE(LOOP_INSNS * 1000, pmc_loop_count(copy, 0, 1000));
+	close(copy);
+	close(fd);
+	EXPECT_EQ(0, syscall(SYS_delete_module, COPY, O_NONBLOCK));
+	free(image);
+	EXPECT_STREQ("", footprint_works());
+	EXPECT_STREQ("", footprint_check(&self->before));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux's perf comes and goes at every moment of ours, and so does the NMI
+ * watchdog: each call of one of them succeeds, and then what is counted is right,
+ * or is refused with EBUSY.
+ *
+ * SECONDS and SEED in the environment make it longer, and another.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "footprint.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "option.h"
+#include "perf.h"
+#include "random.h"
+#include "trace.h"
+#include "watchdog.h"
+
+#define MAX_N	20000
+
+/* What the other process does, and what it has seen. */
+struct other {
+	int stop;
+	__u64 had;		/* how often it had the counters */
+	__u64 refused;
+	__u64 wrong;		/* how often it was neither */
+};
+
+FIXTURE(perf)
+{
+	struct footprint before;
+	struct other *other;
+	struct random random;
+	struct trace trace;
+	int cpu;		/* ours; the other process is on another if there is one */
+	int fd;
+	pid_t pid;
+	__u64 had;
+	__u64 refused;
+};
+
+FIXTURE_VARIANT(perf)
+{
+	int (*once)(struct random *r);
+	const char *kind;
+};
+
+/*
+ * One round of each neighbour: 1 if it had the counters and all was right, -EBUSY
+ * if it was refused, else something else.
+ */
+static int count_in_a_task(struct random *r)
+{
+	unsigned long n = 1 + random_below(r, MAX_N);
+	int fd = perf_open_instructions();
+	long long value;
+
+	if (fd < 0)
+		return fd;
+	value = perf_count_loop(fd, n);
+	close(fd);
+	return value >= (long long)(LOOP_INSNS * n) &&
+	       value <= (long long)(LOOP_INSNS * n) + CALL_OVERHEAD;
+}
+
+/* So seldom that perf does not throttle it, which would look like a loss. */
+static int sample_on_a_cpu(struct random *r)
+{
+	__u32 period = 20011 + random_below(r, 1009);
+	unsigned long n = 1 + random_below(r, MAX_N);
+	int fd = perf_open_sampling(sched_getcpu(), period);
+	long long value;
+
+	if (fd < 0)
+		return fd;
+	value = perf_count_loop(fd, n);
+	close(fd);
+	return value >= (long long)(LOOP_INSNS * n);
+}
+
+static int switch_the_watchdog(struct random *r)
+{
+	int err = watchdog_set('1');
+
+	if (!err)
+		usleep(random_below(r, 2000));
+	return err ? err : watchdog_set('0') ? -EIO : 1;
+}
+
+FIXTURE_VARIANT_ADD(perf, counts) { count_in_a_task, "perf" };
+FIXTURE_VARIANT_ADD(perf, samples) { sample_on_a_cpu, "perf" };
+FIXTURE_VARIANT_ADD(perf, watchdog) { switch_the_watchdog, "the watchdog" };
+
+static void other_run(struct other *other, int (*once)(struct random *r),
+		      struct random random)
+{
+	int result;
+
+	while (!__atomic_load_n(&other->stop, __ATOMIC_RELAXED)) {
+		result = once(&random);
+		if (result == 1)
+			other->had++;
+		else if (result == -EBUSY)
+			other->refused++;
+		else
+			other->wrong++;
+		usleep(random_below(&random, 2000));
+	}
+	_exit(0);
+}
+
+FIXTURE_SETUP(perf)
+{
+	cpu_set_t cpus;
+	int there;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = -1;
+	self->random = random_from(option("SEED", 1));
+	self->other = mmap(NULL, sizeof(*self->other), PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_TRUE(self->other != MAP_FAILED);
+	ASSERT_EQ(0, footprint_take(&self->before));
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	there = cpu_next(&cpus, self->cpu);
+	self->pid = fork();
+	ASSERT_LE(0, self->pid);
+	if (!self->pid) {
+		if (pin_to_cpu(there < 0 ? self->cpu : there))
+			_exit(1);
+		other_run(self->other, variant->once,
+			  random_from(option("SEED", 1) + 1));
+	}
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+}
+
+FIXTURE_TEARDOWN(perf)
+{
+	if (self->pid > 0)
+		kill(self->pid, SIGKILL);
+	if (self->fd >= 0)
+		close(self->fd);
+	watchdog_set('0');
+}
+
+/*
+ * Counts on this CPU: 1 if it was right, a negative errno if it was refused. With
+ * one CPU the other process is counted too.
+ */
+static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
+{
+	bool alone = CPU_COUNT(&self->before.cpus) > 1;
+	int err = pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR);
+	__s64 value;
+
+	if (err)
+		return err;
+	err = pmc_count_loop(self->fd, 0, n);
+	if (err)
+		return err;
+	value = pmc_value_on(self->fd, 0, self->cpu);
+	return value >= (__s64)(LOOP_INSNS * n) &&
+	       (!alone || value <= (__s64)(LOOP_INSNS * n) + CALL_OVERHEAD);
+}
+
+/* The same for a trace. */
+static int trace_here(FIXTURE_DATA(perf) *self, unsigned long n)
+{
+	bool alone = CPU_COUNT(&self->before.cpus) > 1;
+	struct trace_sums sums;
+	int err = trace_loop(&self->trace, n);
+
+	if (err)
+		return err;
+	if (*trace_sum(&self->trace, self->cpu, &sums))
+		return 0;
+	return sums.event[0].total == TRACE_LOOP_INSNS(n) ||
+	       (!alone && sums.event[0].total > TRACE_LOOP_INSNS(n));
+}
+
+static int begin(FIXTURE_DATA(perf) *self)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, 997,
+						 FLAG_USER | FLAG_PC);
+	int err;
+
+	self->fd = device_open(O_RDWR);
+	if (self->fd < 0)
+		return self->fd;
+	err = trace_alloc(&self->trace, self->fd, 64);
+	return err ? err : trace_stage(&self->trace, &config);
+}
+
+static int end(FIXTURE_DATA(perf) *self)
+{
+	int err = trace_free(&self->trace);
+
+	close(self->fd);
+	self->fd = -1;
+	return err;
+}
+
+TEST_F_TIMEOUT(perf, right_or_refused, 36000)
+{
+	time_t until = time(NULL) + option("SECONDS", 5);
+	int result, status;
+	unsigned long n;
+
+	while (time(NULL) < until) {
+		n = 1 + random_below(&self->random, MAX_N);
+		ASSERT_EQ(0, begin(self));
+		result = random_below(&self->random, 2) ?
+			count_here(self, n) : trace_here(self, n);
+		if (result == -EBUSY)
+			self->refused++;
+		else
+			ASSERT_EQ(1, result);
+		self->had += result == 1;
+		ASSERT_EQ(0, end(self));
+		usleep(random_below(&self->random, 2000));
+	}
+	__atomic_store_n(&self->other->stop, 1, __ATOMIC_RELAXED);
+	ASSERT_EQ(self->pid, waitpid(self->pid, &status, 0));
+	self->pid = 0;
+	TH_LOG("we had the counters %llu times and were refused %llu times; %s: %llu and %llu",
+	       self->had, self->refused, variant->kind, self->other->had,
+	       self->other->refused);
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0ULL, self->other->wrong);
+	EXPECT_LT(0ULL, self->had);
+	EXPECT_LT(0ULL, self->refused);
+	EXPECT_LT(0ULL, self->other->had);
+	EXPECT_STREQ("", footprint_works());
+}
+
+TEST_HARNESS_MAIN
