@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Another kernel is booted in the middle of a storm of samples. Its first process
+# tells `run` that it has come to life; if it does not, nobody tells anything.
+#
+# For `run --boot`, which puts the kernel's image at /boot/bzImage.
+
+here=$(dirname "$0")
+dir=$(mktemp -d)
+mkdir "$dir/bin" "$dir/dev"
+cp /bin/busybox "$dir/bin/"
+cat >"$dir/init" <<'EOF'
+#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs devtmpfs /dev
+/bin/busybox stty -F /dev/ttyS2 raw
+echo 0 >/dev/ttyS2
+exec /bin/busybox reboot -f
+EOF
+chmod 755 "$dir/init"
+(cd "$dir" && find . | cpio -o -H newc) >/tmp/initrd 2>/dev/null
+
+# Only the second kernel's 0 is a success.
+"$here/stress_last" kexec /boot/bzImage /tmp/initrd "$(cat /proc/cmdline)"
+exit 1

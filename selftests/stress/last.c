@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The machine ends in the middle of a storm of samples, on every CPU, with a
+ * counter beside:
+ *
+ *	stress_last panic
+ *	stress_last kexec KERNEL INITRD ARGUMENTS
+ *
+ * No selftest: who comes back from this has failed. `run --panic` tells whether
+ * the machine rebooted; after a kexec the next kernel does (see kexec.sh).
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <linux/reboot.h>
+#include <string.h>
+#include <sys/reboot.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "loop.h"
+#include "trace.h"
+
+/* Interrupts come about as fast as they can be served. */
+#define RATE	997
+
+static void start_storm(void)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
+						 FLAG_USER | FLAG_OS | FLAG_PC);
+	int fd = device_open(O_RDWR), cpu;
+	struct trace t;
+	cpu_set_t cpus;
+
+	if (fd < 0 || cpus_online(&cpus) ||
+	    pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR | PMCF_OS) ||
+	    pmc_start(fd, 0) || trace_alloc(&t, fd, PERFMON_MAX_BUFFER_PAGES / 8) ||
+	    trace_stage(&t, &config) || trace_start(&t))
+		errx(1, "the storm can't be started");
+	for_each_cpu_in(cpu, &cpus) {
+		if (fork())
+			continue;
+		if (pin_to_cpu(cpu))
+			_exit(1);
+		for (;;)
+			loop(1000000);
+	}
+	/* Until all of them are on their CPUs. */
+	usleep(200000);
+}
+
+static void panic(void)
+{
+	int fd = open("/proc/sysrq-trigger", O_WRONLY);
+
+	if (fd < 0 || write(fd, "c", 1) != 1)
+		err(1, "/proc/sysrq-trigger");
+}
+
+static void load(const char *kernel, const char *initrd, const char *arguments)
+{
+	int k = open(kernel, O_RDONLY), i = open(initrd, O_RDONLY);
+
+	if (k < 0 || i < 0 ||
+	    syscall(SYS_kexec_file_load, k, i, strlen(arguments) + 1, arguments,
+		    0UL))
+		err(1, "%s can't be loaded", kernel);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "panic")) {
+		start_storm();
+		panic();
+	} else if (argc == 5 && !strcmp(argv[1], "kexec")) {
+		load(argv[2], argv[3], argv[4]);
+		start_storm();
+		reboot(LINUX_REBOOT_CMD_KEXEC);
+	} else {
+		errx(2, "usage: stress_last panic | kexec KERNEL INITRD ARGUMENTS");
+	}
+	err(1, "still here");
+}
