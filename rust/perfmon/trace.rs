@@ -100,6 +100,8 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
     if reserved || request.extra != 0 {
         return Err(EINVAL);
     }
+    let bits = pmu::model().capabilities.select_bits;
+    let select = EventSelect::from_wide_request(request.select, bits)?;
     let id = EventId(request.id);
     if !id.is_definable() {
         return Err(EINVAL);
@@ -107,8 +109,6 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
     arbiter.trace.life.after(Call::Define)?;
-    let bits = pmu::model().capabilities.select_bits;
-    let select = EventSelect::from_wide_request(request.select, bits)?;
     arbiter.check_event(select)?;
     let trace = &mut arbiter.trace;
     match trace.definitions.iter_mut().find(|(known, _)| *known == id) {
