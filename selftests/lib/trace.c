@@ -59,7 +59,7 @@ int trace_define(int fd, unsigned int n, __u64 select)
 }
 
 /* Maps the buffer of one CPU. */
-static int map(struct trace *t, unsigned int cpu)
+static int map_buffer(struct trace *t, unsigned int cpu)
 {
 	int err = 0, handle = trace_handle(t->fd, cpu);
 	void *p;
@@ -75,9 +75,29 @@ static int map(struct trace *t, unsigned int cpu)
 	return err;
 }
 
-int trace_alloc(struct trace *t, int fd, __u32 pages)
+int trace_map(struct trace *t)
 {
 	unsigned int cpu;
+	int err = 0;
+
+	for (cpu = 0; cpu < t->cpus && !err; cpu++)
+		err = map_buffer(t, cpu);
+	return err;
+}
+
+void trace_unmap(struct trace *t)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < t->cpus; cpu++) {
+		if (t->buffer[cpu])
+			munmap((void *)t->buffer[cpu], t->size);
+		t->buffer[cpu] = NULL;
+	}
+}
+
+int trace_alloc(struct trace *t, int fd, __u32 pages)
+{
 	int err;
 
 	memset(t, 0, sizeof(*t));
@@ -87,21 +107,14 @@ int trace_alloc(struct trace *t, int fd, __u32 pages)
 	if (t->cpus > TRACE_MAX_CPUS)
 		return -E2BIG;
 	err = trace_alloc_buffers(fd, t->cpus, pages);
-	for (cpu = 0; cpu < t->cpus && !err; cpu++)
-		err = map(t, cpu);
-	return err;
+	return err ? err : trace_map(t);
 }
 
 int trace_free(struct trace *t)
 {
-	unsigned int cpu;
 	int err = trace_stop(t);
 
-	for (cpu = 0; cpu < t->cpus; cpu++) {
-		if (t->buffer[cpu])
-			munmap((void *)t->buffer[cpu], t->size);
-		t->buffer[cpu] = NULL;
-	}
+	trace_unmap(t);
 	return err ? err : device_ioctl(t->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
 }
 

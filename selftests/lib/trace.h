@@ -69,6 +69,13 @@ int trace_define(int fd, unsigned int n, __u64 select);
  */
 int trace_alloc(struct trace *t, int fd, __u32 pages);
 
+/*
+ * The second half of trace_alloc(): maps the buffers of a trace that has been
+ * allocated; and what undoes it.
+ */
+int trace_map(struct trace *t);
+void trace_unmap(struct trace *t);
+
 /* Stops the trace if it runs, unmaps the buffers, frees them. */
 int trace_free(struct trace *t);
 

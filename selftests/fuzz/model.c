@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The device beside a model of it: random calls get the errno that the model
+ * says, leave the state that it has, and count what it knows.
+ *
+ *     fuzz_model [--seed S] [--calls N] [--seconds N]
+ *
+ * When they differ, the calls that are needed for it are printed, and both
+ * answers.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest.h"
+#include "loop.h"
+#include "model.h"
+#include "options.h"
+#include "quiet.h"
+#include "sound.h"
+#include "trace.h"
+
+/* A sequence begins with the device closed. */
+#define SEQUENCE	150
+#define SLOTS		3
+#define WRITER		SLOTS	/* the first that can write, or any */
+
+/* More than the instructions in user mode that a step takes. */
+#define STEP_INSNS	100000
+
+enum action { CALL, OPEN, CLOSE, DUP, LOOP, COUNT, TRACE, MOVE };
+
+static const char *const action_names[] = {
+	"call", "open", "close", "dup", "loop", "count", "trace", "move",
+};
+
+struct step {
+	enum action action;
+	unsigned int slot;
+	unsigned int other;	/* slot, counter, CPU */
+	unsigned int n;		/* iterations, flags of open() */
+	bool look;		/* whether the state is the same afterwards */
+	struct call call;
+};
+
+/* A description of an open file, which several descriptors may share. */
+struct file {
+	int users;
+	bool writer;
+};
+
+struct slot {
+	int fd;			/* -1: none */
+	struct file *file;
+};
+
+static struct machine machine;
+static struct places places;
+static struct model model;
+static struct slot slots[SLOTS];
+static struct file files[SLOTS];
+static int reader;
+static bool writer_there;
+
+/* What the run comes to. */
+static unsigned long long calls;
+static unsigned long long succeeded[CALLS_COMMANDS];
+static unsigned long long loops_checked;
+#define MAX_ERRNO	134
+static unsigned long long errnos[MAX_ERRNO];
+
+/* What the two differ in; empty if they don't. */
+static char difference[256];
+
+static bool differ(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(difference, sizeof(difference), format, args);
+	va_end(args);
+	return false;
+}
+
+/* --- Steps --------------------------------------------------------------- */
+
+/* Each returns false if the device and the model differ. */
+
+static int make(int fd, const struct call *c, void *p)
+{
+	int ret = ioctl(fd, c->cmd, p);
+
+	if (ret < 0)
+		return -errno;
+	if (c->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		close(ret);
+	return 0;
+}
+
+static bool call(int fd, bool writer, const struct call *c)
+{
+	struct placed placed = call_place(&places, c);
+	union argument answer;
+	const char *problem;
+	int want, got;
+
+	if (placed.alias)
+		memcpy(placed.alias, &c->arg, c->size);
+	want = model_call(&model, writer, c, &placed);
+	got = make(fd, c, placed.p);
+	calls++;
+	errnos[-got]++;
+	if (got != want)
+		return differ("0x%08x: the device says %d (%s), the model %d (%s)",
+			      c->cmd, -got, strerror(-got), -want,
+			      strerror(-want));
+	if (!got)
+		succeeded[c->command]++;
+	if (!placed.alias)
+		return true;
+	if (got || !(_IOC_DIR(c->cmd) & _IOC_READ)) {
+		if (got != -EFAULT && memcmp(placed.alias, &c->arg, c->size))
+			return differ("0x%08x: the argument has changed", c->cmd);
+		return true;
+	}
+	answer = c->arg;
+	memcpy(&answer, placed.alias, c->size);
+	problem = model_check(&model, c, &answer);
+	return *problem ? differ("0x%08x: %s", c->cmd, problem) : true;
+}
+
+static void close_slot(struct slot *slot)
+{
+	if (slot->fd < 0)
+		return;
+	close(slot->fd);
+	slot->fd = -1;
+	if (!--slot->file->users && slot->file->writer) {
+		writer_there = false;
+		model_init(&model, &machine);
+	}
+}
+
+static bool open_slot(struct slot *slot, int flags)
+{
+	const bool writer = flags != O_RDONLY;
+	int want, got, i = 0;
+
+	close_slot(slot);
+	want = writer && writer_there ? -EBUSY : 0;
+	got = device_open(flags);
+	if ((got < 0 ? got : 0) != want)
+		return differ("open: the device says %d, the model %d", got, want);
+	if (want)
+		return true;
+	while (files[i].users)
+		i++;
+	files[i] = (struct file) { .users = 1, .writer = writer };
+	*slot = (struct slot) { .fd = got, .file = &files[i] };
+	writer_there |= writer;
+	return true;
+}
+
+static bool dup_slot(const struct slot *from, struct slot *to)
+{
+	struct slot copy;
+
+	if (from->fd < 0 || from == to)
+		return true;
+	close_slot(to);
+	copy = (struct slot) { .fd = dup(from->fd), .file = from->file };
+	if (copy.fd < 0)
+		return differ("dup: %s", strerror(errno));
+	copy.file->users++;
+	*to = copy;
+	return true;
+}
+
+/* As pmc_count_loop(): between its calls there are few other instructions. */
+static bool count_loop(const struct slot *slot, int num, unsigned long n)
+{
+	const struct placed good = { .readable = true, .writable = true };
+	const struct call start = call_of(PMIOSTART, &num, sizeof(num));
+	const struct call stop = call_of(PMIOSTOP, &num, sizeof(num));
+	int want, got;
+
+	want = model_call(&model, slot->file->writer, &start, &good);
+	got = pmc_count_loop(slot->fd, num, n);
+	if (!want) {
+		model_executed(&model, LOOP_INSNS * n, CALL_OVERHEAD);
+		want = model_call(&model, slot->file->writer, &stop, &good);
+		loops_checked++;
+	}
+	return got == want || differ("count: the device says %d, the model %d",
+				     got, want);
+}
+
+/* Checks what a trace of trace_loop(@n) has recorded. */
+static bool sums(const struct trace *t, unsigned long n)
+{
+	__u64 total[PERFMON_MAX_EVENTS] = { 0 };
+	struct trace_sums s;
+	const char *problem;
+	bool full = false;
+	unsigned int cpu;
+	int i;
+
+	for (cpu = 0; cpu < t->cpus; cpu++) {
+		problem = trace_sum(t, cpu, &s);
+		if (*problem)
+			return differ("trace, CPU %u: %s", cpu, problem);
+		full |= t->buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL;
+		for (i = 0; i < PERFMON_MAX_EVENTS; i++)
+			total[i] += s.event[i].total;
+	}
+	for (i = 0; i < PERFMON_MAX_EVENTS && t->config.events[i]; i++) {
+		if (!(t->config.flags[i] & (FLAG_USER | FLAG_OS)) && total[i])
+			return differ("trace: event %d counted in no mode", i);
+		if (!model_counts_instructions(&model, i))
+			continue;
+		loops_checked++;
+		/* A full buffer ends the counting. */
+		if (full ? total[i] > TRACE_LOOP_INSNS(n) :
+			   total[i] != TRACE_LOOP_INSNS(n))
+			return differ("trace: event %d: %llu instead of %llu", i,
+				      total[i], TRACE_LOOP_INSNS(n));
+	}
+	return true;
+}
+
+static bool trace_a_loop(const struct slot *slot, unsigned long n)
+{
+	const struct call start = call_of(IOCTL_PERFMON_START, NULL, 0);
+	const struct call stop = call_of(IOCTL_PERFMON_STOP, NULL, 0);
+	const struct placed none = { .readable = true, .writable = true };
+	struct trace t = {
+		.fd = slot->fd,
+		.cpus = machine.info.nr_cpu_ids,
+		.size = model.alloc.buffer_size_in_pages * places.page_size,
+		.config = model.config,
+	};
+	bool same = true;
+	int err;
+
+	/* A START that is refused would be followed by STOP. */
+	if (model_call(&model, slot->file->writer, &start, &none))
+		return true;
+	err = trace_map(&t);
+	if (!err)
+		err = trace_loop(&t, n);
+	model_executed(&model, LOOP_INSNS * n, STEP_INSNS);
+	model_call(&model, true, &stop, &none);
+	same = err ? differ("trace: the device says %d", err) : sums(&t, n);
+	trace_unmap(&t);
+	return same;
+}
+
+static struct slot *slot_of(const struct step *s)
+{
+	int i;
+
+	if (s->slot != WRITER)
+		return &slots[s->slot];
+	for (i = 0; i < SLOTS; i++) {
+		if (slots[i].fd >= 0 && slots[i].file->writer)
+			return &slots[i];
+	}
+	return &slots[0];
+}
+
+static bool perform(const struct step *s)
+{
+	struct slot *slot = slot_of(s);
+
+	model_executed(&model, 0, STEP_INSNS);
+	switch (s->action) {
+	case OPEN:
+		return open_slot(slot, s->n);
+	case CLOSE:
+		close_slot(slot);
+		return true;
+	case LOOP:
+		loop(s->n);
+		model_executed(&model, LOOP_INSNS * (__u64)s->n, 0);
+		return true;
+	case MOVE:
+		/* An unknown CPU is offline. */
+		pin_to_cpu(s->other);
+		return true;
+	default:
+		break;
+	}
+	if (slot->fd < 0)
+		return true;
+	switch (s->action) {
+	case DUP:
+		return dup_slot(slot, &slots[s->other]);
+	case COUNT:
+		return count_loop(slot, s->other, s->n);
+	case TRACE:
+		return trace_a_loop(slot, s->n);
+	default:
+		return call(slot->fd, slot->file->writer, &s->call);
+	}
+}
+
+/* --- The state ----------------------------------------------------------- */
+
+static bool same_counter(int num)
+{
+	const struct call get = call_of(PMIOGET2, &num, sizeof(num));
+	const struct call read = call_of(PMIOREAD, &num, sizeof(num));
+
+	return call(reader, false, &get) && call(reader, false, &read);
+}
+
+/* Asks for everything that can be asked for. */
+static bool same_state(void)
+{
+	const struct call alloc = call_of(IOCTL_PERFMON_GET_ALLOC, NULL, 0);
+	const struct call config = call_of(IOCTL_PERFMON_GET_CONFIG, NULL, 0);
+	const struct perfmon_properties *p = &machine.properties;
+	int i;
+
+	model_executed(&model, 0, STEP_INSNS);
+	for (i = 0; i < p->max_num_programmable_events; i++) {
+		if (!same_counter(i))
+			return false;
+	}
+	for (i = 0; i < p->max_num_fixed_events; i++) {
+		if (!same_counter(PMC_FIXED(i)))
+			return false;
+	}
+	for (i = 0; i < SLOTS; i++) {
+		if (slots[i].fd >= 0 && slots[i].file->writer)
+			return call(slots[i].fd, true, &alloc) &&
+			       call(slots[i].fd, true, &config);
+	}
+	return true;
+}
+
+/* --- Sequences ----------------------------------------------------------- */
+
+static void random_step(struct step *s, struct rng *rng)
+{
+	/* Most steps are calls. */
+	static const enum action others[] = {
+		OPEN, OPEN, CLOSE, DUP, LOOP, LOOP, COUNT, COUNT, TRACE, MOVE,
+	};
+	static const int modes[] = { O_RDWR, O_RDWR, O_RDONLY, O_WRONLY };
+
+	memset(s, 0, sizeof(*s));
+	s->action = rng_once_in(rng, 5) ?
+			others[rng_below(rng, ARRAY_SIZE(others))] : CALL;
+	s->slot = rng_once_in(rng, 4) ? rng_below(rng, SLOTS) : WRITER;
+	s->look = rng_once_in(rng, 4);
+	switch (s->action) {
+	case OPEN:
+	case CLOSE:
+		s->slot = rng_below(rng, SLOTS);
+		s->n = modes[rng_below(rng, ARRAY_SIZE(modes))];
+		break;
+	case DUP:
+		s->other = rng_below(rng, SLOTS);
+		break;
+	case COUNT:
+		s->other = rng_below(rng, 4) ? rng_below(rng, 3) : PMC_FIXED(0);
+		s->n = 1 + rng_below(rng, 100000);
+		break;
+	case LOOP:
+	case TRACE:
+		s->n = 1 + rng_below(rng, 100000);
+		break;
+	case MOVE:
+		s->other = rng_below(rng, machine.info.nr_cpu_ids);
+		break;
+	default:
+		call_random(&s->call, rng, &machine);
+	}
+}
+
+/* From the beginning: how many steps it took to differ, or 0. */
+static int run(const struct step *steps, int n)
+{
+	int i;
+
+	for (i = 0; i < SLOTS; i++)
+		close_slot(&slots[i]);
+	for (i = 0; i < n; i++) {
+		if (!perform(&steps[i]) || (steps[i].look && !same_state()))
+			return i + 1;
+	}
+	return same_state() ? 0 : n;
+}
+
+/* Leaves out what is not needed for a difference: how many are left. */
+static int shorten(struct step *steps, int n)
+{
+	static struct step kept[SEQUENCE];
+	int size, at, shorter;
+
+	for (size = n / 2; size; size /= 2) {
+		for (at = 0; at + size < n;) {
+			memcpy(kept, steps, at * sizeof(*steps));
+			memcpy(kept + at, steps + at + size,
+			       (n - at - size) * sizeof(*steps));
+			shorter = run(kept, n - size);
+			if (shorter) {
+				n = shorter;
+				memcpy(steps, kept, n * sizeof(*steps));
+			} else {
+				at += size;
+			}
+		}
+	}
+	return n;
+}
+
+static void print_step(const struct step *s)
+{
+	int i, end = s->call.size;
+
+	if (s->action != CALL) {
+		ksft_print_msg("  %s: descriptor %u, other 0x%x, n %u\n",
+			       action_names[s->action], s->slot, s->other, s->n);
+		return;
+	}
+	ksft_print_msg("  %s 0x%08x: descriptor %u, place %u, bytes:",
+		       command_name(s->call.command), s->call.cmd, s->slot,
+		       s->call.where);
+	while (end && !s->call.arg.bytes[end - 1])
+		end--;
+	for (i = 0; i < end; i++)
+		printf(" %02x", s->call.arg.bytes[i]);
+	printf("\n");
+}
+
+static void report(struct step *steps, int n)
+{
+	char first[sizeof(difference)];
+	int i;
+
+	memcpy(first, difference, sizeof(first));
+	ksft_print_msg("after %d steps: %s\n", n, first);
+	n = shorten(steps, n);
+	/* Says it again, in case that another one was found on the way. */
+	if (!run(steps, n))
+		ksft_print_msg("it does not happen again with these:\n");
+	else if (strcmp(first, difference))
+		ksft_print_msg("after %d steps: %s\n", n, difference);
+	for (i = 0; i < n; i++)
+		print_step(&steps[i]);
+}
+
+/* Returns true if device and model never differed. */
+static bool run_sequences(const struct options *o)
+{
+	static struct step steps[SEQUENCE];
+	unsigned long long sequence = 0, told = 0;
+	struct rng rng;
+	int i, differed;
+
+	while (calls < o->calls && !options_time_is_over(o)) {
+		rng = rng_seed(o->seed + sequence++);
+		for (i = 0; i < SEQUENCE; i++)
+			random_step(&steps[i], &rng);
+		/* Somebody has the writer's part first. */
+		steps[0] = (struct step) { .action = OPEN, .n = O_RDWR };
+		differed = run(steps, SEQUENCE);
+		if (differed) {
+			ksft_print_msg("--seed %llu\n", o->seed + sequence - 1);
+			report(steps, differed);
+			return false;
+		}
+		if (calls / (o->calls / 10 + 1) > told) {
+			told = calls / (o->calls / 10 + 1);
+			ksft_print_msg("%llu calls\n", calls);
+			wait_until_quiet();
+		}
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .seed = 1, .calls = 200000 };
+	static struct sound sound;
+	const char *problem;
+	bool every = true;
+	int i;
+
+	ksft_print_header();
+	if (!pmu_expected())
+		ksft_exit_skip("this CPU has no PMU\n");
+	options_parse(&options, argc, argv);
+	ksft_set_plan(5);
+	for (i = 0; i < SLOTS; i++)
+		slots[i].fd = -1;
+	if (machine_read(&machine) || places_map(&places) || sound_begin(&sound))
+		ksft_exit_fail_msg("the device can't be opened\n");
+	reader = device_open(O_RDONLY);
+	model_init(&model, &machine);
+	wait_until_quiet();
+
+	ksft_test_result(run_sequences(&options), "device and model agree\n");
+
+	ksft_print_msg("%llu calls in %u s, %llu loops counted\n", calls,
+		       options_elapsed(), loops_checked);
+	for (i = 0; i < MAX_ERRNO; i++) {
+		if (errnos[i])
+			ksft_print_msg("%12llu %s\n", errnos[i],
+				       i ? strerror(i) : "succeeded");
+	}
+	for (i = 0; i < CALLS_COMMANDS; i++) {
+		ksft_print_msg("%12llu %s succeeded\n", succeeded[i],
+			       command_name(i));
+		/* Without a frequency PMIOTSTAMP is no command. */
+		every &= succeeded[i] || !machine.tstamp;
+	}
+	ksft_test_result(every && loops_checked, "every command succeeded\n");
+	for (i = 0; i < SLOTS; i++)
+		close_slot(&slots[i]);
+	problem = sound_registers(&sound);
+	ksft_test_result(!*problem, "registers as before %s\n", problem);
+	problem = sound_log(&sound);
+	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
+	problem = sound_counts();
+	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
+	ksft_finished();
+}

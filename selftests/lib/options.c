@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "options.h"
+
+#define MAX_THREADS	64
+
+/* Not KSFT_FAIL, with which a test ends that has printed its results. */
+#define EXIT_USAGE	2
+
+static time_t started;
+
+static time_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+static unsigned long long parse(const char *text, unsigned long long max)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 0);
+
+	if (end == text || *end || n > max) {
+		fprintf(stderr, "'%s' is not a number up to %llu\n", text, max);
+		exit(EXIT_USAGE);
+	}
+	return n;
+}
+
+void options_parse(struct options *o, int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "seed", required_argument, NULL, 's' },
+		{ "calls", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 'e' },
+		{ "threads", required_argument, NULL, 't' },
+		{ "blind", no_argument, NULL, 'b' },
+		{ }
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->seed = parse(optarg, -1ULL);
+			break;
+		case 'c':
+			o->calls = parse(optarg, -1ULL);
+			break;
+		case 'e':
+			o->seconds = parse(optarg, -1U);
+			break;
+		case 't':
+			o->threads = parse(optarg, MAX_THREADS);
+			break;
+		case 'b':
+			o->blind = true;
+			break;
+		default:
+			exit(EXIT_USAGE);
+		}
+	}
+	if (!o->threads)
+		o->threads = 1;
+	printf("# --seed %llu --calls %llu --threads %u%s\n", o->seed, o->calls,
+	       o->threads, o->blind ? " --blind" : "");
+	started = now();
+}
+
+unsigned int options_elapsed(void)
+{
+	return now() - started;
+}
+
+bool options_time_is_over(const struct options *o)
+{
+	return o->seconds && options_elapsed() >= o->seconds;
+}
