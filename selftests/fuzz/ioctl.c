@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Random sequences of calls of both interfaces by several threads, right ones
+ * and wrong ones, while descriptors are opened, closed, duplicated and forked,
+ * and buffers mapped: no call answers what it must not, and afterwards all is as
+ * it was.
+ *
+ *     fuzz_ioctl [--seed S] [--calls N] [--seconds N] [--threads T] [--blind]
+ *
+ * If the kernel tells what a call executes (CONFIG_KCOV), the sequences that
+ * reached new code are kept, and most others are made from them. What is kept
+ * depends a little on time; with one thread and --blind a run repeats exactly.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "cpu.h"
+#include "device.h"
+#include "kcov.h"
+#include "kselftest.h"
+#include "loop.h"
+#include "options.h"
+#include "sound.h"
+
+#define SEQUENCE	16
+#define KEPT		1024	/* sequences, of each thread */
+
+/* What the threads share. */
+#define DEVICES		4
+#define HANDLES		4
+#define MAPPINGS	4
+
+#define MAX_ERRNO	134
+
+enum action { CALL, OPEN, CLOSE, DUP, MAP, MAP_DEVICE, UNMAP, TOUCH, FORK, MOVE, WORK };
+
+struct step {
+	enum action action;
+	unsigned int slot;
+	unsigned int other;	/* slot, flags, CPU, iterations */
+	struct call call;
+};
+
+struct sequence {
+	int n;
+	struct step steps[SEQUENCE];
+};
+
+struct mapping {
+	void *p;
+	size_t size;
+};
+
+static struct options options = { .seed = 1, .calls = 100000, .threads = 2 };
+static struct machine machine;
+static int devices[DEVICES], handles[HANDLES];	/* descriptors, or -1 */
+static struct mapping *mappings[MAPPINGS];
+
+struct fuzzer {
+	pthread_t thread;
+	struct rng rng;
+	struct places places;
+	struct kcov kcov;
+	struct sequence now;
+	struct sequence *kept;
+	unsigned int kept_count;
+	unsigned long long calls;
+	unsigned long long answers[CALLS_COMMANDS][MAX_ERRNO];
+	char wrong[128];	/* the first impossible answer */
+};
+
+/* The first thread says how far it is. */
+static struct fuzzer *fuzzers;
+
+/* --- Steps --------------------------------------------------------------- */
+
+static void wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
+{
+	if (!*f->wrong)
+		snprintf(f->wrong, sizeof(f->wrong), "call %llu: %s 0x%08x: %s",
+			 f->calls, what, cmd, strerror(err));
+}
+
+/*
+ * Whether a call by root may fail so in any state. Nobody else has the counters
+ * or forbids anything, so EIO and EACCES are impossible. Another thread may have
+ * closed the descriptor, and made one of the same number.
+ */
+static bool is_possible(unsigned int cmd, int err)
+{
+	switch (err) {
+	case 0:
+	case EPERM:
+	case EFAULT:
+	case EINVAL:
+	case EBUSY:
+	case ENOTTY:
+	case EBADF:
+		return true;
+	case EBADFD:
+	case ENOMEM:
+		return _IOC_TYPE(cmd) == _IOC_TYPE(IOCTL_PERFMON_START);
+	}
+	return false;
+}
+
+/* The slots change atomically: who takes a descriptor out closes it. */
+static void put(int *slot, int fd)
+{
+	int old = __atomic_exchange_n(slot, fd, __ATOMIC_RELAXED);
+
+	if (old >= 0)
+		close(old);
+}
+
+static int get(const int *slot)
+{
+	return __atomic_load_n(slot, __ATOMIC_RELAXED);
+}
+
+/* The descriptor in a slot, or in the next that is not empty; -1 if all are. */
+static int any_device(unsigned int slot)
+{
+	int i, fd = -1;
+
+	for (i = 0; i < DEVICES && fd < 0; i++)
+		fd = get(&devices[(slot + i) % DEVICES]);
+	return fd;
+}
+
+static void call(struct fuzzer *f, const struct step *s)
+{
+	const struct call *c = &s->call;
+	struct placed placed = call_place(&f->places, c);
+	int fd = any_device(s->slot), ret, err;
+
+	if (placed.alias)
+		memcpy(placed.alias, &c->arg, c->size);
+	ret = ioctl(fd, c->cmd, placed.p);
+	err = ret < 0 ? errno : 0;
+	if (ret >= 0 && c->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		put(&handles[s->other], ret);
+	f->calls++;
+	f->answers[c->command][err < MAX_ERRNO ? err : 0]++;
+	if (!is_possible(c->cmd, err))
+		wrong(f, command_name(c->command), c->cmd, err);
+}
+
+static void open_device(struct fuzzer *f, const struct step *s)
+{
+	int fd = device_open(s->other);
+
+	if (fd >= 0)
+		put(&devices[s->slot], fd);
+	else if (fd != -EBUSY)
+		wrong(f, "open", s->other, -fd);
+}
+
+static void duplicate(const struct step *s)
+{
+	int fd = fcntl(get(&devices[s->slot]), F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		put(&devices[s->other], fd);
+}
+
+static void forget(struct mapping *m)
+{
+	if (m)
+		munmap(m->p, m->size);
+	free(m);
+}
+
+static struct mapping *take(unsigned int slot)
+{
+	return __atomic_exchange_n(&mappings[slot], NULL, __ATOMIC_ACQ_REL);
+}
+
+static void give(unsigned int slot, struct mapping *m)
+{
+	forget(__atomic_exchange_n(&mappings[slot], m, __ATOMIC_ACQ_REL));
+}
+
+/* Part of a buffer, all, or more; rightly or wrongly. */
+static void map(struct fuzzer *f, const struct step *s)
+{
+	const long page = f->places.page_size;
+	const unsigned int how = s->other;
+	struct mapping m = { .size = page * (1 + how % 8) };
+	int protection = how & 0x300 ? PROT_READ : PROT_READ | PROT_WRITE;
+	int flags = how & 0xc00 ? MAP_SHARED : MAP_PRIVATE;
+	off_t offset = how & 0x3000 ? 0 : page * (how >> 14 & 7);
+	struct mapping *kept;
+
+	m.p = mmap(NULL, m.size, protection, flags, get(&handles[s->slot]),
+		   offset);
+	if (m.p == MAP_FAILED)
+		return;
+	kept = malloc(sizeof(*kept));
+	if (!kept) {
+		munmap(m.p, m.size);
+		return;
+	}
+	*kept = m;
+	give(s->slot, kept);
+}
+
+static void touch(struct fuzzer *f, const struct step *s)
+{
+	struct mapping *m = take(s->slot);
+
+	if (!m)
+		return;
+	__atomic_load_n((char *)m->p, __ATOMIC_RELAXED);
+	if (!mprotect(m->p, m->size, PROT_READ | PROT_WRITE))
+		wrong(f, "mprotect of a buffer", 0, 0);
+	give(s->slot, m);
+}
+
+/* The device itself can't be mapped. */
+static void map_device(struct fuzzer *f, const struct step *s)
+{
+	const long page = f->places.page_size;
+	void *p = mmap(NULL, page, PROT_READ, MAP_SHARED, any_device(s->slot), 0);
+
+	/* By now it may be the number of a buffer, if there are more threads. */
+	if (p == MAP_FAILED)
+		return;
+	munmap(p, page);
+	if (options.threads == 1)
+		wrong(f, "mmap", 0, 0);
+}
+
+/* A child makes a call and takes its descriptors along. */
+static void fork_child(const struct fuzzer *f, const struct step *s)
+{
+	struct placed placed = call_place(&f->places, &s->call);
+	pid_t pid = fork();
+
+	if (!pid) {
+		ioctl(any_device(s->slot), s->call.cmd, placed.p);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+static void perform(struct fuzzer *f, const struct step *s)
+{
+	switch (s->action) {
+	case CALL:
+		call(f, s);
+		break;
+	case OPEN:
+		open_device(f, s);
+		break;
+	case CLOSE:
+		put(&devices[s->slot], -1);
+		break;
+	case DUP:
+		duplicate(s);
+		break;
+	case MAP:
+		map(f, s);
+		break;
+	case MAP_DEVICE:
+		map_device(f, s);
+		break;
+	case UNMAP:
+		forget(take(s->slot));
+		break;
+	case TOUCH:
+		touch(f, s);
+		break;
+	case FORK:
+		fork_child(f, s);
+		break;
+	case MOVE:
+		/* An unknown CPU is offline. */
+		pin_to_cpu(s->other);
+		break;
+	case WORK:
+		loop(s->other);
+		break;
+	}
+}
+
+/* --- Sequences ----------------------------------------------------------- */
+
+static enum action random_action(struct rng *rng)
+{
+	static const enum action others[] = {
+		OPEN, OPEN, OPEN, CLOSE, DUP, DUP, MAP, MAP, MAP_DEVICE, UNMAP,
+		TOUCH, TOUCH, MOVE, WORK, WORK,
+	};
+
+	if (rng_below(rng, 10))
+		return CALL;
+	/* It takes as long as many calls. */
+	if (rng_once_in(rng, 200))
+		return FORK;
+	return others[rng_below(rng, ARRAY_SIZE(others))];
+}
+
+static void random_step(struct fuzzer *f, struct step *s)
+{
+	/* Most can write; but only if nobody else can. */
+	static const int modes[] = {
+		O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_WRONLY, O_WRONLY,
+		O_RDONLY,
+	};
+	struct rng *rng = &f->rng;
+
+	s->action = random_action(rng);
+	s->slot = rng_below(rng, DEVICES);
+	switch (s->action) {
+	case OPEN:
+		s->other = modes[rng_below(rng, ARRAY_SIZE(modes))];
+		break;
+	case MAP:
+		s->other = rng_below(rng, 1 << 17);
+		break;
+	case MOVE:
+		s->other = rng_below(rng, machine.info.nr_cpu_ids);
+		break;
+	case WORK:
+		s->other = 1 + rng_below(rng, 10000);
+		break;
+	default:
+		s->other = rng_below(rng, DEVICES);
+	}
+	if (s->action == CALL || s->action == FORK)
+		call_random(&s->call, rng, &machine);
+}
+
+/* Changes a sequence in one place. */
+static void change(struct fuzzer *f, struct sequence *q)
+{
+	const struct sequence *other;
+	int at = rng_below(&f->rng, q->n);
+
+	switch (rng_below(&f->rng, 4)) {
+	case 0:
+		random_step(f, &q->steps[at]);
+		break;
+	case 1:
+		/* The end of another one, from where this one's would be. */
+		other = &f->kept[rng_below(&f->rng, f->kept_count)];
+		if (at < other->n) {
+			memcpy(&q->steps[at], &other->steps[at],
+			       (other->n - at) * sizeof(*q->steps));
+			q->n = other->n;
+		}
+		break;
+	case 2:
+		if (q->n < SEQUENCE) {
+			memmove(&q->steps[at + 1], &q->steps[at],
+				(q->n - at) * sizeof(*q->steps));
+			random_step(f, &q->steps[at]);
+			q->n++;
+		}
+		break;
+	default:
+		if (q->steps[at].action == CALL)
+			call_mutate(&q->steps[at].call, &f->rng, &machine);
+	}
+}
+
+static void next_sequence(struct fuzzer *f, struct sequence *q)
+{
+	int i;
+
+	if (!f->kept_count || rng_once_in(&f->rng, 4)) {
+		q->n = SEQUENCE / 2 + rng_below(&f->rng, SEQUENCE / 2 + 1);
+		for (i = 0; i < q->n; i++)
+			random_step(f, &q->steps[i]);
+		return;
+	}
+	*q = f->kept[rng_below(&f->rng, f->kept_count)];
+	for (i = 1 + rng_below(&f->rng, 3); i; i--)
+		change(f, q);
+}
+
+static void keep(struct fuzzer *f, const struct sequence *q)
+{
+	unsigned int at = f->kept_count < KEPT ? f->kept_count++ :
+						 rng_below(&f->rng, KEPT);
+
+	f->kept[at] = *q;
+}
+
+static void *fuzz(void *data)
+{
+	const unsigned long long calls = options.calls / options.threads;
+	struct fuzzer *f = data;
+	struct sequence *q = &f->now;
+	unsigned int told = 0;
+	int i;
+
+	if (!options.blind)
+		kcov_begin(&f->kcov);
+	while (f->calls < calls && !options_time_is_over(&options)) {
+		next_sequence(f, q);
+		kcov_reset(&f->kcov);
+		for (i = 0; i < q->n; i++)
+			perform(f, &q->steps[i]);
+		if (kcov_new_places(&f->kcov))
+			keep(f, q);
+		if (f == fuzzers && f->calls * 10 / calls > told) {
+			told = f->calls * 10 / calls;
+			ksft_print_msg("%u%% after %u s, %u places of the module\n",
+				       10 * told, options_elapsed(), kcov_places());
+		}
+	}
+	kcov_end(&f->kcov);
+	return NULL;
+}
+
+/* --- What it comes to ---------------------------------------------------- */
+
+static unsigned long long answers(int command, int err)
+{
+	unsigned long long sum = 0;
+	unsigned int t;
+
+	for (t = 0; t < options.threads; t++)
+		sum += fuzzers[t].answers[command][err];
+	return sum;
+}
+
+/* For each command, how often it answered what. */
+static bool print_answers(void)
+{
+	unsigned long long n;
+	bool every = true;
+	int command, err;
+
+	for (command = 0; command < CALLS_COMMANDS; command++) {
+		ksft_print_msg("%-18s", command_name(command));
+		for (err = 0; err < MAX_ERRNO; err++) {
+			n = answers(command, err);
+			if (n)
+				printf(" %s %llu", err ? strerrorname_np(err) :
+							 "succeeded", n);
+		}
+		printf("\n");
+		/* Without a frequency PMIOTSTAMP is no command. */
+		every &= answers(command, 0) || !machine.tstamp;
+	}
+	return every;
+}
+
+static void close_all(void)
+{
+	int i;
+
+	for (i = 0; i < DEVICES; i++)
+		put(&devices[i], -1);
+	for (i = 0; i < HANDLES; i++)
+		put(&handles[i], -1);
+	for (i = 0; i < MAPPINGS; i++)
+		forget(take(i));
+}
+
+static bool begin(struct fuzzer *f, unsigned int i)
+{
+	f->rng = rng_seed(options.seed + i);
+	f->kcov.fd = -1;
+	f->kept = calloc(KEPT, sizeof(*f->kept));
+	return f->kept && !places_map(&f->places);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long calls = 0;
+	static struct sound sound;
+	const char *problem = "";
+	bool ready = true;
+	unsigned int i;
+
+	ksft_print_header();
+	if (!pmu_expected())
+		ksft_exit_skip("this CPU has no PMU\n");
+	options_parse(&options, argc, argv);
+	ksft_set_plan(5);
+	memset(devices, -1, sizeof(devices));
+	memset(handles, -1, sizeof(handles));
+	fuzzers = calloc(options.threads, sizeof(*fuzzers));
+	for (i = 0; i < options.threads && fuzzers; i++)
+		ready &= begin(&fuzzers[i], i);
+	if (!fuzzers || !ready || machine_read(&machine) || sound_begin(&sound))
+		ksft_exit_fail_msg("no memory, or the device can't be opened\n");
+
+	for (i = 1; i < options.threads; i++) {
+		if (pthread_create(&fuzzers[i].thread, NULL, fuzz, &fuzzers[i]))
+			ksft_exit_fail_msg("a thread can't be started\n");
+	}
+	fuzz(&fuzzers[0]);
+	for (i = 1; i < options.threads; i++)
+		pthread_join(fuzzers[i].thread, NULL);
+	close_all();
+
+	for (i = 0; i < options.threads; i++) {
+		calls += fuzzers[i].calls;
+		if (*fuzzers[i].wrong)
+			problem = fuzzers[i].wrong;
+	}
+	ksft_print_msg("%llu calls in %u s, %u places of the module\n", calls,
+		       options_elapsed(), kcov_places());
+	ksft_test_result(print_answers(), "every command succeeded\n");
+	ksft_test_result(!*problem, "no impossible answer %s\n", problem);
+	problem = sound_registers(&sound);
+	ksft_test_result(!*problem, "registers as before %s\n", problem);
+	problem = sound_log(&sound);
+	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
+	problem = sound_counts();
+	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
+	ksft_finished();
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/kcov.h>
+
+#include "kcov.h"
+
+/* So many addresses of one sequence of calls; the rest of them is lost. */
+#define AREA_WORDS	(1UL << 16)
+#define AREA_BYTES	(AREA_WORDS * sizeof(unsigned long))
+
+/* More than the module has places; a power of two. */
+#define PLACES		(1U << 15)
+
+static unsigned long places[PLACES];	/* a hash table */
+static unsigned int reached;
+
+/* The module's addresses, with those of its data; 0 if it is built in. */
+static unsigned long module_start, module_end;
+
+static bool find_module(void)
+{
+	unsigned long size, start;
+	char line[512], name[64];
+	FILE *f = fopen("/proc/modules", "r");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63s %lu %*s %*s %*s %lx", name, &size,
+			   &start) == 3 && !strcmp(name, "perfmon")) {
+			module_start = start;
+			module_end = start + size;
+		}
+	}
+	fclose(f);
+	return module_start;
+}
+
+bool kcov_begin(struct kcov *k)
+{
+	*k = (struct kcov) { .fd = -1 };
+	if (!find_module())
+		return false;
+	k->fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
+	if (k->fd < 0)
+		return false;
+	if (ioctl(k->fd, KCOV_INIT_TRACE, AREA_WORDS))
+		goto fail;
+	k->area = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       k->fd, 0);
+	if (k->area == MAP_FAILED)
+		goto fail;
+	if (!ioctl(k->fd, KCOV_ENABLE, KCOV_TRACE_PC))
+		return true;
+	munmap(k->area, AREA_BYTES);
+fail:
+	close(k->fd);
+	k->fd = -1;
+	return false;
+}
+
+void kcov_end(struct kcov *k)
+{
+	if (k->fd < 0)
+		return;
+	ioctl(k->fd, KCOV_DISABLE, 0);
+	munmap(k->area, AREA_BYTES);
+	close(k->fd);
+	k->fd = -1;
+}
+
+void kcov_reset(struct kcov *k)
+{
+	if (k->fd >= 0)
+		__atomic_store_n(&k->area[0], 0, __ATOMIC_RELAXED);
+}
+
+/* Returns true if it was not known; the threads share the table. */
+static bool add_place(unsigned long address)
+{
+	unsigned int i = (address - module_start) % PLACES, tries;
+	unsigned long found;
+
+	for (tries = 0; tries < PLACES; tries++, i = (i + 1) % PLACES) {
+		found = 0;
+		if (__atomic_compare_exchange_n(&places[i], &found, address,
+						false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+			return true;
+		}
+		if (found == address)
+			return false;
+	}
+	return false;
+}
+
+unsigned int kcov_new_places(const struct kcov *k)
+{
+	unsigned long n, i;
+	unsigned int new = 0;
+
+	if (k->fd < 0)
+		return 0;
+	n = __atomic_load_n(&k->area[0], __ATOMIC_RELAXED);
+	for (i = 1; i <= n && i < AREA_WORDS; i++) {
+		if (k->area[i] >= module_start && k->area[i] < module_end)
+			new += add_place(k->area[i]);
+	}
+	return new;
+}
+
+unsigned int kcov_places(void)
+{
+	return __atomic_load_n(&reached, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which code of the module a thread's calls execute: KCOV
+ * (Documentation/dev-tools/kcov.rst in the kernel's tree).
+ */
+#ifndef SELFTESTS_KCOV_H
+#define SELFTESTS_KCOV_H
+
+#include <stdbool.h>
+
+/* What one thread executes. */
+struct kcov {
+	int fd;			/* -1: this kernel has no KCOV */
+	unsigned long *area;	/* how many addresses there are, and they */
+};
+
+/* Begins to record the calling thread: false if this kernel can't. */
+bool kcov_begin(struct kcov *k);
+void kcov_end(struct kcov *k);
+
+/* Forgets what has been recorded. */
+void kcov_reset(struct kcov *k);
+
+/* How many places of the module were reached now, and by no thread before. */
+unsigned int kcov_new_places(const struct kcov *k);
+
+/* How many were reached in all. */
+unsigned int kcov_places(void);
+
+#endif
