@@ -60,7 +60,7 @@ struct mapping {
 	size_t size;
 };
 
-static struct options options = { .seed = 1, .calls = 100000, .threads = 2 };
+static struct options options = { .seed = 1, .calls = 40000, .threads = 2 };
 static struct machine machine;
 static int devices[DEVICES], handles[HANDLES];	/* descriptors, or -1 */
 static struct mapping *mappings[MAPPINGS];

@@ -490,7 +490,7 @@ static bool run_sequences(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .seed = 1, .calls = 200000 };
+	struct options options = { .seed = 1, .calls = 150000 };
 	static struct sound sound;
 	const char *problem;
 	bool every = true;
