@@ -417,7 +417,7 @@ static void *fuzz(void *data)
 			keep(f, q);
 		if (f == fuzzers && f->calls * 10 / calls > told) {
 			told = f->calls * 10 / calls;
-			ksft_print_msg("%u%% after %u s, %u places of the module\n",
+			ksft_print_msg("%u%% after %u s, %u places reached\n",
 				       10 * told, options_elapsed(), kcov_places());
 		}
 	}
@@ -514,7 +514,7 @@ int main(int argc, char **argv)
 		if (*fuzzers[i].wrong)
 			problem = fuzzers[i].wrong;
 	}
-	ksft_print_msg("%llu calls in %u s, %u places of the module\n", calls,
+	ksft_print_msg("%llu calls in %u s, %u places reached\n", calls,
 		       options_elapsed(), kcov_places());
 	ksft_test_result(print_answers(), "every command succeeded\n");
 	ksft_test_result(!*problem, "no impossible answer %s\n", problem);

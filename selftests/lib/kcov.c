@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,34 +18,11 @@
 static unsigned long places[PLACES];	/* a hash table */
 static unsigned int reached;
 
-/* The module's addresses, with those of its data; 0 if it is built in. */
-static unsigned long module_start, module_end;
-
-static bool find_module(void)
-{
-	unsigned long size, start;
-	char line[512], name[64];
-	FILE *f = fopen("/proc/modules", "r");
-
-	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63s %lu %*s %*s %*s %lx", name, &size,
-			   &start) == 3 && !strcmp(name, "perfmon")) {
-			module_start = start;
-			module_end = start + size;
-		}
-	}
-	fclose(f);
-	return module_start;
-}
-
 bool kcov_begin(struct kcov *k)
 {
-	*k = (struct kcov) { .fd = -1 };
-	if (!find_module())
-		return false;
-	k->fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC);
+	*k = (struct kcov) {
+		.fd = open("/sys/kernel/debug/kcov", O_RDWR | O_CLOEXEC),
+	};
 	if (k->fd < 0)
 		return false;
 	if (ioctl(k->fd, KCOV_INIT_TRACE, AREA_WORDS))
@@ -84,7 +59,7 @@ void kcov_reset(struct kcov *k)
 /* Returns true if it was not known; the threads share the table. */
 static bool add_place(unsigned long address)
 {
-	unsigned int i = (address - module_start) % PLACES, tries;
+	unsigned int i = address % PLACES, tries;
 	unsigned long found;
 
 	for (tries = 0; tries < PLACES; tries++, i = (i + 1) % PLACES) {
@@ -109,10 +84,8 @@ unsigned int kcov_new_places(const struct kcov *k)
 	if (k->fd < 0)
 		return 0;
 	n = __atomic_load_n(&k->area[0], __ATOMIC_RELAXED);
-	for (i = 1; i <= n && i < AREA_WORDS; i++) {
-		if (k->area[i] >= module_start && k->area[i] < module_end)
-			new += add_place(k->area[i]);
-	}
+	for (i = 1; i <= n && i < AREA_WORDS; i++)
+		new += add_place(k->area[i]);
 	return new;
 }
 

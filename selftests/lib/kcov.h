@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which code of the module a thread's calls execute: KCOV
- * (Documentation/dev-tools/kcov.rst in the kernel's tree).
+ * Which code of the kernel a thread's calls execute: KCOV
+ * (Documentation/dev-tools/kcov.rst in the kernel's tree). Without
+ * CONFIG_KCOV_INSTRUMENT_ALL only the module is built for it.
  */
 #ifndef SELFTESTS_KCOV_H
 #define SELFTESTS_KCOV_H
@@ -21,7 +22,7 @@ void kcov_end(struct kcov *k);
 /* Forgets what has been recorded. */
 void kcov_reset(struct kcov *k);
 
-/* How many places of the module were reached now, and by no thread before. */
+/* How many places in the code were reached now, and by no thread before. */
 unsigned int kcov_new_places(const struct kcov *k);
 
 /* How many were reached in all. */
