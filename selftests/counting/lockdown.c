@@ -33,7 +33,7 @@ TEST(counting_is_forbidden)
 	ASSERT_EQ(0, pmc_count_loop(fd, 0, 1000));
 	ASSERT_LE(LOOP_INSNS * 1000, pmc_value(fd, 0));
 
-	ASSERT_EQ(0, lockdown());
+	ASSERT_EQ(0, lockdown("confidentiality"));
 	EXPECT_EQ(-EPERM, pmc_start(fd, 0));
 	EXPECT_EQ(-EPERM, pmc_stop(fd, 0));
 	EXPECT_EQ(-EPERM, pmc_reset(fd, 0));

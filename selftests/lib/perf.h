@@ -21,6 +21,12 @@ int perf_open_sampling(int cpu, unsigned int period);
 /* As the first for the kernel's task clock, which needs no hardware counter. */
 int perf_open_task_clock(void);
 
+/*
+ * Samples of all that runs on a CPU, the kernel included, by its clock: it needs
+ * no hardware counter, and the same rights.
+ */
+int perf_open_cpu_samples(int cpu);
+
 /**
  * perf_count_loop() - enable the event, execute loop(@n), disable it
  *

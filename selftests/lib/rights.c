@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <linux/capability.h>
@@ -61,9 +62,17 @@ int drop_rights(bool capable)
 	return syscall(SYS_capset, &header, caps) ? -errno : 0;
 }
 
-int lockdown(void)
+int policy_errno(int err, bool capable)
 {
-	static const char level[] = "confidentiality";
+	struct utsname system;
+
+	if (!capable && !uname(&system) && !strncmp(system.release, "7.2.", 4))
+		return -EACCES;
+	return -err;
+}
+
+int lockdown(const char *level)
+{
 	int fd = open(LOCKDOWN, O_WRONLY | O_CLOEXEC);
 	int err = 0;
 

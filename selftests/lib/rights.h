@@ -22,7 +22,14 @@ int paranoid_write(int value);
 /* Becomes nobody, and keeps CAP_PERFMON if @capable. seteuid(0) undoes it. */
 int drop_rights(bool capable);
 
-/* Locks the kernel down, at the level "confidentiality", until it is booted. */
-int lockdown(void);
+/*
+ * What a call that the policy is asked for returns, as a negative errno: -@err
+ * where the module knows perf_event_paranoid. A module of Linux 7.2 can't see
+ * it, and lets nobody count without CAP_PERFMON.
+ */
+int policy_errno(int err, bool capable);
+
+/* Locks the kernel down, at the level "confidentiality" or "integrity", until it is booted. */
+int lockdown(const char *level);
 
 #endif

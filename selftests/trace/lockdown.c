@@ -37,7 +37,7 @@ TEST(tracing_is_forbidden)
 	ASSERT_EQ(0, trace_stage(&trace, &config));
 	ASSERT_EQ(0, trace_start(&trace));
 
-	ASSERT_EQ(0, lockdown());
+	ASSERT_EQ(0, lockdown("confidentiality"));
 	EXPECT_EQ(-EPERM, trace_stop(&trace));
 	EXPECT_EQ(-EPERM, trace_start(&trace));
 	EXPECT_EQ(-EPERM, trace_stage(&trace, &config));

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who may do what: each cell of the table in policy.csv, which is also the one
+ * in Documentation/abi.rst. A test is one kind of caller at one setting.
+ *
+ * All columns but the first are tried with a descriptor that root has opened: it
+ * gives no rights. The kernel is locked down step by step, and that can't be
+ * undone, so this is for a virtual machine of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest.h"
+#include "perf.h"
+#include "rights.h"
+#include "trace.h"
+#include "tsc.h"
+
+#define GROUP	4242	/* the device's, in this test */
+#define OTHERS	65534
+#define PAGES	64
+#define RATE	1009
+
+#define SET_UP	0	/* a counter that is */
+#define UNUSED	1
+
+static struct {
+	int fd;
+	struct trace trace;
+	__u32 branches;		/* FLAG_LAST_BRANCH if there is one */
+} device;
+
+/* Each returns 0 or a negative errno: what happens to the caller. */
+
+static int try_open(void)
+{
+	/* For reading: there is a writer. */
+	int fd = device_open(O_RDONLY);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+static int try_ask(void)
+{
+	struct perfmon_properties properties;
+	struct perfmon_info info;
+	struct pmc_tstamp tstamp;
+	struct pmc pmc;
+	int err;
+
+	err = pmc_get(device.fd, SET_UP, &pmc);
+	if (!err)
+		err = device_ioctl(device.fd, IOCTL_PERFMON_GET_PROPERTIES,
+				   &properties);
+	if (!err)
+		err = device_ioctl(device.fd, PERFMON_GET_INFO, &info);
+	if (!err && tsc_mhz())
+		err = device_ioctl(device.fd, PMIOTSTAMP, &tstamp);
+	return err;
+}
+
+static int try_count_user(void)
+{
+	return pmc_setup(device.fd, UNUSED, EVENT_INSTRUCTIONS, PMCF_USR);
+}
+
+static int try_count_kernel(void)
+{
+	return pmc_setup(device.fd, UNUSED, EVENT_INSTRUCTIONS, PMCF_OS);
+}
+
+static int try_read(void)
+{
+	__s64 value;
+
+	return pmc_read(device.fd, SET_UP, &value);
+}
+
+/* Traces some work; the config asks for PC records. */
+static int record(const struct perfmon_config *config)
+{
+	int err, i;
+
+	err = trace_stage(&device.trace, config);
+	if (!err)
+		err = trace_start(&device.trace);
+	if (err)
+		return err;
+	for (i = 0; i < 100; i++) {
+		loop(1000);
+		getppid();
+	}
+	return trace_stop(&device.trace);
+}
+
+/*
+ * Are there samples in user mode, with their address space, and samples and
+ * branches in the kernel?
+ */
+static int recorded(bool *user, bool *kernel)
+{
+	bool branches = !device.branches;
+	struct trace_cursor c;
+	struct trace_record r;
+	int next;
+	__u32 i;
+
+	*user = *kernel = false;
+	c = trace_records(&device.trace, cpu_ids() - 1);
+	while ((next = trace_next(&c, &r)) > 0) {
+		if (r.type == PERFMON_RECORD_PC && r.aspace)
+			*(is_kernel_address(r.pc) ? kernel : user) = true;
+		if (r.type != PERFMON_RECORD_LAST_BRANCH)
+			continue;
+		for (i = 0; i < r.branches->num_branches; i++)
+			branches |= is_kernel_address(r.branches->branches[i].from);
+	}
+	*kernel &= branches;
+	return next;
+}
+
+static int try_trace_user(void)
+{
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
+	bool user, kernel;
+	int err;
+
+	err = record(&config);
+	if (!err)
+		err = recorded(&user, &kernel);
+	if (!err && !user)
+		err = -ENODATA;
+	return err;
+}
+
+static int try_trace_kernel(void)
+{
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_OS | FLAG_PC |
+			  device.branches);
+	bool user, kernel;
+	int err;
+
+	err = record(&config);
+	if (!err)
+		err = recorded(&user, &kernel);
+	if (!err && !(user && kernel))
+		err = -ENODATA;
+	return err;
+}
+
+/* What Linux's perf says to the last of these. */
+static int try_perf(void)
+{
+	int fd = perf_open_cpu_samples(0);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+static const struct {
+	const char *name;
+	int (*try)(void);
+} columns[] = {
+	{ "open", try_open },
+	{ "ask", try_ask },
+	{ "count user", try_count_user },
+	{ "count kernel", try_count_kernel },
+	{ "read", try_read },
+	{ "trace user", try_trace_user },
+	{ "trace kernel", try_trace_kernel },
+	{ "perf", try_perf },
+};
+
+#define PERF	(ARRAY_SIZE(columns) - 1)
+
+static const char *const levels[] = { "none", "integrity", "confidentiality" };
+static const char *const settings[] = { "-1", "0", "1", "2", "3" };
+
+/* "capable" has CAP_PERFMON, and is in the group. */
+static const struct {
+	const char *name;
+	bool is_root;
+	bool is_capable;
+	gid_t group;
+} callers[] = {
+	{ "root", true, true, 0 },
+	{ "capable", false, true, GROUP },
+	{ "group", false, false, GROUP },
+	{ "others", false, false, OTHERS },
+};
+
+/* The table: what applies to whom, and the words of its cells. */
+#define KEYS		3
+#define MAX_ROWS	32
+
+static char *table[MAX_ROWS][KEYS + ARRAY_SIZE(columns)];
+static int rows;
+
+static void read_table(const char *program)
+{
+	char line[512], *path, *rest;
+	unsigned int i;
+	FILE *f;
+
+	if (asprintf(&path, "%s/policy.csv", dirname(strdup(program))) < 0)
+		ksft_exit_fail_msg("no memory\n");
+	f = fopen(path, "r");
+	if (!f)
+		ksft_exit_fail_msg("%s: %s\n", path, strerror(errno));
+	for (; fgets(line, sizeof(line), f) && rows < MAX_ROWS; rows++) {
+		line[strcspn(line, "\n")] = '\0';
+		rest = strdup(line);
+		for (i = 0; i < ARRAY_SIZE(table[0]); i++) {
+			table[rows][i] = strsep(&rest, ",");
+			if (!table[rows][i])
+				ksft_exit_fail_msg("%s: too short: %s\n", path,
+						   line);
+		}
+	}
+	fclose(f);
+	for (i = 0; i < ARRAY_SIZE(columns); i++)
+		if (strcmp(table[0][KEYS + i], columns[i].name))
+			ksft_exit_fail_msg("%s: column '%s' is not '%s'\n",
+					   path, table[0][KEYS + i],
+					   columns[i].name);
+}
+
+/* Is the word one of those in the list, which have blanks between them? */
+static bool is_in(const char *word, const char *list)
+{
+	size_t length = strlen(word);
+	const char *at = list;
+
+	while ((at = strstr(at, word))) {
+		if ((at == list || at[-1] == ' ') &&
+		    (!at[length] || at[length] == ' '))
+			return true;
+		at += length;
+	}
+	return false;
+}
+
+/* The row for this case, or NULL if there is not exactly one. */
+static char **find_row(const char *level, const char *who, const char *setting)
+{
+	char **found = NULL;
+	int i;
+
+	for (i = 1; i < rows; i++) {
+		if (!is_in(level, table[i][0]) || !is_in(who, table[i][1]) ||
+		    !is_in(setting, table[i][2]))
+			continue;
+		if (found)
+			return NULL;
+		found = table[i];
+	}
+	return found;
+}
+
+static int become(bool is_root, bool is_capable, gid_t group)
+{
+	if (setgroups(1, &group) || setegid(group))
+		return -errno;
+	return is_root ? 0 : drop_rights(is_capable);
+}
+
+static int become_root_again(void)
+{
+	return seteuid(0) || setegid(0) || setgroups(0, NULL) ? -errno : 0;
+}
+
+static int expected(const char *word, bool is_capable, unsigned int column)
+{
+	if (!strcmp(word, "EACCES"))
+		return -EACCES;
+	if (!strcmp(word, "EPERM"))
+		return -EPERM;
+	/* Open and ask are no matter of perf's policy. */
+	return column < 2 || column == PERF ? 0 : policy_errno(0, is_capable);
+}
+
+static bool test_row(char **row, unsigned int who)
+{
+	int want, is[ARRAY_SIZE(columns)];
+	unsigned int i;
+	bool ok = true;
+
+	if (become(callers[who].is_root, callers[who].is_capable,
+		   callers[who].group))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(columns); i++)
+		is[i] = columns[i].try();
+	if (become_root_again())
+		ksft_exit_fail_msg("not root again\n");
+	for (i = 0; i < ARRAY_SIZE(columns); i++) {
+		want = expected(row[KEYS + i], callers[who].is_capable, i);
+		if (is[i] == want)
+			continue;
+		ksft_print_msg("%s: %d, and the table has %d\n",
+			       columns[i].name, is[i], want);
+		ok = false;
+	}
+	return ok;
+}
+
+static void prepare(void)
+{
+	struct perfmon_properties p;
+
+	device.fd = device_open(O_RDWR);
+	if (device.fd < 0 ||
+	    device_ioctl(device.fd, IOCTL_PERFMON_GET_PROPERTIES, &p) ||
+	    pin_to_cpu(cpu_ids() - 1) ||
+	    pmc_setup(device.fd, SET_UP, EVENT_INSTRUCTIONS, PMCF_USR) ||
+	    trace_alloc(&device.trace, device.fd, PAGES))
+		ksft_exit_fail_msg("the device can't be prepared\n");
+	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
+		device.branches = FLAG_LAST_BRANCH;
+	/* As udev's rule has it. */
+	if (chown(_PATH_PERFMON, 0, GROUP) || chmod(_PATH_PERFMON, 0660))
+		ksft_exit_fail_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	int paranoid = paranoid_read();
+	unsigned int level, who, i;
+	char **row;
+
+	(void)argc;
+	ksft_print_header();
+	if (!pmu_expected())
+		ksft_exit_skip("this CPU has no PMU\n");
+	if (access(LOCKDOWN, F_OK))
+		ksft_exit_skip("this kernel can't be locked down\n");
+	ksft_set_plan(ARRAY_SIZE(levels) * ARRAY_SIZE(callers) *
+		      ARRAY_SIZE(settings));
+	read_table(argv[0]);
+	prepare();
+	for (level = 0; level < ARRAY_SIZE(levels); level++) {
+		if (level && lockdown(levels[level]))
+			ksft_exit_fail_msg("no lockdown\n");
+		for (who = 0; who < ARRAY_SIZE(callers); who++) {
+			for (i = 0; i < ARRAY_SIZE(settings); i++) {
+				row = find_row(levels[level], callers[who].name,
+					       settings[i]);
+				ksft_test_result(row &&
+					!paranoid_write(atoi(settings[i])) &&
+					test_row(row, who),
+					"lockdown %s, %s, perf_event_paranoid %s\n",
+					levels[level], callers[who].name,
+					settings[i]);
+			}
+		}
+	}
+	if (paranoid_write(paranoid) || chmod(_PATH_PERFMON, 0600) ||
+	    chown(_PATH_PERFMON, 0, 0))
+		ksft_print_msg("the settings can't be put back\n");
+	ksft_finished();
+}
