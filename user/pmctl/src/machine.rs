@@ -96,7 +96,6 @@ pub(crate) enum Leaves {
 
 impl Leaves {
     /// Leaves for a test: number, and EAX to EDX.
-    #[cfg(test)]
     pub(crate) fn recorded(leaves: &[(u32, [u32; 4])]) -> Self {
         let leaf = |(number, [eax, ebx, ecx, edx]): &(u32, [u32; 4])| {
             (

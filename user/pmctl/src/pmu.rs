@@ -104,7 +104,6 @@ impl Pmu {
     }
 
     /// AMD's, with `PerfMonV2` and 6 counters.
-    #[cfg(test)]
     pub(crate) fn amd_for_tests() -> Self {
         let leaves = [
             (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]),
@@ -117,7 +116,6 @@ impl Pmu {
     }
 
     /// Intel's, version 4: 8 general and 3 fixed counters, all architectural events but cache misses.
-    #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         let leaves = [
             (0, [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69]),

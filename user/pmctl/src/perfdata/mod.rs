@@ -19,6 +19,7 @@
 mod attr;
 mod bytes;
 mod codec;
+pub(crate) mod example;
 mod features;
 mod notes;
 mod read;

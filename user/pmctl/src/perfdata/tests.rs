@@ -3,109 +3,11 @@
 
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
-use perfmon::Modes;
 use proptest::prelude::*;
 
+use super::example::example;
 use super::read::{ReadError, read};
 use super::*;
-
-/// A record of each kind, a nanosecond from one to the next.
-fn records(branches: bool) -> Vec<Record> {
-    let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
-    let branch = Branch {
-        from: 0x40_1000,
-        to: 0x40_2000,
-        mispredicted: true,
-        cycles: 9,
-    };
-    let sample = |event, ip| {
-        Body::Sample(Sample {
-            event,
-            ip,
-            period: 1000,
-            branches: if branches { vec![branch; 3] } else { vec![] },
-        })
-    };
-    let map = Map {
-        task: leader,
-        start: 0x40_0000,
-        length: 0x1_0000,
-        offset: 0x1000,
-        device: (8, 1),
-        inode: 99,
-        protection: 5,
-        flags: 2,
-        kernel: false,
-        file: "/bin/true".into(),
-    };
-    let bodies = [
-        Body::Map(map),
-        Body::Comm {
-            task: leader,
-            name: "true".to_owned(),
-            exec: true,
-        },
-        Body::Fork {
-            child: task,
-            parent: leader,
-        },
-        Body::Code {
-            address: u64::MAX - 0xffff,
-            length: 64,
-            kind: 1,
-            flags: 0,
-            name: "bpf_prog_1".to_owned(),
-        },
-        sample(0, 0x40_1234),
-        sample(1, u64::MAX - 0xff),
-        Body::Switch {
-            out: true,
-            other: Task::default(),
-        },
-        Body::Lost(3),
-        Body::Exit {
-            task,
-            parent: leader,
-        },
-    ];
-    let record = |(time, body)| Record {
-        stamp: Stamp { time, task, cpu: 1 },
-        body,
-    };
-    (1..).zip(bodies).map(record).collect()
-}
-
-fn example(branches: bool) -> Recording {
-    let event = |name: &str, kind, period, modes| Event {
-        name: name.to_owned(),
-        attr: Attr::sampled(kind, period, modes, branches),
-    };
-    Recording {
-        events: vec![
-            event("cycles:u", Kind::Hardware(0), 1000, Modes::User),
-            event("r1c0", Kind::Raw(0x1c0), 0, Modes::Both),
-        ],
-        records: records(branches),
-        host: Host {
-            name: "here".to_owned(),
-            release: "7.3.0".to_owned(),
-            architecture: "x86_64".to_owned(),
-            cpus_possible: 4,
-            cpus_online: 2,
-            command_line: vec!["pmctl".to_owned(), "record".to_owned()],
-        },
-        build_ids: vec![BuildId {
-            file: "/bin/true".into(),
-            kernel: false,
-            id: (0..20).collect(),
-        }],
-        notes: Notes {
-            version: Notes::VERSION,
-            totals: vec![1234, 5678],
-            ..Notes::default()
-        },
-    }
-}
 
 fn bytes(recording: &Recording) -> Vec<u8> {
     let mut bytes = Vec::new();

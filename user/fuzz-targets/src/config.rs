@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a trace is to record, as programs ask for it.
+
+use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
+use perfmon_core::abi;
+use perfmon_core::logic::config::{Config, MAX_EVENTS, Refused, Role};
+use perfmon_core::logic::counter::{self, CounterId};
+use perfmon_core::logic::cpuid::Capabilities;
+use perfmon_core::logic::events::EventId;
+use perfmon_core::logic::evtsel::EventSelect;
+use perfmon_core::logic::record::HEADER;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// A config, and the CPUs that are to record it.
+struct Asked {
+    raw: abi::perfmon_config,
+    cpus: Capabilities,
+    /// The counters that nobody else has.
+    free: u64,
+}
+
+/// Bytes of the CPUs' description, which come first.
+const CPUS: usize = 20;
+
+impl Asked {
+    /// 20 bytes of CPUs and a `struct perfmon_config`; what is missing is 0.
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let mut cpus = [0; CPUS];
+        let mut raw = abi::perfmon_config::new_zeroed();
+        let to = cpus.iter_mut().chain(raw.as_mut_bytes());
+        to.zip(bytes).for_each(|(to, from)| *to = *from);
+        let [
+            general,
+            general_width,
+            fixed_width,
+            switches,
+            f0,
+            f1,
+            a0,
+            a1,
+            ..,
+        ] = cpus;
+        let free = u64::from_le_bytes([8, 9, 10, 11, 12, 13, 14, 15].map(|n: usize| cpus[n]));
+        Self {
+            raw,
+            cpus: Capabilities {
+                general: general % 33,
+                general_width: general_width % 65,
+                fixed_width: fixed_width % 65,
+                full_width_writes: switches & 1 != 0,
+                last_branch: switches & 2 != 0,
+                fixed: u16::from_le_bytes([f0, f1]),
+                arch_events: u16::from_le_bytes([a0, a1]).into(),
+                ..Capabilities::NOTHING
+            },
+            free,
+        }
+    }
+
+    /// Whether program and CPUs know an event: of the model's own, every other one is defined.
+    fn is_known(&self, id: u16) -> bool {
+        EventId(id).event(&self.cpus, defined).is_some()
+    }
+
+    /// The events, each with its rate and its flags.
+    fn rows(&self) -> impl Iterator<Item = (u16, u32, u32)> + '_ {
+        let rows = self.raw.events.iter().zip(&self.raw.rate);
+        let rows = rows.zip(&self.raw.flags);
+        rows.map(|((&id, &rate), &flags)| (id, rate, flags))
+    }
+
+    /// Whether it breaks a rule of Documentation/abi.rst.
+    fn breaks(&self, rule: Refused) -> bool {
+        let end = self.rows().position(|row| row.0 == 0).unwrap_or(MAX_EVENTS);
+        let used = || self.rows().take(end);
+        let has = |row: (u16, u32, u32), flag| row.2 & flag != 0;
+        let timebase = |row| has(row, abi::PERFMON_CONFIG_FLAG_TIMEBASE0);
+        let branches = |row| has(row, abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
+        let modes = |row: (u16, u32, u32)| {
+            row.2 & (abi::PERFMON_CONFIG_FLAG_USER | abi::PERFMON_CONFIG_FLAG_OS)
+        };
+        // The first event is the timebase, and ticks; what depends on it does not.
+        let ticks = |n: usize, row| self.raw.rate[n] != 0 && (n == 0 || !timebase(row));
+        match rule {
+            Refused::NoEvent => end == 0,
+            Refused::AfterTheEnd => self.rows().skip(end).any(|row| row != (0, 0, 0)),
+            Refused::Flag => used().any(|row| has(row, !abi::PERFMON_CONFIG_FLAG_MASK)),
+            Refused::Event => used().any(|row| !self.is_known(row.0)),
+            Refused::Twice => (0..end).any(|n| self.raw.events[..n].contains(&self.raw.events[n])),
+            Refused::TooMany => {
+                used().filter(|row| !is_fixed(row.0)).count() > self.cpus.general.into()
+            }
+            Refused::Rate => (0..).zip(used()).any(|(n, row)| {
+                let width = if is_fixed(row.0) {
+                    self.cpus.fixed_width
+                } else {
+                    self.cpus.general_width
+                };
+                let all = (1_u128 << width) - 1;
+                let writable = self.cpus.full_width_writes || row.1 <= 1 << 31;
+                ticks(n, row) && (u128::from(row.1) > all || !writable)
+            }),
+            Refused::LastBranch => (0..)
+                .zip(used())
+                .any(|(n, row)| branches(row) && !(ticks(n, row) && self.cpus.last_branch)),
+            Refused::LastBranchModes => {
+                let mut all = used().filter(|row| branches(*row)).map(modes);
+                all.next()
+                    .is_some_and(|first| all.any(|other| other != first))
+            }
+            Refused::Timebase => used().any(timebase) && self.raw.rate[0] == 0,
+        }
+    }
+}
+
+/// All rules.
+const RULES: [Refused; 10] = [
+    Refused::NoEvent,
+    Refused::AfterTheEnd,
+    Refused::Flag,
+    Refused::Event,
+    Refused::Twice,
+    Refused::TooMany,
+    Refused::Rate,
+    Refused::LastBranch,
+    Refused::LastBranchModes,
+    Refused::Timebase,
+];
+
+/// What the program has defined.
+fn defined(id: EventId) -> Option<EventSelect> {
+    (id.number() % 2 == 0).then(|| EventSelect::new(id.number().to_le_bytes()[0].into(), 0))
+}
+
+fn is_fixed(id: u16) -> bool {
+    EventId(id).group() == abi::PERFMON_GROUP_FIXED
+}
+
+/// Asks the driver for a config. What it takes breaks no rule, has a counter for each event and room in a buffer; what
+/// it refuses breaks the rule that it names. The library agrees with it.
+///
+/// # Panics
+/// If that is not so.
+pub fn config(bytes: &[u8]) {
+    let asked = Asked::from_bytes(bytes);
+    match Config::new(&asked.raw, &asked.cpus, defined) {
+        Err(rule) => assert!(asked.breaks(rule), "{rule:?} is not broken"),
+        Ok(config) => {
+            for rule in RULES {
+                assert!(!asked.breaks(rule), "{rule:?} is broken");
+            }
+            accepted(&asked, &config);
+        }
+    }
+}
+
+fn accepted(asked: &Asked, config: &Config) {
+    assert!(
+        config
+            .events()
+            .map(|e| e.id.0)
+            .eq(asked.rows().map(|row| row.0).take_while(|id| *id != 0))
+    );
+    for (event, (_, rate, flags)) in config.events().zip(asked.rows()) {
+        assert_eq!(
+            event.select.is_user(),
+            flags & abi::PERFMON_CONFIG_FLAG_USER != 0
+        );
+        assert_eq!(
+            event.select.is_kernel(),
+            flags & abi::PERFMON_CONFIG_FLAG_OS != 0
+        );
+        assert!(!event.pc || matches!(event.role, Role::Ticks(_)));
+        if let Role::Ticks(ticks) = event.role {
+            assert_eq!(ticks, rate);
+        }
+    }
+    let room = config.room();
+    assert!(HEADER + room.set + room.stop <= 4096, "{room:?}");
+
+    let all = asked.cpus.counters();
+    assert!(config.assign(all).is_some(), "the CPUs have not enough");
+    if let Some(counters) = config.assign(all & asked.free) {
+        let given: Vec<CounterId> = counters.into_iter().flatten().collect();
+        assert_eq!(given.len(), config.events().count());
+        let bits = counter::bits(given.iter().copied());
+        assert_eq!(
+            bits.count_ones() as usize,
+            given.len(),
+            "one has two events"
+        );
+        assert_eq!(bits & !(all & asked.free), 0, "it is another's");
+    }
+
+    match Library::from_abi(&asked.raw) {
+        Ok(library) => assert_eq!(library.to_abi().as_bytes(), asked.raw.as_bytes()),
+        // The driver counts in no mode what has none; with the library that can't be said.
+        Err(ConfigError { problem, .. }) => assert_eq!(problem, ConfigProblem::NoModes),
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must hold for any bytes: each function takes some, and panics if something does not.
+//!
+//! cargo-fuzz calls them (../fuzz), `tests/seeds.rs` with the bytes in `fuzz/seeds` and `tests/random.rs` with
+//! some that are nearly right.
+
+mod config;
+mod records;
+mod select;
+
+pub use config::config;
+pub use pmctl::fuzz::recording;
+pub use records::decode;
+pub use select::select;
+
+/// A function, and the name of its folder in `fuzz/seeds`.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 5] = [
+    ("config", config),
+    ("decode", decode),
+    ("events", events),
+    ("recording", recording),
+    ("select", select),
+];
+
+/// Reads the text after `-e`; what is no UTF-8 can't be one.
+pub fn events(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        pmctl::fuzz::events(text);
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of a trace.
+
+use perfmon::trace::{Chunk, Decoder, merge};
+
+/// Decodes records: to their end, or to one error. What was decoded is encoded as it was.
+///
+/// # Panics
+/// If that is not so.
+pub fn decode(bytes: &[u8]) {
+    let mut decoder = Decoder::new(bytes);
+    let mut offset = 0;
+    let mut again = Vec::new();
+    while let Some(Ok(record)) = decoder.next() {
+        record.encode(&mut again);
+        assert!(decoder.offset() > offset);
+        offset = decoder.offset();
+    }
+    assert_eq!(bytes[..offset], again);
+    assert!(decoder.next().is_none());
+
+    let chunks = [Chunk::new(0, bytes.to_vec()), Chunk::new(1, bytes.to_vec())];
+    // The shortest record has 4 bytes, and an error may follow the last one.
+    assert!(merge(&chunks).count() <= 2 * (bytes.len() / 4 + 1));
+}

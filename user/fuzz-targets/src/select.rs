@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Event selects, as programs ask for them.
+
+use perfmon_core::logic::counter::Invalid;
+use perfmon_core::logic::evtsel::EventSelect;
+
+/// Asks for an event select: two words of 8 bytes, the bits and those that the CPU has. The driver never writes what
+/// it refuses, nor more than was asked for, but for the two bits that are its own.
+///
+/// # Panics
+/// If that is not so.
+pub fn select(bytes: &[u8]) {
+    let word = |n: usize| {
+        let mut word = [0; 8];
+        let from = bytes.iter().skip(8 * n);
+        word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+        u64::from_le_bytes(word)
+    };
+    let (bits, available) = (word(0), word(1) & EventSelect::ANY_BITS);
+    let own = EventSelect::ENABLE | EventSelect::INTERRUPT;
+    let refused = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
+    match EventSelect::from_wide_request(bits, available) {
+        Ok(select) => {
+            assert_eq!(bits & (refused | !available), 0);
+            assert_eq!(select.stopped(), bits & !own);
+            assert_eq!(select.running(), bits | own);
+            assert_eq!(EventSelect::from_bits(select.running()), select);
+            let modes = EventSelect::USER | EventSelect::KERNEL;
+            assert_eq!(select.is_modes_only(), select.stopped() & !modes == 0);
+            for running in [false, true] {
+                let told = select.to_wide_request(running);
+                assert_eq!(told & EventSelect::ENABLE != 0, running);
+                // What the driver tells can be asked for, if the CPU has all of its bits.
+                let again = EventSelect::from_wide_request(told, available | own);
+                assert_eq!(again, Ok(select));
+            }
+        }
+        Err(Invalid::PinControl) => assert_ne!(bits & EventSelect::PIN_CONTROL, 0),
+        Err(Invalid::AnyThread) => assert_ne!(bits & EventSelect::ANY_THREAD, 0),
+        Err(Invalid::Select) => assert_ne!(bits & !available, 0),
+        Err(other) => panic!("{other:?} is not about event selects"),
+    }
+    // What is found in a register is cleaned, never refused.
+    assert_eq!(EventSelect::from_bits(bits).stopped() & (own | refused), 0);
+}

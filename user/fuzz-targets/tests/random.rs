@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bytes that are nearly right, so that they get past the first rule.
+
+use std::ops::Range;
+
+use perfmon::abi::{
+    PERFMON_CONFIG_FLAG_LAST_BRANCH as LAST_BRANCH, PERFMON_CONFIG_FLAG_MASK as MASK,
+    PERFMON_GROUP_ARCH, PERFMON_GROUP_FIXED, PERFMON_GROUP_MODEL,
+};
+use proptest::prelude::*;
+
+/// An event that most CPUs have, or any.
+fn event() -> impl Strategy<Value = u16> {
+    let id = |group: u32, numbers: Range<u16>| numbers.prop_map(move |n| (group as u16) << 10 | n);
+    prop_oneof![
+        10 => id(PERFMON_GROUP_ARCH, 0..8),
+        10 => id(PERFMON_GROUP_FIXED, 1..5),
+        10 => id(PERFMON_GROUP_MODEL, 0..20).prop_map(|id| id & !1),
+        1 => any::<u16>(),
+    ]
+}
+
+/// Its rate and flags: mostly those that there are.
+fn row() -> impl Strategy<Value = (u16, u32, u32)> {
+    let rate = prop_oneof![2 => Just(0), 4 => 1_u32..100_000, 1 => 0xff_fff0_u32..0x100_000f, 1 => any::<u32>()];
+    let flags = prop_oneof![
+ 16 => (0..=MASK).prop_map(|flags| flags & !LAST_BRANCH), 8 => 0..=MASK, 1 => any::<u32>()];
+    (event(), rate, flags)
+}
+
+/// Some rows, at times with something behind them.
+fn config() -> impl Strategy<Value = Vec<u8>> {
+    let rest = prop_oneof![row(), row().prop_map(|row| (0, 0, row.2))];
+    let behind = prop::option::weighted(0.1, (0_usize..32, rest));
+    (prop::collection::vec(row(), 0..6), behind).prop_map(|(rows, behind)| {
+        let mut table = [(0, 0, 0); 32];
+        table[..rows.len()].copy_from_slice(&rows);
+        if let Some((place, row)) = behind {
+            table[place] = row;
+        }
+        let events = table.iter().flat_map(|row| row.0.to_le_bytes());
+        let rates = table.iter().flat_map(|row| row.1.to_le_bytes());
+        let flags = table.iter().flat_map(|row| row.2.to_le_bytes());
+        events.chain(rates).chain(flags).collect()
+    })
+}
+
+/// CPUs like those that there are, or any: counters and their widths, what they have, and which counters are free.
+fn cpus() -> impl Strategy<Value = [u8; 20]> {
+    let usual = (1_u8..6, any::<u64>()).prop_map(|(general, free)| {
+        let mut cpus = [0; 20];
+        cpus[..8].copy_from_slice(&[general, 24, 48, 3, 0x0f, 0, 0xff, 0]);
+        cpus[8..16].copy_from_slice(&free.to_le_bytes());
+        cpus
+    });
+    prop_oneof![4 => usual, 1 => any::<[u8; 20]>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn configs(cpus in cpus(), config in config()) {
+        fuzz_targets::config(&[&cpus[..], &config].concat());
+    }
+
+    #[test]
+    fn selects(bits: u64, cleared in prop::option::of(any::<u64>()), available: u64) {
+        // Any bit may be one that is refused.
+        let bits = bits & !cleared.unwrap_or(0) & if cleared.is_some() { available } else { u64::MAX };
+        fuzz_targets::select(&[bits.to_le_bytes(), available.to_le_bytes()].concat());
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What reads bytes and texts that others have made, with all that must hold for any of them: for `fuzz-targets`.
+//! It panics if something does not.
+#![doc(hidden)]
+
+use perfmon::{CounterId, EventSelect, Modes};
+
+use crate::events;
+use crate::perfdata;
+use crate::place::{Supply, place};
+use crate::pmu::Pmu;
+use crate::profile;
+
+/// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
+const DRIVERS: u64 = 0xf << 19 & !(1 << 23);
+
+/// Reads a `perf.data` file. If that is one of pmctl's, its samples get their names, and what is written of it is
+/// read as the same.
+///
+/// # Panics
+/// If that is not so.
+pub fn recording(file: &[u8]) {
+    let recording = match perfdata::read(file) {
+        Ok(recording) => recording,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let mut samples = 0;
+    let walked = profile::each_sample(&recording, |named, names| {
+        samples += 1;
+        for branch in &named.sample.branches {
+            names.ends(named.stamp.task.pid, branch);
+        }
+        Ok(())
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    assert_eq!(samples, recording.samples().count());
+
+    let mut again = Vec::new();
+    perfdata::write(&recording, &mut again).expect("a vector takes everything");
+    assert_eq!(perfdata::read(&again), Ok(recording));
+}
+
+/// A small `perf.data` file, with or without branches.
+#[must_use]
+pub fn example(branches: bool) -> Vec<u8> {
+    let mut file = Vec::new();
+    let written = perfdata::write(&perfdata::example::example(branches), &mut file);
+    assert!(written.is_ok(), "a vector takes everything");
+    file
+}
+
+/// Reads the text after `-e`, for Intel's CPUs and for AMD's. What it asks for can be told the driver, and what it
+/// can't ask for is shown in the text.
+///
+/// # Panics
+/// If that is not so.
+pub fn events(text: &str) {
+    for pmu in [Pmu::for_tests(), Pmu::amd_for_tests()] {
+        let events = match events::events(text, &pmu) {
+            Ok(events) => events,
+            Err(error) => {
+                assert!(error.to_string().contains('^'), "{error}");
+                continue;
+            }
+        };
+        assert!(!events.is_empty());
+        for event in &events {
+            assert!(!event.label.is_empty());
+            assert!(event.general.is_some() || event.fixed.is_some());
+            let bits = event.select_on(CounterId::General(0)).bits();
+            assert_eq!(bits & DRIVERS, 0, "{event:?}");
+            assert_ne!(bits & EventSelect::fixed().modes(Modes::Both).bits(), 0);
+        }
+        let supply = Supply {
+            general: pmu.general(),
+            fixed: pmu.fixed_bitmap(),
+        };
+        match place(&events, supply) {
+            Ok(places) => {
+                assert_eq!(places.len(), events.len());
+                for (n, (event, counter)) in events.iter().zip(&places).enumerate() {
+                    assert!(!places[..n].contains(counter), "{counter} twice");
+                    assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
+                    match counter {
+                        CounterId::General(number) => {
+                            assert!(event.general.is_some() && *number < supply.general);
+                        }
+                        CounterId::Fixed(number) => assert_eq!(event.fixed, Some(*number)),
+                    }
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
