@@ -5,14 +5,11 @@
 //! ([`crate::recorder`]); programs can only read it, whatever they do. It lives as long as anybody has it:
 //! the trace, a descriptor, or a mapping.
 
-use crate::{abi, ffi, file::Mappable};
+use crate::{abi, ffi, file::Mappable, logic::publish::publish};
 use core::{
     mem::offset_of,
     ptr::{self, NonNull},
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Relaxed, Release},
-    },
+    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 use kernel::{bindings, error::to_result, mm::virt::VmaNew, page::PAGE_SIZE, prelude::*};
 use zerocopy::{Immutable, IntoBytes};
@@ -119,9 +116,9 @@ impl Mappable for Buffer {
 
 /// Where a buffer is, for the one who writes it.
 ///
-/// ATOMICS: `capture_end` is stored with release order by [`Self::publish`], and programs load it with
-/// acquire order: they see all of what lies before it. `flags` are changed one by one, with no order: they
-/// say nothing of the records that have been published.
+/// ATOMICS: `capture_end` is stored by [`publish`] and loaded by programs as [`logic::publish`](crate::logic::publish)
+/// says: they see all of what lies before it. `flags` are changed one by one, with no order: they say nothing
+/// of the records that have been published.
 #[derive(Clone, Copy)]
 pub(crate) struct BufferPtr(NonNull<u8>);
 
@@ -194,7 +191,7 @@ impl BufferPtr {
         const OFFSET: usize = offset_of!(abi::perfmon_buffer_header, capture_end);
         // SAFETY: By the requirement; it is 8 bytes at a multiple of 8.
         let word = unsafe { AtomicU64::from_ptr(self.0.add(OFFSET).cast().as_ptr()) };
-        word.store(end as u64, Release);
+        publish(word, end as u64);
     }
 }
 

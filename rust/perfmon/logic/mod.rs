@@ -18,6 +18,7 @@ pub mod evtsel;
 pub mod lbr;
 pub mod life;
 pub mod plan;
+pub mod publish;
 pub mod record;
 pub mod regs;
 pub mod state;

@@ -2,14 +2,16 @@
 //! Memory that the kernel writes while it is read.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::abi;
+use perfmon_core::logic::publish::published;
 
 /// `struct perfmon_buffer_header`, for one who does not write it.
 #[repr(C)]
@@ -91,19 +93,13 @@ impl Mapping {
     /// The words of all records that there are now; they don't change any more. `None` if the header says
     /// what can't be.
     pub(crate) fn records(&self) -> Option<&[AtomicU32]> {
-        // ATOMICS: Pairs with the store-release by which the kernel publishes records: all loads of them come
-        // after this one.
-        let end = self.header().capture_end.load(Ordering::Acquire);
-        let end = usize::try_from(end).ok()?;
-        let bytes = end.checked_sub(size_of::<Header>())?;
-        if end > self.length.get() || bytes % size_of::<AtomicU32>() != 0 {
-            return None;
-        }
+        // ATOMICS: Pairs with the kernel's `publish`: all loads of records come after this one.
+        let Range { start, end } = published(&self.header().capture_end, self.length.get())?;
         // SAFETY: It is in the mapping and before `capture_end`, so that it can be read, by the invariant. It
         // begins at a multiple of 4, for the header is as long.
         Some(unsafe {
-            let first = self.start.add(size_of::<Header>()).cast::<AtomicU32>();
-            slice::from_raw_parts(first.as_ptr(), bytes / size_of::<AtomicU32>())
+            let first = self.start.add(start).cast::<AtomicU32>();
+            slice::from_raw_parts(first.as_ptr(), (end - start) / size_of::<AtomicU32>())
         })
     }
 }
