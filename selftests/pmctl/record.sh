@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 30
+plan 33
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 cp perf.data ours.data
@@ -103,6 +103,27 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 is "a full buffer: exit code 125" 125 "$(record -e $event -c $period -m 1)"
 says "a full buffer is told" "$(cat words)" "LOST: CPU .*full"
 is "--rotate: nothing is lost" 0 "$(record -e $event -c $period -m 64 --rotate)"
+
+# peak COMMAND... : the most memory that it had at once, in KiB
+peak() {
+	time -v "$@" 2>&1 >/dev/null | awk '/Maximum resident/ { print $NF }'
+}
+
+# Ten times as many samples take no more memory: 180000 more, of which each has
+# 32 bytes in the driver's buffer alone.
+short=$(peak pmctl record -e $event -c 1009 -m 4096 -- "$here/pmctl_loop" 20000000)
+long=$(peak pmctl record -e $event -c 1009 -m 4096 -- "$here/pmctl_loop" 200000000)
+echo "# memory: $short KiB for a short recording, $long KiB for a long one"
+check "the long one is there" [ "$(pmctl script -F ip 2>/dev/null | wc -l)" -ge 198000 ]
+check "memory does not grow with the recording" [ "$long" -le $((short + 4096)) ]
+
+# Who is killed can't write the end.
+pmctl record -a -e $event -c $period -o killed.data >/dev/null 2>&1 &
+sleep 1
+kill -9 $!
+wait
+says "a recording that was not finished is told" \
+	"$(pmctl script -i killed.data 2>&1)" "was not finished"
 
 # A user who may trace the CPUs, but may not have the memory for perf's records.
 cd /proc/sys/kernel || exit 1

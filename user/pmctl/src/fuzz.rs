@@ -3,10 +3,12 @@
 //! It panics if something does not.
 #![doc(hidden)]
 
+use std::io::Cursor;
+
 use perfmon::{CounterId, EventSelect, Modes};
 
 use crate::events;
-use crate::perfdata;
+use crate::perfdata::{self, Recording};
 use crate::place::{Supply, place};
 use crate::pmu::Pmu;
 use crate::profile;
@@ -35,18 +37,22 @@ pub fn recording(file: &[u8]) {
     assert!(walked.is_ok(), "{walked:?}");
     assert_eq!(samples, recording.samples().count());
 
-    let mut again = Vec::new();
-    perfdata::write(&recording, &mut again).expect("a vector takes everything");
+    let again = written(&recording);
     assert_eq!(perfdata::read(&again), Ok(recording));
 }
 
 /// A small `perf.data` file, with or without branches.
+///
+/// # Panics
+/// Never: memory takes everything.
 #[must_use]
 pub fn example(branches: bool) -> Vec<u8> {
-    let mut file = Vec::new();
-    let written = perfdata::write(&perfdata::example::example(branches), &mut file);
-    assert!(written.is_ok(), "a vector takes everything");
-    file
+    written(&perfdata::example::example(branches))
+}
+
+fn written(recording: &Recording) -> Vec<u8> {
+    let file = perfdata::write(recording, Cursor::new(Vec::new()));
+    file.expect("a vector takes everything").into_inner()
 }
 
 /// Reads the text after `-e`, for Intel's CPUs and for AMD's. What it asks for can be told the driver, and what it

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::bytes::{Put, Reader};
-use super::{Event, FIRST_ID, Host, Notes, Recording, attr};
+use super::{Event, FIRST_ID, Host, Notes, attr, have_branches};
 
 /// The numbers of the features.
 pub(super) const BUILD_ID: u32 = 2;
@@ -35,28 +35,38 @@ pub(crate) struct BuildId {
     pub(crate) id: Vec<u8>,
 }
 
-/// The features of a recording, in the order of their numbers.
-pub(super) fn encode(recording: &Recording) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
-    let host = &recording.host;
+/// What is in the features: all that is known at the end.
+pub(super) struct Ending<'a> {
+    pub(super) events: &'a [Event],
+    pub(super) host: &'a Host,
+    pub(super) build_ids: &'a [BuildId],
+    pub(super) notes: &'a Notes,
+    /// Of the first sample and the last.
+    pub(super) times: (u64, u64),
+}
+
+/// The features, in the order of their numbers.
+pub(super) fn encode(ending: &Ending<'_>) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
+    let host = ending.host;
     let text = |text: &str| {
         let mut bytes = Vec::new();
         put_text(text, &mut bytes);
         bytes
     };
     let mut features = vec![
-        (BUILD_ID, build_ids(&recording.build_ids)),
+        (BUILD_ID, build_ids(ending.build_ids)),
         (HOSTNAME, text(&host.name)),
         (OSRELEASE, text(&host.release)),
         (ARCH, text(&host.architecture)),
         (NRCPUS, cpus(host)),
         (CMDLINE, command_line(&host.command_line)),
-        (EVENT_DESC, descriptions(&recording.events)),
+        (EVENT_DESC, descriptions(ending.events)),
     ];
-    if recording.has_branches() {
+    if have_branches(ending.events) {
         features.push((BRANCH_STACK, Vec::new()));
     }
-    features.push((SAMPLE_TIME, sample_time(recording)));
-    features.push((NOTES, serde_json::to_vec(&recording.notes)?));
+    features.push((SAMPLE_TIME, sample_time(ending.times)));
+    features.push((NOTES, serde_json::to_vec(ending.notes)?));
     Ok(features)
 }
 
@@ -138,12 +148,10 @@ fn build_ids(ids: &[BuildId]) -> Vec<u8> {
     bytes
 }
 
-fn sample_time(recording: &Recording) -> Vec<u8> {
-    let mut times = recording.samples().map(|(stamp, _)| stamp.time);
-    let first = times.next().unwrap_or(0);
+fn sample_time((first, last): (u64, u64)) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.u64(first);
-    bytes.u64(times.last().unwrap_or(first));
+    bytes.u64(last);
     bytes
 }
 

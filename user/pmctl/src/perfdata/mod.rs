@@ -5,7 +5,7 @@
 //! header     104 bytes: where the other parts are, and a bit for each feature
 //! ids        of each event, one number
 //! events     of each, a `struct perf_event_attr` of 112 bytes and where its ids are
-//! data       records: what was mapped and started, and the samples; by time
+//! data       records: what was mapped and started, and the samples; nearly by time
 //! features   one after the other: host name, command line, build-ids, ...
 //! ```
 //!
@@ -15,6 +15,8 @@
 //! Every tool must be able to open it. So the events have the size 112, which perf has known since Linux 4.8 (a
 //! larger one is refused by versions that don't know it), and the same fields in every sample. What only pmctl
 //! can use is in a feature of its own, [`Notes`], which others skip.
+
+use std::io::{self, Seek, Write};
 
 mod attr;
 mod bytes;
@@ -32,7 +34,7 @@ pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use read::read;
 pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
-pub(crate) use write::write;
+pub(crate) use write::Writer;
 
 /// A recording: everything that is in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,7 +72,7 @@ pub(crate) struct Host {
 impl Recording {
     /// Whether samples may have branches.
     pub(crate) fn has_branches(&self) -> bool {
-        self.events.iter().any(|event| event.attr.has_branches())
+        have_branches(&self.events)
     }
 
     /// The samples, each with its stamp.
@@ -80,6 +82,23 @@ impl Recording {
             _ => None,
         })
     }
+}
+
+/// Writes a whole recording.
+///
+/// # Errors
+/// Those of `output`.
+pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
+    let mut writer = Writer::new(output, recording.events.clone())?;
+    for record in &recording.records {
+        writer.record(record)?;
+    }
+    writer.finish(&recording.host, &recording.build_ids, &recording.notes)
+}
+
+/// Whether samples of these events may have branches.
+fn have_branches(events: &[Event]) -> bool {
+    events.iter().any(|event| event.attr.has_branches())
 }
 
 /// `PERFILE2`, of a file in this CPU's byte order.

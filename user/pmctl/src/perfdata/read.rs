@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reading what [`write`](super::write()) wrote, and surviving what it didn't.
+//! Reading what [`Writer`](super::Writer) wrote, and surviving what it didn't.
 
 use std::fmt;
 
@@ -15,6 +15,8 @@ pub(crate) enum ReadError {
     NotPerfData,
     /// It is a perf.data file, but not from `pmctl record`.
     NotOurs,
+    /// It was never finished: pmctl was killed, or the machine went down.
+    Unfinished,
     /// It is from a pmctl whose notes have another version.
     Version(u32),
     /// This part of it is cut off or makes no sense.
@@ -27,6 +29,9 @@ impl fmt::Display for ReadError {
             Self::NotPerfData => f.write_str("this is no perf.data file"),
             Self::NotOurs => f.write_str(
                 "this perf.data file is not from `pmctl record`\n`perf report` and `perf script` can read it.",
+            ),
+            Self::Unfinished => f.write_str(
+                "this recording was not finished: who wrote it was killed, or still writes it",
             ),
             Self::Version(version) => write!(
                 f,
@@ -86,6 +91,9 @@ pub(crate) fn read(file: &[u8]) -> Result<Recording, ReadError> {
     }
     // perf may have larger attrs than pmctl.
     let header = Header::decode(Reader(file)).ok_or(ReadError::NotOurs)?;
+    if header.data.1 == 0 && header.numbers().next().is_none() {
+        return Err(ReadError::Unfinished);
+    }
     let features = read_features(file, &header)?;
     let notes = features.notes.ok_or(ReadError::NotOurs)?;
     if notes.version != Notes::VERSION {
@@ -129,6 +137,8 @@ fn read_records(mut data: &[u8], branches: bool) -> Option<Vec<super::Record>> {
         records.extend(record);
         data = &data[size..];
     }
+    // Of those with the same time, what was written first comes first.
+    records.sort_by_key(|record| record.stamp.time);
     Some(records)
 }
 

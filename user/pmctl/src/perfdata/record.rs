@@ -39,6 +39,13 @@ pub(crate) struct Record {
     pub(crate) body: Body,
 }
 
+impl Record {
+    /// Whether it says where a CPU was.
+    pub(crate) const fn is_sample(&self) -> bool {
+        matches!(self.body, Body::Sample(_))
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is written is what another reader finds, and what ours finds; and no bytes make ours panic.
 
+use std::io::Cursor;
+
 use linux_perf_data::linux_perf_event_reader::EventRecord;
 use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use proptest::prelude::*;
@@ -10,9 +12,8 @@ use super::read::{ReadError, read};
 use super::*;
 
 fn bytes(recording: &Recording) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    write(recording, &mut bytes).expect("a vector takes everything");
-    bytes
+    let file = write(recording, Cursor::new(Vec::new()));
+    file.expect("a vector takes everything").into_inner()
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn what_another_reader_finds_is_what_was_meant() {
     let PerfFileReader {
         mut record_iter,
         mut perf_file,
-    } = PerfFileReader::parse_file(std::io::Cursor::new(&bytes)).expect("it is well formed");
+    } = PerfFileReader::parse_file(Cursor::new(&bytes)).expect("it is well formed");
 
     let names: Vec<_> = perf_file
         .event_attributes()
@@ -110,6 +111,28 @@ fn other_files_are_told_apart() {
 }
 
 #[test]
+fn a_recording_that_was_not_finished_is_told() {
+    let Recording {
+        events, records, ..
+    } = example(true);
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(&mut file, events).expect("a vector takes everything");
+    for record in &records {
+        writer.record(record).expect("a vector takes everything");
+    }
+    drop(writer);
+    assert_eq!(read(&file.into_inner()), Err(ReadError::Unfinished));
+}
+
+#[test]
+fn what_was_written_late_has_its_place() {
+    let mut recording = example(true);
+    let sorted = recording.clone();
+    recording.records.reverse();
+    assert_eq!(read(&bytes(&recording)), Ok(sorted));
+}
+
+#[test]
 fn a_file_that_is_cut_off_is_no_recording() {
     let whole = bytes(&example(true));
     for length in 0..whole.len() {
@@ -117,7 +140,93 @@ fn a_file_that_is_cut_off_is_no_recording() {
     }
 }
 
+fn task() -> impl Strategy<Value = Task> {
+    any::<(u32, u32)>().prop_map(|(pid, tid)| Task { pid, tid })
+}
+
+fn map() -> impl Strategy<Value = Map> {
+    let numbers = any::<(bool, [u64; 4], [u32; 4])>();
+    (task(), numbers, "[^\0]{0,40}").prop_map(|(task, (kernel, long, short), file)| Map {
+        task,
+        kernel,
+        start: long[0],
+        length: long[1],
+        offset: long[2],
+        inode: long[3],
+        device: (short[0], short[1]),
+        protection: short[2],
+        flags: short[3],
+        file: file.into(),
+    })
+}
+
+/// Of one of two events, with branches.
+fn sample() -> impl Strategy<Value = Sample> {
+    let branch =
+        any::<(u64, u64, bool, u16)>().prop_map(|(from, to, mispredicted, cycles)| Branch {
+            from,
+            to,
+            mispredicted,
+            cycles,
+        });
+    (
+        0..2_usize,
+        any::<[u64; 2]>(),
+        prop::collection::vec(branch, 0..33),
+    )
+        .prop_map(|(event, [ip, period], branches)| Sample {
+            event,
+            ip,
+            period,
+            branches,
+        })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let name = || "[^\0]{0,40}";
+    prop_oneof![
+        map().prop_map(Body::Map),
+        (task(), name(), any::<bool>()).prop_map(|(task, name, exec)| Body::Comm {
+            task,
+            name,
+            exec
+        }),
+        (task(), task()).prop_map(|(child, parent)| Body::Fork { child, parent }),
+        (task(), task()).prop_map(|(task, parent)| Body::Exit { task, parent }),
+        (any::<bool>(), task()).prop_map(|(out, other)| Body::Switch { out, other }),
+        (any::<(u64, u32, u16, u16)>(), name()).prop_map(
+            |((address, length, kind, flags), name)| {
+                Body::Code {
+                    address,
+                    length,
+                    kind,
+                    flags,
+                    name,
+                }
+            }
+        ),
+        any::<u64>().prop_map(Body::Lost),
+        sample().prop_map(Body::Sample),
+    ]
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    (any::<u64>(), any::<u32>(), task(), body()).prop_map(|(time, cpu, task, body)| Record {
+        stamp: Stamp { time, task, cpu },
+        body,
+    })
+}
+
 proptest! {
+    #[test]
+    fn any_records_are_read_as_they_were_written(mut records in prop::collection::vec(record(), 0..30)) {
+        let mut recording = example(true);
+        recording.records.clone_from(&records);
+        let read = read(&bytes(&recording)).expect("it is whole");
+        records.sort_by_key(|record| record.stamp.time);
+        prop_assert_eq!(read.records, records);
+    }
+
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&bytes);

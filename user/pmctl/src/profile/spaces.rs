@@ -56,6 +56,14 @@ impl Spaces {
         }
     }
 
+    /// Forgets a task that has ended, and its memory if it was the last one that has it.
+    pub(crate) fn end(&mut self, task: Task) {
+        self.names.remove(&task);
+        if !self.names.keys().any(|other| other.pid == task.pid) {
+            self.processes.remove(&task.pid);
+        }
+    }
+
     fn map(&mut self, map: &Map) {
         let maps = if map.kernel {
             &mut self.kernel
@@ -192,6 +200,25 @@ mod tests {
         assert_eq!(place(&spaces, 1, 0x3000), Some(("old", 0x3000)));
         assert_eq!(place(&spaces, 1, 0x4000), None);
         assert_eq!(place(&spaces, 2, 0x2000), None);
+    }
+
+    #[test]
+    fn memory_goes_with_the_last_thread() {
+        let mut spaces = Spaces::default();
+        let (leader, thread) = (Task::leader(1), Task { pid: 1, tid: 2 });
+        spaces.apply(&map(1, 0x1000, 0x1000, "x"));
+        for task in [leader, thread] {
+            let name = "x".to_owned();
+            spaces.apply(&record(Body::Comm {
+                task,
+                name,
+                exec: false,
+            }));
+        }
+        spaces.end(leader);
+        assert!(place(&spaces, 1, 0x1000).is_some());
+        spaces.end(thread);
+        assert!(place(&spaces, 1, 0x1000).is_none());
     }
 
     #[test]

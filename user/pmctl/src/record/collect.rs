@@ -2,6 +2,7 @@
 //! The trace while it runs: takes the records out, and changes buffers that are nearly full.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -36,7 +37,10 @@ pub(super) struct Collector<'a> {
 /// What was recorded.
 #[derive(Default)]
 pub(super) struct Collected {
-    pub(super) chunks: Vec<Chunk>,
+    /// Records that were taken out of the buffers, and not taken from here yet.
+    chunks: Vec<Chunk>,
+    /// How many bytes of records there were in all.
+    pub(super) size: u64,
     /// What happened to each CPU's buffers.
     pub(super) flags: BTreeMap<u32, Flags>,
     pub(super) gaps: Gaps,
@@ -82,9 +86,10 @@ fn start(trace: Trace<Staged>) -> Result<Trace<Running>> {
 }
 
 impl Collector<'_> {
-    /// Takes out what has been recorded.
-    pub(super) fn poll(&mut self) -> Result<()> {
-        self.collected.drain(&mut self.buffers)
+    /// Takes out what was recorded since the last time.
+    pub(super) fn poll(&mut self) -> Result<Vec<Chunk>> {
+        self.collected.drain(&mut self.buffers)?;
+        Ok(self.collected.take())
     }
 
     /// Whether a buffer will be full soon.
@@ -126,17 +131,23 @@ impl Collector<'_> {
         Ok(self.collected)
     }
 
-    /// How many bytes of records there are.
-    pub(super) fn size(&self) -> usize {
-        self.collected.chunks.iter().map(|c| c.bytes().len()).sum()
+    /// How many bytes of records there were so far.
+    pub(super) const fn size(&self) -> u64 {
+        self.collected.size
     }
 }
 
 impl Collected {
+    /// The records that nobody has taken yet.
+    pub(super) fn take(&mut self) -> Vec<Chunk> {
+        mem::take(&mut self.chunks)
+    }
+
     fn drain(&mut self, buffers: &mut [Buffer]) -> Result<()> {
         for buffer in buffers {
             let chunk = buffer.records().map_err(with_help)?;
             if !chunk.bytes().is_empty() {
+                self.size += chunk.bytes().len() as u64;
                 self.chunks.push(chunk);
             }
         }

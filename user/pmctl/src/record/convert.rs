@@ -4,68 +4,33 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use perfmon::trace::{self, Chunk, EventId, Timed, Totals};
+use perfmon::trace::{self, Chunk, EventId, Timed};
 
 use super::clock::Clock;
 use super::plan::Plan;
-use super::tasks::Tasks;
-use crate::perfdata::{Body, Branch, Record, Sample, Stamp, Task, is_kernel};
-use crate::profile::Spaces;
+use super::stream::Counted;
+use crate::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 
-/// How one knows which task a sample is of.
-pub(super) enum Attribution {
-    /// From the switches of tasks.
-    Switches(Tasks),
-    /// From what is at the address, as long as only one process has something there.
-    Addresses(Spaces),
-}
-
-impl Attribution {
-    fn of(&self, cpu: u32, time: u64, ip: u64) -> Task {
-        let task = match self {
-            Self::Switches(tasks) => tasks.at(cpu, time),
-            Self::Addresses(_) if is_kernel(ip) => None,
-            Self::Addresses(spaces) => spaces.only_owner(ip).map(Task::leader),
-        };
-        task.unwrap_or(Task::UNKNOWN)
-    }
-}
-
-/// What the records say.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Converted {
-    pub(super) samples: Vec<Record>,
-    /// How often each event happened.
-    pub(super) totals: Vec<u64>,
-    /// How many samples each CPU would have made besides, had they not been lost: their events were counted.
-    pub(super) lost: BTreeMap<u32, u64>,
-}
-
-/// Makes samples of the driver's records.
+/// Makes samples of the driver's records, of which it is not known yet which task they are of.
 ///
 /// # Errors
 /// If the bytes are no records of this plan: a fault of the driver.
 pub(super) fn convert(
-    chunks: &[Chunk],
+    chunk: &Chunk,
     plan: &Plan,
     clock: &Clock,
-    attribution: &Attribution,
-) -> Result<Converted> {
-    let mut totals = Totals::new(&plan.config);
-    let mut converted = Converted::default();
-    for chunk in chunks {
-        let records: Vec<Timed<'_>> = chunk.records().collect::<Result<_, _>>()?;
-        for record in &records {
-            totals.add(record)?;
-        }
-        // All records of one interrupt have one time.
-        for set in records.chunk_by(|a, b| a.time == b.time) {
-            Set::new(set, plan).convert(clock, attribution, &mut converted);
-        }
+    counted: &mut Counted,
+    samples: &mut Vec<Record>,
+) -> Result<()> {
+    let records: Vec<Timed<'_>> = chunk.records().collect::<Result<_, _>>()?;
+    for record in &records {
+        counted.totals.add(record)?;
     }
-    let ids = plan.events.iter().map(|event| event.id);
-    converted.totals = ids.map(|id| totals.on_all(id)).collect();
-    Ok(converted)
+    // All records of one interrupt have one time.
+    for set in records.chunk_by(|a, b| a.time == b.time) {
+        Set::new(set, plan).convert(clock, &mut counted.lost, samples);
+    }
+    Ok(())
 }
 
 /// The records of one interrupt, or of the end of the trace.
@@ -79,7 +44,7 @@ impl<'a> Set<'a> {
         Self { records, plan }
     }
 
-    fn convert(&self, clock: &Clock, attribution: &Attribution, converted: &mut Converted) {
+    fn convert(&self, clock: &Clock, lost: &mut BTreeMap<u32, u64>, samples: &mut Vec<Record>) {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
             return;
         };
@@ -106,15 +71,15 @@ impl<'a> Set<'a> {
                 // and what was lost.
                 (trace::Record::Count { event, count }, Some(period)) => {
                     if self.pc(event).is_none() {
-                        *converted.lost.entry(cpu).or_default() += count / u64::from(period);
+                        *lost.entry(cpu).or_default() += count / u64::from(period);
                     }
                     continue;
                 }
                 _ => continue,
             };
             let time = clock.nanoseconds(ticks);
-            let task = attribution.of(cpu, time, ip);
-            converted.samples.push(Record {
+            let task = Task::UNKNOWN;
+            samples.push(Record {
                 stamp: Stamp { time, task, cpu },
                 body: Body::Sample(Sample {
                     event: index,
@@ -176,7 +141,7 @@ mod tests {
     use crate::pmu::Pmu;
     use crate::record::plan::Planned;
     use perfmon::abi::perfmon_last_branch;
-    use perfmon::trace::{Branches, Config, Event, Record as Raw};
+    use perfmon::trace::{Branches, Config, Event, Record as Raw, Totals};
 
     const IP: u64 = 0x40_1000;
 
@@ -210,10 +175,35 @@ mod tests {
         Chunk::new(cpu, bytes)
     }
 
-    fn converted(chunks: &[Chunk]) -> Converted {
+    /// What becomes of some chunks.
+    #[derive(Debug, PartialEq)]
+    struct Converted {
+        samples: Vec<Record>,
+        totals: [u64; 2],
+        lost: BTreeMap<u32, u64>,
+    }
+
+    fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
-        let attribution = Attribution::Switches(Tasks::default());
-        convert(chunks, &plan(), &clock, &attribution).expect("it is well formed")
+        let plan = plan();
+        let mut counted = Counted {
+            totals: Totals::new(&plan.config),
+            lost: BTreeMap::new(),
+            others: 0,
+        };
+        let mut samples = Vec::new();
+        for chunk in chunks {
+            convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
+        }
+        Ok(Converted {
+            samples,
+            totals: [0, 1].map(|n| counted.totals.on_all(id(n))),
+            lost: counted.lost,
+        })
+    }
+
+    fn converted(chunks: &[Chunk]) -> Converted {
+        try_convert(chunks).expect("it is well formed")
     }
 
     fn tick() -> Raw<'static> {
@@ -315,30 +305,9 @@ mod tests {
 
     #[test]
     fn other_bytes_are_told() {
-        let clock = Clock::Pairs(Vec::new());
-        let attribution = Attribution::Switches(Tasks::default());
         let foreign = chunk(0, &[Raw::Time { time: 1 }, count(9, 1)]);
         for chunk in [foreign, Chunk::new(0, vec![0xff; 8])] {
-            assert!(convert(&[chunk], &plan(), &clock, &attribution).is_err());
+            assert!(try_convert(&[chunk]).is_err());
         }
-    }
-
-    #[test]
-    fn without_switches_the_address_decides() {
-        let task = Task::leader(7);
-        let mut spaces = Spaces::default();
-        spaces.apply(&Record {
-            stamp: Stamp::default(),
-            body: Body::Map(crate::perfdata::Map {
-                task,
-                start: IP,
-                length: 0x1000,
-                ..Default::default()
-            }),
-        });
-        let attribution = Attribution::Addresses(spaces);
-        assert_eq!(attribution.of(0, 1, IP), task);
-        assert_eq!(attribution.of(0, 1, 1), Task::UNKNOWN);
-        assert_eq!(attribution.of(0, 1, u64::MAX), Task::UNKNOWN);
     }
 }

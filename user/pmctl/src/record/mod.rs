@@ -2,8 +2,7 @@
 //! `pmctl record`: samples while a command runs.
 //!
 //! The driver records where the CPUs are, and knows nothing of tasks. [`story`] finds out what the tasks did
-//! meanwhile; [`convert`] puts both together; the file is [perf's](crate::perfdata). Everything is kept in memory
-//! until the end.
+//! meanwhile; [`stream`] puts both together and writes [perf's file](crate::perfdata) while it is recorded.
 
 mod clock;
 mod collect;
@@ -12,17 +11,19 @@ mod plan;
 mod processes;
 mod ring;
 mod run;
+mod scope;
 mod sideband;
 mod story;
+mod stream;
 mod symbols;
 mod tasks;
 
-use std::collections::{BTreeMap, HashSet};
-use std::env;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
+use std::{env, mem};
 
 use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
@@ -30,15 +31,16 @@ use perfmon::Session;
 use perfmon::trace::Flags;
 
 use collect::{Collected, Ready};
-use convert::Converted;
 use plan::Plan;
-use story::{Story, Told};
+use scope::Scope;
+use story::Story;
+use stream::{Ended, Stream};
 
 use crate::child::{Command, Ending, Waiting};
-use crate::cli::{Cpus, Record as Args};
+use crate::cli::Record as Args;
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
-use crate::perfdata::{self, Body, Host, Loss, Notes, Record, Recording, Stamp};
+use crate::perfdata::{self, Body, Host, Loss, Notes, Record, Stamp};
 use crate::pmu::Pmu;
 use crate::signals::Signals;
 use crate::text::{count, thousands};
@@ -63,36 +65,48 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     let session = Session::open().map_err(exit::with_help)?;
     let plan = Plan::new(args, &pmu, &session)?;
     // Before the work: whoever can't write learns it now.
-    let file = open(&args.output)?;
+    let cannot_write = || format!("can't write {}", args.output.display());
+    let file = open(&args.output).with_context(cannot_write)?;
 
     let signals = Signals::hold()?;
     let waiting = command
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    let child = waiting.as_ref().map(Waiting::pid);
+    let process = waiting.as_ref().map(Waiting::pid);
     let ready = Ready::new(&session, &plan.config, args.pages)?;
     let device = session.device();
-    let mut story = Story::begin(&online, child, device);
+    let mut story = Story::begin(&online, process, device);
     sideband::visit(&online)?;
-    let run = run::run(args, ready, (&signals, waiting), || story.watch(device))?;
+    let scope = Scope::new(args, process, story.knows_tasks());
+    file.set_len(0).with_context(cannot_write)?;
+    let stream = Stream::new(&plan, scope, args.branches, file);
+    let mut stream = stream.with_context(cannot_write)?;
+    let run = run::run(args, ready, (&signals, waiting), |chunks| {
+        // The driver's records first: so all that happened before them is told.
+        story.watch(device);
+        stream.take(&chunks, &mut story)?;
+        stream.write(&mut story).with_context(cannot_write)
+    })?;
 
-    let told = story.end();
-    let converted = convert::convert(&run.collected.chunks, &plan, &told.clock, &told.attribution)?;
-    let scope = Scope::new(args, child, &told);
-    let (recording, dropped) = assemble(
-        args,
-        (&plan, &scope, online.len()),
-        &run.collected,
-        (told, converted),
-    )?;
-    file.set_len(0)?;
-    let mut output = BufWriter::new(file);
-    perfdata::write(&recording, &mut output)?;
-    output.flush()?;
-    summarize(args, &recording, (run.elapsed, dropped))?;
+    let mut ended = stream.end(&mut story).with_context(cannot_write)?;
+    let notes = notes(args, &plan, &mut ended, &run.collected, story.degraded());
+    for loss in &notes.losses {
+        let record = lost_record(loss, ended.last());
+        ended.record(&record).with_context(cannot_write)?;
+    }
+    let others = ended.counted.others;
+    let host = host(online.len())?;
+    let (samples, size) = ended.finish(&host, &notes).with_context(cannot_write)?;
+    let written = Written {
+        samples,
+        size,
+        others,
+        elapsed: run.elapsed,
+    };
+    summarize(args, &host, &notes, &written)?;
 
-    if !recording.notes.is_whole() {
+    if !notes.is_whole() {
         return Ok(exit::NO_COUNT);
     }
     Ok(run.ending.map_or(0, Ending::exit_code))
@@ -116,113 +130,37 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
     }
 }
 
-/// The file to write, if it can be written; what is in it stays until there is something better.
-fn open(path: &Path) -> Result<File> {
+/// The file to write, if it can be written; what is in it stays until the recording begins.
+fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false);
-    options
-        .open(path)
-        .with_context(|| format!("can't write {}", path.display()))
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::other(
+        "it is no file, and the beginning of a recording is written last",
+    ))
 }
 
-/// Which samples are kept.
-enum Scope<'a> {
-    All,
-    Cpus(&'a Cpus),
-    /// Those of these processes.
-    Family(HashSet<u32>),
-}
-
-impl<'a> Scope<'a> {
-    fn new(args: &'a Args, child: Option<u32>, told: &Told) -> Self {
-        match (&args.cpu, child) {
-            (Some(cpus), _) => Self::Cpus(cpus),
-            (None, Some(child)) if !args.all_cpus && told.knows_tasks() => {
-                Self::Family(tasks::descendants(child, &told.records))
-            }
-            _ => Self::All,
-        }
-    }
-
-    fn keeps_sample(&self, stamp: &Stamp) -> bool {
-        match self {
-            Self::All => true,
-            Self::Cpus(cpus) => cpus.iter().any(|cpu| cpu == stamp.cpu),
-            Self::Family(pids) => pids.contains(&stamp.task.pid),
-        }
-    }
-
-    /// Whether a record that is no sample is about something that samples may be of.
-    fn keeps(&self, record: &Record) -> bool {
-        let Self::Family(pids) = self else {
-            return true;
-        };
-        match &record.body {
-            Body::Map(map) => map.kernel || pids.contains(&map.task.pid),
-            Body::Comm { task, .. } | Body::Exit { task, .. } => pids.contains(&task.pid),
-            Body::Fork { child, .. } => pids.contains(&child.pid),
-            _ => true,
-        }
-    }
-
-    fn in_words(&self, args: &Args) -> String {
-        match self {
-            Self::All => "the machine".to_owned(),
-            Self::Cpus(cpus) => format!("CPU {cpus}"),
-            Self::Family(_) => {
-                let words = args.command.iter().map(|word| word.to_string_lossy());
-                words.collect::<Vec<_>>().join(" ")
-            }
-        }
-    }
-}
-
-/// The recording, and how many samples were left out because they are of others.
-fn assemble(
+/// What is to be said of a recording, once it has ended.
+fn notes(
     args: &Args,
-    (plan, scope, cpus): (&Plan, &Scope<'_>, usize),
+    plan: &Plan,
+    ended: &mut Ended<'_>,
     collected: &Collected,
-    (told, converted): (Told, Converted),
-) -> Result<(Recording, usize)> {
-    let Converted {
-        mut samples,
-        totals,
-        lost,
-    } = converted;
-    let all = samples.len();
-    samples.retain(|sample| scope.keeps_sample(&sample.stamp));
-    let dropped = all - samples.len();
-
-    let losses = losses(&collected.flags, &lost);
-    let end = samples.iter().map(|sample| sample.stamp.time).max();
-    let mut records = told.records;
-    records.retain(|record| scope.keeps(record));
-    records.append(&mut samples);
-    records.extend(
-        losses
-            .iter()
-            .map(|loss| lost_record(loss, end.unwrap_or(0))),
-    );
-    // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
-    records.sort_by_key(|record| record.stamp.time);
-
-    let (symbols, build_ids) = symbols::look_up(&records);
-    let recording = Recording {
-        events: plan.describe(args.branches),
-        records,
-        host: host(cpus)?,
-        build_ids,
-        notes: Notes {
-            version: Notes::VERSION,
-            scope: scope.in_words(args),
-            totals,
-            degraded: told.degraded,
-            losses,
-            gaps: collected.gaps,
-            symbols,
-        },
-    };
-    Ok((recording, dropped))
+    degraded: Vec<String>,
+) -> Notes {
+    let ids = plan.events.iter().map(|event| event.id);
+    Notes {
+        version: Notes::VERSION,
+        scope: ended.scope.in_words(args),
+        totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
+        degraded,
+        losses: losses(&collected.flags, &ended.counted.lost),
+        gaps: collected.gaps,
+        symbols: mem::take(&mut ended.symbols),
+    }
 }
 
 /// What is missing, by CPU.
@@ -268,37 +206,45 @@ fn host(online: usize) -> Result<Host> {
     })
 }
 
-/// What there is now, and what is missing, for the user.
-fn summarize(
-    args: &Args,
-    recording: &Recording,
-    (elapsed, dropped): (Duration, usize),
-) -> Result<()> {
+/// What there is now.
+struct Written {
+    samples: u64,
+    /// In bytes.
+    size: u64,
+    /// Samples that are not there because they are of others.
+    others: u64,
+    elapsed: Duration,
+}
+
+/// Tells the user what there is now, and what is missing.
+fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> Result<()> {
     let mut output = io::stderr().lock();
-    let samples = recording.samples().count() as u64;
-    let lost: u64 = recording.notes.losses.iter().map(Loss::least).sum();
-    let size = fs::metadata(&args.output).map_or(0, |file| file.len());
+    let lost: u64 = notes.losses.iter().map(Loss::least).sum();
     write!(
         output,
         "pmctl: {}: {} {}, {} lost, in {:.2} s on {}, {} KiB",
         args.output.display(),
-        thousands(samples),
-        if samples == 1 { "sample" } else { "samples" },
+        thousands(written.samples),
+        if written.samples == 1 {
+            "sample"
+        } else {
+            "samples"
+        },
         thousands(lost),
-        elapsed.as_secs_f64(),
-        count(recording.host.cpus_online, "CPU"),
-        thousands(size.div_ceil(1024)),
+        written.elapsed.as_secs_f64(),
+        count(host.cpus_online, "CPU"),
+        thousands(written.size.div_ceil(1024)),
     )?;
-    if dropped > 0 {
+    if written.others > 0 {
         write!(
             output,
             "; {} of other programs left out (-a keeps them)",
-            thousands(dropped as u64)
+            thousands(written.others)
         )?;
     }
     writeln!(output)?;
-    perfdata::warn(&recording.notes, &mut output)?;
-    if !recording.notes.is_whole() {
+    perfdata::warn(notes, &mut output)?;
+    if !notes.is_whole() {
         writeln!(
             output,
             "Record less often (-c with a larger number), or with larger buffers (-m)."

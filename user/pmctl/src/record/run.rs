@@ -5,13 +5,14 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Collector, Ready};
 use crate::child::{Ending, Running, Waiting};
 use crate::cli::Record;
 use crate::signals::{Event, Signals};
 
-/// How often records are taken out: before the rings of perf can be full, which hold some thousand switches.
+/// How long a round is: perf's rings, which hold some thousand switches, must not get full.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was recorded, and how it went.
@@ -22,12 +23,12 @@ pub(super) struct Run {
     pub(super) ending: Option<Ending>,
 }
 
-/// Records until the end. `watch` is called now and then.
+/// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end.
 pub(super) fn run(
     args: &Record,
     ready: Ready<'_>,
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
-    mut watch: impl FnMut(),
+    mut round: impl FnMut(Vec<Chunk>) -> Result<()>,
 ) -> Result<Run> {
     let begin = Instant::now();
     let mut collector = ready.start()?;
@@ -50,16 +51,15 @@ pub(super) fn run(
                 break;
             }
         }
-        collector.poll()?;
-        watch();
+        round(collector.poll()?)?;
         if args.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }
         progress.show(&collector);
     }
     let elapsed = begin.elapsed();
-    let collected = collector.stop()?;
-    watch();
+    let mut collected = collector.stop()?;
+    round(collected.take())?;
     drop(progress);
     // The time was over before the command.
     while let (None, Some(running)) = (ending, &running) {

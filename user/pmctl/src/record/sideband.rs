@@ -16,7 +16,7 @@ use crate::perfdata::{Attr, Body, Record, decode};
 #[derive(Debug)]
 pub(super) struct Sideband {
     rings: Vec<Ring>,
-    /// Names, memory, beginnings and ends of tasks.
+    /// Names, memory, beginnings and ends of tasks, until somebody takes them.
     pub(super) records: Vec<Record>,
     pub(super) tasks: Tasks,
     /// How many records the kernel could not write, because nobody took them out in time.

@@ -13,36 +13,33 @@ use blazesym::{Addr, MaybeDefault};
 use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, is_kernel};
 use crate::profile::{KERNEL, Spaces};
 
-/// The places that samples and branches are at: offsets in each file, addresses in the kernel.
-type Places = BTreeMap<PathBuf, BTreeSet<u64>>;
-
-/// The symbols and the build-ids of all files that samples are in.
-pub(super) fn look_up(records: &[Record]) -> (Vec<SymbolTable>, Vec<BuildId>) {
-    let symbolizer = Symbolizer::new();
-    let places = places(records);
-    let tables = places.iter().map(|(file, offsets)| SymbolTable {
-        file: file.to_string_lossy().into_owned(),
-        symbols: symbols(&symbolizer, file, offsets),
-    });
-    let ids = places.keys().filter_map(|file| build_id(file));
-    (tables.collect(), ids.collect())
+/// The places that samples and branches are at.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// As of the last record.
+    spaces: Spaces,
+    /// Offsets in each file, addresses in the kernel: they are as many as there is code that was seen.
+    files: BTreeMap<PathBuf, BTreeSet<u64>>,
 }
 
-fn places(records: &[Record]) -> Places {
-    let mut spaces = Spaces::default();
-    let mut places = Places::new();
-    for record in records {
+impl Places {
+    /// Takes a record into account; they come by time.
+    pub(super) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
-            spaces.apply(record);
-            continue;
+            self.spaces.apply(record);
+            if let Body::Exit { task, .. } = &record.body {
+                self.spaces.end(*task);
+            }
+            return;
         };
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
         for address in ends.chain([sample.ip]) {
-            if let Some(place) = spaces.find(record.stamp.task.pid, address) {
+            if let Some(place) = self.spaces.find(record.stamp.task.pid, address) {
                 // Most samples are where others are: then there is nothing to allocate.
-                match places.get_mut(place.file) {
+                match self.files.get_mut(place.file) {
                     Some(offsets) => offsets.insert(place.offset),
-                    None => places
+                    None => self
+                        .files
                         .entry(place.file.to_owned())
                         .or_default()
                         .insert(place.offset),
@@ -50,7 +47,17 @@ fn places(records: &[Record]) -> Places {
             }
         }
     }
-    places
+
+    /// The symbols and the build-ids of all files that samples are in.
+    pub(super) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
+        let symbolizer = Symbolizer::new();
+        let tables = self.files.iter().map(|(file, offsets)| SymbolTable {
+            file: file.to_string_lossy().into_owned(),
+            symbols: symbols(&symbolizer, file, offsets),
+        });
+        let ids = self.files.keys().filter_map(|file| build_id(file));
+        (tables.collect(), ids.collect())
+    }
 }
 
 /// The functions at these places; none if the file can't be read, or has no names.
@@ -155,7 +162,7 @@ mod tests {
     fn a_function_of_this_program_has_its_name() {
         // This test's own process: the function below, where its file is mapped.
         let task = Task::leader(std::process::id());
-        let address = look_up as *const () as usize as u64;
+        let address = symbols as *const () as usize as u64;
         let mut records = super::super::processes::process(task.pid);
         records.push(Record {
             stamp: Stamp {
@@ -167,14 +174,16 @@ mod tests {
                 ..Sample::default()
             }),
         });
-        let (tables, _) = look_up(&records);
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let (tables, _) = places.look_up();
         let [table] = &tables[..] else {
             panic!("one file has a sample: {tables:?}");
         };
         let [symbol] = &table.symbols[..] else {
             panic!("one function has it: {table:?}");
         };
-        assert!(symbol.name.contains("look_up"), "{symbol:?}");
+        assert!(symbol.name.contains("symbols"), "{symbol:?}");
         let map = records.iter().find_map(|record| match &record.body {
             Body::Map(map) if map.start <= address && address < map.start + map.length => Some(map),
             _ => None,

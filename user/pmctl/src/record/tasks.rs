@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which task a CPU executed, from the switches that perf told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use crate::perfdata::{Body, Record, Stamp, Task};
+use crate::perfdata::{Stamp, Task};
 
 /// The tasks of each CPU.
 #[derive(Debug, Default)]
@@ -41,19 +41,16 @@ impl Tasks {
         let begun = turns.partition_point(|turn| turn.0 <= time);
         Some(turns[..begun].last().map_or(*first, |turn| turn.1))
     }
-}
 
-/// A process and all that descend from it.
-pub(super) fn descendants(pid: u32, records: &[Record]) -> HashSet<u32> {
-    let mut family = HashSet::from([pid]);
-    for record in records {
-        if let Body::Fork { child, parent } = &record.body {
-            if family.contains(&parent.pid) {
-                family.insert(child.pid);
+    /// Forgets what nobody will ask for who asks for `time` and later only.
+    pub(super) fn forget(&mut self, time: u64) {
+        for Turns { first, turns } in self.cpus.values_mut() {
+            let begun = turns.partition_point(|turn| turn.0 <= time);
+            if let Some((_, last)) = turns.drain(..begun).next_back() {
+                *first = last;
             }
         }
     }
-    family
 }
 
 #[cfg(test)]
@@ -96,15 +93,18 @@ mod tests {
     }
 
     #[test]
-    fn children_and_theirs_are_descendants() {
-        let fork = |parent, child| {
-            let (child, parent) = (Task::leader(child), Task::leader(parent));
-            Record {
-                stamp: stamp(0, 0, parent.pid),
-                body: Body::Fork { child, parent },
-            }
-        };
-        let family = descendants(5, &[fork(5, 6), fork(1, 7), fork(6, 8), fork(7, 9)]);
-        assert_eq!(family, HashSet::from([5, 6, 8]));
+    fn what_is_over_is_forgotten() {
+        let mut tasks = Tasks::default();
+        for n in 0..100 {
+            switch(&mut tasks, 0, 10 * n, [1, 2]);
+            switch(&mut tasks, 0, 10 * n + 5, [2, 1]);
+        }
+        tasks.forget(500);
+        assert_eq!(tasks.cpus[&0].turns.len(), 100);
+        let at = |time| tasks.at(0, time).map(|task| task.pid);
+        assert_eq!(
+            [at(500), at(501), at(506), at(996)],
+            [Some(1), Some(2), Some(1), Some(1)]
+        );
     }
 }
