@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 33
+plan 35
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 cp perf.data ours.data
@@ -88,6 +88,15 @@ strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 is "no sample is said to be of another program" 0 "$strangers"
 own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
 check "all samples of the program are there" [ "$own" -ge "$expected" ]
+
+# The same of a program that runs already, until it ends.
+"$here/pmctl_loop" $((20 * n)) &
+runs=$!
+pmctl record -p $runs -e $event -c $period 2>words
+is "record -p succeeds" 0 $?
+names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
+is "record -p has samples of that program only" pmctl_loop "$names"
+wait
 
 # One event makes the samples, another is counted with it: 1 branch in 2.
 is "record --timebase succeeds" 0 \

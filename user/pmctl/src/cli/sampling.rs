@@ -19,6 +19,7 @@ with it.
 Examples:
   pmctl record -- make                           where `make` spends its cycles
   pmctl record -a --duration 10                  what the machine does
+  pmctl record -p 1234                           what a process does that runs already
   pmctl record -e branches:u -c 10007 ls         another event
   pmctl record -b -- gzip file                   with the last branches
   pmctl record --timebase cycles --count cache-misses,branches -- ls
@@ -46,6 +47,14 @@ pub(crate) struct Record {
     /// Keep the samples of these CPUs only, as in 0-2,5, and of all programs
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
+
+    /// Keep the samples of this process and of what it starts from now on; until it ends, or Ctrl-C
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpu", "command"])]
+    pub(crate) pid: Option<u32>,
+
+    /// Known from perf, and refused with the reason
+    #[arg(short = 'F', long = "freq", value_name = "HZ", hide = true)]
+    pub(crate) frequency: Option<String>,
 
     /// Record the last branches with each sample
     #[arg(short, long)]

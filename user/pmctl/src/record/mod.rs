@@ -62,6 +62,9 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         [] => None,
         words => Some(Command::find(words)?),
     };
+    if let Some(pid) = args.pid.filter(|pid| !processes::is_alive(*pid)) {
+        return Err(Usage(format!("-p: there is no process {pid}.")).into());
+    }
     let session = Session::open().map_err(exit::with_help)?;
     let plan = Plan::new(args, &pmu, &session)?;
     // Before the work: whoever can't write learns it now.
@@ -73,7 +76,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    let process = waiting.as_ref().map(Waiting::pid);
+    let process = waiting.as_ref().map(Waiting::pid).or(args.pid);
     let ready = Ready::new(&session, &plan.config, args.pages)?;
     let device = session.device();
     let mut story = Story::begin(&online, process, device);
@@ -119,9 +122,14 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "-a is all CPUs and -C some of them: give one of the two.",
         ),
         (
-            args.command.is_empty() && !args.all_cpus && args.cpu.is_none(),
+            args.frequency.is_some(),
+            "-F: the driver makes a sample each so many events, and knows no frequency.\n\
+             Give the number with -c: how often the event happens in a second, divided by the samples wanted.",
+        ),
+        (
+            args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && args.pid.is_none(),
             "there is nothing to run.\n\
-             Give a command (`pmctl record -- make`), or record the machine until Ctrl-C: `pmctl record -a`.",
+             Give a command (`pmctl record -- make`) or a process (-p PID), or record the machine until Ctrl-C (-a).",
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {

@@ -40,6 +40,14 @@ pub(super) fn process(pid: u32) -> Vec<Record> {
     names.chain(memory(pid)).collect()
 }
 
+/// Whether there is such a process, and not only its exit code left for its parent.
+pub(super) fn is_alive(pid: u32) -> bool {
+    let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
+    let mut behind = status.rsplit(|byte| *byte == b')');
+    matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
+}
+
 /// The memory of a process that it can execute from.
 fn memory(pid: u32) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -185,6 +193,21 @@ mod tests {
         assert!(has(
             |body| matches!(body, Body::Map(map) if map.file.is_absolute())
         ));
+    }
+
+    #[test]
+    fn a_process_is_alive_until_it_ends() {
+        assert!(is_alive(std::process::id()));
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("there is one");
+        let pid = child.id();
+        // It stays a zombie until it is waited for.
+        while is_alive(pid) {
+            std::thread::yield_now();
+        }
+        child.wait().expect("it ends");
+        assert!(!is_alive(pid));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use anyhow::Result;
 use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Collector, Ready};
+use super::processes;
 use crate::child::{Ending, Running, Waiting};
 use crate::cli::Record;
 use crate::signals::{Event, Signals};
@@ -52,6 +53,9 @@ pub(super) fn run(
             }
         }
         round(collector.poll()?)?;
+        if args.pid.is_some_and(|pid| !processes::is_alive(pid)) {
+            break;
+        }
         if args.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }

@@ -17,7 +17,7 @@ pub(super) enum Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// What the command line asks for: `process` is the command's.
+    /// What the command line asks for: `process` is the command's, or one that runs.
     pub(super) fn new(args: &'a Args, process: Option<u32>, knows_tasks: bool) -> Self {
         match (&args.cpu, process) {
             (Some(cpus), _) => Self::Cpus(cpus),
@@ -55,6 +55,9 @@ impl<'a> Scope<'a> {
             Self::All => "the machine".to_owned(),
             Self::Cpus(cpus) => format!("CPU {cpus}"),
             Self::Family(_) => {
+                if let Some(pid) = args.pid {
+                    return format!("process {pid}");
+                }
                 let words = args.command.iter().map(|word| word.to_string_lossy());
                 words.collect::<Vec<_>>().join(" ")
             }
