@@ -24,7 +24,7 @@ const EX_TYPE_RDMSR: u32 = 9;
 /// Reads a register.
 #[inline(always)]
 pub(crate) fn read(_here: &ThisCpu, msr: Msr) -> u64 {
-    let (low, high): (u32, u32);
+    let (low, high): (u64, u64);
     // SAFETY: Reading a register of the PMU has no effect, and if it is missing the exception table
     // leads to the next instruction. It counts as an access to memory, so that loads and stores of
     // what an overflow interrupt changes stay on their side of it.
@@ -40,12 +40,13 @@ pub(crate) fn read(_here: &ThisCpu, msr: Msr) -> u64 {
             ".popsection",
             fixup = const EX_TYPE_RDMSR,
             in("ecx") msr.number(),
-            out("eax") low,
-            out("edx") high,
+            // Their upper halves become 0.
+            out("rax") low,
+            out("rdx") high,
             options(nostack, preserves_flags),
         );
     }
-    u64::from(high) << 32 | u64::from(low)
+    high << 32 | low
 }
 
 /// Writes a register.
@@ -67,8 +68,9 @@ pub(crate) fn write(_here: &ThisCpu, msr: Msr, value: u64) {
             ".popsection",
             fixup = const EX_TYPE_WRMSR,
             in("ecx") msr.number(),
-            in("eax") value as u32,
-            in("edx") (value >> 32) as u32,
+            // Their upper halves are ignored.
+            in("rax") value,
+            in("rdx") value >> 32,
             options(nostack, preserves_flags),
         );
     }
