@@ -157,15 +157,16 @@ impl Drop for Slots {
     }
 }
 
-/// Proof that the holder can't leave the CPU that it runs on.
+/// The slot of the current CPU. A reference to it is the proof that the holder can't leave the CPU that it
+/// runs on.
 ///
 /// # Invariants
 ///
-/// `slot` is the slot of the current CPU, and the current context stays on this CPU for as long as the
-/// value can be reached.
+/// Who has a reference runs on the slot's CPU, and stays there for as long as it can be reached.
+#[repr(transparent)]
 pub(crate) struct ThisCpu {
-    slot: &'static Slot,
-    _not_send: NotThreadSafe,
+    slot: Slot,
+    _not_sync: NotThreadSafe,
 }
 
 impl ThisCpu {
@@ -174,29 +175,26 @@ impl ThisCpu {
     /// The caller must not leave the CPU while the result can be reached, and `slot` must come from
     /// one of the functions of [`ffi`] that give the current CPU's.
     #[inline(always)]
-    unsafe fn from_slot(slot: *mut c_void) -> Self {
+    pub(crate) unsafe fn from_slot<'a>(slot: *mut c_void) -> &'a Self {
         // INVARIANT: By the requirement of this function.
-        Self {
-            // SAFETY: The slots live as long as anything that can get here (see `Slots::new`), and
-            // only shared references to them are ever made.
-            slot: unsafe { &*slot.cast::<Slot>() },
-            _not_send: NotThreadSafe,
-        }
+        // SAFETY: The slots live as long as anything that can get here (see `Slots::new`), only shared
+        // references to them are ever made, and this type is nothing but a slot.
+        unsafe { &*slot.cast::<Self>() }
     }
 
     /// # Safety
     ///
     /// The caller must not leave the CPU while the result can be reached.
     #[inline]
-    pub(crate) unsafe fn assume() -> Self {
+    pub(crate) unsafe fn assume<'a>() -> &'a Self {
         // SAFETY: The caller stays on the CPU, so the slot is this CPU's; always callable.
         unsafe { Self::from_slot(ffi::perfmon_this_slot()) }
     }
 
     /// The memory kept for this CPU.
     #[inline(always)]
-    pub(crate) fn slot(&self) -> &'static Slot {
-        self.slot
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.slot
     }
 
     /// Its number, for people.
@@ -206,7 +204,7 @@ impl ThisCpu {
 }
 
 /// Keeps the current task on its CPU: it can't be preempted while this exists.
-pub(crate) struct Pinned(ThisCpu);
+pub(crate) struct Pinned(&'static ThisCpu);
 
 /// Stays on the current CPU.
 #[inline(always)]
@@ -220,7 +218,7 @@ impl Deref for Pinned {
 
     #[inline(always)]
     fn deref(&self) -> &ThisCpu {
-        &self.0
+        self.0
     }
 }
 
@@ -239,7 +237,7 @@ impl Drop for Pinned {
 pub(crate) fn undisturbed<R>(f: impl FnOnce(&ThisCpu) -> R) -> R {
     // SAFETY: Interrupts are off until `f` has returned, and with them preemption.
     let here = unsafe { ThisCpu::from_slot(ffi::perfmon_interrupts_off()) };
-    let result = f(&here);
+    let result = f(here);
     // SAFETY: Ends what the first call began; `here` is not used any more.
     unsafe { ffi::perfmon_interrupts_on() };
     result
@@ -353,7 +351,7 @@ fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: &F) {
         // SAFETY: By the requirement.
         let f = unsafe { &*f.cast::<F>() };
         // SAFETY: Whoever can't be interrupted stays on the CPU.
-        f(&unsafe { ThisCpu::assume() });
+        f(unsafe { ThisCpu::assume() });
     }
 
     // SAFETY: `call` gets a pointer to an `F`, which is `Sync`, with interrupts off; by `wait` it is
@@ -416,7 +414,7 @@ impl<T: Callbacks> Hotplug<T> {
     unsafe extern "C" fn startup(cpu: c_uint) -> c_int {
         // SAFETY: By the requirement.
         let (cpu, here) = unsafe { (CpuId::from_u32_unchecked(cpu), ThisCpu::assume()) };
-        T::online(cpu, &here);
+        T::online(cpu, here);
         0
     }
 
@@ -426,7 +424,7 @@ impl<T: Callbacks> Hotplug<T> {
     unsafe extern "C" fn teardown(cpu: c_uint) -> c_int {
         // SAFETY: By the requirement.
         let (cpu, here) = unsafe { (CpuId::from_u32_unchecked(cpu), ThisCpu::assume()) };
-        T::offline(cpu, &here);
+        T::offline(cpu, here);
         0
     }
 }

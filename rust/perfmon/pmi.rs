@@ -71,7 +71,7 @@ pub(crate) unsafe fn make_timers() {
 /// To be called with interrupts off.
 unsafe extern "C" fn tick() {
     // SAFETY: Whoever can't be interrupted stays on the CPU.
-    recorder::watch(&unsafe { ThisCpu::assume() }, pmu::model());
+    recorder::watch(unsafe { ThisCpu::assume() }, pmu::model());
 }
 
 /// Tells for how many interrupts of ours this NMI stands: 0 (`NMI_DONE`) if it is none. The kernel
@@ -92,7 +92,7 @@ unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_in
         return 0;
     }
     // In another mode the interrupts are KVM's, and with them the counters.
-    if !Lvtpc::read(&here).is_nmi() {
+    if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
     let Some(model) = pmu::settled() else {
@@ -100,12 +100,12 @@ unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_in
     };
     let served = if taken {
         // SAFETY: By the requirement.
-        model.serve(&here, unsafe { Regs::new(regs) })
+        model.serve(here, unsafe { Regs::new(regs) })
     } else {
         // It has come so late that the registers have been given back; delivering it has changed the
         // local APIC's entry.
-        model.leave(&here);
+        model.leave(here);
         0
     };
-    model.maker.answer(&here, served) as c_int
+    model.maker.answer(here, served) as c_int
 }
