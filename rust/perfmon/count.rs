@@ -124,21 +124,26 @@ impl Count {
     }
 
     /// Loads the hardware counter so that it overflows after `events` more, at most the [`Self::period`] of
-    /// its width. The total is up to date; the counter is not active, or this is the overflow handler.
+    /// its width. The total, `total`, is up to date; the counter is not active, or this is the overflow
+    /// handler.
     #[inline(always)]
-    pub(crate) fn load(&self, here: &ThisCpu, counter: Msr, events: u64) {
+    pub(crate) fn load(&self, here: &ThisCpu, counter: Msr, events: u64, total: u64) {
         self.period.set(events);
-        self.put(here, counter, self.width().start());
+        let width = Width {
+            mask: self.mask.get(),
+            period: events,
+        };
+        self.put(here, counter, width.start(), total);
     }
 
-    /// Writes the hardware counter, whose total is up to date.
+    /// Writes the hardware counter, whose total, `total`, is up to date.
     ///
     /// What a counter of kernel mode counts between that and this write, a few instructions once in a
     /// period, is lost.
     #[inline(always)]
-    fn put(&self, here: &ThisCpu, counter: Msr, value: u64) {
+    fn put(&self, here: &ThisCpu, counter: Msr, value: u64, total: u64) {
         msr::write(here, counter, value);
-        self.offset.set(offset(value, self.total.get()));
+        self.offset.set(offset(value, total));
     }
 
     /// Events from loading the counter to its overflow.
@@ -153,22 +158,20 @@ impl Count {
     }
 
     /// Whether the hardware counter has overflowed since it was loaded.
-    #[inline]
     pub(crate) fn has_overflowed(&self, here: &ThisCpu, counter: Msr) -> bool {
         self.width().has_overflowed(msr::read(here, counter))
     }
 
     /// Brings the total up to date, and reloads the hardware counter if it has overflowed; true if so.
     ///
-    /// For the overflow handler, and for a counter that is not active.
-    #[inline]
+    /// For a counter that is not active.
     pub(crate) fn overflow(&self, here: &ThisCpu, lines: &Lines) -> bool {
         let raw = self.update(here, lines.read);
         let width = self.width();
         if !width.has_overflowed(raw) {
             return false;
         }
-        self.put(here, lines.write, width.reload(raw));
+        self.put(here, lines.write, width.reload(raw), self.total());
         true
     }
 

@@ -56,7 +56,7 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
         here.slot().readable.insert(id.bit());
     });
     for slot in arbiter.absent() {
-        slot.counts[id.index()].reset();
+        slot.count(id).reset();
         slot.tampered.remove(id.bit());
     }
     arbiter.insert(
@@ -137,10 +137,10 @@ fn change(number: c_int, call: Call) -> Result {
                 if state == State::Running {
                     model.update(here, id);
                 }
-                here.slot().counts[id.index()].reset();
+                here.slot().count(id).reset();
             });
             for slot in arbiter.absent() {
-                slot.counts[id.index()].reset();
+                slot.count(id).reset();
             }
         }
     }
@@ -182,7 +182,7 @@ fn value_alone(session: &Session, number: c_int) -> Option<u64> {
         if slot.alone.get() == 0 || good & id.bit() == 0 {
             return None;
         }
-        let count = &slot.counts[id.index()];
+        let count = slot.count(id);
         if slot.active.get() & id.bit() != 0 {
             count.update(here, count.register()?);
         }
@@ -202,7 +202,7 @@ fn value(session: &Session, number: c_int) -> Result<u64> {
         return Err(EIO);
     }
     Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
-        sum.wrapping_add(cpu::slot(cpu).counts[id.index()].value())
+        sum.wrapping_add(cpu::slot(cpu).count(id).value())
     }))
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn read_cpu(_session: &Session, request: &mut abi::pmc_cpu_data) -> R
     request.pmcc_count = cpus.end - cpus.start;
     request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
     for cpu in arbiter.known.within(&cpus) {
-        let value = cpu::slot(cpu).counts[id.index()].value();
+        let value = cpu::slot(cpu).count(id).value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }
     Ok(())

@@ -2,7 +2,11 @@
 //! CPUs: staying on one, calling all, hearing of those that come and go, and memory for each.
 
 use crate::{
-    count::Count, ffi, logic::counter::MAX_COUNTERS, pmu::SavedRegisters, recorder::Recorder,
+    count::Count,
+    ffi,
+    logic::counter::{CounterId, MAX_COUNTERS},
+    pmu::{ModelCell, SavedRegisters},
+    recorder::{Event, Recorder},
 };
 use core::{
     arch::{asm, x86_64},
@@ -31,18 +35,19 @@ pub(crate) struct Slot {
     pub(crate) alone: Word,
     /// Bits of the counters that are set up here, for PMIOREAD.
     pub(crate) readable: Word,
-    /// Whether its registers are ours: [`Self::saved`] is to be put back.
-    pub(crate) taken: Word,
+    /// What its PMU is, while its registers are ours: [`Self::saved`] is to be put back.
+    pub(crate) model: ModelCell,
     /// Bits of the counters that run here: those whose overflows are ours.
     pub(crate) active: Word,
-    /// Bits of the counters that count in kernel mode: the overflow handler, too.
-    pub(crate) kernel: Word,
+    /// What the overflow handler has to heed beside overflows, all that is rare in one word: `HEED_*`, and
+    /// bits of the active counters that count in kernel mode, and so the handler itself.
+    pub(crate) heed: Word,
     /// Bits of the counters whose registers were found to hold something else.
     pub(crate) tampered: Word,
     /// Whether counters were found switched off that should have run.
     pub(crate) interrupted: Word,
     /// Overflow interrupts that may still come for counters that have been stopped.
-    pub(crate) late: Word,
+    late: Word,
     /// On AMD, the time in jiffies until which an interrupt may come late.
     pub(crate) late_until: Word,
     /// Bits in a general and in a fixed-function counter of this CPU.
@@ -51,28 +56,65 @@ pub(crate) struct Slot {
     pub(crate) arch_events: Word,
     /// What its registers held before the first counter was set up.
     pub(crate) saved: SavedRegisters,
-    /// The counters, by [`CounterId::index`](crate::logic::counter::CounterId::index).
-    pub(crate) counts: [Count; MAX_COUNTERS],
     /// What the trace does here.
     pub(crate) recorder: Recorder,
+    /// By [`CounterId::index`].
+    counters: [Counter; MAX_COUNTERS],
 }
 
+/// [`Slot::heed`]: branches are recorded, and frozen by the interrupt.
+pub(crate) const HEED_BRANCHES: u64 = 1 << 63;
+/// [`Slot::heed`]: an interrupt may come for a counter that has been stopped.
+const HEED_LATE: u64 = 1 << 62;
+/// [`Slot::heed`]: the CPU is AMD's.
+pub(crate) const HEED_AMD: u64 = 1 << 61;
+/// [`Slot::heed`]: counters of kernel mode.
+pub(crate) const HEED_KERNEL: u64 = !(HEED_BRANCHES | HEED_LATE | HEED_AMD);
+
+/// What is kept of one counter, in two cache lines of its own: the overflow handler needs all of it.
+#[repr(align(128))]
+struct Counter {
+    count: Count,
+    event: Event,
+}
+
+const _: () = assert!(size_of::<Counter>() == 128);
+
 impl Slot {
+    /// The value of a counter.
+    #[inline(always)]
+    pub(crate) fn count(&self, counter: CounterId) -> &Count {
+        &self.counters[counter.index()].count
+    }
+
+    /// What is recorded of it.
+    #[inline(always)]
+    pub(crate) fn event(&self, counter: CounterId) -> &Event {
+        &self.counters[counter.index()].event
+    }
+
     /// Whether an overflow interrupt may come although no counter runs.
     #[inline]
     pub(crate) fn expects_late(&self) -> bool {
         self.late.get() | self.late_until.get() != 0
     }
 
+    /// Expects an interrupt that comes late.
+    pub(crate) fn expect_late(&self) {
+        self.late.increment();
+        self.heed.insert(HEED_LATE);
+    }
+
     /// Takes note of an interrupt that came late, if one was expected: how many, 0 or 1. For the
     /// overflow handler.
-    #[inline(always)]
     pub(crate) fn take_late(&self) -> u32 {
-        let late = self.late.get();
-        if late == 0 {
+        let Some(late) = self.late.get().checked_sub(1) else {
             return 0;
+        };
+        self.late.set(late);
+        if late == 0 {
+            self.heed.remove(HEED_LATE);
         }
-        self.late.set(late.wrapping_sub(1));
         1
     }
 }
@@ -172,8 +214,8 @@ pub(crate) struct ThisCpu {
 impl ThisCpu {
     /// # Safety
     ///
-    /// The caller must not leave the CPU while the result can be reached, and `slot` must come from
-    /// one of the functions of [`ffi`] that give the current CPU's.
+    /// The caller must not leave the CPU while the result can be reached, and `slot` must be what C gives
+    /// as the current CPU's.
     #[inline(always)]
     pub(crate) unsafe fn from_slot<'a>(slot: *mut c_void) -> &'a Self {
         // INVARIANT: By the requirement of this function.
@@ -462,23 +504,18 @@ impl Regs<'_> {
         // SAFETY: By the requirement of `new`.
         unsafe { (*self.regs.as_ptr()).ip as u64 }
     }
-
-    /// Whether it was a program's.
-    pub(crate) fn is_user(self) -> bool {
-        // SAFETY: By the requirement of `new`.
-        unsafe { ffi::perfmon_user_mode(self.regs.as_ptr()) }
-    }
 }
 
-/// The address space that is in use: the address bits of CR3 (Intel SDM, volume 3A, section 2.5).
-#[inline(always)]
-pub(crate) fn address_space() -> u64 {
-    const ADDRESS: u64 = ((1 << 52) - 1) & !0xfff;
+/// The bits of CR3 that tell which address space is in use (Intel SDM, volume 3A, section 2.5).
+pub(crate) const ADDRESS_SPACE: u64 = ((1 << 52) - 1) & !0xfff;
 
+/// CR3.
+#[inline(always)]
+pub(crate) fn cr3() -> u64 {
     let cr3: u64;
     // SAFETY: Reading the register has no effect.
     unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
-    cr3 & ADDRESS
+    cr3
 }
 
 /// CPUID of the current CPU, with the leaf in EAX and the subleaf in ECX.

@@ -35,12 +35,11 @@ extern "C" {
     pub(crate) fn perfmon_open_anonymous(operations: *const c_void, data: *mut c_void) -> c_int;
 
     pub(crate) fn perfmon_nmi_register(
-        handler: unsafe extern "C" fn(c_uint, *mut bindings::pt_regs) -> c_int,
+        handler: unsafe extern "C" fn(*mut c_void, *mut bindings::pt_regs) -> c_int,
     ) -> c_int;
     pub(crate) fn perfmon_nmi_unregister();
     pub(crate) fn perfmon_lvtpc_read() -> u32;
     pub(crate) fn perfmon_lvtpc_write(value: u32);
-    pub(crate) fn perfmon_user_mode(regs: *const bindings::pt_regs) -> bool;
 
     pub(crate) fn perfmon_timers_init(tick: unsafe extern "C" fn());
     pub(crate) fn perfmon_timer_start();

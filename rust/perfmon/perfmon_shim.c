@@ -176,16 +176,26 @@ int perfmon_open_anonymous(const void *operations, void *data)
 	return anon_inode_getfd("[perfmon]", operations, data, O_RDONLY | O_CLOEXEC);
 }
 
+static int (*nmi_handler)(void *slot, struct pt_regs *regs);
+
+/* Here and not in Rust, where the slot would take a call. */
+static int nmi(unsigned int type, struct pt_regs *regs)
+{
+	return nmi_handler(raw_cpu_ptr(slots), regs);
+}
+
 static struct nmiaction action = {
 	.list = LIST_HEAD_INIT(action.list),
+	.handler = nmi,
 	.name = "perfmon",
 	/* Before perf: its handler clears what it does not know. */
 	.flags = NMI_FLAG_FIRST,
 };
 
-int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs))
+/* Calls handler() at each NMI, with the slot of the CPU. */
+int perfmon_nmi_register(int (*handler)(void *slot, struct pt_regs *regs))
 {
-	action.handler = handler;
+	nmi_handler = handler;
 	return __register_nmi_handler(NMI_LOCAL, &action);
 }
 
@@ -207,12 +217,6 @@ u32 perfmon_lvtpc_read(void)
 void perfmon_lvtpc_write(u32 value)
 {
 	apic->write(APIC_LVTPC, value);
-}
-
-/* Did the interrupt come in user mode? */
-bool perfmon_user_mode(const struct pt_regs *regs)
-{
-	return user_mode((struct pt_regs *)regs);
 }
 
 static DEFINE_PER_CPU(struct hrtimer, timers);

@@ -43,11 +43,10 @@ void *perfmon_buffer_alloc(size_t size);
 void perfmon_buffer_free(void *start);
 int perfmon_open_anonymous(const void *operations, void *data);
 
-int perfmon_nmi_register(int (*handler)(unsigned int type, struct pt_regs *regs));
+int perfmon_nmi_register(int (*handler)(void *slot, struct pt_regs *regs));
 void perfmon_nmi_unregister(void);
 u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
-bool perfmon_user_mode(const struct pt_regs *regs);
 
 void perfmon_timers_init(void (*tick)(void));
 void perfmon_timer_start(void);

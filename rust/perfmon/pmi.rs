@@ -15,7 +15,7 @@ use core::ptr;
 use kernel::{
     bindings,
     error::to_result,
-    ffi::{c_int, c_uint},
+    ffi::{c_int, c_void},
     prelude::*,
 };
 
@@ -48,11 +48,13 @@ impl Drop for Handler {
     }
 }
 
-/// Whether the kernel is about to die: then nobody should be in its way.
+/// Whether registers may be touched. Not if the kernel is about to die: nobody should be in its way then. Nor
+/// if overflows are directed elsewhere: then they are KVM's, and with them the counters.
 #[inline(always)]
-fn is_oops_in_progress() -> bool {
+fn may_touch(here: &ThisCpu) -> bool {
     // SAFETY: A word that the kernel writes and everybody may read.
-    unsafe { ptr::read_volatile(&raw const bindings::oops_in_progress) != 0 }
+    let oops = unsafe { ptr::read_volatile(&raw const bindings::oops_in_progress) };
+    oops == 0 && Lvtpc::read(here).is_nmi()
 }
 
 /// Makes the timers that watch how often CPUs are interrupted; none runs.
@@ -79,33 +81,30 @@ unsafe extern "C" fn tick() {
 ///
 /// # Safety
 ///
-/// To be called in an NMI, with its registers.
-unsafe extern "C" fn handle(_type: c_uint, regs: *mut bindings::pt_regs) -> c_int {
-    // SAFETY: An NMI stays on its CPU.
-    let here = unsafe { ThisCpu::assume() };
-    let slot = here.slot();
-    let taken = slot.taken.get() != 0;
-    if !taken && !slot.expects_late() {
+/// To be called in an NMI, with the slot of its CPU and its registers.
+unsafe extern "C" fn handle(slot: *mut c_void, regs: *mut bindings::pt_regs) -> c_int {
+    // SAFETY: By the requirement; an NMI stays on its CPU.
+    let here = unsafe { ThisCpu::from_slot(slot) };
+    let Some(model) = here.slot().model.get() else {
+        return late(here);
+    };
+    if !may_touch(here) {
         return 0;
     }
-    if is_oops_in_progress() {
-        return 0;
-    }
-    // In another mode the interrupts are KVM's, and with them the counters.
-    if !Lvtpc::read(here).is_nmi() {
+    // SAFETY: By the requirement.
+    model.serve(here, unsafe { Regs::new(regs) }) as c_int
+}
+
+/// As [`handle`], where the registers have been given back: what still comes is late.
+#[cold]
+fn late(here: &ThisCpu) -> c_int {
+    if !here.slot().expects_late() || !may_touch(here) {
         return 0;
     }
     let Some(model) = pmu::settled() else {
         return 0;
     };
-    let served = if taken {
-        // SAFETY: By the requirement.
-        model.serve(here, unsafe { Regs::new(regs) })
-    } else {
-        // It has come so late that the registers have been given back; delivering it has changed the
-        // local APIC's entry.
-        model.leave(here);
-        0
-    };
-    model.maker.answer(here, served) as c_int
+    // Delivering it has changed the local APIC's entry.
+    model.leave(here);
+    model.maker.answer(here, 0) as c_int
 }

@@ -10,7 +10,7 @@ mod intel;
 pub(crate) mod lbr;
 
 use crate::{
-    cpu::{self, Regs, ThisCpu, Word},
+    cpu::{self, Regs, ThisCpu, Word, HEED_AMD, HEED_BRANCHES, HEED_KERNEL},
     ffi,
     logic::{
         count::Width,
@@ -18,10 +18,14 @@ use crate::{
         cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
         plan::{Saved, Step},
-        regs::{Msr, Registers},
+        regs::{Global, Msr, Registers},
     },
     msr,
     recorder::Set,
+};
+use core::{
+    ptr,
+    sync::atomic::{AtomicPtr, Ordering::Relaxed},
 };
 use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce};
 
@@ -115,6 +119,31 @@ pub(crate) fn model() -> &'static Model {
 #[inline(always)]
 pub(crate) fn settled() -> Option<&'static Model> {
     MODEL.as_ref()
+}
+
+/// A place for the model of a CPU. All bits zero is an empty one.
+///
+/// ATOMICS: relaxed, as a [`Word`] of the same slot.
+///
+/// # Invariants
+///
+/// It is null, or points to a model that lives for ever.
+pub(crate) struct ModelCell(AtomicPtr<Model>);
+
+impl ModelCell {
+    /// The model that was put in, if there is one.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&'static Model> {
+        // SAFETY: By the type invariant.
+        unsafe { self.0.load(Relaxed).as_ref() }
+    }
+
+    /// Puts `model` in, or nothing.
+    fn set(&self, model: Option<&'static Model>) {
+        let model = model.map_or(ptr::null(), ptr::from_ref);
+        // INVARIANT: So says the argument's lifetime. Nobody makes anything but shared references of it.
+        self.0.store(model.cast_mut(), Relaxed);
+    }
 }
 
 /// Settles what [`model`] is.
@@ -228,7 +257,7 @@ impl Model {
 
     /// Remembers what the registers hold, and directs the overflow interrupt: the counters of this CPU
     /// were just reserved.
-    pub(crate) fn take(&self, here: &ThisCpu) {
+    pub(crate) fn take(&'static self, here: &ThisCpu) {
         let saved = &here.slot().saved;
         for (n, select) in (0..self.capabilities.general).zip(&saved.select) {
             select.set(msr::read(here, self.registers.select(n)));
@@ -243,7 +272,10 @@ impl Model {
         }
         saved.lvtpc.set(Lvtpc::read(here).0.into());
         Lvtpc::NMI.write(here);
-        here.slot().taken.set(1);
+        if matches!(self.maker, Maker::Amd) {
+            here.slot().heed.insert(HEED_AMD);
+        }
+        here.slot().model.set(Some(self));
     }
 
     /// Stops counters, whatever they do, and puts back what their registers held.
@@ -260,7 +292,7 @@ impl Model {
 
     /// Puts back what belongs to no counter: the last has been given back.
     pub(crate) fn leave(&self, here: &ThisCpu) {
-        here.slot().taken.set(0);
+        here.slot().model.set(None);
         Lvtpc(here.slot().saved.lvtpc.get() as u32).write(here);
     }
 
@@ -272,7 +304,8 @@ impl Model {
             self.stop(here, counter);
         }
         let width = self.load(here, counter, select);
-        slot.counts[counter.index()].begin(self.lines(counter).read, width, select);
+        slot.count(counter)
+            .begin(self.lines(counter).read, width, select);
         slot.tampered.remove(counter.bit());
         self.inspect(
             here,
@@ -284,7 +317,7 @@ impl Model {
     /// Sets a counter up again, on a CPU that has lost its registers; the value stays.
     pub(crate) fn resume(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) {
         let width = self.load(here, counter, select);
-        let count = &here.slot().counts[counter.index()];
+        let count = here.slot().count(counter);
         count.resume(self.lines(counter).read, width, select);
     }
 
@@ -303,22 +336,21 @@ impl Model {
             &self.registers.program(counter, select, width.start()),
         );
         let slot = here.slot();
-        slot.counts[counter.index()].expect(
+        slot.count(counter).expect(
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );
-        if select.is_kernel() {
-            slot.kernel.insert(counter.bit());
-        } else {
-            slot.kernel.remove(counter.bit());
-        }
+        slot.event(counter).ignore(width.period);
         width
     }
 
     /// Lets a counter count.
     pub(crate) fn start(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
-        let select = slot.counts[counter.index()].select();
+        let select = slot.count(counter).select();
+        if select.is_kernel() {
+            slot.heed.insert(counter.bit());
+        }
         slot.active.insert(counter.bit());
         msr::execute(here, &self.registers.start(counter, select));
     }
@@ -327,7 +359,7 @@ impl Model {
     /// counting what it should.
     pub(crate) fn stop(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
-        let select = slot.counts[counter.index()].select();
+        let select = slot.count(counter).select();
         self.inspect(
             here,
             &self.registers.control(counter, select, true),
@@ -344,7 +376,7 @@ impl Model {
     /// The same, without looking at what it was doing.
     pub(crate) fn halt(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
-        let count = &slot.counts[counter.index()];
+        let count = slot.count(counter);
         msr::change(
             here,
             &self.registers.control(counter, count.select(), false),
@@ -352,12 +384,13 @@ impl Model {
 
         // From here on the overflow handler lets the counter alone.
         slot.active.remove(counter.bit());
+        slot.heed.remove(counter.bit());
         if count.overflow(here, self.lines(counter)) {
             // It overflowed on its last events, and the interrupt is on its way.
             if let Some(clear) = self.registers.clear_overflow(counter) {
                 msr::change(here, &clear);
             }
-            slot.late.increment();
+            slot.expect_late();
         }
     }
 
@@ -373,11 +406,14 @@ impl Model {
     /// Brings the value of a counter up to date.
     #[inline(always)]
     pub(crate) fn update(&self, here: &ThisCpu, counter: CounterId) {
-        here.slot().counts[counter.index()].update(here, self.lines(counter).read);
+        here.slot()
+            .count(counter)
+            .update(here, self.lines(counter).read);
     }
 
     /// Sees to it that counters which should count are enabled in the register that they share with
     /// Linux perf, whose handler clears it in passing when it samples by Intel PT or for BPF.
+    #[cold]
     fn repair(&self, here: &ThisCpu, counters: u64) {
         let Some(global) = self.registers.global else {
             return;
@@ -389,28 +425,53 @@ impl Model {
         }
     }
 
-    /// Serves the overflows of this CPU's counters and tells how many there were. Runs in an NMI that came
-    /// at `regs`.
+    /// Serves the overflows of this CPU's counters, in an NMI that came at `regs`. Tells for how many
+    /// interrupts that stands.
     #[inline(always)]
     pub(crate) fn serve(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
         let slot = here.slot();
         let active = slot.active.get();
-        self.repair(here, active);
-        let mut served = self.round(here, active, regs);
-        if served == 0 {
-            // Somebody else may have cleared the status: the counters still tell.
-            served = self.extend(here, self.overflowed(here, active), regs);
+        let mut found = 0;
+        if let Some(global) = &self.registers.global {
+            if !msr::read(here, global.control) & active != 0 {
+                self.repair(here, active);
+            }
+            found = acknowledge(here, global, active);
         }
-        slot.recorder.unfreeze(here, self);
-        if slot.kernel.get() & active == 0 {
-            // Nothing that only counts programs can overflow in here.
-            self.maker.unmask(here);
-            return served;
+        if found == 0 {
+            // There is no status, or somebody else has cleared it: the counters still tell.
+            found = self.overflowed(here, active);
+            if found == 0 {
+                return self.conclude(here, regs, 0);
+            }
         }
-        served += self.drain(here, regs);
+        let served = self.extend(here, found, regs);
+        if slot.heed.get() != 0 {
+            return self.conclude(here, regs, served);
+        }
+        intel::unmask(here);
+        served
+    }
+
+    /// What else there may be to do when overflows have been served.
+    #[cold]
+    #[inline(never)]
+    fn conclude(&self, here: &ThisCpu, regs: Regs<'_>, mut served: u32) -> u32 {
+        let heed = here.slot().heed.get();
+        if heed & HEED_BRANCHES != 0 {
+            lbr::unfreeze(here, self);
+        }
+        // What only counts programs can't overflow in here.
+        let again = heed & HEED_KERNEL != 0;
+        if again {
+            served += self.drain(here, regs);
+        }
         self.maker.unmask(here);
-        // What overflowed between the last look and the unmasking has raised no interrupt.
-        served + self.drain(here, regs)
+        if again {
+            // What overflowed between the last look and the unmasking has raised no interrupt.
+            served += self.drain(here, regs);
+        }
+        self.maker.answer(here, served)
     }
 
     /// Serves overflows until there is none.
@@ -426,33 +487,26 @@ impl Model {
                 here.slot().recorder.suspend();
             }
             // Serving may stop counters.
-            match self.round(here, here.slot().active.get(), regs) {
-                0 => break,
-                some => served += some,
+            let active = here.slot().active.get();
+            let found = match &self.registers.global {
+                Some(global) => acknowledge(here, global, active),
+                None => self.overflowed(here, active),
+            };
+            if found == 0 {
+                break;
             }
+            served += self.extend(here, found, regs);
         }
         served
     }
 
-    /// Serves those overflows of the counters `active` that there are now.
-    #[inline(always)]
-    fn round(&self, here: &ThisCpu, active: u64, regs: Regs<'_>) -> u32 {
-        let Some(global) = self.registers.global else {
-            return self.extend(here, self.overflowed(here, active), regs);
-        };
-        let found = msr::read(here, global.status) & active;
-        if found != 0 {
-            // Before the counters are looked at: what comes later sets it again.
-            msr::write(here, global.clear, found);
-        }
-        self.extend(here, found, regs)
-    }
-
     /// Those of the counters that have overflowed since they were loaded.
+    #[cold]
+    #[inline(never)]
     fn overflowed(&self, here: &ThisCpu, counters: u64) -> u64 {
         bits(each(counters).filter(|&counter| {
             let msr = self.lines(counter).read;
-            here.slot().counts[counter.index()].has_overflowed(here, msr)
+            here.slot().count(counter).has_overflowed(here, msr)
         }))
     }
 
@@ -463,21 +517,30 @@ impl Model {
         let mut set = Set::new(&slot.recorder, regs);
         let mut served: u32 = 0;
         for counter in each(found) {
-            let count = &slot.counts[counter.index()];
+            let count = slot.count(counter);
             let lines = self.lines(counter);
             if !count.is_controlled_by(msr::read(here, lines.control)) {
                 slot.tampered.insert(counter.bit());
             }
-            if slot.recorder.has(counter) {
-                set.serve(here, counter, count, lines);
-            } else {
-                count.overflow(here, lines);
-            }
+            let total = count.update_in_nmi(here, lines.read);
+            let events = set.serve(counter, slot.event(counter), total);
+            count.load(here, lines.write, events, total);
             served = served.wrapping_add(1);
         }
         set.end(here, self);
         served
     }
+}
+
+/// Those of the counters `active` of which the status says that they have overflowed: it is cleared.
+#[inline(always)]
+fn acknowledge(here: &ThisCpu, global: &Global, active: u64) -> u64 {
+    let found = msr::read(here, global.status) & active;
+    if found != 0 {
+        // Before the counters are looked at: what comes later sets it again.
+        msr::write(here, global.clear, found);
+    }
+    found
 }
 
 /// Tells in the log what a register holds instead of what was written to it: once, for a cause like

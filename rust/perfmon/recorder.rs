@@ -13,13 +13,14 @@ pub(crate) use self::set::Set;
 use crate::{
     abi,
     buffer::{Buffer, BufferPtr, Writer},
-    cpu::{self, Slot, ThisCpu, Word},
+    cpu::{self, Regs, Slot, ThisCpu, Word, ADDRESS_SPACE},
     ffi,
     logic::{
         config::{Config, Recorded, Role},
-        counter::{bits, each, CounterId, MAX_COUNTERS},
+        counter::{bits, each, CounterId},
         events::EventId,
-        record::HEADER,
+        lbr::is_kernel,
+        record::{HEADER, TIME},
     },
     pmu::{lbr, Model},
 };
@@ -44,33 +45,33 @@ pub(crate) struct Recorder {
     timebase: Word,
     /// Bits of those whose ticks come with branch records.
     branching: Word,
-    /// Bits of those whose ticks come with anything else: of the last two.
-    followed: Word,
-    /// Whether the trace may tell about address spaces and the kernel.
-    reveal: Word,
+    /// The bits of CR3 that the trace may tell: [`ADDRESS_SPACE`], or if it may not tell of the kernel none.
+    aspace: Word,
     /// [`BufferPtr::address`].
     buffer: Word,
-    /// Where the next record goes.
+    /// Where the next set goes.
     end: Word,
+    /// Where the handler's next record goes: behind the TIME of the set, which it writes last.
+    next: Word,
     /// Where a set may begin at most.
     last: Word,
+    /// The same for the handler: 0 while sampling is suspended.
+    limit: Word,
     /// Whether a set did not fit, so that the counters were stopped.
     full: Word,
     /// If not 0, sampling is suspended, for as many ticks of the timer.
     throttled: Word,
     /// Whether the timer runs, that watches.
     watched: Word,
-    /// Overflow interrupts since its last tick, and how many it takes to suspend sampling.
-    interrupts: Word,
-    max_interrupts: Word,
-    /// By [`CounterId::index`].
-    events: [Event; MAX_COUNTERS],
+    /// How many sets are allowed from one of its ticks to the next, and how many of them are left.
+    max_sets: Word,
+    sets_left: Word,
     /// The branch records.
     pub(crate) lbr: lbr::Saved,
 }
 
-/// What is to be known of one event.
-struct Event {
+/// What is to be known of one counter's event to record it, or to leave it alone.
+pub(crate) struct Event {
     /// The header of the records that it ticks with, as a number.
     tick: Word,
     /// Events from one tick to the next. What does not tick has the largest of all rates.
@@ -79,11 +80,25 @@ struct Event {
     recorded: Word,
     /// Events after which the counter overflows at the latest.
     longest: Word,
+    /// [`TICKED`], and the counter's bit if its ticks come with other records.
+    mark: Word,
 }
 
+/// Not a counter's bit: a record was written.
+const TICKED: u64 = 1 << 63;
+/// Not a counter's bit: a record could not be written.
+const REFUSED: u64 = 1 << 62;
+
 impl Event {
+    /// Does not record the counter, which overflows every `longest` events.
+    pub(crate) fn ignore(&self, longest: u64) {
+        self.rate.set(u64::MAX);
+        self.recorded.set(0);
+        self.longest.set(longest);
+    }
+
     /// Begins to record an event.
-    fn begin(&self, event: &Recorded, longest: u64) {
+    fn begin(&self, event: &Recorded, longest: u64, mark: u64) {
         let kind = if event.pc {
             abi::PERFMON_RECORD_PC
         } else {
@@ -98,6 +113,7 @@ impl Event {
         self.rate.set(rate);
         self.recorded.set(0);
         self.longest.set(longest);
+        self.mark.set(mark);
     }
 
     /// Events from a tick to the next overflow.
@@ -115,6 +131,14 @@ impl Event {
     fn header(&self, kind: u32) -> abi::perfmon_record_header {
         let tick: abi::perfmon_record_header = zerocopy::transmute!(self.tick());
         header(kind, tick.event)
+    }
+
+    /// A COUNT record of the whole rates in `since`, which has been counted since the last tick.
+    #[cold]
+    fn surplus(&self, since: u64) -> abi::perfmon_count_record {
+        // The rate is not 0: it ticks.
+        let whole = since.wrapping_sub(since.checked_rem(self.rate.get()).unwrap_or(0));
+        self.count(self.recorded.get().wrapping_add(whole))
     }
 
     /// A COUNT record of all up to `total` that was not recorded yet, and by this is.
@@ -184,36 +208,41 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     // SAFETY: The buffer is the trace's, which is not recorded yet.
     unsafe { buffer.as_ptr().begin(0) };
     this.buffer.set(buffer.as_ptr().address());
-    this.end.set(HEADER);
+    this.end_at(HEADER);
     this.last.set(buffer.size() as u64 - room.stop - room.set);
+    this.limit.set(this.last.get());
     this.full.set(0);
     this.throttled.set(0);
-    this.interrupts.set(0);
     let watched = program
         .events()
         .any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE));
     this.watched.set(watched.into());
     // Nobody would begin to count anew.
-    this.max_interrupts.set(if watched {
+    this.max_sets.set(if watched {
         program.max_interrupts.into()
     } else {
         u64::MAX
     });
-    this.reveal.set(program.reveal.into());
+    this.sets_left.set(this.max_sets.get());
+    this.aspace
+        .set(if program.reveal { ADDRESS_SPACE } else { 0 });
     this.ticking.set(program.bits(ticks));
     this.dependents.set(dependents);
     this.timebase
         .set(if dependents != 0 { timebase } else { 0 });
     this.branching.set(program.bits(|event| event.last_branch));
-    this.followed
-        .set(this.timebase.get() | this.branching.get());
 
+    let followed = this.timebase.get() | this.branching.get();
     for (counter, recorded) in program.events() {
         model.program(here, counter, recorded.select);
-        let count = &slot.counts[counter.index()];
-        let event = &this.events[counter.index()];
-        event.begin(recorded, count.period());
-        count.load(here, model.lines(counter).write, event.next());
+        let (count, event) = (slot.count(counter), slot.event(counter));
+        event.begin(recorded, count.period(), TICKED | followed & counter.bit());
+        count.load(
+            here,
+            model.lines(counter).write,
+            event.next(),
+            count.total(),
+        );
     }
     this.counters.set(program.bits(|_| true));
     if let Some(event) = program.config.last_branch() {
@@ -261,24 +290,32 @@ pub(crate) fn finish(here: &ThisCpu, model: &Model, flags: u32) {
 }
 
 impl Recorder {
+    /// What the trace may tell of where an interrupt came: the address space and the instruction. Who may not
+    /// know of the kernel learns of no address space, nor of an instruction of the kernel, which a late
+    /// interrupt finds.
+    #[inline(always)]
+    fn place(&self, regs: Regs<'_>) -> (u64, u64) {
+        let (aspace, pc) = (self.aspace.get(), regs.ip());
+        if aspace != 0 {
+            (cpu::cr3() & aspace, pc)
+        } else if is_kernel(pc) {
+            (0, 0)
+        } else {
+            (0, pc)
+        }
+    }
+
     #[inline(always)]
     fn buffer(&self) -> BufferPtr {
         // SAFETY: Whoever gets here has seen that the trace is recorded, for which it has its buffers.
         unsafe { BufferPtr::from_address(self.buffer.get()) }
     }
 
-    /// Whether the trace has the counter.
+    /// The next set begins at the offset `end`.
     #[inline(always)]
-    pub(crate) fn has(&self, counter: CounterId) -> bool {
-        self.counters.get() & counter.bit() != 0
-    }
-
-    /// Lets branches be recorded again, if they are: the interrupt has frozen them.
-    #[inline(always)]
-    pub(crate) fn unfreeze(&self, here: &ThisCpu, model: &Model) {
-        if self.branching.get() != 0 {
-            lbr::unfreeze(here, model);
-        }
+    fn end_at(&self, end: u64) {
+        self.end.set(end);
+        self.next.set(end.wrapping_add(TIME));
     }
 
     /// Writes what `counters`, which are not active, have counted since their last records.
@@ -291,11 +328,19 @@ impl Recorder {
         let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
         writer.put(time());
         for counter in each(counters) {
-            writer.put(self.events[counter.index()].count(slot.counts[counter.index()].total()));
+            writer.put(slot.event(counter).count(slot.count(counter).total()));
         }
-        self.end.set(writer.end() as u64);
+        self.end_at(writer.end() as u64);
         // SAFETY: As above.
         unsafe { self.buffer().publish(writer.end()) };
+    }
+
+    /// Takes note of a set that could not be written: if sampling is not suspended, it did not fit.
+    #[cold]
+    fn refuse(&self, here: &ThisCpu, model: &Model) {
+        if self.throttled.get() == 0 {
+            self.stop_for_good(here, model);
+        }
     }
 
     /// Stops the trace's counters: the buffer is full.
@@ -314,6 +359,7 @@ impl Recorder {
     pub(crate) fn suspend(&self) {
         if self.counters.get() != 0 && self.watched.get() != 0 {
             self.throttled.set(PAUSE);
+            self.limit.set(0);
             // SAFETY: The trace is recorded.
             unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };
         }
@@ -332,14 +378,12 @@ impl Recorder {
         }
         // SAFETY: There is room (`last`), and the handler does not write.
         unsafe { self.put_counts(slot, ticking) };
+        self.limit.set(self.last.get());
         self.throttled.set(0);
         for counter in each(ticking) {
-            let count = &slot.counts[counter.index()];
-            count.load(
-                here,
-                model.lines(counter).write,
-                self.events[counter.index()].next(),
-            );
+            let count = slot.count(counter);
+            let events = slot.event(counter).next();
+            count.load(here, model.lines(counter).write, events, count.total());
             model.start(here, counter);
         }
     }
@@ -348,7 +392,7 @@ impl Recorder {
 /// A tick of the timer that watches how often a CPU is interrupted. Runs with interrupts off.
 pub(crate) fn watch(here: &ThisCpu, model: &Model) {
     let this = &here.slot().recorder;
-    this.interrupts.set(0);
+    this.sets_left.set(this.max_sets.get());
     match this.throttled.get() {
         0 => {}
         1 if this.full.get() == 0 => this.resume(here, model),

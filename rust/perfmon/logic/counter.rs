@@ -4,6 +4,7 @@
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
 use crate::abi;
+use core::num::NonZeroU64;
 
 /// General counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
@@ -160,9 +161,10 @@ impl CounterId {
 }
 
 /// The counters whose bits are set, lowest first.
+#[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
-        let index = bits.trailing_zeros() as u8;
+        let index = NonZeroU64::new(bits)?.trailing_zeros() as u8;
         if usize::from(index) >= MAX_COUNTERS {
             return None;
         }

@@ -10,7 +10,7 @@ use super::Model;
 use crate::{
     abi,
     buffer::Writer,
-    cpu::{ThisCpu, Word},
+    cpu::{ThisCpu, Word, HEED_BRANCHES},
     logic::{
         evtsel::EventSelect,
         lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
@@ -38,6 +38,8 @@ pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
     msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
     clear(here);
+    // From here on the handler lets a frozen stack go on.
+    here.slot().heed.insert(HEED_BRANCHES);
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
 }
 
@@ -53,6 +55,8 @@ fn clear(here: &ThisCpu) {
 pub(crate) fn stop(here: &ThisCpu, model: &Model, saved: &Saved) {
     unfreeze(here, model);
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    // No interrupt freezes it any more.
+    here.slot().heed.remove(HEED_BRANCHES);
     clear(here);
     msr::write(here, Msr::LBR_SELECT, saved.select.get());
     msr::change(

@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The records of one overflow interrupt.
+//! What the overflow handler writes at one interrupt: TIME, a tick of each counter that is due, and what
+//! follows the ticks.
 //!
-//! This is the path that every sample takes: it is inlined into the overflow handler, and what is rare is
+//! Everything here that is done at each sample is inlined into the overflow handler, and what is rare is
 //! kept out of its way. Sums wrap, since nothing in an NMI may panic.
 
-use super::{time, Recorder};
+use super::{time, Event, Recorder, REFUSED, TICKED};
 use crate::{
     abi,
     buffer::Writer,
-    count::Count,
     cpu::{self, Regs, ThisCpu},
     logic::counter::{each, CounterId},
-    pmu::{lbr, Lines, Model},
+    pmu::{lbr, Model},
 };
 
 /// What is written at one interrupt: nothing, before a counter is due.
 pub(crate) struct Set<'a> {
     recorder: &'a Recorder,
     regs: Regs<'a>,
-    open: Option<Open>,
-    /// Whether there was no room for it.
-    full: bool,
-    /// Bits of the counters that have ticked.
-    due: u64,
-    /// Bits of those that came so late that they should have ticked again.
-    behind: u64,
-}
-
-/// A set that has a TIME record.
-struct Open {
-    writer: Writer,
-    aspace: u64,
-    pc: u64,
+    /// [`Event::mark`] of those that have ticked, and bits of those that should have done so again; or
+    /// [`REFUSED`].
+    marks: u64,
 }
 
 impl<'a> Set<'a> {
@@ -41,145 +30,119 @@ impl<'a> Set<'a> {
         Self {
             recorder,
             regs,
-            open: None,
-            full: false,
-            due: 0,
-            behind: 0,
+            marks: 0,
         }
     }
 
-    /// Serves a counter of the trace that has overflowed.
+    /// Serves a counter that has overflowed, and has counted `total`: tells after how many events it is to
+    /// overflow again.
     #[inline(always)]
-    pub(crate) fn serve(
-        &mut self,
-        here: &ThisCpu,
-        counter: CounterId,
-        count: &Count,
-        lines: &Lines,
-    ) {
-        let event = &self.recorder.events[counter.index()];
+    pub(crate) fn serve(&mut self, counter: CounterId, event: &Event, total: u64) -> u64 {
         let (rate, recorded) = (event.rate.get(), event.recorded.get());
-        let since = count.update_in_nmi(here, lines.read).wrapping_sub(recorded);
-        let mut left = rate.wrapping_sub(since);
-        if since >= rate {
-            left = event.longest.get();
-            if let Some(open) = self.open() {
-                open.tick(event.tick());
-                event.recorded.set(recorded.wrapping_add(rate));
-                self.due |= counter.bit();
-                left = rate.wrapping_sub(since.wrapping_sub(rate));
-                if since.wrapping_sub(rate) >= rate {
-                    self.behind |= counter.bit();
-                    left = left_of_late(rate, since);
-                }
-            }
+        let since = total.wrapping_sub(recorded);
+        let longest = event.longest.get();
+        if since < rate {
+            return rate.wrapping_sub(since).min(longest);
         }
-        count.load(here, lines.write, left.min(event.longest.get()));
+        let recorder = self.recorder;
+        if recorder.end.get() > recorder.limit.get() {
+            self.marks |= REFUSED;
+            return longest;
+        }
+        self.tick(event);
+        event.recorded.set(recorded.wrapping_add(rate));
+        self.marks |= event.mark.get();
+        let since = since.wrapping_sub(rate);
+        let left = if since < rate {
+            rate.wrapping_sub(since)
+        } else {
+            // So late that it should have ticked again.
+            self.marks |= counter.bit();
+            left_of_late(rate, since)
+        };
+        left.min(longest)
     }
 
-    /// The set, begun if it was not; `None` if nothing is to be written.
+    /// Writes a TICK or PC record.
     #[inline(always)]
-    fn open(&mut self) -> Option<&mut Open> {
-        if self.open.is_none() {
-            let recorder = self.recorder;
-            if recorder.throttled.get() != 0 {
-                return None;
-            }
-            if recorder.end.get() > recorder.last.get() {
-                self.full = true;
-                return None;
-            }
-            let interrupts = recorder.interrupts.get().wrapping_add(1);
-            recorder.interrupts.set(interrupts);
-            if interrupts > recorder.max_interrupts.get() {
-                recorder.suspend();
-                return None;
-            }
-            // SAFETY: The trace is recorded, there is room (`last`), and this CPU's handler is the writer.
-            let mut writer = unsafe { Writer::new(recorder.buffer(), recorder.end.get() as usize) };
-            writer.put(time());
-            let (aspace, pc) = if recorder.reveal.get() != 0 {
-                (cpu::address_space(), self.regs.ip())
-            } else if self.regs.is_user() {
-                (0, self.regs.ip())
-            } else {
-                // The interrupt came late, in the kernel.
-                (0, 0)
-            };
-            self.open = Some(Open { writer, aspace, pc });
+    fn tick(&self, event: &Event) {
+        let recorder = self.recorder;
+        // SAFETY: Only what a trace records ticks, there is room (`limit`), and this CPU's handler is the
+        // writer.
+        let mut writer = unsafe { Writer::new(recorder.buffer(), recorder.next.get() as usize) };
+        // Its parts, one after the other, for it is the shorter code.
+        let header = event.tick();
+        writer.put(header);
+        if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
+            let (aspace, pc) = recorder.place(self.regs);
+            writer.put(aspace);
+            writer.put(pc);
         }
-        self.open.as_mut()
+        recorder.next.set(writer.end() as u64);
     }
 
     /// Lets programs see the set, if there is one.
     #[inline(always)]
     pub(crate) fn end(self, here: &ThisCpu, model: &Model) {
         let recorder = self.recorder;
-        if let Some(open) = self.open {
-            let end = if self.behind | self.due & recorder.followed.get() != 0 {
-                open.rest(here, model, recorder, self.due, self.behind)
-            } else {
-                open.writer.end()
-            };
-            recorder.end.set(end as u64);
-            // SAFETY: As where it was begun.
-            unsafe { recorder.buffer().publish(end) };
+        if self.marks & TICKED == 0 {
+            if self.marks != 0 {
+                recorder.refuse(here, model);
+            }
+            return;
         }
-        if self.full {
-            recorder.stop_for_good(here, model);
+        // SAFETY: As in `tick`, where room was left for this.
+        unsafe { Writer::new(recorder.buffer(), recorder.end.get() as usize) }.put(time());
+        if self.marks != TICKED {
+            follow(here, model, self.marks);
+        }
+        let end = recorder.next.get();
+        recorder.end_at(end);
+        // SAFETY: As above.
+        unsafe { recorder.buffer().publish(end as usize) };
+        match recorder.sets_left.get().checked_sub(1) {
+            Some(left) => recorder.sets_left.set(left),
+            None => recorder.suspend(),
         }
     }
 }
 
-/// Events to the next tick of a counter that has counted `since` since the one before the last, more than
-/// twice its rate.
+/// Events to the next tick of a counter that has counted `since` since the last, its rate or more.
 #[cold]
 fn left_of_late(rate: u64, since: u64) -> u64 {
     // The rate is not 0: it ticks.
     rate.wrapping_sub(since.checked_rem(rate).unwrap_or(0))
 }
 
-impl Open {
-    /// Writes a TICK or PC record: its parts, one after the other, for it is the shorter code.
-    #[inline(always)]
-    fn tick(&mut self, header: u32) {
-        self.writer.put(header);
-        if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
-            self.writer.put(self.aspace);
-            self.writer.put(self.pc);
+/// Writes what comes after the ticks of the counters `ticked`.
+#[inline(never)]
+fn follow(here: &ThisCpu, model: &Model, ticked: u64) {
+    let slot = here.slot();
+    let recorder = &slot.recorder;
+    // SAFETY: As in `Set::tick`.
+    let mut writer = unsafe { Writer::new(recorder.buffer(), recorder.next.get() as usize) };
+    for counter in each(ticked) {
+        let event = slot.event(counter);
+        let since = slot
+            .count(counter)
+            .total()
+            .wrapping_sub(event.recorded.get());
+        if since >= event.rate.get() {
+            writer.put(event.surplus(since));
         }
     }
-
-    /// Writes what comes after the ticks, and tells where that ends.
-    #[inline(never)]
-    fn rest(
-        mut self,
-        here: &ThisCpu,
-        model: &Model,
-        recorder: &Recorder,
-        due: u64,
-        behind: u64,
-    ) -> usize {
-        let counts = &here.slot().counts;
-        for counter in each(behind) {
-            let event = &recorder.events[counter.index()];
-            let total = counts[counter.index()].total();
-            let since = total.wrapping_sub(event.recorded.get());
-            let whole = since.wrapping_sub(since.checked_rem(event.rate.get()).unwrap_or(0));
-            self.writer
-                .put(event.count(event.recorded.get().wrapping_add(whole)));
+    if ticked & recorder.timebase.get() != 0 {
+        for counter in each(recorder.dependents.get()) {
+            let total = slot
+                .count(counter)
+                .update_in_nmi(here, model.lines(counter).read);
+            writer.put(slot.event(counter).count(total));
         }
-        if due & recorder.timebase.get() != 0 {
-            for counter in each(recorder.dependents.get()) {
-                let total = counts[counter.index()].update_in_nmi(here, model.lines(counter).read);
-                self.writer
-                    .put(recorder.events[counter.index()].count(total));
-            }
-        }
-        if let Some(counter) = each(due & recorder.branching.get()).next() {
-            let header = recorder.events[counter.index()].header(abi::PERFMON_RECORD_LAST_BRANCH);
-            return lbr::write(here, &recorder.lbr, self.writer, header, self.aspace).end();
-        }
-        self.writer.end()
     }
+    if let Some(counter) = each(ticked & recorder.branching.get()).next() {
+        let header = slot.event(counter).header(abi::PERFMON_RECORD_LAST_BRANCH);
+        let aspace = cpu::cr3() & recorder.aspace.get();
+        writer = lbr::write(here, &recorder.lbr, writer, header, aspace);
+    }
+    recorder.next.set(writer.end() as u64);
 }
