@@ -31,11 +31,24 @@ pub const fn filter(select: EventSelect) -> u64 {
     kernel | user
 }
 
-/// Whether an address is in the upper half, where the kernel is; or one of several that are combined by OR.
+/// The bit of an address that is set in the upper half, where the kernel is.
+const KERNEL: u64 = 1 << 63;
+
+/// Whether an address is in the upper half, where the kernel is.
 #[must_use]
 #[inline]
 pub const fn is_kernel(address: u64) -> bool {
-    address >> 63 != 0
+    address & KERNEL != 0
+}
+
+/// The bits that no address of a branch may have that is recorded in the modes of `select`.
+#[must_use]
+pub const fn hidden(select: EventSelect) -> u64 {
+    if select.is_kernel() {
+        0
+    } else {
+        KERNEL
+    }
 }
 
 /// What a record tells of a branch, from its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63 is set if it was
@@ -91,6 +104,9 @@ mod tests {
     fn halves_of_the_address_space() {
         assert!(is_kernel(0xffff_ffff_8100_0000));
         assert!(!is_kernel(0x7fff_ffff_f000));
+        let hidden = |kernel| hidden(EventSelect::new(0, 0).modes(true, kernel));
+        assert_eq!(hidden(true), 0);
+        assert!(is_kernel(hidden(false)));
     }
 
     #[test]

@@ -24,8 +24,8 @@ use crate::{
 pub(crate) struct Saved {
     debugctl: Word,
     select: Word,
-    /// Whether branches of the kernel are recorded.
-    kernel: Word,
+    /// What addresses have in common that must not be told: a bit, or none.
+    hidden: Word,
 }
 
 const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
@@ -34,7 +34,7 @@ const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, Msr::LBR_SELECT));
-    saved.kernel.set(select.is_kernel().into());
+    saved.hidden.set(lbr::hidden(select));
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
     msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
     clear(here);
@@ -79,11 +79,13 @@ pub(crate) fn write(
     aspace: u64,
 ) -> Writer {
     let start = writer.skip(size_of::<lbr::Head>());
+    let first = writer.end();
+    let hidden = saved.hidden.get();
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
-    let hide_kernel = saved.kernel.get() == 0;
-    let mut num_branches: u32 = 0;
-    for age in 0..DEPTH {
-        let n = newest.wrapping_sub(age) % DEPTH;
+    // Newest first, downwards and around.
+    let mut left = DEPTH;
+    while left != 0 {
+        let n = newest.wrapping_add(left) % DEPTH;
         let from = msr::read(here, Msr::lbr_from(n));
         if from == 0 {
             // So many have not been there yet.
@@ -91,21 +93,20 @@ pub(crate) fn write(
         }
         let to = msr::read(here, Msr::lbr_to(n));
         // The filter looks at the target only: a return from the kernel tells where that was.
-        if hide_kernel && lbr::is_kernel(from | to) {
-            continue;
+        if (from | to) & hidden == 0 {
+            // A branch of the record, in parts, for it is the shorter code.
+            writer.put(from);
+            writer.put(to);
+            writer.put(lbr::info(msr::read(here, Msr::lbr_info(n))));
         }
-        writer.put(abi::perfmon_last_branch {
-            from,
-            to,
-            info: lbr::info(msr::read(here, Msr::lbr_info(n))),
-        });
-        num_branches = num_branches.wrapping_add(1);
+        left = left.wrapping_sub(1);
     }
+    let bytes = writer.end().wrapping_sub(first);
     writer.put_at(
         start,
         lbr::Head {
             header,
-            num_branches,
+            num_branches: (bytes / size_of::<abi::perfmon_last_branch>()) as u32,
             aspace,
         },
     );
