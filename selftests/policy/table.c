@@ -28,7 +28,7 @@
 #define GROUP	4242	/* the device's, in this test */
 #define OTHERS	65534
 #define PAGES	64
-#define RATE	1009
+#define RATE	10007	/* of which the overflow handler is a part */
 
 #define SET_UP	0	/* a counter that is */
 #define UNUSED	1
@@ -95,7 +95,7 @@ static int record(const struct perfmon_config *config)
 		err = trace_start(&device.trace);
 	if (err)
 		return err;
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 1000; i++) {
 		loop(1000);
 		getppid();
 	}
