@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The mode that the local APICs are in, so that a machine which is meant to test
+ * one of the two can't silently be in the other: APIC=xapic or APIC=x2apic.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+
+/* Intel SDM, volume 3A, section 12.12.1 */
+#define APICBASE_X2APIC	(1ULL << 10)
+
+TEST(mode_is_the_one_of_this_machine)
+{
+	const char *name = getenv("APIC");
+	bool is_x2apic = name && !strcmp(name, "x2apic");
+	cpu_set_t cpus;
+	__u64 base;
+	int cpu;
+
+	ASSERT_TRUE(is_x2apic || (name && !strcmp(name, "xapic")));
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(cpu, &cpus) {
+		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_APICBASE, &base));
+		EXPECT_EQ(is_x2apic, !!(base & APICBASE_X2APIC));
+	}
+}
+
+TEST_HARNESS_MAIN
