@@ -9,3 +9,4 @@
 
 plan 1
 check "user mode has its own page tables" grep -q 'Mitigation: PTI' /sys/devices/system/cpu/vulnerabilities/meltdown
+finish
