@@ -18,7 +18,9 @@ help:
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
-	@echo '  make install        perfmon.ko, pmctl, the header, the manual pages (PREFIX, DESTDIR)'
+	@echo '  make install        perfmon.ko, pmctl, the headers, the manual pages, and the'
+	@echo '                      udev rule that gives the device to the group perfmon'
+	@echo '                      (PREFIX, DESTDIR)'
 	@echo '  make clean          remove what `make modules` made'
 	@echo ''
 	@echo 'For those who change it:'
@@ -51,6 +53,9 @@ install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 	cargo install --path user/pmctl --locked --root $(DESTDIR)$(PREFIX)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/linux include/uapi/linux/perfmon.h
+	cd include && find compat -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/include/perfmon/{} \;
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d user/system/60-perfmon.rules
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d user/system/perfmon.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
 
