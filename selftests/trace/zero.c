@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a program may map holds the records that are told, and nothing else: not
+ * what the kernel or another program had in that memory before. (What is
+ * reserved in records is looked at wherever they are read.)
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "trace.h"
+
+#define PAGES	256
+#define RATE	1009
+#define N	1000000UL
+
+FIXTURE(zero)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_SETUP(zero)
+{
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+
+	/* Memory that is not zero becomes free, and is probably taken again. */
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_loop(&self->trace, 10 * N));
+	ASSERT_EQ(0, trace_free(&self->trace));
+
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+}
+
+FIXTURE_TEARDOWN(zero)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* How many bytes behind the records are not 0, in the buffers of all CPUs. */
+static size_t left_over(const struct trace *t, const cpu_set_t *cpus)
+{
+	const char *start;
+	size_t i, n = 0;
+	int cpu;
+
+	for_each_cpu_in(cpu, cpus) {
+		start = (const char *)t->buffer[cpu];
+		for (i = t->buffer[cpu]->capture_end; i < t->size; i++)
+			n += start[i] != 0;
+	}
+	return n;
+}
+
+TEST_F(zero, new_buffers)
+{
+	cpu_set_t cpus;
+	int cpu;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(cpu, &cpus)
+		EXPECT_EQ(sizeof(struct perfmon_buffer_header),
+			  self->trace.buffer[cpu]->capture_end);
+	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
+}
+
+TEST_F(zero, behind_the_records)
+{
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	EXPECT_LT(sizeof(struct perfmon_buffer_header),
+		  self->trace.buffer[self->cpu]->capture_end);
+	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
+}
+
+TEST_HARNESS_MAIN
