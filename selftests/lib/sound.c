@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,6 +7,8 @@
 #include "cpu.h"
 #include "device.h"
 #include "kmsg.h"
+#include "memory.h"
+#include "msr.h"
 #include "quiet.h"
 #include "sound.h"
 
@@ -13,48 +16,102 @@
 #define RATE	1009
 #define PAGES	16
 
+#define SOME_KB		32768
+#define SOME_SLAB_KB	1024
+
+static int run_on(const cpu_set_t *cpus)
+{
+	return sched_setaffinity(0, sizeof(*cpus), cpus) ? -errno : 0;
+}
+
 int sound_begin(struct sound *s)
 {
 	int cpu, err, fd = device_open(O_RDONLY);
-	cpu_set_t cpus;
 
 	if (fd < 0)
 		return fd;
 	err = device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &s->properties);
 	close(fd);
 	if (!err)
-		err = cpus_online(&cpus);
+		err = cpus_online(&s->cpus);
 	if (err)
 		return err;
+	s->free_kb = memory_kb("MemFree");
+	s->slab_kb = memory_kb("SUnreclaim");
 	s->kmsg = kmsg_open_end();
 	if (s->kmsg < 0)
 		return s->kmsg;
-	for_each_cpu_in(cpu, &cpus) {
+	for_each_cpu_in(cpu, &s->cpus) {
 		err = snapshot_read(&s->properties, cpu, &s->before[cpu]);
 		if (err)
-			break;
+			return err;
 	}
 	/* Reading has pinned us. */
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	return err;
+	return run_on(&s->cpus);
+}
+
+/* The same without an event select that counts, which is not put back. */
+static int disturb(struct sound *s, int cpu)
+{
+	struct snapshot *before = &s->before[cpu];
+	int err = snapshot_disturb(&s->properties, cpu, before), i;
+
+	if (!err)
+		err = snapshot_read(&s->properties, cpu, before);
+	if (err)
+		return err;
+	for (i = 0; i < SNAPSHOT_MAX_COUNTERS; i++) {
+		if (before->select[i] & PERFEVTSEL_EN)
+			before->select[i] = 0;
+	}
+	return snapshot_write(&s->properties, cpu, before);
+}
+
+int sound_disturb(struct sound *s)
+{
+	int err, cpu;
+
+	for_each_cpu_in(cpu, &s->cpus) {
+		s->found[cpu] = s->before[cpu];
+		err = disturb(s, cpu);
+		if (err)
+			return err;
+	}
+	return run_on(&s->cpus);
+}
+
+void sound_undisturb(const struct sound *s)
+{
+	int cpu;
+
+	for_each_cpu_in(cpu, &s->cpus)
+		snapshot_write(&s->properties, cpu, &s->found[cpu]);
 }
 
 const char *sound_registers(const struct sound *s)
 {
-	const char *difference;
+	const char *difference = "";
 	struct snapshot after;
-	cpu_set_t cpus;
 	int cpu;
 
-	if (cpus_online(&cpus))
-		return "the CPUs can't be told";
-	for_each_cpu_in(cpu, &cpus) {
+	for_each_cpu_in(cpu, &s->cpus) {
 		if (snapshot_read(&s->properties, cpu, &after))
 			return "the registers can't be read";
 		difference = snapshot_difference(&s->before[cpu], &after);
 		if (*difference)
-			return difference;
+			break;
 	}
+	return run_on(&s->cpus) ? "the CPUs can't be had" : difference;
+}
+
+const char *sound_memory(const struct sound *s)
+{
+	if (memory_buffers())
+		return "a buffer";
+	if (memory_kb("MemFree") < s->free_kb - SOME_KB)
+		return "the free memory";
+	if (memory_kb("SUnreclaim") > s->slab_kb + SOME_SLAB_KB)
+		return "the memory in slabs";
 	return "";
 }
 

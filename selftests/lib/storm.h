@@ -39,6 +39,9 @@ struct storm_result {
  */
 int storm_start(struct storm *s, int processes, int threads, __u64 seed);
 
+/* How many calls have been made until now. */
+__u64 storm_made(const struct storm *s);
+
 /* Tells all of them to end, waits until they have: 0 or a negative errno. */
 int storm_stop(struct storm *s, struct storm_result *result);
 

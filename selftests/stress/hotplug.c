@@ -11,12 +11,12 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "footprint.h"
+#include "environment.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "option.h"
 #include "quiet.h"
-#include "random.h"
+#include "rng.h"
+#include "sound.h"
 #include "storm.h"
 #include "trace.h"
 
@@ -28,10 +28,10 @@
 
 FIXTURE(hotplug)
 {
-	struct footprint before;
+	struct sound sound;
 	struct storm storm;
 	struct trace trace;
-	struct random random;
+	struct rng random;
 	__u64 rounds;
 	int fd;
 	int home;			/* the CPU that stays */
@@ -46,12 +46,12 @@ FIXTURE_SETUP(hotplug)
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->fd = -1;
-	self->random = random_from(option("SEED", 1));
-	self->rounds = option("ROUNDS", 20);
-	ASSERT_EQ(0, footprint_take(&self->before));
-	self->home = cpu_next(&self->before.cpus, -1);
+	self->random = rng_seed(environment("SEED", 1));
+	self->rounds = environment("ROUNDS", 20);
+	ASSERT_EQ(0, sound_begin(&self->sound));
+	self->home = cpu_next(&self->sound.cpus, -1);
 	CPU_ZERO(&self->others);
-	for_each_cpu_in(cpu, &self->before.cpus) {
+	for_each_cpu_in(cpu, &self->sound.cpus) {
 		ASSERT_GT(TRACE_MAX_CPUS, cpu);
 		self->online[cpu] = cpu_open_switch(cpu);
 		if (cpu != self->home && self->online[cpu] >= 0)
@@ -153,18 +153,19 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 		if (cpu < 0)
 			cpu = cpu_next(&self->others, -1);
 		ASSERT_STREQ("", one_round(self, cpu,
-					   1 + random_below(&self->random,
+					   1 + rng_below(&self->random,
 							    MAX_N))) {
 			TH_LOG("CPU %d in round %llu", cpu, i);
 		}
 	}
-	TH_LOG("%llu times offline and online, on %d CPUs", i,
+	TH_LOG("%llu hotplug cycles of %d CPUs", i,
 	       CPU_COUNT(&self->others));
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
@@ -173,7 +174,7 @@ TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
 	int cpu;
 	__u64 i;
 
-	ASSERT_EQ(0, storm_start(&self->storm, 2, 2, option("SEED", 1)));
+	ASSERT_EQ(0, storm_start(&self->storm, 2, 2, environment("SEED", 1)));
 	for (i = 0; i < self->rounds;) {
 		for_each_cpu_in(cpu, &self->others)
 			ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
@@ -183,12 +184,13 @@ TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
 		}
 	}
 	ASSERT_EQ(0, storm_stop(&self->storm, &result));
-	TH_LOG("%llu times offline and online, %llu calls", i, result.made);
+	TH_LOG("%llu hotplug cycles, %llu calls", i, result.made);
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_HARNESS_MAIN

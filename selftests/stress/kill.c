@@ -11,13 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cpu.h"
 #include "device.h"
-#include "footprint.h"
+#include "environment.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "option.h"
-#include "random.h"
+#include "rng.h"
+#include "sound.h"
 #include "storm.h"
 #include "trace.h"
 
@@ -26,9 +25,9 @@
 
 FIXTURE(killed)
 {
-	struct footprint before;
+	struct sound sound;
 	struct storm storm;
-	struct random random;
+	struct rng random;
 	__u64 rounds;
 };
 
@@ -36,9 +35,10 @@ FIXTURE_SETUP(killed)
 {
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
-	self->random = random_from(option("SEED", 1));
-	self->rounds = option("ROUNDS", 50);
-	ASSERT_EQ(0, footprint_take(&self->before));
+	self->random = rng_seed(environment("SEED", 1));
+	self->rounds = environment("ROUNDS", 50);
+	ASSERT_EQ(0, sound_begin(&self->sound));
+	ASSERT_EQ(0, sound_disturb(&self->sound));
 }
 
 FIXTURE_TEARDOWN(killed)
@@ -46,29 +46,23 @@ FIXTURE_TEARDOWN(killed)
 	struct storm_result result;
 
 	storm_kill(&self->storm, &result);
+	sound_undisturb(&self->sound);
 }
 
 static void wait_a_while(FIXTURE_DATA(killed) *self)
 {
-	usleep(random_below(&self->random, MAX_DELAY_US));
+	usleep(rng_below(&self->random, MAX_DELAY_US));
 }
 
 /* What nobody uses is nobody's: "", or what is not so. */
 static const char *is_free(FIXTURE_DATA(killed) *self)
 {
-	const struct footprint *before = &self->before;
-	const char *difference;
-	int cpu, fd = device_open(O_RDWR);
+	int fd = device_open(O_RDWR);
 
 	if (fd < 0)
 		return "the device, which is still open for writing";
 	close(fd);
-	for_each_cpu_in(cpu, &before->cpus) {
-		difference = footprint_check_cpu(before, cpu);
-		if (*difference)
-			return difference;
-	}
-	return "";
+	return sound_registers(&self->sound);
 }
 
 TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
@@ -78,7 +72,7 @@ TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 
 	for (i = 0; i < self->rounds; i++) {
 		ASSERT_EQ(0, storm_start(&self->storm, 1, 3,
-					 random_below(&self->random, 1 << 20)));
+					 rng_below(&self->random, 1 << 20)));
 		wait_a_while(self);
 		ASSERT_EQ(0, storm_kill(&self->storm, &result));
 		ASSERT_STREQ("", result.wrong) {
@@ -91,8 +85,9 @@ TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 	}
 	TH_LOG("%llu kills, %llu calls", i, calls);
 	EXPECT_LT(i, calls);
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 /* Samples as often as it can, with a counter beside, until it is killed. */
@@ -136,8 +131,9 @@ TEST_F_TIMEOUT(killed, in_a_storm_of_samples, 36000)
 		}
 	}
 	TH_LOG("%llu kills", i);
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_HARNESS_MAIN

@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "footprint.h"
+#include "environment.h"
 #include "kselftest_harness.h"
 #include "memory.h"
 #include "module.h"
-#include "option.h"
+#include "sound.h"
 #include "trace.h"
 
 /* A name of the same length. */
@@ -31,7 +31,7 @@
 
 FIXTURE(module)
 {
-	struct footprint before;
+	struct sound sound;
 	__u64 rounds;
 };
 
@@ -39,9 +39,9 @@ FIXTURE_SETUP(module)
 {
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
-	self->rounds = option("ROUNDS", 20);
+	self->rounds = environment("ROUNDS", 20);
 	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
-	ASSERT_EQ(0, footprint_take(&self->before));
+	ASSERT_EQ(0, sound_begin(&self->sound));
 }
 
 FIXTURE_TEARDOWN(module)
@@ -91,13 +91,14 @@ TEST_F_TIMEOUT(module, loaded_used_and_unloaded, 36000)
 		ASSERT_EQ(0, module_unload());
 		ASSERT_EQ(0, module_load());
 	}
-	TH_LOG("%llu times loaded and unloaded", i);
+	TH_LOG("%llu loads", i);
 	if (i > 10) {
 		EXPECT_GT(vmalloc + 1024, memory_kb("VmallocUsed"));
 		EXPECT_GT(slab + 1024, memory_kb("SUnreclaim"));
 	}
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 /* Opens and uses the device as often as it can. */
@@ -137,9 +138,10 @@ TEST_F_TIMEOUT(module, unloaded_while_others_open_it, 36000)
 	}
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	TH_LOG("%llu times unloaded, %llu times refused", unloaded, busy);
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	TH_LOG("%llu loads, %llu unloads refused", unloaded, busy);
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 /* The module's file with another name, in memory; NULL if that can't be had. */
@@ -195,8 +197,9 @@ TEST_F(module, second_copy_beside_it)
 	close(fd);
 	EXPECT_EQ(0, syscall(SYS_delete_module, COPY, O_NONBLOCK));
 	free(image);
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_HARNESS_MAIN

@@ -19,11 +19,11 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "footprint.h"
+#include "environment.h"
 #include "kselftest_harness.h"
 #include "loop.h"
-#include "option.h"
 #include "quiet.h"
+#include "sound.h"
 #include "trace.h"
 
 #define POWER		"/sys/power/"
@@ -41,7 +41,7 @@
 
 FIXTURE(suspend)
 {
-	struct footprint before;
+	struct sound sound;
 	struct trace trace;
 	__u64 rounds;
 	int fd;
@@ -106,14 +106,14 @@ FIXTURE_SETUP(suspend)
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->fd = -1;
-	self->rounds = option("ROUNDS", 2);
+	self->rounds = environment("ROUNDS", 2);
 
 	/* What sleeping alone makes of the registers is none of our business. */
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
 	ASSERT_EQ(0, sleep_once(variant));
-	ASSERT_EQ(0, footprint_take(&self->before));
-	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->before.cpus, -1)));
+	ASSERT_EQ(0, sound_begin(&self->sound));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->sound.cpus, -1)));
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, wait_until_quiet());
@@ -148,15 +148,16 @@ TEST_F_TIMEOUT(suspend, counters_go_on, 36000)
 			  pmc_value(self->fd, 0));
 		EXPECT_EQ(stopped, pmc_value(self->fd, 1));
 	}
-	TH_LOG("%llu times asleep", i);
+	TH_LOG("%llu sleeps", i);
 
 	/* It has the same registers as before, and overflows as before. */
 	ASSERT_EQ(0, pmc_stop(self->fd, 0));
 	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
@@ -164,7 +165,7 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						 FLAG_USER | FLAG_PC);
 	struct trace_sums sums;
-	int cpu, here = cpu_next(&self->before.cpus, -1);
+	int cpu, here = cpu_next(&self->sound.cpus, -1);
 	__u64 i;
 
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
@@ -173,7 +174,7 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 		ASSERT_EQ(0, trace_start(&self->trace));
 		loop(N);
 		ASSERT_EQ(0, sleep_once(variant));
-		for_each_cpu_in(cpu, &self->before.cpus)
+		for_each_cpu_in(cpu, &self->sound.cpus)
 			EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE,
 				  self->trace.buffer[cpu]->flags);
 		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
@@ -190,17 +191,18 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 		/* The next one begins everywhere, and is exact here. */
 		ASSERT_EQ(0, wait_until_quiet());
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
-		for_each_cpu_in(cpu, &self->before.cpus)
+		for_each_cpu_in(cpu, &self->sound.cpus)
 			EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
 		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
 		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
 	}
-	TH_LOG("%llu times asleep", i);
+	TH_LOG("%llu sleeps", i);
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", footprint_works());
-	EXPECT_STREQ("", footprint_check(&self->before));
+	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", sound_registers(&self->sound));
+	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
 TEST_HARNESS_MAIN

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdlib.h>
 
-#include "option.h"
+#include "environment.h"
 
-__u64 option(const char *name, __u64 otherwise)
+
+__u64 environment(const char *name, __u64 otherwise)
 {
 	const char *value = getenv(name);
 
