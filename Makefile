@@ -7,12 +7,16 @@ KDIR   ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 VM     := selftests/vm
 
-.PHONY: help demo check bench vm modules clean fmt clippy bindings rust-analyzer install
+# How long `make soak` takes.
+MINUTES ?= 60
+
+.PHONY: help demo check soak bench vm modules clean fmt clippy bindings rust-analyzer install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
 	@echo '  make demo           set everything up, count real programs, compare with perf'
 	@echo '  make check          every test'
+	@echo '  make soak           the tests that can go on for long, MINUTES=60 of them'
 	@echo '  make vm             a shell in the machine, the module loaded'
 	@echo "  make bench          what each call costs in instructions, beside perf's"
 	@echo ''
@@ -34,6 +38,9 @@ demo:
 
 check:
 	@MAKE_GOAL=check selftests/check
+
+soak:
+	@MAKE_GOAL=soak selftests/soak $(MINUTES)
 
 bench:
 	@MAKE_GOAL=bench selftests/bench/bench
