@@ -66,6 +66,8 @@ impl<W: Write + Seek> Writer<W> {
             scratch: Vec::new(),
         };
         writer.head(&[])?;
+        // From now on one can see what it is going to be.
+        writer.output.flush()?;
         Ok(writer)
     }
 

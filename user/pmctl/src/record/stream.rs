@@ -2,10 +2,9 @@
 //! From what the driver and perf tell to the file, while they tell it: what is in memory does not grow with the
 //! recording.
 //!
-//! All of it is taken out in rounds. What one CPU has told in a round may have happened before what another one has
-//! told in the round before, but not before the round before that: a record is visible as soon as it is made. So a
-//! round's records are kept until the end of the next one, and then written by their time, as perf does it too. One
-//! that is later all the same is written late, and readers put it in its place.
+//! All of it is taken out in rounds. A record can be seen as soon as it was made; so when a round has been taken out,
+//! nothing will come any more that happened before the latest of what the round before had. So much is written then,
+//! by time, as perf does it, too. What comes later all the same is written late, and readers put it in its place.
 
 use std::collections::BTreeMap;
 use std::fs::File;
