@@ -11,7 +11,9 @@ use proptest::prelude::*;
 
 /// An event that most CPUs have, or any.
 fn event() -> impl Strategy<Value = u16> {
-    let id = |group: u32, numbers: Range<u16>| numbers.prop_map(move |n| (group as u16) << 10 | n);
+    let id = |group: u32, numbers: Range<u32>| {
+        numbers.prop_map(move |n| u16::try_from(group << 10 | n).expect("a group has 6 bits"))
+    };
     prop_oneof![
         10 => id(PERFMON_GROUP_ARCH, 0..8),
         10 => id(PERFMON_GROUP_FIXED, 1..5),
