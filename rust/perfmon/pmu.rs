@@ -351,8 +351,13 @@ impl Model {
         if select.is_kernel() {
             slot.heed.insert(counter.bit());
         }
+        // An active counter that is not enabled there is one that perf has interrupted (`repair`).
+        if let Some(step) = self.registers.admit(counter) {
+            msr::change(here, &step);
+        }
+        // Only now: as soon as it counts it may overflow.
         slot.active.insert(counter.bit());
-        msr::execute(here, &self.registers.start(counter, select));
+        msr::change(here, &self.registers.control(counter, select, true));
     }
 
     /// Stops a counter and brings its value up to date; or marks it as tampered with, if it was not

@@ -130,17 +130,13 @@ impl Registers {
         ])
     }
 
-    /// Lets a counter count. Its own enable bit comes last: all else is ready then.
+    /// Enables a counter in the register that all share, if there is one. It counts when its own enable
+    /// bit is set, too ([`Self::control`]).
     #[must_use]
-    pub fn start(&self, counter: CounterId, select: EventSelect) -> Plan {
+    pub fn admit(&self, counter: CounterId) -> Option<Step> {
         let bit = counter.bit();
-        Plan::new([
-            self.global
-                .map(|global| Step::change(global.control, bit, bit)),
-            Some(self.control(counter, select, true)),
-            None,
-            None,
-        ])
+        self.global
+            .map(|global| Step::change(global.control, bit, bit))
     }
 
     /// Gives a counter's registers back, by changing its own bits only: as they were, but stopped,
@@ -246,6 +242,12 @@ mod tests {
         CounterId::fixed(n).unwrap_or(OTHER)
     }
 
+    /// What lets a counter count.
+    fn start(r: &Registers, counter: CounterId, select: EventSelect) -> Plan {
+        let own = r.control(counter, select, true);
+        Plan::new([r.admit(counter), Some(own), None, None])
+    }
+
     /// None of those that the tests use.
     const OTHER: CounterId = match CounterId::general(31) {
         Some(id) => id,
@@ -265,7 +267,7 @@ mod tests {
             ]
         ));
         assert!(is(
-            r.start(general(2), select),
+            start(&r, general(2), select),
             &[(0x38f, !(1 << 2), 1 << 2), (0x188, 0, 0x5100c0)]
         ));
         let stop = r.control(general(2), select, false);
@@ -283,7 +285,7 @@ mod tests {
             r.program(general(0), select, 0xff_8000_0000),
             &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
         ));
-        assert!(is(r.start(general(0), select), &[(0x186, 0, 0x53003c)]));
+        assert!(is(start(&r, general(0), select), &[(0x186, 0, 0x53003c)]));
     }
 
     #[test]
@@ -296,7 +298,7 @@ mod tests {
             &[(0x38d, keep, 0), (0x30b, 0, 5), (0x390, 0, 1 << 34)]
         ));
         assert!(is(
-            r.start(fixed(2), select),
+            start(&r, fixed(2), select),
             &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
         ));
         let user = r.control(fixed(0), select.modes(true, false), true);
@@ -319,7 +321,7 @@ mod tests {
             ]
         ));
         assert!(is(
-            r.start(general(1), select),
+            start(&r, general(1), select),
             &[(0xc001_0202, 0, 0x1_0051_02c7)]
         ));
         let r = Registers::new(&Capabilities {
@@ -327,7 +329,7 @@ mod tests {
             ..amd
         });
         assert!(is(
-            r.start(general(1), select),
+            start(&r, general(1), select),
             &[(0xc000_0301, !2, 2), (0xc001_0202, 0, 0x1_0051_02c7)]
         ));
     }
