@@ -42,6 +42,8 @@ pub(crate) struct Slot {
     /// What the overflow handler has to heed beside overflows, all that is rare in one word: `HEED_*`, and
     /// bits of the active counters that count in kernel mode, and so the handler itself.
     pub(crate) heed: Word,
+    /// How often the overflow handler has stopped counters.
+    pub(crate) stops: Word,
     /// Bits of the counters whose registers were found to hold something else.
     pub(crate) tampered: Word,
     /// Whether counters were found switched off that should have run.

@@ -286,7 +286,9 @@ impl Model {
         }
         slot.readable.remove(counters);
         for counter in each(counters) {
-            msr::execute(here, &self.registers.restore(counter, &slot.saved));
+            self.settle_shared(here, || {
+                msr::execute(here, &self.registers.restore(counter, &slot.saved));
+            });
         }
     }
 
@@ -331,10 +333,12 @@ impl Model {
         if self.period_bits != 0 {
             width = width.with_period(self.period_bits);
         }
-        msr::execute(
-            here,
-            &self.registers.program(counter, select, width.start()),
-        );
+        self.settle_shared(here, || {
+            msr::execute(
+                here,
+                &self.registers.program(counter, select, width.start()),
+            );
+        });
         let slot = here.slot();
         slot.count(counter).expect(
             &self.registers.control(counter, select, true),
@@ -357,7 +361,25 @@ impl Model {
         }
         // Only now: as soon as it counts it may overflow.
         slot.active.insert(counter.bit());
-        msr::change(here, &self.registers.control(counter, select, true));
+        self.settle_shared(here, || {
+            msr::change(here, &self.registers.control(counter, select, true));
+        });
+    }
+
+    /// Makes a change of a counter's registers, one of which all fixed-function counters share
+    /// (`IA32_FIXED_CTR_CTRL`).
+    ///
+    /// The overflow handler stops counters for good when a buffer is full. If it did so between the read
+    /// and the write of the change, that has started them again.
+    fn settle_shared(&self, here: &ThisCpu, change: impl FnOnce()) {
+        let slot = here.slot();
+        let stops = slot.stops.get();
+        change();
+        if slot.stops.get() != stops {
+            for counter in each(slot.recorder.counters.get() & !slot.active.get()) {
+                self.halt(here, counter);
+            }
+        }
     }
 
     /// Stops a counter and brings its value up to date; or marks it as tampered with, if it was not
@@ -382,10 +404,12 @@ impl Model {
     pub(crate) fn halt(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
         let count = slot.count(counter);
-        msr::change(
-            here,
-            &self.registers.control(counter, count.select(), false),
-        );
+        self.settle_shared(here, || {
+            msr::change(
+                here,
+                &self.registers.control(counter, count.select(), false),
+            );
+        });
 
         // From here on the overflow handler lets the counter alone.
         slot.active.remove(counter.bit());

@@ -349,6 +349,7 @@ impl Recorder {
         self.full.set(1);
         // SAFETY: The trace is recorded.
         unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_FULL) };
+        here.slot().stops.increment();
         for counter in each(self.counters.get() & here.slot().active.get()) {
             model.halt(here, counter);
         }

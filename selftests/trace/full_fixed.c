@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A buffer becomes full in the middle of a call that starts or stops another
+ * fixed-function counter: all of them are controlled by one register, which such
+ * a call reads and writes. What the interrupt in between has stopped stays so.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+#include "trace.h"
+
+#define TIMES	3000
+
+/* The trace has counter 1 (cycles), the calls are of counter 0. */
+#define EVENT	FIXED_EVENT(UNHALTED_CORE_CYCLES)
+#define CONTROL	(0xfULL << 4)
+
+/* With branches some sets fill a page: after a few calls, and not always the same. */
+static __u32 rate_of(int round)
+{
+	return 2003 + round % 1000;
+}
+
+TEST(what_is_stopped_stays_so)
+{
+	int fd = device_open(O_RDWR), calls = 0, i;
+	struct perfmon_config config;
+	cpu_set_t cpus;
+	struct trace t;
+	__u64 control;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
+	ASSERT_EQ(0, trace_alloc(&t, fd, 1));
+	ASSERT_EQ(0, pmc_setup_instructions(fd, PMC_FIXED(0), PMCF_USR));
+	for (i = 0; i < TIMES; i++) {
+		config = one_event(EVENT, rate_of(i),
+				   FLAG_OS | FLAG_LAST_BRANCH);
+		ASSERT_EQ(0, trace_stage(&t, &config));
+		ASSERT_EQ(0, trace_start(&t));
+		while (!(t.buffer[sched_getcpu()]->flags &
+			 PERFMON_BUFFER_FLAG_FULL)) {
+			ASSERT_EQ(0, pmc_start(fd, PMC_FIXED(0)));
+			ASSERT_EQ(0, pmc_stop(fd, PMC_FIXED(0)));
+			calls += 2;
+		}
+		ASSERT_EQ(0, msr_read(sched_getcpu(), MSR_IA32_FIXED_CTR_CTRL,
+				      &control));
+		ASSERT_EQ(0ULL, control & CONTROL) {
+			TH_LOG("in round %d, after %d calls", i, calls);
+		}
+		ASSERT_EQ(0, trace_stop(&t));
+	}
+	TH_LOG("%d times full, in %d calls", i, calls);
+	trace_free(&t);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
