@@ -41,8 +41,9 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Events with their rates and their flags.
-type Rows = &'static [(EventId, u32, u32)];
+/// An event with its rate and its flags.
+type Row = (EventId, u32, u32);
+type Rows = &'static [Row];
 
 const CONFIGS: [(&str, Rows); 4] = [
     ("empty", &[]),
@@ -62,7 +63,7 @@ fn config(rows: Rows) -> Vec<u8> {
     let mut bytes = vec![8, 48, 48, 0b11, 0x0f, 0, 0xff, 0];
     bytes.extend(0x5555_5555_5555_5555_u64.to_le_bytes());
     bytes.resize(20, 0);
-    let column = |size: usize, cell: &dyn Fn(&(EventId, u32, u32)) -> Vec<u8>| {
+    let column = |size: usize, cell: &dyn Fn(&Row) -> Vec<u8>| {
         let mut column: Vec<u8> = rows.iter().flat_map(cell).collect();
         column.resize(32 * size, 0);
         column

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what the driver and perf tell to the file, while they tell it: what is in memory does not grow with the
-//! recording.
+//! recording; at most it is what the buffers hold, twice.
 //!
 //! All of it is taken out in rounds. A record can be seen as soon as it was made; so when a round has been taken out,
 //! nothing will come any more that happened before the latest of what the round before had. So much is written then,
