@@ -62,7 +62,7 @@ mod this {
     /// Modules can't learn `perf_event_paranoid` here, only whether it lets the caller look at the
     /// kernel. So it takes `CAP_PERFMON` to count on a CPU, also where Linux's perf would allow it to all.
     pub(crate) fn allow_cpu() -> c_int {
-        // SAFETY: Both are always callable.
+        // SAFETY: All are always callable.
         unsafe {
             if bindings::capable(bindings::CAP_PERFMON as c_int)
                 || bindings::capable(bindings::CAP_SYS_ADMIN as c_int)
@@ -96,7 +96,8 @@ mod this {
                 ..*(*file).f_op
             }
         }));
-        let operations = OPERATIONS.as_ref().ok_or(EBUSY)?;
+        // They are there: by that lock nobody else is just putting them there.
+        let operations = OPERATIONS.as_ref().ok_or(ENODEV)?;
         // SAFETY: This code is the module's. Closing the file gives the reference back.
         if !unsafe { bindings::try_module_get(this_module()) } {
             return Err(ENODEV);

@@ -29,7 +29,10 @@ int drop_rights(bool capable);
  */
 int policy_errno(int err, bool capable);
 
-/* Locks the kernel down, at the level "confidentiality" or "integrity", until it is booted. */
+/*
+ * Locks the kernel down, at the level "integrity" or "confidentiality", until it
+ * is booted.
+ */
 int lockdown(const char *level);
 
 #endif
