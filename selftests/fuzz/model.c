@@ -205,6 +205,8 @@ static bool count_loop(const struct slot *slot, int num, unsigned long n)
 /* Checks what a trace of trace_loop(@n) has recorded. */
 static bool sums(const struct trace *t, unsigned long n)
 {
+	const __u32 absent = PERFMON_BUFFER_FLAG_OFFLINE |
+			     PERFMON_BUFFER_FLAG_NOT_TRACED;
 	__u64 total[PERFMON_MAX_EVENTS] = { 0 };
 	struct trace_sums s;
 	const char *problem;
@@ -216,6 +218,9 @@ static bool sums(const struct trace *t, unsigned long n)
 		problem = trace_sum(t, cpu, &s);
 		if (*problem)
 			return differ("trace, CPU %u: %s", cpu, problem);
+		if (t->buffer[cpu]->flags & absent)
+			return differ("trace, CPU %u: flags 0x%x", cpu,
+				      t->buffer[cpu]->flags);
 		full |= t->buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL;
 		for (i = 0; i < PERFMON_MAX_EVENTS; i++)
 			total[i] += s.event[i].total;
