@@ -120,8 +120,8 @@ peak() {
 
 # Sixty times as many samples, 119916 of 56 bytes each in the file: some may be
 # waiting, where pmctl is hardly faster than they come; all would be 20 MB.
-short=$(peak pmctl record -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
-long=$(peak pmctl record -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
+short=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
+long=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
 echo "# memory: $short KiB for a short recording, $long KiB for a long one"
 check "the long one is there" [ "$(stat -c %s perf.data)" -ge 6715296 ]
 check "memory does not grow with the recording" [ "$long" -le $((short + 8192)) ]
