@@ -14,8 +14,13 @@
 #define APICBASE_ADDRESS	0xffffff000ULL
 
 /* Offset of the LVT performance counter register (table 11-1) */
+#define APIC_ID			0x020
+#define APIC_ICR		0x300
+#define APIC_ICR_HIGH		0x310
 #define APIC_LVTPC		0x340
 #define APIC_SIZE		0x1000
+/* Delivery as an NMI, asserted, to the APIC that is named. */
+#define ICR_NMI			(4U << 8 | 1U << 14)
 
 /* CPUID.80000001H:ECX[23] and CPUID.80000022H:EAX[0] */
 #define PERFCTR_EXT_CORE	(1U << 23)
@@ -108,10 +113,10 @@ int msr_write(int cpu, __u32 msr, __u64 value)
 }
 
 /*
- * Maps the local APIC of @cpu, on which the thread is left: the address of its
- * LVTPC, NULL if it is in x2APIC mode, or MAP_FAILED with errno.
+ * Maps the local APIC of @cpu, on which the thread is left: its address, NULL if it
+ * is in x2APIC mode, or MAP_FAILED with errno.
  */
-static __u32 *lvtpc_map(int cpu)
+static char *apic_map(int cpu)
 {
 	char *apic;
 	__u64 base;
@@ -132,41 +137,65 @@ static __u32 *lvtpc_map(int cpu)
 	apic = mmap(NULL, APIC_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		    base & APICBASE_ADDRESS);
 	close(fd);
-	return apic == MAP_FAILED ? MAP_FAILED : (void *)(apic + APIC_LVTPC);
+	return apic;
 }
 
-static void lvtpc_unmap(__u32 *lvtpc)
+static __u32 apic_get(const char *apic, unsigned int offset)
 {
-	munmap((char *)lvtpc - APIC_LVTPC, APIC_SIZE);
+	return __atomic_load_n((const __u32 *)(apic + offset), __ATOMIC_RELAXED);
+}
+
+static void apic_set(char *apic, unsigned int offset, __u32 value)
+{
+	__atomic_store_n((__u32 *)(apic + offset), value, __ATOMIC_RELAXED);
 }
 
 int lvtpc_read(int cpu, __u32 *value)
 {
-	__u32 *lvtpc = lvtpc_map(cpu);
+	char *apic = apic_map(cpu);
 	__u64 msr;
 	int err;
 
-	if (lvtpc == MAP_FAILED)
+	if (apic == MAP_FAILED)
 		return -errno;
-	if (!lvtpc) {
+	if (!apic) {
 		err = msr_read(cpu, MSR_IA32_X2APIC_LVT_PMI, &msr);
 		*value = err ? 0 : msr;
 		return err;
 	}
-	*value = __atomic_load_n(lvtpc, __ATOMIC_RELAXED);
-	lvtpc_unmap(lvtpc);
+	*value = apic_get(apic, APIC_LVTPC);
+	munmap(apic, APIC_SIZE);
 	return 0;
 }
 
 int lvtpc_write(int cpu, __u32 value)
 {
-	__u32 *lvtpc = lvtpc_map(cpu);
+	char *apic = apic_map(cpu);
 
-	if (lvtpc == MAP_FAILED)
+	if (apic == MAP_FAILED)
 		return -errno;
-	if (!lvtpc)
+	if (!apic)
 		return msr_write(cpu, MSR_IA32_X2APIC_LVT_PMI, value);
-	__atomic_store_n(lvtpc, value, __ATOMIC_RELAXED);
-	lvtpc_unmap(lvtpc);
+	apic_set(apic, APIC_LVTPC, value);
+	munmap(apic, APIC_SIZE);
+	return 0;
+}
+
+int nmi_send(int cpu)
+{
+	char *apic = apic_map(cpu);
+	__u64 id;
+	int err;
+
+	if (apic == MAP_FAILED)
+		return -errno;
+	if (!apic) {
+		err = msr_read(cpu, MSR_IA32_X2APIC_APICID, &id);
+		return err ? err : msr_write(cpu, MSR_IA32_X2APIC_ICR,
+					     id << 32 | ICR_NMI);
+	}
+	apic_set(apic, APIC_ICR_HIGH, apic_get(apic, APIC_ID));
+	apic_set(apic, APIC_ICR, ICR_NMI);
+	munmap(apic, APIC_SIZE);
 	return 0;
 }

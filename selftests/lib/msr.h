@@ -18,6 +18,8 @@
 #define MSR_IA32_FIXED_CTR_CTRL		0x38d
 #define MSR_IA32_PERF_GLOBAL_STATUS	0x38e
 #define MSR_IA32_PERF_GLOBAL_CTRL	0x38f
+#define MSR_IA32_X2APIC_APICID		0x802
+#define MSR_IA32_X2APIC_ICR		0x830
 #define MSR_IA32_X2APIC_LVT_PMI		0x834
 
 /* AMD APM, volume 2, section 13.2 and appendix A */
@@ -60,5 +62,11 @@ int msr_write(int cpu, __u32 msr, __u64 value);
  */
 int lvtpc_read(int cpu, __u32 *value);
 int lvtpc_write(int cpu, __u32 value);
+
+/*
+ * Has CPU @cpu, on which the thread is left, send itself an NMI that nobody knows
+ * of. Returns 0 or a negative errno.
+ */
+int nmi_send(int cpu);
 
 #endif

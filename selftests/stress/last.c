@@ -6,6 +6,13 @@
  *	stress_last panic
  *	stress_last kexec KERNEL INITRD ARGUMENTS
  *
+ * Or it ends by an NMI of nobody's, with a trace running that has had overflows:
+ *
+ *	stress_last nmi
+ *
+ * The kernel is told to panic of those (unknown_nmi_panic=1), which it can only if
+ * nobody says that it was his.
+ *
  * No selftest: who comes back from this has failed. `run --panic` tells whether
  * the machine rebooted; after a kexec the next kernel does (see kexec.sh).
  */
@@ -20,6 +27,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "loop.h"
+#include "msr.h"
 #include "trace.h"
 
 /* Interrupts come about as fast as they can be served. */
@@ -58,6 +66,22 @@ static void panic(void)
 		err(1, "/proc/sysrq-trigger");
 }
 
+static void unknown_nmi(void)
+{
+	struct perfmon_config config = one_event(INSTRUCTIONS, RATE, FLAG_USER);
+	int fd = device_open(O_RDWR), err;
+	struct trace t;
+
+	if (fd < 0 || pin_to_cpu(0) || trace_alloc(&t, fd, 64) ||
+	    trace_stage(&t, &config) || trace_start(&t))
+		errx(1, "the trace can't be started");
+	loop(100 * RATE);
+	err = nmi_send(0);
+	if (err)
+		errx(1, "the NMI can't be sent: %s", strerror(-err));
+	sleep(1);
+}
+
 static void load(const char *kernel, const char *initrd, const char *arguments)
 {
 	int k = open(kernel, O_RDONLY), i = open(initrd, O_RDONLY);
@@ -73,12 +97,14 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "panic")) {
 		start_storm();
 		panic();
+	} else if (argc == 2 && !strcmp(argv[1], "nmi")) {
+		unknown_nmi();
 	} else if (argc == 5 && !strcmp(argv[1], "kexec")) {
 		load(argv[2], argv[3], argv[4]);
 		start_storm();
 		reboot(LINUX_REBOOT_CMD_KEXEC);
 	} else {
-		errx(2, "usage: stress_last panic | kexec KERNEL INITRD ARGUMENTS");
+		errx(2, "usage: stress_last panic | nmi | kexec KERNEL INITRD ARGUMENTS");
 	}
 	err(1, "still here");
 }
