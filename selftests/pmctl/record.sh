@@ -90,9 +90,16 @@ own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_share
 check "all samples of the program are there" [ "$own" -ge "$expected" ]
 
 # The same of a program that runs already, until it ends.
-"$here/pmctl_loop" $((20 * n)) &
+rm -f perf.data
+"$here/pmctl_loop" 100000000000 &
 runs=$!
-pmctl record -p $runs -e $event -c $period 2>words
+pmctl record -p $runs -e $event -c $period 2>words &
+record=$!
+# The recording has begun when there is a file.
+until [ -s perf.data ]; do sleep 1; done
+sleep 1
+kill $runs
+wait $record
 is "record -p succeeds" 0 $?
 names=$(pmctl script -F comm 2>/dev/null | sort -u | tr -d ' ')
 is "record -p has samples of that program only" pmctl_loop "$names"
