@@ -309,11 +309,8 @@ impl Model {
         slot.count(counter)
             .begin(self.lines(counter).read, width, select);
         slot.tampered.remove(counter.bit());
-        self.inspect(
-            here,
-            &self.registers.control(counter, select, false),
-            counter,
-        );
+        let written = self.registers.control(counter, select, false);
+        self.inspect(here, &written, msr::read(here, written.msr), counter);
     }
 
     /// Sets a counter up again, on a CPU that has lost its registers; the value stays.
@@ -387,11 +384,13 @@ impl Model {
     pub(crate) fn stop(&self, here: &ThisCpu, counter: CounterId) {
         let slot = here.slot();
         let select = slot.count(counter).select();
-        self.inspect(
-            here,
-            &self.registers.control(counter, select, true),
-            counter,
-        );
+        let written = self.registers.control(counter, select, true);
+        let found = msr::read(here, written.msr);
+        if slot.active.get() & counter.bit() == 0 {
+            // The buffer has become full since the caller looked, and the handler has stopped it.
+            return;
+        }
+        self.inspect(here, &written, found, counter);
         self.repair(here, counter.bit());
         self.halt(here, counter);
         if slot.interrupted.get() != 0 {
@@ -423,9 +422,8 @@ impl Model {
         }
     }
 
-    /// Marks a counter as tampered with if a register does not hold what was written to it.
-    fn inspect(&self, here: &ThisCpu, written: &Step, counter: CounterId) {
-        let found = msr::read(here, written.msr);
+    /// Marks a counter as tampered with if a register holds something else than was written to it.
+    fn inspect(&self, here: &ThisCpu, written: &Step, found: u64, counter: CounterId) {
         if !written.is_held_by(found) {
             here.slot().tampered.insert(counter.bit());
             report_tampering(here, written, found);

@@ -1,10 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "module.h"
+
+char *module_read(size_t *size)
+{
+	int fd = open(MODULE_PATH, O_RDONLY | O_CLOEXEC);
+	char *image = NULL;
+	struct stat stat;
+
+	if (fd < 0)
+		return NULL;
+	if (!fstat(fd, &stat)) {
+		*size = stat.st_size;
+		image = malloc(*size);
+	}
+	if (image && read(fd, image, *size) != (ssize_t)*size) {
+		free(image);
+		image = NULL;
+	}
+	close(fd);
+	return image;
+}
+
+int module_load_image(const char *image, size_t size)
+{
+	return syscall(SYS_init_module, image, size, "") ? -errno : 0;
+}
 
 int module_load_with(const char *parameters)
 {

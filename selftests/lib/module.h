@@ -6,10 +6,15 @@
 #define SELFTESTS_MODULE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define MODULE_PATH	"/lib/modules/perfmon.ko"
 
+/* The module's file, to be freed; NULL with errno. */
+char *module_read(size_t *size);
+
 /* Return 0 or a negative errno. */
+int module_load_image(const char *image, size_t size);
 int module_load(void);
 int module_load_with(const char *parameters);
 int module_unload(void);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <signal.h>
@@ -147,22 +146,13 @@ TEST_F_TIMEOUT(module, unloaded_while_others_open_it, 36000)
 /* The module's file with another name, in memory; NULL if that can't be had. */
 static char *renamed_copy(size_t *size)
 {
-	int fd = open(MODULE_PATH, O_RDONLY | O_CLOEXEC);
-	struct stat stat;
-	char *image, *p;
-
-	if (fd < 0 || fstat(fd, &stat))
-		return NULL;
-	*size = stat.st_size;
-	image = malloc(*size);
-	if (!image || read(fd, image, *size) != (ssize_t)*size)
-		return NULL;
-	close(fd);
+	char *image = module_read(size), *p = image;
 
 	/* Its own name, the device's, the handler's: what ends with a NUL. */
-	for (p = image; (p = memmem(p, image + *size - p, NAME, sizeof(NAME)));
-	     p += sizeof(NAME))
+	while (p && (p = memmem(p, image + *size - p, NAME, sizeof(NAME)))) {
 		memcpy(p, COPY, sizeof(COPY));
+		p += sizeof(NAME);
+	}
 	return image;
 }
 
@@ -174,7 +164,7 @@ TEST_F(module, second_copy_beside_it)
 
 	image = renamed_copy(&size);
 	ASSERT_NE(NULL, image);
-	ASSERT_EQ(0, syscall(SYS_init_module, image, size, ""));
+	ASSERT_EQ(0, module_load_image(image, size));
 	fd = device_open(O_RDWR);
 	ASSERT_LE(0, fd);
 	copy = open("/dev/" COPY, O_RDWR | O_CLOEXEC);
