@@ -60,14 +60,10 @@ struct mapping {
 	size_t size;
 };
 
-/*
- * One thread in 32 bits: the project's kernel has no CONFIG_COMPAT_32BIT_TIME, and
- * without it no futex(2) by which the C library's locks could wait.
- */
 static struct options options = {
 	.seed = 1,
 	.calls = 40000,
-	.threads = sizeof(long) == 8 ? 2 : 1,
+	.threads = 2,
 };
 static struct machine machine;
 static int devices[DEVICES], handles[HANDLES];	/* descriptors, or -1 */

@@ -3,7 +3,8 @@
 #
 # A probe in each of the module's functions that takes one, those of the overflow
 # handler included, while the tests of exact counts run. For a kernel with
-# CONFIG_KPROBE_EVENTS, which refuses functions without a hook of ftrace's.
+# CONFIG_KPROBE_EVENTS; one with CONFIG_DYNAMIC_FTRACE as well refuses functions
+# without a hook of ftrace's, and so all of Rust's.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
