@@ -355,6 +355,7 @@ TEST_F_TIMEOUT(fault, fails_as_a_whole_and_works_afterwards, 300)
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
 		ASSERT_EQ(0, prepare(self, variant->life));
+		ASSERT_EQ(variant->life != IDLE, memory_buffers() > 0);
 		ASSERT_EQ(0, look(self, &before));
 
 		s.opened = -1;
