@@ -21,6 +21,7 @@ use kernel::{
     error::to_result,
     ffi::{c_int, c_uint, c_void},
     prelude::*,
+    time::{msecs_to_jiffies, Msecs},
     types::NotThreadSafe,
 };
 
@@ -50,8 +51,8 @@ pub(crate) struct Slot {
     pub(crate) interrupted: Word,
     /// Overflow interrupts that may still come for counters that have been stopped.
     late: Word,
-    /// On AMD, the time in jiffies until which an interrupt may come late.
-    pub(crate) late_until: Word,
+    /// The time in jiffies until which others may come late, whatever their number.
+    late_until: Word,
     /// Bits in a general and in a fixed-function counter of this CPU.
     pub(crate) widths: [Word; 2],
     /// Its [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
@@ -95,10 +96,16 @@ impl Slot {
         &self.counters[counter.index()].event
     }
 
-    /// Whether an overflow interrupt may come although no counter runs.
+    /// Whether an overflow interrupt may come for which there is nothing left to do.
     #[inline]
     pub(crate) fn expects_late(&self) -> bool {
-        self.late.get() | self.late_until.get() != 0
+        self.late.get() != 0 || self.late_until.get().wrapping_sub(jiffies()) as i64 >= 0
+    }
+
+    /// Expects interrupts that come late for so many milliseconds.
+    pub(crate) fn expect_late_for(&self, time: Msecs) {
+        self.late_until
+            .set(jiffies() + msecs_to_jiffies(time) as u64);
     }
 
     /// Expects an interrupt that comes late.
@@ -107,11 +114,23 @@ impl Slot {
         self.heed.insert(HEED_LATE);
     }
 
+    /// Expects one interrupt less, unless it has come. For those whom the overflow handler may interrupt.
+    pub(crate) fn forget_late(&self) {
+        let late = self.late.get();
+        // If this fails, or there is none any more, the handler has taken one.
+        if late == 0 || !self.late.replace(late, late - 1) {
+            return;
+        }
+        if late == 1 {
+            self.heed.remove(HEED_LATE);
+        }
+    }
+
     /// Takes note of an interrupt that came late, if one was expected: how many, 0 or 1. For the
     /// overflow handler.
     pub(crate) fn take_late(&self) -> u32 {
         let Some(late) = self.late.get().checked_sub(1) else {
-            return 0;
+            return self.expects_late().into();
         };
         self.late.set(late);
         if late == 0 {

@@ -27,7 +27,10 @@ use core::{
     ptr,
     sync::atomic::{AtomicPtr, Ordering::Relaxed},
 };
-use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce};
+use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce, time::Msecs};
+
+/// How long after an overflow its interrupt may come, in milliseconds: far longer than any skid.
+const SKID: Msecs = 10;
 
 /// What one maker's PMU does differently from another's, beyond its registers. No trait: the overflow handler
 /// is too short for calls through a table.
@@ -410,15 +413,17 @@ impl Model {
             );
         });
 
-        // From here on the overflow handler lets the counter alone.
+        // From here on the overflow handler lets the counter alone. If it has overflowed on its last events,
+        // the interrupt is on its way and may come at any time, so it is expected before that is known.
+        slot.expect_late();
         slot.active.remove(counter.bit());
         slot.heed.remove(counter.bit());
         if count.overflow(here, self.lines(counter)) {
-            // It overflowed on its last events, and the interrupt is on its way.
             if let Some(clear) = self.registers.clear_overflow(counter) {
                 msr::change(here, &clear);
             }
-            slot.expect_late();
+        } else {
+            slot.forget_late();
         }
     }
 
@@ -483,22 +488,28 @@ impl Model {
     /// What else there may be to do when overflows have been served.
     #[cold]
     #[inline(never)]
-    fn conclude(&self, here: &ThisCpu, regs: Regs<'_>, mut served: u32) -> u32 {
+    fn conclude(&self, here: &ThisCpu, regs: Regs<'_>, served: u32) -> u32 {
         let heed = here.slot().heed.get();
         if heed & HEED_BRANCHES != 0 {
             lbr::unfreeze(here, self);
         }
         // What only counts programs can't overflow in here.
         let again = heed & HEED_KERNEL != 0;
+        let mut drained = 0;
         if again {
-            served += self.drain(here, regs);
+            drained += self.drain(here, regs);
         }
         self.maker.unmask(here);
         if again {
             // What overflowed between the last look and the unmasking has raised no interrupt.
-            served += self.drain(here, regs);
+            drained += self.drain(here, regs);
         }
-        self.maker.answer(here, served)
+        let answer = self.maker.answer(here, served + drained);
+        if drained != 0 {
+            // Nor has the rest, if the entry was masked still when its time came: that is not known.
+            here.slot().expect_late_for(SKID);
+        }
+        answer
     }
 
     /// Serves overflows until there is none.
