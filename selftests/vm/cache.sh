@@ -15,7 +15,7 @@ VM=$TOP/selftests/vm
 
 # How many entries of a kind stay when a new one is made. The least recently
 # used go first.
-declare -A KEEP=([root]=2 [kernel]=3 [kernel-debug]=2 [kernel-stock-7.3]=2 [kernel-stock-7.2]=2 [perf]=2 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
+declare -A KEEP=([root]=2 [kernel]=3 [kernel-debug]=2 [kernel-stock-7.3]=2 [kernel-stock-7.2]=2 [perf]=2 [qemu]=3 [samply]=2 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 say() { printf '%s\n' "$*" >&2; }
 
