@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "memory.h"
 
@@ -21,6 +22,13 @@ long memory_kb(const char *name)
 	}
 	fclose(f);
 	return value;
+}
+
+long memory_slab_kb(void)
+{
+	if (!access("/sys/kernel/debug/kmemleak", F_OK))
+		return 0;
+	return memory_kb("SUnreclaim");
 }
 
 int memory_buffers(void)

@@ -37,7 +37,7 @@ int sound_begin(struct sound *s)
 	if (err)
 		return err;
 	s->free_kb = memory_kb("MemFree");
-	s->slab_kb = memory_kb("SUnreclaim");
+	s->slab_kb = memory_slab_kb();
 	s->kmsg = kmsg_open_end();
 	if (s->kmsg < 0)
 		return s->kmsg;
@@ -110,7 +110,7 @@ const char *sound_memory(const struct sound *s)
 		return "a buffer";
 	if (memory_kb("MemFree") < s->free_kb - SOME_KB)
 		return "the free memory";
-	if (memory_kb("SUnreclaim") > s->slab_kb + SOME_SLAB_KB)
+	if (memory_slab_kb() > s->slab_kb + SOME_SLAB_KB)
 		return "the memory in slabs";
 	return "";
 }

@@ -20,8 +20,9 @@
 #include "storm.h"
 #include "trace.h"
 
-/* Until then it has begun to make calls, or not yet. */
 #define MAX_DELAY_US	30000
+/* One of so many is killed when it may not have begun yet. */
+#define EARLY		4
 
 FIXTURE(killed)
 {
@@ -73,6 +74,8 @@ TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 	for (i = 0; i < self->rounds; i++) {
 		ASSERT_EQ(0, storm_start(&self->storm, 1, 3,
 					 rng_below(&self->random, 1 << 20)));
+		while (i % EARLY && !storm_made(&self->storm))
+			usleep(100);
 		wait_a_while(self);
 		ASSERT_EQ(0, storm_kill(&self->storm, &result));
 		ASSERT_STREQ("", result.wrong) {
@@ -90,8 +93,11 @@ TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 	EXPECT_STREQ("", sound_memory(&self->sound));
 }
 
-/* Samples as often as it can, with a counter beside, until it is killed. */
-static void sample(void)
+/*
+ * Samples as often as it can, with a counter beside, until it is killed. Tells
+ * @begun when it has begun.
+ */
+static void sample(int begun)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 97,
 						 FLAG_USER | FLAG_OS | FLAG_PC);
@@ -105,6 +111,9 @@ static void sample(void)
 	for (;;) {
 		if (trace_start(&t))
 			_exit(1);
+		if (begun >= 0 && close(begun))
+			_exit(1);
+		begun = -1;
 		loop(100000);
 		if (trace_stop(&t))
 			_exit(1);
@@ -113,15 +122,21 @@ static void sample(void)
 
 TEST_F_TIMEOUT(killed, in_a_storm_of_samples, 36000)
 {
-	int status;
+	int status, begun[2];
 	pid_t pid;
 	__u64 i;
+	char c;
 
 	for (i = 0; i < self->rounds; i++) {
+		ASSERT_EQ(0, pipe(begun));
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid)
-			sample();
+			sample(begun[1]);
+		close(begun[1]);
+		if (i % EARLY)
+			ASSERT_EQ(0, read(begun[0], &c, 1));
+		close(begun[0]);
 		wait_a_while(self);
 		ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
