@@ -102,6 +102,11 @@ impl Slot {
         self.late.get() != 0 || self.late_until.get().wrapping_sub(jiffies()) as i64 >= 0
     }
 
+    /// Whether an interrupt with nothing to do is one of these, which is taken note of. For the overflow handler.
+    pub(crate) fn is_late(&self) -> bool {
+        self.take_late() || self.expects_late()
+    }
+
     /// Expects interrupts that come late for so many milliseconds.
     pub(crate) fn expect_late_for(&self, time: Msecs) {
         self.late_until
@@ -126,17 +131,18 @@ impl Slot {
         }
     }
 
-    /// Takes note of an interrupt that came late, if one was expected: how many, 0 or 1. For the
+    /// Takes note of an interrupt that may be one that came late, if one was expected; tells whether. For the
     /// overflow handler.
-    pub(crate) fn take_late(&self) -> u32 {
+    #[inline(always)]
+    pub(crate) fn take_late(&self) -> bool {
         let Some(late) = self.late.get().checked_sub(1) else {
-            return self.expects_late().into();
+            return false;
         };
         self.late.set(late);
         if late == 0 {
             self.heed.remove(HEED_LATE);
         }
-        1
+        true
     }
 }
 

@@ -12,7 +12,7 @@ const LATE: Msecs = 100;
 pub(super) fn answer(here: &ThisCpu, served: u32) -> u32 {
     let slot = here.slot();
     if served == 0 {
-        return slot.take_late();
+        return slot.is_late().into();
     }
     slot.expect_late_for(LATE);
     served

@@ -14,5 +14,11 @@ pub(super) fn unmask(here: &ThisCpu) {
 /// As [`super::Maker::answer`].
 #[inline(always)]
 pub(super) fn answer(here: &ThisCpu, served: u32) -> u32 {
-    served.max(here.slot().take_late())
+    let slot = here.slot();
+    if served == 0 {
+        return slot.is_late().into();
+    }
+    // Of several at once only one is delivered.
+    slot.take_late();
+    served
 }
