@@ -10,44 +10,73 @@
 #include "cpu.h"
 #include "device.h"
 #include "kselftest_harness.h"
+#include "loop.h"
 #include "msr.h"
 #include "trace.h"
 
-#define TIMES	5000
+#define TIMES	3000
 
-/* Each call is a small number of overflows, the last of them at another place. */
+/* Each trace has a small number of overflows, the last of them at another place. */
 static __u32 rate_of(int round)
 {
 	return 503 + round * 7 % 1000;
 }
 
-TEST(debugctl_is_put_back)
+FIXTURE(debugctl)
 {
-	int fd = device_open(O_RDWR), cpu, i;
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_VARIANT(debugctl)
+{
+	__u32 flags;
+	unsigned long loops;	/* in user mode */
+};
+
+FIXTURE_VARIANT_ADD(debugctl, kernel) { .flags = FLAG_OS, .loops = 1 };
+FIXTURE_VARIANT_ADD(debugctl, user) { .flags = FLAG_USER, .loops = 1000 };
+
+FIXTURE_SETUP(debugctl)
+{
+	cpu_set_t cpus;
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 4));
+}
+
+FIXTURE_TEARDOWN(debugctl)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(debugctl, is_put_back)
+{
 	struct perfmon_config config;
 	__u64 before, after;
-	cpu_set_t cpus;
-	struct trace t;
+	int i;
 
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(cpu));
-	ASSERT_EQ(0, msr_read(cpu, MSR_IA32_DEBUGCTL, &before));
-	ASSERT_EQ(0, trace_alloc(&t, fd, 4));
+	ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &before));
 	for (i = 0; i < TIMES; i++) {
 		config = one_event(INSTRUCTIONS, rate_of(i),
-				   FLAG_OS | FLAG_LAST_BRANCH);
-		ASSERT_EQ(0, trace_stage(&t, &config));
-		ASSERT_EQ(0, trace_start(&t));
-		ASSERT_EQ(0, trace_stop(&t));
-		ASSERT_EQ(0, msr_read(cpu, MSR_IA32_DEBUGCTL, &after));
+				   variant->flags | FLAG_LAST_BRANCH);
+		ASSERT_EQ(0, trace_stage(&self->trace, &config));
+		ASSERT_EQ(0, trace_start(&self->trace));
+		loop(variant->loops);
+		ASSERT_EQ(0, trace_stop(&self->trace));
+		ASSERT_EQ(0, msr_read(self->cpu, MSR_IA32_DEBUGCTL, &after));
 		ASSERT_EQ(before, after) {
 			TH_LOG("in round %d", i);
 		}
 	}
-	trace_free(&t);
-	close(fd);
 }
 
 TEST_HARNESS_MAIN
