@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A counter that is started is not taken, by an overflow of another one in the
+ * middle of that, for one that Linux perf has switched off in the register that
+ * enables all of them: the log would blame perf.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kmsg.h"
+#include "kselftest_harness.h"
+#include "msr.h"
+#include "trace.h"
+
+#define TIMES	5000
+#define PAGES	1024
+#define PMC0	(1ULL << 0)
+
+TEST(nobody_is_blamed)
+{
+	const __u32 global_ctrl = pmu_registers()->global_ctrl;
+	/* All the time in kernel mode, more than the handler itself. */
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, 3001, FLAG_OS);
+	int fd = device_open(O_RDWR), kmsg = kmsg_open_end(), cpu, i;
+	struct kmsg_lines lines;
+	cpu_set_t cpus;
+	struct trace t;
+	__u64 control;
+
+	if (!global_ctrl)
+		return;
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, kmsg);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
+	ASSERT_EQ(0, trace_alloc(&t, fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&t, &config));
+	ASSERT_EQ(0, trace_start(&t));
+	ASSERT_EQ(0, msr_read(cpu, global_ctrl, &control));
+	for (i = 0; i < TIMES; i++) {
+		/* As it may be found when a counter is taken. */
+		ASSERT_EQ(0, msr_write(cpu, global_ctrl, control & ~PMC0));
+		ASSERT_EQ(0, pmc_start(fd, 0));
+		ASSERT_EQ(0, pmc_stop(fd, 0));
+	}
+	ASSERT_EQ(0, trace_stop(&t));
+	EXPECT_EQ(0U, t.buffer[cpu]->flags & PERFMON_BUFFER_FLAG_FULL);
+	ASSERT_EQ(0, kmsg_read_module(kmsg, &lines));
+	EXPECT_EQ(0, lines.count) {
+		TH_LOG("%s", lines.line[0]);
+	}
+	trace_free(&t);
+	close(kmsg);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
