@@ -57,8 +57,8 @@ kdir-%:
 	@$(VM)/check-kdir $(KDIR)
 
 install: modules
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
-	cargo install --path user/pmctl --locked --root $(DESTDIR)$(PREFIX)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install
+	cargo install --path user/pmctl --locked --no-track --root $(DESTDIR)$(PREFIX)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/linux include/uapi/linux/perfmon.h
 	cd include && find compat -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/include/perfmon/{} \;
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d user/system/60-perfmon.rules
