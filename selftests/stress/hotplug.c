@@ -41,6 +41,7 @@ FIXTURE(hotplug)
 
 FIXTURE_SETUP(hotplug)
 {
+	cpu_set_t cpus;
 	int cpu;
 
 	if (!pmu_expected())
@@ -48,15 +49,20 @@ FIXTURE_SETUP(hotplug)
 	self->fd = -1;
 	self->random = rng_seed(environment("SEED", 1));
 	self->rounds = environment("ROUNDS", 20);
-	ASSERT_EQ(0, sound_begin(&self->sound));
-	self->home = cpu_next(&self->sound.cpus, -1);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->home = cpu_next(&cpus, -1);
 	CPU_ZERO(&self->others);
-	for_each_cpu_in(cpu, &self->sound.cpus) {
+	for_each_cpu_in(cpu, &cpus) {
 		ASSERT_GT(TRACE_MAX_CPUS, cpu);
 		self->online[cpu] = cpu_open_switch(cpu);
-		if (cpu != self->home && self->online[cpu] >= 0)
-			CPU_SET(cpu, &self->others);
+		if (cpu == self->home || self->online[cpu] < 0)
+			continue;
+		CPU_SET(cpu, &self->others);
+		/* The kernel resets on AMD what perf has left. */
+		ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
+		ASSERT_EQ(0, cpu_switch(self->online[cpu], "1"));
 	}
+	ASSERT_EQ(0, sound_begin(&self->sound));
 	if (!CPU_COUNT(&self->others))
 		SKIP(return, "there is no CPU that can be switched off");
 	ASSERT_EQ(0, pin_to_cpu(self->home));
