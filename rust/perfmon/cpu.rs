@@ -128,6 +128,10 @@ impl Slot {
         }
         if late == 1 {
             self.heed.remove(HEED_LATE);
+            // It may have stopped a counter meanwhile.
+            if self.late.get() != 0 {
+                self.heed.insert(HEED_LATE);
+            }
         }
     }
 

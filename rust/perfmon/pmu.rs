@@ -504,12 +504,11 @@ impl Model {
             // What overflowed between the last look and the unmasking has raised no interrupt.
             drained += self.drain(here, regs);
         }
-        let answer = self.maker.answer(here, served + drained);
         if drained != 0 {
-            // Nor has the rest, if the entry was masked still when its time came: that is not known.
+            // Nor has what was due before that. It is not known whether the rest raises one.
             here.slot().expect_late_for(SKID);
         }
-        answer
+        self.maker.answer(here, served + drained)
     }
 
     /// Serves overflows until there is none.
