@@ -20,6 +20,18 @@ int pin_to_cpu(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
+int pin_to_first_cpu(void)
+{
+	cpu_set_t cpus;
+	int err = cpus_online(&cpus), cpu;
+
+	if (err)
+		return err;
+	cpu = cpu_next(&cpus, -1);
+	err = pin_to_cpu(cpu);
+	return err ? err : cpu;
+}
+
 int cpu_ids(void)
 {
 	/* A list like "0-3" or "0,2-3". */

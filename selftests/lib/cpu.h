@@ -16,6 +16,9 @@ int cpus_online(cpu_set_t *cpus);
 /* Lets the calling thread run on CPU @cpu only: 0 or a negative errno. */
 int pin_to_cpu(int cpu);
 
+/* The same with the first of cpus_online(): its number, or a negative errno. */
+int pin_to_first_cpu(void);
+
 /* How many CPU numbers there can be, from 0 on; 0 if that can't be told. */
 int cpu_ids(void);
 

@@ -135,7 +135,7 @@ static const char *counts(int fd)
 		return "PMIOSETUP";
 	count = pmc_loop_count(fd, 0, N);
 	if (count < (__s64)(LOOP_INSNS * N) ||
-	    count > (__s64)(LOOP_INSNS * N + CALL_OVERHEAD))
+	    count >= (__s64)(LOOP_INSNS * N + CALL_OVERHEAD))
 		return "the count";
 	return "";
 }

@@ -31,16 +31,13 @@ FIXTURE(aspace)
 
 FIXTURE_SETUP(aspace)
 {
-	cpu_set_t cpus;
-
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->paranoid = paranoid_read();
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, wait_until_quiet());
 }
@@ -194,16 +191,13 @@ FIXTURE_VARIANT_ADD(rights, capable) { .paranoid = 2, .capable = true };
 
 FIXTURE_SETUP(rights)
 {
-	cpu_set_t cpus;
-
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->paranoid = paranoid_read();
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, paranoid_write(variant->paranoid));
 	ASSERT_EQ(0, drop_rights(variant->capable));

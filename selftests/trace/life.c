@@ -46,16 +46,13 @@ FIXTURE(life)
 
 FIXTURE_SETUP(life)
 {
-	cpu_set_t cpus;
-
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->page_size = sysconf(_SC_PAGESIZE);
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	self->handle = trace_handle(self->fd, self->cpu);
 	ASSERT_LE(0, self->handle);

@@ -55,7 +55,6 @@ static int reload(const char *parameters)
 FIXTURE_SETUP(throttle)
 {
 	struct perfmon_properties p;
-	cpu_set_t cpus;
 
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
@@ -64,9 +63,8 @@ FIXTURE_SETUP(throttle)
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
 	self->reference = p.max_num_programmable_events - 1;
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
 			       PMCF_USR));
@@ -181,15 +179,12 @@ FIXTURE(stuck)
 
 FIXTURE_SETUP(stuck)
 {
-	cpu_set_t cpus;
-
 	if (!pmu_expected())
 		SKIP(return, "this CPU has no PMU");
 	self->fd = device_open(O_RDWR);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->cpu = cpu_next(&cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 }
 
