@@ -37,10 +37,10 @@ demo:
 	@MAKE_GOAL=demo selftests/demo/demo
 
 check:
-	@MAKE_GOAL=check selftests/check
+	@MAKE_GOAL=check scripts/check
 
 soak:
-	@MAKE_GOAL=soak selftests/soak $(MINUTES)
+	@MAKE_GOAL=soak scripts/soak $(MINUTES)
 
 bench:
 	@MAKE_GOAL=bench selftests/bench/bench
@@ -54,7 +54,7 @@ modules clean: %: | kdir-%
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
 
 kdir-%:
-	@$(VM)/check-kdir $(KDIR)
+	@scripts/check-kdir $(KDIR)
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install
@@ -69,4 +69,4 @@ install: modules
 # The kernel and the toolchain of the virtual machine.
 
 fmt clippy bindings rust-analyzer:
-	@MAKE_GOAL=$@ $(VM)/lint $@
+	@MAKE_GOAL=$@ scripts/lint $@
