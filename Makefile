@@ -10,12 +10,15 @@ VM     := selftests/vm
 # How long `make soak` takes.
 MINUTES ?= 60
 
-.PHONY: help demo check soak bench vm modules clean fmt clippy bindings rust-analyzer install
+.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings rust-analyzer install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
 	@echo '  make demo           set everything up, count real programs, compare with perf'
-	@echo '  make check          every test'
+	@echo '  make check          linters, host tests, and the main selftests on Intel and AMD'
+	@echo '  make check-all      every test; what passed before on this machine with the same'
+	@echo '                      inputs is not repeated but with FRESH=1'
+	@echo '                      (both: ROWS="trace-amd policy" or TIER=matrix for some)'
 	@echo '  make soak           the tests that can go on for long, MINUTES=60 of them'
 	@echo '  make vm             a shell in the machine, the module loaded'
 	@echo "  make bench          what each call costs in instructions, beside perf's"
@@ -37,7 +40,10 @@ demo:
 	@MAKE_GOAL=demo selftests/demo/demo
 
 check:
-	@MAKE_GOAL=check scripts/check
+	@MAKE_GOAL=check scripts/check check
+
+check-all:
+	@MAKE_GOAL=check-all scripts/check --reuse
 
 soak:
 	@MAKE_GOAL=soak scripts/soak $(MINUTES)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# Reads the plans; sourced by the scripts that run them.
+#
+# A row of a plan has four fields with tabs between them, `-` for an empty one:
+#
+#   name      unique in its plan
+#   tier      when the row runs: check, matrix, kernels, stress; soak; mutate
+#   options   attributes, then options of selftests/vm/run
+#   command   what runs in the guest
+#
+# Attributes:
+#
+#   host      the command is a script in scripts/ and runs on the host
+#   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual
+#   slots=N   the row keeps N CPUs of the host busy; a machine: as many as it has
+#   alone     no other row may run beside this one
+#   share=N   soak: the row's share of the minutes
+
+# plan_rows FILE... : the rows, with exactly one tab between two fields.
+plan_rows() {
+	awk -F '\t+' -v OFS='\t' '
+		/^(#|$)/ { next }
+		NF != 4 { printf "%s:%d: %d fields; a row has 4\n", FILENAME, FNR, NF >"/dev/stderr"; exit 2 }
+		{ print $1, $2, $3, $4 }' "$@"
+}
+
+# attribute NAME DEFAULT OPTIONS : the value of the attribute; 1 if it has none.
+attribute() {
+	local word
+	# Options are words by design.
+	# shellcheck disable=SC2086
+	for word in ${3/#-}; do
+		case $word in
+		--*) break ;;
+		"$1") echo 1 && return ;;
+		"$1="*) echo "${word#*=}" && return ;;
+		esac
+	done
+	echo "$2"
+}
+
+# run_options OPTIONS : without the attributes.
+run_options() {
+	case $1 in
+	*--*) printf '%s\n' "--${1#*--}" ;;
+	esac
+}
+
+# run_option NAME DEFAULT OPTIONS : the value that `--NAME` has in the options.
+run_option() {
+	local word value=$2 take=
+	# shellcheck disable=SC2086
+	for word in $3; do
+		[ -z "$take" ] || value=$word
+		take=
+		[ "$word" != "--$1" ] || take=1
+	done
+	printf '%s\n' "$value"
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# The machine that `run` asks for, as QEMU's and the kernel's arguments; sourced by
+# `run`, whose variables kernel_arguments() and qemu_command() read.
+# shellcheck disable=SC2154
+
+# Names for models of QEMU. Each has a PMU but `none`.
+declare -A MODELS=([intel]="Skylake-Client,pmu=on" [amd]="EPYC-Genoa,pmu=on" [none]="Skylake-Client")
+
+# qemu_model KIND : QEMU's model and properties: intel,pmu-width=24 becomes
+# Skylake-Client,pmu=on,pmu-width=24.
+qemu_model() {
+	local name=${1%%,*}
+	printf '%s\n' "${MODELS[$name]-$name}${1#"$name"}"
+}
+
+# qemu_cpus KINDS COUNT [PROPERTIES] : sets `cpu_arguments`, QEMU's arguments for
+# COUNT CPUs. KINDS is one kind for all of them, or two with a + between them: the
+# first CPU is of the first kind, all others are of the second.
+qemu_cpus() {
+	local first=${1%%+*} others=${1#*+} count=$2 properties=${3-} model i
+	if [[ $1 != *+* ]]; then
+		cpu_arguments=(-smp "$count" -cpu "$(qemu_model "$first")$properties")
+		return
+	fi
+	# The first CPU is there from the start; the others are plugged into sockets of
+	# their own, as devices, which may be of another model.
+	cpu_arguments=(-smp "1,maxcpus=$count,sockets=$count" -cpu "$(qemu_model "$first")$properties")
+	model=$(qemu_model "$others")
+	for ((i = 1; i < count; i++)); do
+		cpu_arguments+=(-device "${model%%,*}-x86_64-cpu${model#"${model%%,*}"}$properties,socket-id=$i,core-id=0,thread-id=0")
+	done
+}
+
+# host_pmu : succeeds if the host's own PMU can be had: KVM runs here, gives a PMU
+# to its guests, and this is not itself a guest without one.
+host_pmu() {
+	grep -qE '^flags.* (arch_perfmon|perfctr_core)( |$)' /proc/cpuinfo &&
+		[ -r /dev/kvm ] && [ -w /dev/kvm ] &&
+		[ "$(cat /sys/module/kvm/parameters/enable_pmu 2>/dev/null)" = Y ] &&
+		command -v qemu-system-x86_64 >/dev/null
+}
+
+# kernel_arguments : what the kernel is booted with.
+kernel_arguments() {
+	printf 'console=ttyS0 panic=-1 nmi_watchdog=0 unknown_nmi_panic=1 oops=panic ignore_loglevel kunit.autorun=1'
+	# On a busy host the emulated timer may be too late for the check of it at boot.
+	printf ' no_timer_check'
+	# KASAN takes memory for wild, in an interrupt, while the kernel finds out at boot
+	# whether there are five levels of page tables.
+	[ "$kernel" != debug ] || printf ' no5lvl'
+	[ -z "$icount" ] || printf ' nokaslr norandmaps'
+	printf ' %s' "$append"
+}
+
+# qemu_command : sets `qemu` to the command that is the machine. $run has the files
+# of this run, $k the kernel.
+qemu_command() {
+	local q
+	if [ "$accel" = kvm ]; then
+		qemu_cpus "host,pmu=on${cpu#"${cpu%%,*}"}" "$smp"
+		qemu=(qemu-system-x86_64 -accel kvm)
+	else
+		qemu_cpus "$cpu" "$smp" "${x2apic:+,x2apic=on}"
+		q=$("$VM/build" qemu)
+		qemu=("$q/qemu-system-x86_64" -L "$q/share" -accel tcg)
+	fi
+	qemu+=("${cpu_arguments[@]}" -machine q35 -m "$mem" -display none -nodefaults -no-reboot
+		-kernel "$k/linux/arch/x86/boot/bzImage" -initrd "$run/initrd" -append "$(kernel_arguments)"
+		-serial "file:$log"
+		# stdio in both cases; QEMU would truncate a file that it opens itself.
+		-chardev "stdio,id=tty,signal=off" -serial chardev:tty -serial "file:$run/code")
+	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
+	[ -z "$x2apic" ] || qemu+=(-device "intel-iommu,intremap=on,eim=on")
+	[ -z "$trace" ] || qemu+=(-trace "x86_pmu_*,file=$trace")
+}
