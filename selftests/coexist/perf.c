@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "fixture.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "loop.h"
 #include "module.h"
 #include "perf.h"
@@ -25,22 +25,15 @@ FIXTURE(coexist)
 
 FIXTURE_SETUP(coexist)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-
-	/* A fresh module: what it says once, it has not said yet. */
-	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
-	ASSERT_EQ(0, module_load());
-	self->kmsg = kmsg_open_end();
-	ASSERT_LE(0, self->kmsg);
+	SKIP_WITHOUT_PMU();
+	self->kmsg = load_fresh_module(_metadata);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 
 FIXTURE_TEARDOWN(coexist)
 {
 	close(self->kmsg);
-	if (!module_loaded() && module_load())
-		TH_LOG("the module can't be loaded again");
+	ensure_module(_metadata);
 }
 
 /* What perf counts for the loop, with an event of its own. */
@@ -82,9 +75,8 @@ TEST_F(coexist, perf_works_without_with_and_after_the_module)
 /* An open descriptor alone takes nothing. */
 TEST_F(coexist, perf_works_beside_an_idle_descriptor)
 {
-	int fd = device_open(O_RDWR);
+	int fd = open_device(_metadata, O_RDWR);
 
-	ASSERT_LE(0, fd);
 	EXPECT_COUNTED(perf_count_loop_once(N));
 	close(fd);
 }
@@ -97,8 +89,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 
 	perf = perf_open_instructions();
 	ASSERT_LE(0, perf);
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
@@ -156,8 +147,7 @@ TEST_F(coexist, the_counts_are_the_same)
 		perf[i] = perf_count_loop_once((i + 1) * N);
 		EXPECT_LE(0, perf[i]);
 	}
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 		ASSERT_EQ(0, pmc_count_loop(fd, 0, (i + 1) * N));

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "fixture.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "loop.h"
 #include "module.h"
 #include "watchdog.h"
@@ -24,20 +24,13 @@ FIXTURE(watchdog)
 
 FIXTURE_SETUP(watchdog)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	if (watchdog_set('1') == -ENOTSUPP)
 		SKIP(return, "this kernel has no NMI watchdog");
 	ASSERT_EQ(0, watchdog_set('0'));
-
-	/* A fresh module: what it says once, it has not said yet. */
-	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
-	ASSERT_EQ(0, module_load());
+	self->kmsg = load_fresh_module(_metadata);
 	ASSERT_EQ(0, watchdog_set('1'));
-	self->kmsg = kmsg_open_end();
-	ASSERT_LE(0, self->kmsg);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 }
 
 FIXTURE_TEARDOWN(watchdog)

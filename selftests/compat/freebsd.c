@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "perf.h"
 #include "quiet.h"
@@ -33,8 +33,7 @@ FIXTURE_SETUP(freebsd)
 {
 	char self_path[PATH_MAX - NAME_MAX] = "";
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	ASSERT_LT(0, readlink("/proc/self/exe", self_path,
 			      sizeof(self_path) - 1));
 	snprintf(self->program, sizeof(self->program), "%s/%s",

@@ -13,7 +13,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 
@@ -61,8 +61,7 @@ FIXTURE_SETUP(fuchsia)
 	zx_handle_t handle;
 	void *p;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->fd = open(_PATH_PERFMON, O_RDWR);
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, ioctl_perfmon_get_properties(self->fd, &properties));

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 
 /* What the counters are set up for before each row. */
@@ -261,14 +261,10 @@ FIXTURE_SETUP(refused)
 {
 	struct perfmon_properties p;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->writer = device_open(O_RDWR);
-	ASSERT_LE(0, self->writer);
-	self->reader = device_open(O_RDONLY);
-	ASSERT_LE(0, self->reader);
-	ASSERT_EQ(0, device_ioctl(self->writer, IOCTL_PERFMON_GET_PROPERTIES,
-				  &p));
+	SKIP_WITHOUT_PMU();
+	self->writer = open_device(_metadata, O_RDWR);
+	self->reader = open_device(_metadata, O_RDONLY);
+	ASSERT_EQ(0, device_properties(self->writer, &p));
 	self->counters = p.max_num_programmable_events;
 
 	ASSERT_EQ(0, pmc_setup(self->writer, STOPPED, EVENT_INSTRUCTIONS,

@@ -12,8 +12,8 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "fixture.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "module.h"
 
 /* By their bit in CPUID.0AH:EBX (Intel SDM, volume 3B, table 21-1) */
@@ -60,8 +60,7 @@ FIXTURE_SETUP(events)
 	cpu_set_t cpus;
 	int i;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, cpus_online(&cpus));
 	for_each_cpu_in(i, &cpus) {
 		ASSERT_EQ(0, pin_to_cpu(i));
@@ -70,13 +69,8 @@ FIXTURE_SETUP(events)
 			self->cpu = i;
 		self->missing |= missing;
 	}
-	/* What is told once is told again. */
-	ASSERT_EQ(0, module_unload());
-	ASSERT_EQ(0, module_load());
-	self->kmsg = kmsg_open_end();
-	ASSERT_LE(0, self->kmsg);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->kmsg = load_fresh_module(_metadata);
+	self->fd = open_device(_metadata, O_RDWR);
 }
 
 FIXTURE_TEARDOWN(events)

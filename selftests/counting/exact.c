@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 
@@ -23,10 +23,8 @@ FIXTURE(counter)
 
 FIXTURE_SETUP(counter)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, wait_until_quiet());
 }
@@ -222,7 +220,7 @@ TEST_F(counter, every_general_counter_counts_the_same)
 	struct perfmon_properties p;
 	int i;
 
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	ASSERT_LT(1, p.max_num_programmable_events);
 	for (i = 1; i < p.max_num_programmable_events; i++) {
 		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
@@ -255,7 +253,7 @@ TEST_F(counter, all_general_counters_at_once)
 	__s64 value[NPMC];
 	int counters, i;
 
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	counters = p.max_num_programmable_events;
 	ASSERT_GE(NPMC, counters);
 	for (i = 1; i < counters; i++) {
@@ -313,10 +311,8 @@ FIXTURE_VARIANT_ADD(mode, both) {
 
 FIXTURE_SETUP(mode)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

@@ -9,7 +9,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "msr.h"
 #include "perf.h"
@@ -25,12 +25,9 @@ FIXTURE(fixed)
 
 FIXTURE_SETUP(fixed)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
-				  &self->p));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->p));
 	if (!self->p.max_num_fixed_events)
 		SKIP(return, "this CPU has no fixed counters");
 	ASSERT_EQ(0, wait_until_quiet());
@@ -205,8 +202,7 @@ TEST_F(fixed, excludes_perf_and_is_excluded)
 	ASSERT_EQ(0, pmc_setup(self->fd, PMC_FIXED(0), 0, PMCF_USR));
 	EXPECT_EQ(-EBUSY, perf_open_instructions());
 	close(self->fd);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 
 	perf = perf_open_instructions();
 	ASSERT_LE(0, perf);

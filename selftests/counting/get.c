@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 
 FIXTURE(get)
 {
@@ -44,10 +44,8 @@ FIXTURE_VARIANT_ADD(get, system_flags_dropped) {
 
 FIXTURE_SETUP(get)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 }
 
 FIXTURE_TEARDOWN(get)

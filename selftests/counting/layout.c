@@ -12,15 +12,7 @@
 #include <linux/perfmon.h>
 
 #include "kselftest_harness.h"
-
-#define ASSERT_SIZE(type, size) \
-	_Static_assert(sizeof(type) == (size), #type)
-#define ASSERT_MEMBER(type, member, offset, size)			\
-	_Static_assert(offsetof(type, member) == (offset) &&		\
-		       sizeof(((type *)0)->member) == (size),		\
-		       #type "." #member)
-#define ASSERT_VALUE(name, value) \
-	_Static_assert((name) == (value), #name)
+#include "layout.h"
 
 ASSERT_SIZE(struct pmc, 8);
 ASSERT_MEMBER(struct pmc, pmc_num, 0, 4);

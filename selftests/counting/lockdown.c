@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "rights.h"
 #include "tsc.h"
@@ -22,13 +22,10 @@ TEST(counting_is_forbidden)
 	__s64 value;
 	int fd;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	if (access(LOCKDOWN, F_OK))
-		SKIP(return, "this kernel can't be locked down");
+	SKIP_WITHOUT_PMU();
+	SKIP_WITHOUT_LOCKDOWN();
 
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(fd, 0, 1000));
 	ASSERT_LE(LOOP_INSNS * 1000, pmc_value(fd, 0));
@@ -45,7 +42,7 @@ TEST(counting_is_forbidden)
 	EXPECT_EQ(0, pmc_get(fd, 0, &pmc));
 	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
 	EXPECT_EQ(-EBUSY, pmc_get(fd, 1, &pmc));
-	EXPECT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_properties(fd, &p));
 	EXPECT_EQ(tsc_mhz() ? 0 : -ENOTTY, device_ioctl(fd, PMIOTSTAMP, &t));
 
 	/* The policy is asked after the number and before the state. */

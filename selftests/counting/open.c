@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "perf.h"
 #include "quiet.h"
@@ -23,10 +23,8 @@ FIXTURE(open)
 
 FIXTURE_SETUP(open)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->writer = device_open(O_RDWR);
-	ASSERT_LE(0, self->writer);
+	SKIP_WITHOUT_PMU();
+	self->writer = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 
@@ -40,8 +38,7 @@ TEST_F(open, second_writer_is_refused)
 	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
 	EXPECT_EQ(-EBUSY, device_open(O_WRONLY));
 	close(self->writer);
-	self->writer = device_open(O_WRONLY);
-	ASSERT_LE(0, self->writer);
+	self->writer = open_device(_metadata, O_WRONLY);
 	EXPECT_EQ(-EBUSY, device_open(O_WRONLY));
 	EXPECT_EQ(-EBUSY, device_open(O_RDWR));
 }
@@ -123,8 +120,7 @@ TEST_F(open, reader_sees_the_writers_live_values)
 	EXPECT_EQ(after, pmc_value(self->writer, 0));
 
 	/* What nobody counts any more, nobody can watch. */
-	reader = device_open(O_RDONLY);
-	ASSERT_LE(0, reader);
+	reader = open_device(_metadata, O_RDONLY);
 	EXPECT_EQ(after, pmc_value(reader, 0));
 	close(self->writer);
 	self->writer = -1;
@@ -136,8 +132,7 @@ TEST_F(open, reader_sees_the_writers_live_values)
 TEST_F(open, write_only_descriptor_counts)
 {
 	close(self->writer);
-	self->writer = device_open(O_WRONLY);
-	ASSERT_LE(0, self->writer);
+	self->writer = open_device(_metadata, O_WRONLY);
 	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(self->writer, 0, N));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->writer, 0));
@@ -150,8 +145,7 @@ TEST_F(open, close_gives_up_the_counters)
 	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_start(self->writer, 0));
 	close(self->writer);
-	self->writer = device_open(O_RDWR);
-	ASSERT_LE(0, self->writer);
+	self->writer = open_device(_metadata, O_RDWR);
 	EXPECT_EQ(-EBUSY, pmc_get(self->writer, 0, &pmc));
 	EXPECT_EQ(-EBUSY, pmc_stop(self->writer, 0));
 	ASSERT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
@@ -207,8 +201,7 @@ TEST_F(open, a_killed_writer_gives_everything_up)
 	perf = perf_open_instructions();
 	EXPECT_LE(0, perf);
 	close(perf);
-	self->writer = device_open(O_RDWR);
-	ASSERT_LE(0, self->writer);
+	self->writer = open_device(_metadata, O_RDWR);
 	EXPECT_EQ(-EBUSY, pmc_start(self->writer, 0));
 	EXPECT_EQ(0, pmc_setup(self->writer, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 }

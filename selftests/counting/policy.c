@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "rights.h"
 #include "tsc.h"
@@ -24,26 +24,12 @@ FIXTURE(policy)
 	__s64 value;
 };
 
-FIXTURE_VARIANT(policy)
-{
-	int paranoid;
-	bool capable;	/* of CAP_PERFMON, and of nothing else */
-	int err;
-};
-
-FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_2) { .paranoid = 2, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
-FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
-FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
+#include "paranoid_variants.h"
 
 FIXTURE_SETUP(policy)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, SET_UP, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_count_loop(self->fd, SET_UP, 1000));
 	ASSERT_EQ(0, pmc_read(self->fd, SET_UP, &self->value));
@@ -56,8 +42,7 @@ FIXTURE_SETUP(policy)
 
 FIXTURE_TEARDOWN(policy)
 {
-	if (seteuid(0) || paranoid_write(self->paranoid))
-		TH_LOG("can't put %s back", PARANOID);
+	restore_rights(_metadata, self->paranoid);
 	close(self->fd);
 }
 
@@ -95,7 +80,7 @@ TEST_F(policy, calls_that_only_ask)
 	EXPECT_EQ(0, pmc_get(self->fd, SET_UP, &pmc));
 	EXPECT_EQ(tsc_mhz() ? 0 : -ENOTTY,
 		  device_ioctl(self->fd, PMIOTSTAMP, &t));
-	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_properties(self->fd, &p));
 }
 
 /* The number is checked before the policy, the policy before the state. */

@@ -13,7 +13,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "tsc.h"
 
 FIXTURE(properties)
@@ -31,10 +31,8 @@ FIXTURE_VARIANT_ADD(properties, writer) { .flags = O_RDWR };
 
 FIXTURE_SETUP(properties)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(variant->flags);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, variant->flags);
 }
 
 FIXTURE_TEARDOWN(properties)
@@ -86,7 +84,7 @@ TEST_F(properties, are_those_of_cpuid)
 	if (!expected_on_intel(&want))
 		expected_on_amd(&want);
 	memset(&p, 0xff, sizeof(p));
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 
 	EXPECT_EQ(want.api_version, p.api_version);
 	EXPECT_EQ(want.pm_version, p.pm_version);

@@ -10,7 +10,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 
@@ -25,10 +25,8 @@ FIXTURE(readcpu)
 
 FIXTURE_SETUP(readcpu)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->ids = cpu_ids();
 	ASSERT_LT(0, self->ids);

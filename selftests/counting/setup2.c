@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "msr.h"
 #include "quiet.h"
@@ -32,12 +32,10 @@ FIXTURE_SETUP(setup2)
 {
 	struct perfmon_properties p;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->amd = pmu_registers()->select0 != MSR_IA32_PERFEVTSEL0;
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	self->counters = p.max_num_programmable_events;
 	ASSERT_EQ(0, wait_until_quiet());
 }

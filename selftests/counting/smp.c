@@ -8,7 +8,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 #include "workers.h"
@@ -30,10 +30,8 @@ FIXTURE(smp)
 
 FIXTURE_SETUP(smp)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->count = CPU_COUNT(&self->cpus);
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, COUNTER, PMCF_USR));

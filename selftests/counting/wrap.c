@@ -18,7 +18,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "module.h"
 #include "quiet.h"
@@ -94,37 +94,25 @@ static long nmis(void)
 	return sum;
 }
 
-static int reload(const char *parameters)
-{
-	int err = module_unload();
-
-	return err ? err : module_load_with(parameters);
-}
-
 FIXTURE_SETUP(wrap)
 {
 	struct perfmon_properties p;
 	int width;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	width = variant->num >= PMC_FIXED(0) ?
 		p.max_fixed_counter_width : p.max_programmable_counter_width;
 	if (width > MAX_WIDTH) {
 		close(self->fd);
-		ASSERT_EQ(0, reload(PERIOD));
+		ASSERT_EQ(0, module_reload(PERIOD));
 		self->reloaded = true;
-		self->fd = device_open(O_RDWR);
-		ASSERT_LE(0, self->fd);
+		self->fd = open_device(_metadata, O_RDWR);
 		width = PERIOD_WIDTH;
 	}
 	self->n = (WRAPS << width) / LOOP_INSNS;
-	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_TRUE(self->shared != MAP_FAILED);
+	self->shared = map_shared(_metadata, sizeof(*self->shared));
 	ASSERT_EQ(0, wait_until_quiet());
 	self->interrupts = nmis();
 	ASSERT_LE(0, self->interrupts);
@@ -136,7 +124,7 @@ FIXTURE_TEARDOWN(wrap)
 	EXPECT_LE(WRAPS, nmis() - self->interrupts);
 	close(self->fd);
 	if (self->reloaded)
-		EXPECT_EQ(0, reload(""));
+		EXPECT_EQ(0, module_reload(""));
 }
 
 static int counter_number(int fd, int num)
@@ -145,7 +133,7 @@ static int counter_number(int fd, int num)
 
 	if (num >= 0)
 		return num;
-	if (device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p))
+	if (device_properties(fd, &p))
 		return -1;
 	return p.max_num_programmable_events - 1;
 }

@@ -229,15 +229,10 @@ FIXTURE_VARIANT_ADD(fault, stop) { RUNNING, call_end };
 
 FIXTURE_SETUP(fault)
 {
-	int fd;
-
 	self->fd = -1;
 	ASSERT_EQ(0, fault_enable());
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	fd = device_open(O_RDONLY);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &self->p));
-	close(fd);
+	ASSERT_EQ(0, machine_properties(&self->p));
 	self->alloc.num_buffers = cpu_ids();
 	self->alloc.buffer_size_in_pages = PAGES;
 	self->config = one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);

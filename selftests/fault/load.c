@@ -16,7 +16,7 @@
 
 #include "device.h"
 #include "fault.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "module.h"
 #include "sound.h"
 
@@ -40,8 +40,7 @@ FIXTURE_SETUP(load)
 FIXTURE_TEARDOWN(load)
 {
 	free(self->image);
-	if (!module_loaded() && module_load())
-		TH_LOG("the module can't be loaded again");
+	ensure_module(_metadata);
 }
 
 TEST_F_TIMEOUT(load, fails_as_a_whole_and_works_afterwards, 3600)

@@ -145,7 +145,7 @@ int machine_read(struct machine *m)
 	fd = device_open(O_RDONLY);
 	if (fd < 0)
 		return fd;
-	err = device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &m->properties);
+	err = device_properties(fd, &m->properties);
 	if (!err)
 		err = device_ioctl(fd, PERFMON_GET_INFO, &m->info);
 	m->intel = pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;

@@ -72,3 +72,18 @@ int cpu_switch(int fd, const char *value)
 {
 	return pwrite(fd, value, 1, 0) == 1 ? 0 : -errno;
 }
+
+int cpu_open_second(int *home, int *cpu, int *online)
+{
+	cpu_set_t cpus;
+	int err = cpus_online(&cpus);
+
+	if (err)
+		return err;
+	*home = cpu_next(&cpus, -1);
+	*cpu = cpu_next(&cpus, *home);
+	if (*cpu < 0)
+		return -ENODEV;
+	*online = cpu_open_switch(*cpu);
+	return *online < 0 ? *online : 0;
+}

@@ -38,4 +38,10 @@ int cpu_open_switch(int cpu);
 /* Switches a CPU off ("0") or on ("1"): 0 or a negative errno. */
 int cpu_switch(int fd, const char *value);
 
+/*
+ * Finds a CPU that can be switched, its switch, and a CPU before it that stays.
+ * Returns 0, -ENODEV on a machine with one CPU, or another negative errno.
+ */
+int cpu_open_second(int *home, int *cpu, int *online);
+
 #endif

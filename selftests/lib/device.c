@@ -39,6 +39,22 @@ int device_ioctl(int fd, unsigned int cmd, void *arg)
 	return ioctl(fd, cmd, arg) < 0 ? -errno : 0;
 }
 
+int device_properties(int fd, struct perfmon_properties *p)
+{
+	return device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, p);
+}
+
+int machine_properties(struct perfmon_properties *p)
+{
+	int fd = device_open(O_RDONLY), err;
+
+	if (fd < 0)
+		return fd;
+	err = device_properties(fd, p);
+	close(fd);
+	return err;
+}
+
 int pmc_setup(int fd, int num, __u8 event, __u8 flags)
 {
 	struct pmc pmc = {

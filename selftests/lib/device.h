@@ -32,6 +32,11 @@ int device_open(int flags);
 
 int device_ioctl(int fd, unsigned int cmd, void *arg);
 
+int device_properties(int fd, struct perfmon_properties *p);
+
+/* The same by a descriptor of its own. */
+int machine_properties(struct perfmon_properties *p);
+
 int pmc_setup(int fd, int num, __u8 event, __u8 flags);
 
 /*

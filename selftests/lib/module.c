@@ -51,6 +51,13 @@ int module_load(void)
 	return module_load_with("");
 }
 
+int module_reload(const char *parameters)
+{
+	int err = module_loaded() ? module_unload() : 0;
+
+	return err ? err : module_load_with(parameters);
+}
+
 int module_unload(void)
 {
 	/* O_NONBLOCK, as rmmod(8): a module in use is refused at once. */

@@ -19,6 +19,9 @@ int module_load(void);
 int module_load_with(const char *parameters);
 int module_unload(void);
 
+/* Unloads the module if it is loaded, and loads it with @parameters. */
+int module_reload(const char *parameters);
+
 bool module_loaded(void);
 
 #endif

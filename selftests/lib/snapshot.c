@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 
+#include "cpu.h"
 #include "msr.h"
 #include "snapshot.h"
 
@@ -118,4 +119,22 @@ const char *snapshot_difference(const struct snapshot *before,
 	if (after->lbr_select != before->lbr_select)
 		return "LBR_SELECT";
 	return after->lvtpc != before->lvtpc ? "LVTPC" : "";
+}
+
+const char *snapshot_difference_now(const struct perfmon_properties *p,
+				    const cpu_set_t *cpus,
+				    const struct snapshot *before)
+{
+	const char *difference = "";
+	struct snapshot now;
+	int cpu;
+
+	for_each_cpu_in(cpu, cpus) {
+		if (snapshot_read(p, cpu, &now))
+			return "the registers can't be read";
+		difference = snapshot_difference(&before[cpu], &now);
+		if (*difference)
+			break;
+	}
+	return difference;
 }

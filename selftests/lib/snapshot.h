@@ -6,6 +6,8 @@
 #ifndef SELFTESTS_SNAPSHOT_H
 #define SELFTESTS_SNAPSHOT_H
 
+#include <sched.h>
+
 #include <linux/perfmon.h>
 
 #define SNAPSHOT_MAX_COUNTERS	32
@@ -56,5 +58,13 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
  */
 const char *snapshot_difference(const struct snapshot *before,
 				const struct snapshot *after);
+
+/*
+ * The same for what the registers of all @cpus read now. @before has an element
+ * for each CPU number. Leaves the calling thread on one of them.
+ */
+const char *snapshot_difference_now(const struct perfmon_properties *p,
+				    const cpu_set_t *cpus,
+				    const struct snapshot *before);
 
 #endif

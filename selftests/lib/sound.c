@@ -26,12 +26,8 @@ static int run_on(const cpu_set_t *cpus)
 
 int sound_begin(struct sound *s)
 {
-	int cpu, err, fd = device_open(O_RDONLY);
+	int cpu, err = machine_properties(&s->properties);
 
-	if (fd < 0)
-		return fd;
-	err = device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &s->properties);
-	close(fd);
 	if (!err)
 		err = cpus_online(&s->cpus);
 	if (err)
@@ -90,17 +86,9 @@ void sound_undisturb(const struct sound *s)
 
 const char *sound_registers(const struct sound *s)
 {
-	const char *difference = "";
-	struct snapshot after;
-	int cpu;
+	const char *difference = snapshot_difference_now(&s->properties,
+							 &s->cpus, s->before);
 
-	for_each_cpu_in(cpu, &s->cpus) {
-		if (snapshot_read(&s->properties, cpu, &after))
-			return "the registers can't be read";
-		difference = snapshot_difference(&s->before[cpu], &after);
-		if (*difference)
-			break;
-	}
 	return run_on(&s->cpus) ? "the CPUs can't be had" : difference;
 }
 

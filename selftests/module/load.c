@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "module.h"
 
 FIXTURE(module)
@@ -16,15 +16,13 @@ FIXTURE(module)
 
 FIXTURE_SETUP(module)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
 }
 
 FIXTURE_TEARDOWN(module)
 {
-	if (!module_loaded() && module_load())
-		TH_LOG("the module can't be loaded again");
+	ensure_module(_metadata);
 }
 
 TEST_F(module, second_load_is_refused)
@@ -45,8 +43,7 @@ TEST_F(module, unload_is_refused_while_a_descriptor_is_open)
 	int fd;
 
 	for (i = 0; i < ARRAY_SIZE(modes); i++) {
-		fd = device_open(modes[i]);
-		ASSERT_LE(0, fd);
+		fd = open_device(_metadata, modes[i]);
 		EXPECT_EQ(-EWOULDBLOCK, module_unload());
 
 		/* The refused attempt leaves the descriptor usable. */

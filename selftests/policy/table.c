@@ -59,8 +59,7 @@ static int try_ask(void)
 
 	err = pmc_get(device.fd, SET_UP, &pmc);
 	if (!err)
-		err = device_ioctl(device.fd, IOCTL_PERFMON_GET_PROPERTIES,
-				   &properties);
+		err = device_properties(device.fd, &properties);
 	if (!err)
 		err = device_ioctl(device.fd, PERFMON_GET_INFO, &info);
 	if (!err && tsc_mhz())
@@ -319,7 +318,7 @@ static void prepare(void)
 
 	device.fd = device_open(O_RDWR);
 	if (device.fd < 0 ||
-	    device_ioctl(device.fd, IOCTL_PERFMON_GET_PROPERTIES, &p) ||
+	    device_properties(device.fd, &p) ||
 	    pin_to_cpu(cpu_ids() - 1) ||
 	    pmc_setup(device.fd, SET_UP, EVENT_INSTRUCTIONS, PMCF_USR) ||
 	    trace_alloc(&device.trace, device.fd, PAGES))

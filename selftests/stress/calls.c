@@ -10,7 +10,7 @@
 
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "sound.h"
 #include "storm.h"
 
@@ -34,8 +34,7 @@ FIXTURE_VARIANT_ADD(calls, on_several_descriptors) { 4, 2 };
 
 FIXTURE_SETUP(calls)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, sound_begin(&self->sound));
 	ASSERT_EQ(0, sound_disturb(&self->sound));
 }

@@ -12,7 +12,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 #include "rng.h"
@@ -44,8 +44,7 @@ FIXTURE_SETUP(hotplug)
 	cpu_set_t cpus;
 	int cpu;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->fd = -1;
 	self->random = rng_seed(environment("SEED", 1));
 	self->rounds = environment("ROUNDS", 20);
@@ -148,8 +147,7 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 	int cpu = self->home;
 	__u64 i;
 
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	ASSERT_EQ(0, pmc_start(self->fd, 0));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));

@@ -13,7 +13,7 @@
 
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "rng.h"
 #include "sound.h"
@@ -34,8 +34,7 @@ FIXTURE(killed)
 
 FIXTURE_SETUP(killed)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->random = rng_seed(environment("SEED", 1));
 	self->rounds = environment("ROUNDS", 50);
 	ASSERT_EQ(0, sound_begin(&self->sound));

@@ -18,7 +18,7 @@
 
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "memory.h"
 #include "module.h"
 #include "sound.h"
@@ -36,8 +36,7 @@ FIXTURE(module)
 
 FIXTURE_SETUP(module)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->rounds = environment("ROUNDS", 20);
 	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
 	ASSERT_EQ(0, sound_begin(&self->sound));
@@ -45,8 +44,7 @@ FIXTURE_SETUP(module)
 
 FIXTURE_TEARDOWN(module)
 {
-	if (!module_loaded() && module_load())
-		TH_LOG("the module can't be loaded again");
+	ensure_module(_metadata);
 }
 
 /* Counts and traces, and leaves all of it to the end of the process. */
@@ -165,8 +163,7 @@ TEST_F(module, second_copy_beside_it)
 	image = renamed_copy(&size);
 	ASSERT_NE(NULL, image);
 	ASSERT_EQ(0, module_load_image(image, size));
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	copy = open("/dev/" COPY, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, copy);
 
@@ -178,8 +175,7 @@ TEST_F(module, second_copy_beside_it)
 	close(fd);
 
 	/* And then they are the other's. */
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(copy, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_EQ(-EBUSY, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	EXPECT_LE(LOOP_INSNS * 1000, pmc_loop_count(copy, 0, 1000));

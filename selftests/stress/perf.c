@@ -18,7 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "perf.h"
 #include "rng.h"
@@ -127,13 +127,10 @@ FIXTURE_SETUP(perf)
 	cpu_set_t cpus;
 	int there;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->fd = -1;
 	self->random = rng_seed(environment("SEED", 1));
-	self->other = mmap(NULL, sizeof(*self->other), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_TRUE(self->other != MAP_FAILED);
+	self->other = map_shared(_metadata, sizeof(*self->other));
 	ASSERT_EQ(0, sound_begin(&self->sound));
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);

@@ -20,7 +20,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "environment.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "quiet.h"
 #include "sound.h"
@@ -103,8 +103,7 @@ static int sleep_once(const FIXTURE_VARIANT(suspend) *variant)
 
 FIXTURE_SETUP(suspend)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->fd = -1;
 	self->rounds = environment("ROUNDS", 2);
 
@@ -114,8 +113,7 @@ FIXTURE_SETUP(suspend)
 	ASSERT_EQ(0, sleep_once(variant));
 	ASSERT_EQ(0, sound_begin(&self->sound));
 	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->sound.cpus, -1)));
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

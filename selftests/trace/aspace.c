@@ -12,10 +12,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "quiet.h"
 #include "rights.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	256
 #define RATE	10007
@@ -31,21 +31,17 @@ FIXTURE(aspace)
 
 FIXTURE_SETUP(aspace)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->paranoid = paranoid_read();
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 
 FIXTURE_TEARDOWN(aspace)
 {
-	if (seteuid(0) || paranoid_write(self->paranoid))
-		TH_LOG("can't put %s back", PARANOID);
+	restore_rights(_metadata, self->paranoid);
 	trace_free(&self->trace);
 	close(self->fd);
 }
@@ -191,22 +187,18 @@ FIXTURE_VARIANT_ADD(rights, capable) { .paranoid = 2, .capable = true };
 
 FIXTURE_SETUP(rights)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->paranoid = paranoid_read();
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, paranoid_write(variant->paranoid));
 	ASSERT_EQ(0, drop_rights(variant->capable));
 }
 
 FIXTURE_TEARDOWN(rights)
 {
-	if (seteuid(0) || paranoid_write(self->paranoid))
-		TH_LOG("can't put %s back", PARANOID);
+	restore_rights(_metadata, self->paranoid);
 	trace_free(&self->trace);
 	close(self->fd);
 }

@@ -11,12 +11,12 @@
 #include "cpu.h"
 #include "device.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "module.h"
 #include "msr.h"
 #include "perf.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	256
 #define N	200000UL
@@ -35,25 +35,14 @@ FIXTURE(both)
 
 FIXTURE_SETUP(both)
 {
-	int i;
-
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-
-	/* A fresh module: what it says once, it has not said yet. */
-	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
-	ASSERT_EQ(0, module_load());
-	self->kmsg = kmsg_open_end();
-	ASSERT_LE(0, self->kmsg);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
-				  &self->p));
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	for (i = 0; i < self->p.max_num_programmable_events; i++)
-		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	SKIP_WITHOUT_PMU();
+	self->kmsg = load_fresh_module(_metadata);
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->p));
+	define_instructions(_metadata, self->fd,
+			    self->p.max_num_programmable_events);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

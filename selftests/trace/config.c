@@ -14,9 +14,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "msr.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 /* What the machine has. */
 struct machine {
@@ -403,18 +403,15 @@ static const struct perfmon_config old = {
 
 static int machine_describe(struct machine *m, int fd)
 {
-	int err = device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES,
-			       &m->properties);
+	int err = device_properties(fd, &m->properties);
 
 	return err ? err : device_ioctl(fd, PERFMON_GET_INFO, &m->info);
 }
 
 FIXTURE_SETUP(config)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
 	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_define(self->fd, PERFMON_MAX_EVENT,
@@ -461,10 +458,8 @@ FIXTURE(counters)
 
 FIXTURE_SETUP(counters)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 }
@@ -484,8 +479,7 @@ TEST_F(counters, as_many_events_as_counters)
 	int i;
 
 	ASSERT_GT(PERFMON_MAX_EVENTS, general + fixed);
-	for (i = 0; i < general + 1; i++)
-		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd, general + 1);
 	for (i = 0; i < fixed; i++) {
 		c.events[i] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
 		c.rate[i] = 1000000;
@@ -599,8 +593,7 @@ TEST_F(counters, definitions_live_as_long_as_the_descriptor)
 
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 }

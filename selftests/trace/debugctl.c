@@ -9,10 +9,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "loop.h"
 #include "msr.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define TIMES	3000
 
@@ -40,13 +40,9 @@ FIXTURE_VARIANT_ADD(debugctl, user) { .flags = FLAG_USER, .loops = 1000 };
 
 FIXTURE_SETUP(debugctl)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 4));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd, 4);
 }
 
 FIXTURE_TEARDOWN(debugctl)

@@ -15,9 +15,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 #include "workers.h"
 
 /* Room for all records of a test, with the largest rate. */
@@ -58,12 +58,9 @@ FIXTURE_VARIANT_ADD(exact, none) { .rate = 1005, .n = 500 };
 
 FIXTURE_SETUP(exact)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
-				  &self->properties));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->properties));
 	self->reference = REFERENCE(&self->properties);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
@@ -283,8 +280,7 @@ TEST_F(exact, several_events_at_once)
 		config.rate[events] = 0;
 		config.flags[events] = 0;
 	}
-	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, pin_to_cpu(cpu));
 	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
@@ -308,13 +304,10 @@ FIXTURE(modes)
 
 FIXTURE_SETUP(modes)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

@@ -9,10 +9,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "msr.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define RATE	97U
 #define N	100000UL	/* far more than one page has room for */
@@ -35,14 +35,10 @@ FIXTURE_SETUP(full)
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	self->cpu = cpu_next(&self->cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->cpu));
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd, 1);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, wait_until_quiet());
 }
@@ -92,8 +88,7 @@ TEST_F(full, stops_all_events)
 	int i;
 
 	ASSERT_EQ(0, trace_free(&self->trace));
-	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
@@ -182,12 +177,11 @@ TEST_F(full, of_large_records)
 	struct trace_sums sums;
 	int i;
 
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	if (p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH)
 		config.flags[0] |= FLAG_LAST_BRANCH;
 	ASSERT_EQ(0, trace_free(&self->trace));
-	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));

@@ -9,7 +9,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "quiet.h"
 #include "trace.h"
 
@@ -36,20 +36,10 @@ FIXTURE(hotplug)
 
 FIXTURE_SETUP(hotplug)
 {
-	cpu_set_t cpus;
-
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->online = -1;
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, cpus_online(&cpus));
-	self->home = cpu_next(&cpus, -1);
-	self->cpu = cpu_next(&cpus, self->home);
-	if (self->cpu < 0)
-		SKIP(return, "there is one CPU");
-	self->online = cpu_open_switch(self->cpu);
-	ASSERT_LE(0, self->online);
+	self->fd = open_device(_metadata, O_RDWR);
+	FIND_CPU_TO_SWITCH(self);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
 	ASSERT_EQ(0, wait_until_quiet());
 }

@@ -13,15 +13,8 @@
 #include <linux/perfmon.h>
 
 #include "kselftest_harness.h"
+#include "layout.h"
 
-#define ASSERT_SIZE(type, size) \
-	_Static_assert(sizeof(type) == (size), #type)
-#define ASSERT_MEMBER(type, member, offset, size)			\
-	_Static_assert(offsetof(type, member) == (offset) &&		\
-		       sizeof(((type *)0)->member) == (size),		\
-		       #type "." #member)
-#define ASSERT_VALUE(name, value) \
-	_Static_assert((name) == (value), #name)
 #define ASSERT_RECORD(type, size)					\
 	_Static_assert(sizeof(type) == (size) && _Alignof(type) == 4 &&	\
 		       offsetof(type, header) == 0, #type)

@@ -11,10 +11,10 @@
 #include "branches.h"
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "msr.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	1024
 #define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
@@ -52,15 +52,12 @@ FIXTURE_SETUP(lbr)
 {
 	struct perfmon_properties p;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	ASSERT_NE(0U, p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 
@@ -241,8 +238,7 @@ TEST_F(lbr, of_several_events)
 	struct trace_record r;
 	struct trace_sums sums;
 
-	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
-	ASSERT_EQ(0, trace_define(self->fd, 1, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd, 2);
 	ASSERT_EQ(0, trace_branches(&self->trace, &config,
 					&self->sites));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));

@@ -17,12 +17,12 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "memory.h"
 #include "module.h"
 #include "perf.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	16
 #define RATE	1009
@@ -46,14 +46,11 @@ FIXTURE(life)
 
 FIXTURE_SETUP(life)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->page_size = sysconf(_SC_PAGESIZE);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	self->handle = trace_handle(self->fd, self->cpu);
 	ASSERT_LE(0, self->handle);
 	ASSERT_EQ(0, wait_until_quiet());
@@ -71,8 +68,7 @@ FIXTURE_TEARDOWN(life)
 	close(self->handle);
 	close(self->fd);
 	free(self->copy);
-	if (!module_loaded() && module_load())
-		TH_LOG("the module can't be loaded again");
+	ensure_module(_metadata);
 }
 
 /* Whether a mapping of the whole buffer still has what was recorded. */
@@ -340,8 +336,7 @@ TEST_F(life, close_without_stop)
 	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
 
 	/* And a new trace is as good as any. */
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	EXPECT_EQ(0, trace_loop(&self->trace, N));
@@ -388,8 +383,7 @@ TEST_F(life, killed_in_a_storm)
 		EXPECT_TRUE(WIFSIGNALED(status));
 	}
 
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, wait_until_quiet());

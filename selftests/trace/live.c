@@ -12,7 +12,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "trace.h"
 
 #define PAGES	4096
@@ -38,10 +38,8 @@ FIXTURE_SETUP(live)
 	};
 	cpu_set_t cpus;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, cpu_next(&cpus, -1));

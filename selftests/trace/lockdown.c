@@ -11,7 +11,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "rights.h"
 #include "trace.h"
 
@@ -26,13 +26,10 @@ TEST(tracing_is_forbidden)
 	struct trace trace;
 	int fd;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	if (access(LOCKDOWN, F_OK))
-		SKIP(return, "this kernel can't be locked down");
+	SKIP_WITHOUT_PMU();
+	SKIP_WITHOUT_LOCKDOWN();
 
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&trace, fd, 16));
 	ASSERT_EQ(0, trace_stage(&trace, &config));
 	ASSERT_EQ(0, trace_start(&trace));
@@ -46,14 +43,13 @@ TEST(tracing_is_forbidden)
 	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_FREE_TRACE, NULL));
 	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_GET_ALLOC, &a));
 	EXPECT_EQ(-EPERM, device_ioctl(fd, IOCTL_PERFMON_GET_CONFIG, &c));
-	EXPECT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_properties(fd, &p));
 	EXPECT_EQ(0, device_ioctl(fd, PERFMON_GET_INFO, &i));
 
 	/* Closing is always allowed, and what was mapped can be read. */
 	EXPECT_EQ(0, close(fd));
 	EXPECT_EQ(PERFMON_BUFFER_VERSION, trace.buffer[0]->version);
-	fd = device_open(O_RDWR);
-	ASSERT_LE(0, fd);
+	fd = open_device(_metadata, O_RDWR);
 	EXPECT_EQ(-EPERM, trace_alloc_buffers(fd, cpu_ids(), 16));
 	close(fd);
 }

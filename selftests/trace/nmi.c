@@ -13,9 +13,9 @@
 #include "cpu.h"
 #include "device.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 #include "workers.h"
 
 #define PAGES	2048
@@ -48,24 +48,18 @@ FIXTURE_VARIANT_ADD(nmi, primes) { { 307, 311, 313, 317, 331, 337, 347, 349 } };
 
 FIXTURE_SETUP(nmi)
 {
-	int i;
-
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	self->kmsg = kmsg_open_end();
 	ASSERT_LE(0, self->kmsg);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES,
-				  &self->p));
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->p));
 	self->events = self->p.max_num_programmable_events +
 		       self->p.max_num_fixed_events;
-	for (i = 0; i < self->p.max_num_programmable_events; i++)
-		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	define_instructions(_metadata, self->fd,
+			    self->p.max_num_programmable_events);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
-	self->home = cpu_next(&self->cpus, -1);
-	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->home = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+					PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

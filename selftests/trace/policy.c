@@ -13,7 +13,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "rights.h"
 #include "trace.h"
 
@@ -39,26 +39,12 @@ FIXTURE(policy)
 	int err;	/* that is to be expected, negative */
 };
 
-FIXTURE_VARIANT(policy)
-{
-	int paranoid;
-	bool capable;	/* of CAP_PERFMON, and of nothing else */
-	int err;
-};
-
-FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_2) { .paranoid = 2, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
-FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
-FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
-FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
+#include "paranoid_variants.h"
 
 FIXTURE_SETUP(policy)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	self->err = policy_errno(variant->err, variant->capable);
 	self->paranoid = paranoid_read();
 	ASSERT_EQ(0, paranoid_write(variant->paranoid));
@@ -66,8 +52,7 @@ FIXTURE_SETUP(policy)
 
 FIXTURE_TEARDOWN(policy)
 {
-	if (seteuid(0) || paranoid_write(self->paranoid))
-		TH_LOG("can't put %s back", PARANOID);
+	restore_rights(_metadata, self->paranoid);
 	trace_free(&self->trace);
 	close(self->fd);
 }
@@ -141,7 +126,7 @@ TEST_F(policy, calls_that_only_ask)
 	struct perfmon_info info;
 
 	ASSERT_EQ(0, drop_rights(variant->capable));
-	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	EXPECT_EQ(0, device_properties(self->fd, &p));
 	EXPECT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
 }
 

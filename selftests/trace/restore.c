@@ -7,13 +7,12 @@
  * the module.
  */
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
+#include "restore.h"
 #include "snapshot.h"
 #include "trace.h"
 
@@ -22,16 +21,8 @@
 
 FIXTURE(restore)
 {
-	cpu_set_t cpus;
-	struct perfmon_properties p;
-	struct snapshot found[TRACE_MAX_CPUS];
-	struct snapshot before[TRACE_MAX_CPUS];	/* the trace began */
-	int child;
-	int to_child;
-	int from_child;
+	struct restore r;
 };
-
-enum end { STOP, CLOSE, EXIT, KILL };
 
 FIXTURE_VARIANT(restore)
 {
@@ -71,12 +62,12 @@ static struct perfmon_config everything(const struct perfmon_properties *p,
 
 /* Runs in the child: traces with everything until it is told to end. */
 static void trace_everything(const struct perfmon_properties *p, enum end end,
-			     __u32 rate, unsigned int pages, int in, int out)
+			     __u32 rate, unsigned int pages,
+			     const struct restore_pipes *pipes)
 {
 	struct perfmon_config config = everything(p, rate);
 	int fd = device_open(O_RDWR), i;
 	struct trace t;
-	char byte;
 
 	if (fd < 0)
 		_exit(1);
@@ -88,7 +79,7 @@ static void trace_everything(const struct perfmon_properties *p, enum end end,
 	    trace_start(&t))
 		_exit(1);
 	loop(N);
-	if (write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
+	if (restore_tell(pipes))
 		_exit(1);
 	loop(N);
 	if (end == EXIT)
@@ -97,90 +88,43 @@ static void trace_everything(const struct perfmon_properties *p, enum end end,
 		close(fd);
 	else if (trace_stop(&t))
 		_exit(1);
-	if (write(out, "", 1) != 1 || read(in, &byte, 1) != 1)
+	if (restore_tell(pipes))
 		_exit(1);
 	_exit(0);
 }
 
 FIXTURE_SETUP(restore)
 {
-	int in[2], out[2];
-	int cpu, fd;
+	struct restore_pipes pipes;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	fd = device_open(O_RDONLY);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, device_ioctl(fd, IOCTL_PERFMON_GET_PROPERTIES, &self->p));
-	close(fd);
-
-	ASSERT_EQ(0, cpus_online(&self->cpus));
-	for_each_cpu_in(cpu, &self->cpus) {
-		ASSERT_GT(TRACE_MAX_CPUS, cpu);
-		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->found[cpu]));
-		ASSERT_EQ(0, snapshot_disturb(&self->p, cpu,
-					      &self->found[cpu]));
-		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &self->before[cpu]));
-	}
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(self->cpus), &self->cpus));
-
-	ASSERT_EQ(0, pipe(in));
-	ASSERT_EQ(0, pipe(out));
-	self->to_child = in[1];
-	self->from_child = out[0];
-	self->child = fork();
-	ASSERT_LE(0, self->child);
-	if (!self->child) {
-		close(in[1]);
-		close(out[0]);
-		trace_everything(&self->p, variant->end, variant->rate,
-				 variant->pages, in[0], out[1]);
-	}
-	close(in[0]);
-	close(out[1]);
-}
-
-/* Returns when the child does not trace any more: 0 or -1. */
-static int end_child(FIXTURE_DATA(restore) *self, enum end end)
-{
-	char byte;
-
-	if (end == KILL)
-		kill(self->child, SIGKILL);
-	else if (write(self->to_child, "", 1) != 1)
-		return -1;
-	if (end == CLOSE || end == STOP)
-		return read(self->from_child, &byte, 1) == 1 ? 0 : -1;
-	return waitpid(self->child, NULL, 0) == self->child ? 0 : -1;
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, restore_begin(&self->r));
+	ASSERT_LE(0, restore_fork(&self->r, &pipes));
+	if (!self->r.child)
+		trace_everything(&self->r.p, variant->end, variant->rate,
+				 variant->pages, &pipes);
 }
 
 FIXTURE_TEARDOWN(restore)
 {
-	int cpu;
-
-	close(self->to_child);
-	for_each_cpu_in(cpu, &self->cpus)
-		snapshot_write(&self->p, cpu, &self->found[cpu]);
+	restore_finish(&self->r);
 }
 
 TEST_F(restore, every_register_reads_as_before)
 {
+	const struct restore *r = &self->r;
 	struct snapshot pmu;
-	char byte;
 	int cpu;
 
 	/* While it runs, the registers are the module's, on every CPU. */
-	ASSERT_EQ(1, read(self->from_child, &byte, 1));
-	for_each_cpu_in(cpu, &self->cpus) {
-		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &pmu));
-		EXPECT_STRNE("", snapshot_difference(&self->before[cpu], &pmu));
+	ASSERT_EQ(0, restore_wait(r));
+	for_each_cpu_in(cpu, &r->cpus) {
+		ASSERT_EQ(0, snapshot_read(&r->p, cpu, &pmu));
+		EXPECT_STRNE("", snapshot_difference(&r->before[cpu], &pmu));
 	}
 
-	ASSERT_EQ(0, end_child(self, variant->end));
-	for_each_cpu_in(cpu, &self->cpus) {
-		ASSERT_EQ(0, snapshot_read(&self->p, cpu, &pmu));
-		EXPECT_STREQ("", snapshot_difference(&self->before[cpu], &pmu));
-	}
+	ASSERT_EQ(0, restore_end_child(r, variant->end));
+	EXPECT_STREQ("", restore_difference(r));
 }
 
 TEST_HARNESS_MAIN

@@ -11,9 +11,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	1024
 #define N	50000UL
@@ -45,11 +45,9 @@ FIXTURE_SETUP(skid)
 
 	ASSERT_NE(NULL, skid);
 	self->skid = atoi(skid);
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

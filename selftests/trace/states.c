@@ -16,7 +16,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "trace.h"
 
 #define PAGES	4
@@ -171,12 +171,9 @@ static int state_of(int fd)
 
 FIXTURE_SETUP(trace)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->reader = device_open(O_RDONLY);
-	ASSERT_LE(0, self->reader);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	self->reader = open_device(_metadata, O_RDONLY);
 	ASSERT_EQ(0, enter(self->fd, variant->state));
 
 	self->page_size = sysconf(_SC_PAGESIZE);
@@ -204,8 +201,7 @@ TEST_F(trace, every_call)
 	for_each_call(call) {
 		/* A descriptor of its own, in the state. */
 		close(self->fd);
-		self->fd = device_open(O_RDWR);
-		ASSERT_LE(0, self->fd);
+		self->fd = open_device(_metadata, O_RDWR);
 		ASSERT_EQ(0, enter(self->fd, variant->state));
 		ASSERT_EQ((int)variant->state, state_of(self->fd));
 
@@ -388,10 +384,8 @@ FIXTURE(staged)
 
 FIXTURE_SETUP(staged)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, enter(self->fd, STAGED));
 }
 

@@ -9,10 +9,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "module.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 /* Room for what is sampled before each of the CPU's timer ticks. */
 #define PAGES	4096
@@ -45,27 +45,17 @@ FIXTURE_VARIANT_ADD(throttle, by_default) { "", 97, false, N };
 /* No timer watches this rate, so nothing may add up. */
 FIXTURE_VARIANT_ADD(throttle, harmless) { FEW, 1 << 16, false, 10 * N };
 
-static int reload(const char *parameters)
-{
-	int err = module_loaded() ? module_unload() : 0;
-
-	return err ? err : module_load_with(parameters);
-}
-
 FIXTURE_SETUP(throttle)
 {
 	struct perfmon_properties p;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	ASSERT_EQ(0, reload(variant->parameters));
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_reload(variant->parameters));
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	self->reference = p.max_num_programmable_events - 1;
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
 			       PMCF_USR));
 	ASSERT_EQ(0, wait_until_quiet());
@@ -75,7 +65,7 @@ FIXTURE_TEARDOWN(throttle)
 {
 	trace_free(&self->trace);
 	close(self->fd);
-	if (reload(""))
+	if (module_reload(""))
 		TH_LOG("the module can't be loaded again");
 }
 
@@ -179,13 +169,10 @@ FIXTURE(stuck)
 
 FIXTURE_SETUP(stuck)
 {
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 }
 
 FIXTURE_TEARDOWN(stuck)

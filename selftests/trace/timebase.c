@@ -8,9 +8,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "quiet.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	1024
 #define N	500000UL
@@ -37,19 +37,14 @@ FIXTURE_VARIANT_ADD(timebase, never) { .rate = 10000019 };
 FIXTURE_SETUP(timebase)
 {
 	struct perfmon_properties p;
-	int i;
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_GET_PROPERTIES, &p));
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &p));
 	self->dependents = p.max_num_programmable_events - 1;
-	for (i = 0; i < self->dependents; i++)
-		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	define_instructions(_metadata, self->fd, self->dependents);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, wait_until_quiet());
 }
 

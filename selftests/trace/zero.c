@@ -9,8 +9,8 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define PAGES	256
 #define RATE	1009
@@ -28,15 +28,12 @@ FIXTURE_SETUP(zero)
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
-	self->cpu = pin_to_first_cpu();
-	ASSERT_LE(0, self->cpu);
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
 
 	/* Memory that is not zero becomes free, and is probably taken again. */
-	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, 10 * N));
 	ASSERT_EQ(0, trace_free(&self->trace));

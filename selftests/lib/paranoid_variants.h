@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The callers that Linux's policy for perf events tells apart, as variants of the
+ * fixture "policy": to be included behind FIXTURE(policy).
+ */
+#ifndef SELFTESTS_PARANOID_VARIANTS_H
+#define SELFTESTS_PARANOID_VARIANTS_H
+
+FIXTURE_VARIANT(policy)
+{
+	int paranoid;	/* perf_event_paranoid */
+	bool capable;	/* of CAP_PERFMON, and of nothing else */
+	int err;	/* of a call that the policy is asked for */
+};
+
+FIXTURE_VARIANT_ADD(policy, paranoid_3) { .paranoid = 3, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_2) { .paranoid = 2, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_1) { .paranoid = 1, .err = EACCES };
+FIXTURE_VARIANT_ADD(policy, paranoid_0) { .paranoid = 0 };
+FIXTURE_VARIANT_ADD(policy, paranoid_off) { .paranoid = -1 };
+FIXTURE_VARIANT_ADD(policy, capable) { .paranoid = 2, .capable = true };
+
+#endif
