@@ -12,6 +12,7 @@ pub(crate) use self::reservation::Reservation;
 
 use crate::{
     cpu::{self, on_each, CpuSet, Slot},
+    dirty,
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
         cpuid::Capabilities,
@@ -160,6 +161,7 @@ impl Arbiter {
             Ok(reservation) => {
                 self.reservation = Some(reservation);
                 self.refusal_told = false;
+                dirty::clean(&self.counted);
                 on_each(&self.counted, |here| model.take(here));
                 Ok(())
             }

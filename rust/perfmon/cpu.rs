@@ -343,6 +343,11 @@ impl CpuSet {
         }
     }
 
+    /// The set, as C has it.
+    pub(crate) fn as_ptr(&self) -> *const bindings::cpumask {
+        &self.mask
+    }
+
     /// Stays on the current CPU if it is the only one in the set.
     #[inline(always)]
     pub(crate) fn pin_if_only(&self) -> Option<Pinned> {

@@ -50,4 +50,9 @@ extern "C" {
         up: unsafe extern "C" fn(),
     ) -> c_int;
     pub(crate) fn perfmon_power_unregister();
+
+    pub(crate) fn perfmon_dirty_init();
+    pub(crate) fn perfmon_dirty_exit();
+    pub(crate) fn perfmon_dirty_clean(cpus: *const bindings::cpumask);
+    pub(crate) fn perfmon_dirty_clean_here();
 }

@@ -5,6 +5,7 @@
 use crate::{
     arbiter::{Arbiter, Reservation, ARBITER},
     cpu::{self, on_each, Callbacks, Hotplug, ThisCpu},
+    dirty,
     logic::{
         count::Width,
         cpuid::{Architecture, Capabilities, NoPmu},
@@ -161,6 +162,9 @@ impl Callbacks for Machine {
         let alone = arbiter.known.iter().count() == 1;
         for known in arbiter.known.iter() {
             cpu::slot(known).alone.set(alone.into());
+        }
+        if arbiter.is_reserved() {
+            dirty::clean_here(here);
         }
         join(&arbiter, &cpu::pin());
     }

@@ -11,6 +11,7 @@ mod count;
 mod counting;
 mod cpu;
 mod device;
+mod dirty;
 mod error;
 mod ffi;
 mod file;
@@ -63,6 +64,7 @@ struct Perfmon {
     _power: power::Power,
     _cpus: cpu::Hotplug<machine::Machine>,
     _nmi: pmi::Handler,
+    _cleaner: dirty::Cleaner,
     _slots: cpu::Slots,
 }
 
@@ -72,6 +74,8 @@ impl kernel::InPlaceModule for Perfmon {
             // SAFETY: The module is initialized once, and `Perfmon` drops the slots after all else. The
             // same holds for the parts that follow: each is made once, after what it uses.
             _slots: unsafe { cpu::Slots::new() }?,
+            // SAFETY: As above.
+            _cleaner: unsafe { dirty::Cleaner::new() },
             // SAFETY: As above.
             _nmi: unsafe { pmi::Handler::register() }?,
             // SAFETY: As above.

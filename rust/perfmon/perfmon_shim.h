@@ -9,6 +9,7 @@
 
 #include <linux/types.h>
 
+struct cpumask;
 struct cred;
 struct pt_regs;
 
@@ -54,5 +55,11 @@ void perfmon_timer_stop(void);
 
 int perfmon_power_register(void (*down)(void), void (*up)(void));
 void perfmon_power_unregister(void);
+
+/* dirty.c */
+void perfmon_dirty_init(void);
+void perfmon_dirty_exit(void);
+void perfmon_dirty_clean(const struct cpumask *cpus);
+void perfmon_dirty_clean_here(void);
 
 #endif /* _PERFMON_SHIM_H */

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Linux perf zeroes the counters that it has used when the CPU next switches to
+ * a program that may use RDPMC, whoever has the counters by then. Counts of the
+ * module have to be right nevertheless.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "trace.h"
+
+#define N	1000000UL
+#define RATE	10007
+#define PAGES	64
+
+/* As many events as make every general counter dirty, or nearly so. */
+#define EVENTS	4
+
+/* The instructions of the two programs around the loops. */
+#define OVERHEAD	20000
+
+#define RDPMC	"/sys/bus/event_source/devices/cpu/rdpmc"
+
+FIXTURE(dirty)
+{
+	int cpu;
+	int fd;		/* of the device */
+	int wake;	/* wakes the other program */
+	pid_t pid;	/* the other program */
+};
+
+FIXTURE_VARIANT(dirty)
+{
+	char before;	/* what RDPMC is when counting starts */
+	char meanwhile;	/* and what it is then changed to */
+};
+
+FIXTURE_VARIANT_ADD(dirty, rdpmc_0) { '0', '0' };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1' };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2' };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2' };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1' };
+
+static int rdpmc_set(char value)
+{
+	int fd = open(RDPMC, O_WRONLY | O_CLOEXEC);
+	int err = fd < 0 || write(fd, &value, 1) != 1 ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
+/*
+ * Has perf count branches, so that the counters are dirty afterwards, and maps an
+ * event unless @page is NULL: then it lives until that is unmapped.
+ */
+static int perf_use(void **page)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+		.exclude_kernel = 1,
+	};
+	int fds[EVENTS], i, err = 0;
+
+	for (i = 0; i < EVENTS; i++) {
+		fds[i] = syscall(SYS_perf_event_open, &attr, 0, -1, -1,
+				 PERF_FLAG_FD_CLOEXEC);
+		if (fds[i] < 0)
+			return -errno;
+	}
+	if (page) {
+		*page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED,
+			     fds[0], 0);
+		if (*page == MAP_FAILED)
+			err = -errno;
+	}
+	loop(1000);
+	for (i = 0; i < EVENTS; i++)
+		close(fds[i]);
+	return err;
+}
+
+/* Sleeps until it is woken, again and again. */
+static void other_program(int fd)
+{
+	char c;
+
+	while (read(fd, &c, 1) == 1)
+		;
+	_exit(0);
+}
+
+FIXTURE_SETUP(dirty)
+{
+	void *page;
+	int pipes[2];
+
+	if (!pmu_expected())
+		SKIP(return, "this CPU has no PMU");
+	ASSERT_EQ(0, rdpmc_set(variant->before));
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, pipe(pipes));
+
+	/* It inherits that its parent has mapped an event of perf's. */
+	ASSERT_EQ(0, perf_use(&page));
+	self->pid = fork();
+	ASSERT_LE(0, self->pid);
+	if (!self->pid) {
+		close(pipes[1]);
+		other_program(pipes[0]);
+	}
+	close(pipes[0]);
+	self->wake = pipes[1];
+	usleep(20000);
+	munmap(page, sysconf(_SC_PAGESIZE));
+	ASSERT_EQ(0, perf_use(NULL));
+	self->fd = device_open(O_RDWR);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(dirty)
+{
+	close(self->fd);
+	kill(self->pid, SIGKILL);
+	waitpid(self->pid, NULL, 0);
+	rdpmc_set('1');
+}
+
+/* What is counted: two loops, with the other program between them. */
+static int run_both(int wake, char rdpmc)
+{
+	char c = 0;
+	int err;
+
+	loop(N);
+	err = rdpmc_set(rdpmc);
+	if (err)
+		return err;
+	if (write(wake, &c, 1) != 1)
+		return -errno;
+	usleep(10000);
+	loop(N);
+	return 0;
+}
+
+TEST_F(dirty, counts_are_right)
+{
+	int i;
+
+	for (i = 0; i < EVENTS; i++) {
+		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
+				       PMCF_USR));
+		ASSERT_EQ(0, pmc_start(self->fd, i));
+	}
+	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
+	for (i = 0; i < EVENTS; i++) {
+		EXPECT_EQ(0, pmc_stop(self->fd, i));
+		EXPECT_LE((__s64)(2 * LOOP_INSNS * N), pmc_value(self->fd, i));
+		EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + OVERHEAD,
+			  pmc_value(self->fd, i));
+	}
+}
+
+TEST_F(dirty, sums_of_a_trace_are_right)
+{
+	struct perfmon_config config = { .events = { 0 } };
+	struct trace_sums sums;
+	struct trace t;
+	int i;
+
+	/* Some are sampled, some only counted. */
+	for (i = 0; i < EVENTS; i++) {
+		config.events[i] = MODEL_EVENT(i);
+		config.flags[i] = FLAG_USER;
+		config.rate[i] = i % 2 ? 0 : RATE;
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+	}
+	ASSERT_EQ(0, trace_alloc(&t, self->fd, PAGES));
+	ASSERT_EQ(0, trace_stage(&t, &config));
+	ASSERT_EQ(0, trace_start(&t));
+	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
+	EXPECT_EQ(0, trace_stop(&t));
+	ASSERT_STREQ("", trace_sum(&t, self->cpu, &sums));
+	EXPECT_EQ(0U, t.buffer[self->cpu]->flags);
+	for (i = 0; i < EVENTS; i++) {
+		EXPECT_LE(2 * LOOP_INSNS * N, sums.event[i].total);
+		EXPECT_GE(2 * LOOP_INSNS * N + OVERHEAD, sums.event[i].total);
+	}
+	trace_free(&t);
+}
+
+TEST_HARNESS_MAIN
