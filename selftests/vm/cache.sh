@@ -13,9 +13,9 @@ TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034 # for those who source this
 VM=$TOP/selftests/vm
 
-# How many entries of a kind stay when a new one is made. The least recently
-# used go first.
-declare -A KEEP=([root]=2 [kernel]=3 [kernel-debug]=2 [kernel-stock-7.3]=2 [kernel-stock-7.2]=2 [perf]=2 [qemu]=3 [samply]=2 [guest]=3 [module]=16 [user]=8 [tests]=8)
+# How many entries of a kind stay when a new one is made, if not two. The least
+# recently used go first.
+declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -33,14 +33,15 @@ span() {
 	fi
 }
 
-# key ENTRY FILE-OR-DIR... : a hash over the names, modes and contents of the
-# files, and over the entry (or "") that they are built with.
+# key WITH FILE-OR-DIR... : a hash over the names, modes and contents of the
+# files, and over the text WITH: the name of the entry that they are built with,
+# or what else it depends on.
 #
 # Only what git tracks or would track counts, so that an editor's backup or a
 # build that was made in the tree changes nothing.
 key() {
 	(
-		printf '%s\n' "${1##*/}"
+		printf '%s\n' "$1"
 		shift
 		cd "$TOP" || exit 1
 		if git rev-parse --git-dir >/dev/null 2>&1; then
@@ -106,6 +107,7 @@ build_entry() {
 		die "" "Building $kind failed. The end of the log is above; all of it is in" "    $log"
 	fi
 	mv -T "$tmp" "$dir"
+	sed -n 's/^note: /    /p' "$log" >&2
 	say "    done in $(span $((SECONDS - start)))"
 	prune "$kind"
 }
@@ -114,7 +116,7 @@ prune() {
 	local old
 	# The names are ours: no white space.
 	# shellcheck disable=SC2012
-	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | tail -n +$((KEEP[$1] + 1)) | while read -r old; do
+	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | tail -n +$((${KEEP[$1]:-2} + 1)) | while read -r old; do
 		remove "$old"
 		rm -f "$CACHE/log/${old##*/}"
 	done
