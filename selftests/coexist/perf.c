@@ -10,11 +10,11 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "kmsg.h"
 #include "loop.h"
 #include "module.h"
 #include "perf.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -27,7 +27,7 @@ FIXTURE_SETUP(coexist)
 {
 	SKIP_WITHOUT_PMU();
 	self->kmsg = load_fresh_module(_metadata);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(coexist)

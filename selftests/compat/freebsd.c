@@ -13,9 +13,9 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "perf.h"
-#include "quiet.h"
 
 #define N		1000000UL
 #define REPEATS		100
@@ -59,7 +59,7 @@ static long long run_program(const char *program)
 		return -errno;
 	if (!pid) {
 		/* The program must not count how we go to sleep. */
-		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_quiet())
+		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_idle())
 			_exit(1);
 		execl(program, program, NULL);
 		_exit(1);

@@ -14,8 +14,8 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
-#include "quiet.h"
 
 #define N		1000000UL
 #define REPEATS		20
@@ -179,7 +179,7 @@ TEST_F(fuchsia, same_exact_sums_each_time)
 
 	/* On two CPUs there would be two rests that make no sample. */
 	ASSERT_LE(0, pin_to_first_cpu());
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 	for (i = 0; i <= REPEATS; i++) {
 		/* The first time, one iteration. */
 		ASSERT_EQ(0, record_loop(self->fd, i ? N : 1));

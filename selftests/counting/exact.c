@@ -11,8 +11,8 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -26,7 +26,7 @@ FIXTURE_SETUP(counter)
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(counter)
@@ -313,7 +313,7 @@ FIXTURE_SETUP(mode)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(mode)

@@ -10,10 +10,10 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "msr.h"
 #include "perf.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -30,7 +30,7 @@ FIXTURE_SETUP(fixed)
 	ASSERT_EQ(0, device_properties(self->fd, &self->p));
 	if (!self->p.max_num_fixed_events)
 		SKIP(return, "this CPU has no fixed counters");
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(fixed)

@@ -12,9 +12,9 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "msr.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -44,7 +44,7 @@ FIXTURE_SETUP(hotplug)
 	self->fd = open_device(_metadata, O_RDWR);
 	FIND_CPU_TO_SWITCH(self);
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(hotplug)
@@ -224,7 +224,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	}
 
 	/* The child waits for the byte before it is counted. */
-	err = wait_until_quiet();
+	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(self->fd, 0);
 	if (!err)

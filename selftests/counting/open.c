@@ -10,9 +10,9 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "perf.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -25,7 +25,7 @@ FIXTURE_SETUP(open)
 {
 	SKIP_WITHOUT_PMU();
 	self->writer = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(open)

@@ -11,8 +11,8 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -32,7 +32,7 @@ FIXTURE_SETUP(readcpu)
 	ASSERT_LT(0, self->ids);
 	ASSERT_GE(PMC_CPU_MAX, self->ids);
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(readcpu)

@@ -9,9 +9,9 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "msr.h"
-#include "quiet.h"
 
 #define N	1000000UL
 
@@ -37,7 +37,7 @@ FIXTURE_SETUP(setup2)
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, device_properties(self->fd, &p));
 	self->counters = p.max_num_programmable_events;
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(setup2)

@@ -9,8 +9,8 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
-#include "quiet.h"
 #include "workers.h"
 
 /* The counter. fixed_smp.c has another one, and is the same otherwise. */
@@ -35,7 +35,7 @@ FIXTURE_SETUP(smp)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->count = CPU_COUNT(&self->cpus);
 	ASSERT_EQ(0, pmc_setup_instructions(self->fd, COUNTER, PMCF_USR));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(smp)

@@ -19,9 +19,9 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "module.h"
-#include "quiet.h"
 
 #define WRAPS		12
 #define MAX_WIDTH	28	/* more would take minutes */
@@ -113,7 +113,7 @@ FIXTURE_SETUP(wrap)
 	}
 	self->n = (WRAPS << width) / LOOP_INSNS;
 	self->shared = map_shared(_metadata, sizeof(*self->shared));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 	self->interrupts = nmis();
 	ASSERT_LE(0, self->interrupts);
 }
@@ -211,7 +211,7 @@ static __s64 count_while_read(int fd, int num, struct shared *s,
 	}
 
 	/* The child waits for the byte before it is counted. */
-	err = wait_until_quiet();
+	err = wait_until_idle();
 	if (!err)
 		err = pmc_reset(fd, num);
 	if (!err)

@@ -18,10 +18,10 @@
 #include "device.h"
 #include "fault.h"
 #include "kselftest_harness.h"
+#include "leak_check.h"
 #include "loop.h"
 #include "memory.h"
 #include "snapshot.h"
-#include "sound.h"
 #include "trace.h"
 
 /* More than any call asks for. */
@@ -367,7 +367,7 @@ TEST_F_TIMEOUT(fault, fails_as_a_whole_and_works_afterwards, 300)
 	TH_LOG("%d faults", n - 2);
 	EXPECT_GT(MAX_FAULTS, n);
 	/* What has had all these faults counts as it should. */
-	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", leak_check_counts());
 }
 
 TEST_HARNESS_MAIN

@@ -17,8 +17,8 @@
 #include "device.h"
 #include "fault.h"
 #include "fixture.h"
+#include "leak_check.h"
 #include "module.h"
-#include "sound.h"
 
 #define STEP		29
 #define MAX_FAULTS	100000
@@ -71,7 +71,7 @@ TEST_F_TIMEOUT(load, fails_as_a_whole_and_works_afterwards, 3600)
 	EXPECT_LT(0, failed);
 
 	ASSERT_EQ(0, module_load());
-	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", leak_check_counts());
 }
 
 TEST_HARNESS_MAIN

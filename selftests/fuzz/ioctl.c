@@ -27,9 +27,9 @@
 #include "device.h"
 #include "kcov.h"
 #include "kselftest.h"
+#include "leak_check.h"
 #include "loop.h"
 #include "options.h"
-#include "sound.h"
 
 #define SEQUENCE	16
 #define KEPT		1024	/* sequences, of each thread */
@@ -486,7 +486,7 @@ static bool begin(struct fuzzer *f, unsigned int i)
 int main(int argc, char **argv)
 {
 	unsigned long long calls = 0;
-	static struct sound sound;
+	static struct leak_check leaks;
 	const char *problem = "";
 	bool ready = true;
 	unsigned int i;
@@ -501,7 +501,7 @@ int main(int argc, char **argv)
 	fuzzers = calloc(options.threads, sizeof(*fuzzers));
 	for (i = 0; i < options.threads && fuzzers; i++)
 		ready &= begin(&fuzzers[i], i);
-	if (!fuzzers || !ready || machine_read(&machine) || sound_begin(&sound))
+	if (!fuzzers || !ready || machine_read(&machine) || leak_check_begin(&leaks))
 		ksft_exit_fail_msg("no memory, or the device can't be opened\n");
 
 	for (i = 1; i < options.threads; i++) {
@@ -522,11 +522,11 @@ int main(int argc, char **argv)
 		       options_elapsed(), kcov_places());
 	ksft_test_result(print_answers(), "every command succeeded\n");
 	ksft_test_result(!*problem, "no impossible answer %s\n", problem);
-	problem = sound_registers(&sound);
+	problem = leak_check_registers(&leaks);
 	ksft_test_result(!*problem, "registers as before %s\n", problem);
-	problem = sound_log(&sound);
+	problem = leak_check_log(&leaks);
 	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
-	problem = sound_counts();
+	problem = leak_check_counts();
 	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
 	ksft_finished();
 }

@@ -19,12 +19,12 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "kselftest.h"
+#include "leak_check.h"
 #include "loop.h"
 #include "model.h"
 #include "options.h"
-#include "quiet.h"
-#include "sound.h"
 #include "trace.h"
 
 /* A sequence begins with the device closed. */
@@ -487,7 +487,7 @@ static bool run_sequences(const struct options *o)
 		if (calls / (o->calls / 10 + 1) > told) {
 			told = calls / (o->calls / 10 + 1);
 			ksft_print_msg("%llu calls\n", calls);
-			wait_until_quiet();
+			wait_until_idle();
 		}
 	}
 	return true;
@@ -496,7 +496,7 @@ static bool run_sequences(const struct options *o)
 int main(int argc, char **argv)
 {
 	struct options options = { .seed = 1, .calls = 150000 };
-	static struct sound sound;
+	static struct leak_check leaks;
 	const char *problem;
 	bool every = true;
 	int i;
@@ -508,11 +508,11 @@ int main(int argc, char **argv)
 	ksft_set_plan(5);
 	for (i = 0; i < SLOTS; i++)
 		slots[i].fd = -1;
-	if (machine_read(&machine) || places_map(&places) || sound_begin(&sound))
+	if (machine_read(&machine) || places_map(&places) || leak_check_begin(&leaks))
 		ksft_exit_fail_msg("the device can't be opened\n");
 	reader = device_open(O_RDONLY);
 	model_init(&model, &machine);
-	wait_until_quiet();
+	wait_until_idle();
 
 	ksft_test_result(run_sequences(&options), "device and model agree\n");
 
@@ -532,11 +532,11 @@ int main(int argc, char **argv)
 	ksft_test_result(every && loops_checked, "every command succeeded\n");
 	for (i = 0; i < SLOTS; i++)
 		close_slot(&slots[i]);
-	problem = sound_registers(&sound);
+	problem = leak_check_registers(&leaks);
 	ksft_test_result(!*problem, "registers as before %s\n", problem);
-	problem = sound_log(&sound);
+	problem = leak_check_log(&leaks);
 	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
-	problem = sound_counts();
+	problem = leak_check_counts();
 	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
 	ksft_finished();
 }

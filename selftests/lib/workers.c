@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "idle.h"
 #include "loop.h"
-#include "quiet.h"
 #include "workers.h"
 
 static void work(int cpu, unsigned long n, int in)
@@ -39,7 +39,7 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
 		}
 		w->count++;
 	}
-	return wait_until_quiet();
+	return wait_until_idle();
 }
 
 int workers_go(struct workers *w)

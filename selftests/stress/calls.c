@@ -8,19 +8,19 @@
  */
 #include <unistd.h>
 
+#include "call_stress.h"
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
-#include "sound.h"
-#include "storm.h"
+#include "leak_check.h"
 
 /* On a busy host it takes longer until each call has succeeded once. */
 #define LEAST_CALLS	10000
 
 FIXTURE(calls)
 {
-	struct sound sound;
-	struct storm storm;
+	struct leak_check leaks;
+	struct call_stress stress;
 };
 
 FIXTURE_VARIANT(calls)
@@ -35,38 +35,38 @@ FIXTURE_VARIANT_ADD(calls, on_several_descriptors) { 4, 2 };
 FIXTURE_SETUP(calls)
 {
 	SKIP_WITHOUT_PMU();
-	ASSERT_EQ(0, sound_begin(&self->sound));
-	ASSERT_EQ(0, sound_disturb(&self->sound));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
+	ASSERT_EQ(0, leak_check_disturb(&self->leaks));
 }
 
 FIXTURE_TEARDOWN(calls)
 {
-	struct storm_result result;
+	struct call_stress_result result;
 
-	storm_kill(&self->storm, &result);
-	sound_undisturb(&self->sound);
+	call_stress_kill(&self->stress, &result);
+	leak_check_undisturb(&self->leaks);
 }
 
 TEST_F_TIMEOUT(calls, every_call_against_every_other, 36000)
 {
 	__u64 seconds = environment("SECONDS", 5), seed = environment("SEED", 1);
-	struct storm_result result;
+	struct call_stress_result result;
 
-	ASSERT_EQ(0, storm_start(&self->storm, variant->processes,
+	ASSERT_EQ(0, call_stress_start(&self->stress, variant->processes,
 				 variant->threads, seed));
 	do {
 		sleep(seconds);
-	} while (storm_made(&self->storm) < LEAST_CALLS);
-	ASSERT_EQ(0, storm_stop(&self->storm, &result));
+	} while (call_stress_made(&self->stress) < LEAST_CALLS);
+	ASSERT_EQ(0, call_stress_stop(&self->stress, &result));
 	TH_LOG("seed %llu: %llu calls, %llu of them refused", seed, result.made,
 	       result.refused);
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}
 	EXPECT_STREQ("", result.never);
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_HARNESS_MAIN

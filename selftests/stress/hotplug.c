@@ -9,15 +9,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "call_stress.h"
 #include "cpu.h"
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
+#include "idle.h"
+#include "leak_check.h"
 #include "loop.h"
-#include "quiet.h"
 #include "rng.h"
-#include "sound.h"
-#include "storm.h"
 #include "trace.h"
 
 #define PAGES		256
@@ -28,8 +28,8 @@
 
 FIXTURE(hotplug)
 {
-	struct sound sound;
-	struct storm storm;
+	struct leak_check leaks;
+	struct call_stress stress;
 	struct trace trace;
 	struct rng random;
 	__u64 rounds;
@@ -61,19 +61,19 @@ FIXTURE_SETUP(hotplug)
 		ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
 		ASSERT_EQ(0, cpu_switch(self->online[cpu], "1"));
 	}
-	ASSERT_EQ(0, sound_begin(&self->sound));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	if (!CPU_COUNT(&self->others))
 		SKIP(return, "there is no CPU that can be switched off");
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(hotplug)
 {
-	struct storm_result result;
+	struct call_stress_result result;
 	int cpu;
 
-	storm_kill(&self->storm, &result);
+	call_stress_kill(&self->stress, &result);
 	for_each_cpu_in(cpu, &self->others) {
 		/* Fails if it is online, as it should be. */
 		cpu_switch(self->online[cpu], "1");
@@ -167,18 +167,18 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
 {
-	struct storm_result result;
+	struct call_stress_result result;
 	int cpu;
 	__u64 i;
 
-	ASSERT_EQ(0, storm_start(&self->storm, 2, 2, environment("SEED", 1)));
+	ASSERT_EQ(0, call_stress_start(&self->stress, 2, 2, environment("SEED", 1)));
 	for (i = 0; i < self->rounds;) {
 		for_each_cpu_in(cpu, &self->others)
 			ASSERT_EQ(0, cpu_switch(self->online[cpu], "0"));
@@ -187,14 +187,14 @@ TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
 			i++;
 		}
 	}
-	ASSERT_EQ(0, storm_stop(&self->storm, &result));
+	ASSERT_EQ(0, call_stress_stop(&self->stress, &result));
 	TH_LOG("%llu hotplug cycles, %llu calls", i, result.made);
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_HARNESS_MAIN

@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "call_stress.h"
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
+#include "leak_check.h"
 #include "loop.h"
 #include "rng.h"
-#include "sound.h"
-#include "storm.h"
 #include "trace.h"
 
 #define MAX_DELAY_US	30000
@@ -26,8 +26,8 @@
 
 FIXTURE(killed)
 {
-	struct sound sound;
-	struct storm storm;
+	struct leak_check leaks;
+	struct call_stress stress;
 	struct rng random;
 	__u64 rounds;
 };
@@ -37,16 +37,16 @@ FIXTURE_SETUP(killed)
 	SKIP_WITHOUT_PMU();
 	self->random = rng_seed(environment("SEED", 1));
 	self->rounds = environment("ROUNDS", 50);
-	ASSERT_EQ(0, sound_begin(&self->sound));
-	ASSERT_EQ(0, sound_disturb(&self->sound));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
+	ASSERT_EQ(0, leak_check_disturb(&self->leaks));
 }
 
 FIXTURE_TEARDOWN(killed)
 {
-	struct storm_result result;
+	struct call_stress_result result;
 
-	storm_kill(&self->storm, &result);
-	sound_undisturb(&self->sound);
+	call_stress_kill(&self->stress, &result);
+	leak_check_undisturb(&self->leaks);
 }
 
 static void wait_a_while(FIXTURE_DATA(killed) *self)
@@ -62,21 +62,21 @@ static const char *is_free(FIXTURE_DATA(killed) *self)
 	if (fd < 0)
 		return "the device, which is still open for writing";
 	close(fd);
-	return sound_registers(&self->sound);
+	return leak_check_registers(&self->leaks);
 }
 
 TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 {
-	struct storm_result result;
+	struct call_stress_result result;
 	__u64 i, calls = 0;
 
 	for (i = 0; i < self->rounds; i++) {
-		ASSERT_EQ(0, storm_start(&self->storm, 1, 3,
+		ASSERT_EQ(0, call_stress_start(&self->stress, 1, 3,
 					 rng_below(&self->random, 1 << 20)));
-		while (i % EARLY && !storm_made(&self->storm))
+		while (i % EARLY && !call_stress_made(&self->stress))
 			usleep(100);
 		wait_a_while(self);
-		ASSERT_EQ(0, storm_kill(&self->storm, &result));
+		ASSERT_EQ(0, call_stress_kill(&self->stress, &result));
 		ASSERT_STREQ("", result.wrong) {
 			TH_LOG("errno %d in round %llu", result.wrong_errno, i);
 		}
@@ -87,9 +87,9 @@ TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
 	}
 	TH_LOG("%llu kills, %llu calls", i, calls);
 	EXPECT_LT(i, calls);
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 /*
@@ -145,9 +145,9 @@ TEST_F_TIMEOUT(killed, in_a_storm_of_samples, 36000)
 		}
 	}
 	TH_LOG("%llu kills", i);
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_HARNESS_MAIN

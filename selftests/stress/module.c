@@ -19,9 +19,9 @@
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
+#include "leak_check.h"
 #include "memory.h"
 #include "module.h"
-#include "sound.h"
 #include "trace.h"
 
 /* A name of the same length. */
@@ -30,7 +30,7 @@
 
 FIXTURE(module)
 {
-	struct sound sound;
+	struct leak_check leaks;
 	__u64 rounds;
 };
 
@@ -39,7 +39,7 @@ FIXTURE_SETUP(module)
 	SKIP_WITHOUT_PMU();
 	self->rounds = environment("ROUNDS", 20);
 	ASSERT_EQ(0, module_loaded() ? 0 : module_load());
-	ASSERT_EQ(0, sound_begin(&self->sound));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 }
 
 FIXTURE_TEARDOWN(module)
@@ -93,9 +93,9 @@ TEST_F_TIMEOUT(module, loaded_used_and_unloaded, 36000)
 		EXPECT_GT(vmalloc + 1024, memory_kb("VmallocUsed"));
 		EXPECT_GT(slab + 1024, memory_slab_kb());
 	}
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 /* Opens and uses the device as often as it can. */
@@ -136,9 +136,9 @@ TEST_F_TIMEOUT(module, unloaded_while_others_open_it, 36000)
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	TH_LOG("%llu loads, %llu unloads refused", unloaded, busy);
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 /* The module's file with another name, in memory; NULL if that can't be had. */
@@ -183,9 +183,9 @@ TEST_F(module, second_copy_beside_it)
 	close(fd);
 	EXPECT_EQ(0, syscall(SYS_delete_module, COPY, O_NONBLOCK));
 	free(image);
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_HARNESS_MAIN

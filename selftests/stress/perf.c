@@ -19,10 +19,10 @@
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
+#include "leak_check.h"
 #include "loop.h"
 #include "perf.h"
 #include "rng.h"
-#include "sound.h"
 #include "trace.h"
 #include "watchdog.h"
 
@@ -41,7 +41,7 @@ struct other {
 
 FIXTURE(perf)
 {
-	struct sound sound;
+	struct leak_check leaks;
 	struct other *other;
 	struct rng random;
 	struct trace trace;
@@ -131,7 +131,7 @@ FIXTURE_SETUP(perf)
 	self->fd = -1;
 	self->random = rng_seed(environment("SEED", 1));
 	self->other = map_shared(_metadata, sizeof(*self->other));
-	ASSERT_EQ(0, sound_begin(&self->sound));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);
 	there = cpu_next(&cpus, self->cpu);
@@ -161,7 +161,7 @@ FIXTURE_TEARDOWN(perf)
  */
 static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
 {
-	bool alone = CPU_COUNT(&self->sound.cpus) > 1;
+	bool alone = CPU_COUNT(&self->leaks.cpus) > 1;
 	int err = pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR);
 	__s64 value;
 
@@ -178,7 +178,7 @@ static int count_here(FIXTURE_DATA(perf) *self, unsigned long n)
 /* The same for a trace. */
 static int trace_here(FIXTURE_DATA(perf) *self, unsigned long n)
 {
-	bool alone = CPU_COUNT(&self->sound.cpus) > 1;
+	bool alone = CPU_COUNT(&self->leaks.cpus) > 1;
 	struct trace_sums sums;
 	int err = trace_loop(&self->trace, n);
 
@@ -249,7 +249,7 @@ TEST_F_TIMEOUT(perf, right_or_refused, 36000)
 	EXPECT_LT(0ULL, self->had);
 	EXPECT_LT(0ULL, self->refused);
 	EXPECT_LT(0ULL, self->other->had);
-	EXPECT_STREQ("", sound_counts());
+	EXPECT_STREQ("", leak_check_counts());
 }
 
 TEST_HARNESS_MAIN

@@ -21,9 +21,9 @@
 #include "device.h"
 #include "environment.h"
 #include "fixture.h"
+#include "idle.h"
+#include "leak_check.h"
 #include "loop.h"
-#include "quiet.h"
-#include "sound.h"
 #include "trace.h"
 
 #define POWER		"/sys/power/"
@@ -41,7 +41,7 @@
 
 FIXTURE(suspend)
 {
-	struct sound sound;
+	struct leak_check leaks;
 	struct trace trace;
 	__u64 rounds;
 	int fd;
@@ -111,10 +111,10 @@ FIXTURE_SETUP(suspend)
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
 	ASSERT_EQ(0, sleep_once(variant));
-	ASSERT_EQ(0, sound_begin(&self->sound));
-	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->sound.cpus, -1)));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&self->leaks.cpus, -1)));
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(suspend)
@@ -153,9 +153,9 @@ TEST_F_TIMEOUT(suspend, counters_go_on, 36000)
 	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
@@ -163,7 +163,7 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						 FLAG_USER | FLAG_PC);
 	struct trace_sums sums;
-	int cpu, here = cpu_next(&self->sound.cpus, -1);
+	int cpu, here = cpu_next(&self->leaks.cpus, -1);
 	__u64 i;
 
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
@@ -172,7 +172,7 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 		ASSERT_EQ(0, trace_start(&self->trace));
 		loop(N);
 		ASSERT_EQ(0, sleep_once(variant));
-		for_each_cpu_in(cpu, &self->sound.cpus)
+		for_each_cpu_in(cpu, &self->leaks.cpus)
 			EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE,
 				  self->trace.buffer[cpu]->flags);
 		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
@@ -187,9 +187,9 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 		EXPECT_GE(LOOP_INSNS * N + SLEEP_OVERHEAD, sums.event[0].total);
 
 		/* The next one begins everywhere, and is exact here. */
-		ASSERT_EQ(0, wait_until_quiet());
+		ASSERT_EQ(0, wait_until_idle());
 		ASSERT_EQ(0, trace_loop(&self->trace, N));
-		for_each_cpu_in(cpu, &self->sound.cpus)
+		for_each_cpu_in(cpu, &self->leaks.cpus)
 			EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
 		ASSERT_STREQ("", trace_sum(&self->trace, here, &sums));
 		EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
@@ -198,9 +198,9 @@ TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", sound_counts());
-	EXPECT_STREQ("", sound_registers(&self->sound));
-	EXPECT_STREQ("", sound_memory(&self->sound));
+	EXPECT_STREQ("", leak_check_counts());
+	EXPECT_STREQ("", leak_check_registers(&self->leaks));
+	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
 TEST_HARNESS_MAIN

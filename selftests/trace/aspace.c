@@ -12,7 +12,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "quiet.h"
+#include "idle.h"
 #include "rights.h"
 #include "trace.h"
 #include "trace_fixture.h"
@@ -36,7 +36,7 @@ FIXTURE_SETUP(aspace)
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(aspace)

@@ -15,7 +15,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "quiet.h"
+#include "idle.h"
 #include "trace.h"
 #include "trace_fixture.h"
 #include "workers.h"
@@ -64,7 +64,7 @@ FIXTURE_SETUP(exact)
 	self->reference = REFERENCE(&self->properties);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(exact)
@@ -308,7 +308,7 @@ FIXTURE_SETUP(modes)
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(modes)

@@ -9,8 +9,8 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "msr.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -40,7 +40,7 @@ FIXTURE_SETUP(full)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd, 1);
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(full)

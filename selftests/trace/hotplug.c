@@ -10,7 +10,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
-#include "quiet.h"
+#include "idle.h"
 #include "trace.h"
 
 #define PAGES	256
@@ -41,7 +41,7 @@ FIXTURE_SETUP(hotplug)
 	self->fd = open_device(_metadata, O_RDWR);
 	FIND_CPU_TO_SWITCH(self);
 	ASSERT_EQ(0, pin_to_cpu(self->home));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(hotplug)

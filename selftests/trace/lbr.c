@@ -11,8 +11,8 @@
 #include "branches.h"
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "msr.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -58,7 +58,7 @@ FIXTURE_SETUP(lbr)
 	ASSERT_NE(0U, p.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(lbr)

@@ -17,10 +17,10 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "memory.h"
 #include "module.h"
 #include "perf.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -53,7 +53,7 @@ FIXTURE_SETUP(life)
 				       PAGES);
 	self->handle = trace_handle(self->fd, self->cpu);
 	ASSERT_LE(0, self->handle);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
@@ -386,7 +386,7 @@ TEST_F(life, killed_in_a_storm)
 	self->fd = open_device(_metadata, O_RDWR);
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 	ASSERT_EQ(0, trace_loop(&self->trace, N));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);

@@ -12,8 +12,8 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "kmsg.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 #include "workers.h"
@@ -60,7 +60,7 @@ FIXTURE_SETUP(nmi)
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	self->home = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 					PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(nmi)

@@ -11,7 +11,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "quiet.h"
+#include "idle.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -48,7 +48,7 @@ FIXTURE_SETUP(skid)
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(skid)

@@ -9,8 +9,8 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "module.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -58,7 +58,7 @@ FIXTURE_SETUP(throttle)
 				       PAGES);
 	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
 			       PMCF_USR));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(throttle)

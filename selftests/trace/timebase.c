@@ -8,7 +8,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "quiet.h"
+#include "idle.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -45,7 +45,7 @@ FIXTURE_SETUP(timebase)
 	define_instructions(_metadata, self->fd, self->dependents);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(timebase)

@@ -12,7 +12,7 @@
 #include "kselftest_harness.h"
 #include "loop.h"
 #include "pmu.h"
-#include "quiet.h"
+#include "idle.h"
 
 #define N		100000UL
 #define USR		(1ULL << 16)
@@ -84,7 +84,7 @@ FIXTURE_SETUP(counters)
 		ASSERT_EQ(0, msr_write(0, self->global_ctrl, enabled));
 	}
 	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 FIXTURE_TEARDOWN(counters)

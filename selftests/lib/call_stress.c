@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "call_stress.h"
 #include "cpu.h"
 #include "device.h"
 #include "rng.h"
-#include "storm.h"
 #include "trace.h"
 
 #define MAX_THREADS	8
@@ -322,7 +322,7 @@ static const struct call {
 #define CALLS	(sizeof(calls) / sizeof(*calls))
 
 /* What the processes and who started them have in common. */
-struct storm_shared {
+struct call_stress_shared {
 	int stop;
 	int wrong;		/* the number of a call + 1 */
 	int wrong_errno;
@@ -360,7 +360,7 @@ static void count(__u64 *counter)
 }
 
 struct thread {
-	struct storm_shared *shared;
+	struct call_stress_shared *shared;
 	struct caller caller;
 };
 
@@ -368,7 +368,7 @@ struct thread {
 static void *thread_run(void *data)
 {
 	struct thread *thread = data;
-	struct storm_shared *s = thread->shared;
+	struct call_stress_shared *s = thread->shared;
 	int i, err;
 
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
@@ -404,7 +404,7 @@ static void ask_for_signals(void)
 	setitimer(ITIMER_REAL, &interval, NULL);
 }
 
-static void process_run(struct storm_shared *s, int threads, __u64 seed)
+static void process_run(struct call_stress_shared *s, int threads, __u64 seed)
 {
 	struct thread thread[MAX_THREADS] = { 0 };
 	pthread_t id[MAX_THREADS];
@@ -438,12 +438,12 @@ static void process_run(struct storm_shared *s, int threads, __u64 seed)
 	_exit(0);
 }
 
-int storm_start(struct storm *s, int processes, int threads, __u64 seed)
+int call_stress_start(struct call_stress *s, int processes, int threads, __u64 seed)
 {
 	pid_t pid;
 
-	*s = (struct storm) { .processes = 0 };
-	if (processes > STORM_MAX_PROCESSES || threads > MAX_THREADS)
+	*s = (struct call_stress) { .processes = 0 };
+	if (processes > CALL_STRESS_MAX_PROCESSES || threads > MAX_THREADS)
 		return -E2BIG;
 	/* Children whose parent was killed are ours to wait for. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
@@ -462,15 +462,15 @@ int storm_start(struct storm *s, int processes, int threads, __u64 seed)
 		setpgid(pid, 0);
 		if (!pid)
 			process_run(s->shared, threads,
-				    seed * STORM_MAX_PROCESSES + s->processes);
+				    seed * CALL_STRESS_MAX_PROCESSES + s->processes);
 		s->pid[s->processes++] = pid;
 	}
 	return 0;
 }
 
-static struct storm_result result_of(const struct storm_shared *s)
+static struct call_stress_result result_of(const struct call_stress_shared *s)
 {
-	struct storm_result r = { .never = "", .wrong = "" };
+	struct call_stress_result r = { .never = "", .wrong = "" };
 	size_t i;
 
 	for (i = 0; i < CALLS; i++) {
@@ -486,13 +486,13 @@ static struct storm_result result_of(const struct storm_shared *s)
 	return r;
 }
 
-__u64 storm_made(const struct storm *s)
+__u64 call_stress_made(const struct call_stress *s)
 {
 	return result_of(s->shared).made;
 }
 
 /* Waits until all have ended: with an exit code of 0, or by SIGKILL if @killed. */
-static int end(struct storm *s, bool killed, struct storm_result *result)
+static int end(struct call_stress *s, bool killed, struct call_stress_result *result)
 {
 	int err = 0, i, status;
 
@@ -513,14 +513,14 @@ static int end(struct storm *s, bool killed, struct storm_result *result)
 	return err;
 }
 
-int storm_stop(struct storm *s, struct storm_result *result)
+int call_stress_stop(struct call_stress *s, struct call_stress_result *result)
 {
 	if (s->shared)
 		__atomic_store_n(&s->shared->stop, 1, __ATOMIC_RELAXED);
 	return end(s, false, result);
 }
 
-int storm_kill(struct storm *s, struct storm_result *result)
+int call_stress_kill(struct call_stress *s, struct call_stress_result *result)
 {
 	int i;
 

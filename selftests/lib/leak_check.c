@@ -6,11 +6,11 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "kmsg.h"
+#include "leak_check.h"
 #include "memory.h"
 #include "msr.h"
-#include "quiet.h"
-#include "sound.h"
 
 #define N	100000UL
 #define RATE	1009
@@ -24,90 +24,90 @@ static int run_on(const cpu_set_t *cpus)
 	return sched_setaffinity(0, sizeof(*cpus), cpus) ? -errno : 0;
 }
 
-int sound_begin(struct sound *s)
+int leak_check_begin(struct leak_check *l)
 {
-	int cpu, err = machine_properties(&s->properties);
+	int cpu, err = machine_properties(&l->properties);
 
 	if (!err)
-		err = cpus_online(&s->cpus);
+		err = cpus_online(&l->cpus);
 	if (err)
 		return err;
-	s->free_kb = memory_kb("MemFree");
-	s->slab_kb = memory_slab_kb();
-	s->kmsg = kmsg_open_end();
-	if (s->kmsg < 0)
-		return s->kmsg;
-	for_each_cpu_in(cpu, &s->cpus) {
-		err = snapshot_read(&s->properties, cpu, &s->before[cpu]);
+	l->free_kb = memory_kb("MemFree");
+	l->slab_kb = memory_slab_kb();
+	l->kmsg = kmsg_open_end();
+	if (l->kmsg < 0)
+		return l->kmsg;
+	for_each_cpu_in(cpu, &l->cpus) {
+		err = snapshot_read(&l->properties, cpu, &l->before[cpu]);
 		if (err)
 			return err;
 	}
 	/* Reading has pinned us. */
-	return run_on(&s->cpus);
+	return run_on(&l->cpus);
 }
 
 /* The same without an event select that counts, which is not put back. */
-static int disturb(struct sound *s, int cpu)
+static int disturb(struct leak_check *l, int cpu)
 {
-	struct snapshot *before = &s->before[cpu];
-	int err = snapshot_disturb(&s->properties, cpu, before), i;
+	struct snapshot *before = &l->before[cpu];
+	int err = snapshot_disturb(&l->properties, cpu, before), i;
 
 	if (!err)
-		err = snapshot_read(&s->properties, cpu, before);
+		err = snapshot_read(&l->properties, cpu, before);
 	if (err)
 		return err;
 	for (i = 0; i < SNAPSHOT_MAX_COUNTERS; i++) {
 		if (before->select[i] & PERFEVTSEL_EN)
 			before->select[i] = 0;
 	}
-	return snapshot_write(&s->properties, cpu, before);
+	return snapshot_write(&l->properties, cpu, before);
 }
 
-int sound_disturb(struct sound *s)
+int leak_check_disturb(struct leak_check *l)
 {
 	int err, cpu;
 
-	for_each_cpu_in(cpu, &s->cpus) {
-		s->found[cpu] = s->before[cpu];
-		err = disturb(s, cpu);
+	for_each_cpu_in(cpu, &l->cpus) {
+		l->found[cpu] = l->before[cpu];
+		err = disturb(l, cpu);
 		if (err)
 			return err;
 	}
-	return run_on(&s->cpus);
+	return run_on(&l->cpus);
 }
 
-void sound_undisturb(const struct sound *s)
+void leak_check_undisturb(const struct leak_check *l)
 {
 	int cpu;
 
-	for_each_cpu_in(cpu, &s->cpus)
-		snapshot_write(&s->properties, cpu, &s->found[cpu]);
+	for_each_cpu_in(cpu, &l->cpus)
+		snapshot_write(&l->properties, cpu, &l->found[cpu]);
 }
 
-const char *sound_registers(const struct sound *s)
+const char *leak_check_registers(const struct leak_check *l)
 {
-	const char *difference = snapshot_difference_now(&s->properties,
-							 &s->cpus, s->before);
+	const char *difference = snapshot_difference_now(&l->properties,
+							 &l->cpus, l->before);
 
-	return run_on(&s->cpus) ? "the CPUs can't be had" : difference;
+	return run_on(&l->cpus) ? "the CPUs can't be had" : difference;
 }
 
-const char *sound_memory(const struct sound *s)
+const char *leak_check_memory(const struct leak_check *l)
 {
 	if (memory_buffers())
 		return "a buffer";
-	if (memory_kb("MemFree") < s->free_kb - SOME_KB)
+	if (memory_kb("MemFree") < l->free_kb - SOME_KB)
 		return "the free memory";
-	if (memory_slab_kb() > s->slab_kb + SOME_SLAB_KB)
+	if (memory_slab_kb() > l->slab_kb + SOME_SLAB_KB)
 		return "the memory in slabs";
 	return "";
 }
 
-const char *sound_log(const struct sound *s)
+const char *leak_check_log(const struct leak_check *l)
 {
 	static struct kmsg_lines lines;
 
-	if (kmsg_read_module(s->kmsg, &lines))
+	if (kmsg_read_module(l->kmsg, &lines))
 		return "the log can't be read";
 	/* It says once that a CPU has not got an architectural event. */
 	if (lines.count == 1 && strstr(lines.line[0], "lacks"))
@@ -152,14 +152,14 @@ static const char *traces(int fd)
 	return trace_free(&trace) ? "the end of a trace" : "";
 }
 
-const char *sound_counts(void)
+const char *leak_check_counts(void)
 {
 	int fd = device_open(O_RDWR);
 	const char *problem;
 
 	if (fd < 0)
 		return "open";
-	if (wait_until_quiet())
+	if (wait_until_idle())
 		return "some process never sleeps";
 	problem = counts(fd);
 	if (!*problem)

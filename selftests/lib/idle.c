@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "quiet.h"
+#include "idle.h"
 
 #define TRIES		5000
 #define TRY_US		1000
@@ -42,21 +42,21 @@ static bool is_awake(int pid)
 
 static bool all_others_sleep(void)
 {
-	bool quiet = true;
+	bool idle = true;
 	struct dirent *entry;
 	DIR *dir = opendir("/proc");
 
 	if (!dir)
 		return false;
-	while (quiet && (entry = readdir(dir))) {
+	while (idle && (entry = readdir(dir))) {
 		if (isdigit(*entry->d_name) && atoi(entry->d_name) != getpid())
-			quiet = !is_awake(atoi(entry->d_name));
+			idle = !is_awake(atoi(entry->d_name));
 	}
 	closedir(dir);
-	return quiet;
+	return idle;
 }
 
-int wait_until_quiet(void)
+int wait_until_idle(void)
 {
 	int i;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counting, a trace and Linux perf want the same counters: the first two share
- * them, and nobody disturbs anybody.
+ * A trace beside counters of the counting interface and beside Linux perf: the
+ * first two share the general counters, and none changes what another counts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +10,11 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "idle.h"
 #include "kmsg.h"
 #include "module.h"
 #include "msr.h"
 #include "perf.h"
-#include "quiet.h"
 #include "trace.h"
 #include "trace_fixture.h"
 
@@ -24,7 +24,7 @@
 /* Event selects: instructions in user mode, running with the interrupt on. */
 #define COUNTS	0x005100c0ULL
 
-FIXTURE(both)
+FIXTURE(with_counting)
 {
 	struct trace trace;
 	struct perfmon_properties p;
@@ -33,7 +33,7 @@ FIXTURE(both)
 	int kmsg;
 };
 
-FIXTURE_SETUP(both)
+FIXTURE_SETUP(with_counting)
 {
 	SKIP_WITHOUT_PMU();
 	self->kmsg = load_fresh_module(_metadata);
@@ -43,10 +43,10 @@ FIXTURE_SETUP(both)
 			    self->p.max_num_programmable_events);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
-	ASSERT_EQ(0, wait_until_quiet());
+	ASSERT_EQ(0, wait_until_idle());
 }
 
-FIXTURE_TEARDOWN(both)
+FIXTURE_TEARDOWN(with_counting)
 {
 	trace_free(&self->trace);
 	close(self->fd);
@@ -77,7 +77,7 @@ static bool runs(int cpu, int i)
 	       select == COUNTS;
 }
 
-TEST_F(both, the_lowest_free_counters_are_taken)
+TEST_F(with_counting, the_lowest_free_counters_are_taken)
 {
 	struct perfmon_config two = events(2, 1000003);
 
@@ -107,7 +107,7 @@ TEST_F(both, the_lowest_free_counters_are_taken)
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 }
 
-TEST_F(both, not_enough_counters_are_free)
+TEST_F(with_counting, not_enough_counters_are_free)
 {
 	int all = self->p.max_num_programmable_events;
 	struct perfmon_config c = events(2, 1000003), now;
@@ -130,7 +130,7 @@ TEST_F(both, not_enough_counters_are_free)
 }
 
 /* There is one fixed-function counter of a kind. */
-TEST_F(both, the_fixed_counter_is_not_free)
+TEST_F(with_counting, the_fixed_counter_is_not_free)
 {
 	struct perfmon_config c = one_event(FIXED_EVENT(INSTRUCTIONS_RETIRED),
 					    1000003, FLAG_USER);
@@ -145,7 +145,7 @@ TEST_F(both, the_fixed_counter_is_not_free)
 }
 
 /* What counter 0 counts of trace_loop(), beside what that executes inside. */
-static __s64 counted_beside(FIXTURE_DATA(both) *self,
+static __s64 counted_beside(FIXTURE_DATA(with_counting) *self,
 			    const struct perfmon_config *config)
 {
 	int err = trace_stage(&self->trace, config);
@@ -161,7 +161,7 @@ static __s64 counted_beside(FIXTURE_DATA(both) *self,
 	return err ? err : pmc_value(self->fd, 0) - (__s64)TRACE_LOOP_INSNS(N);
 }
 
-TEST_F(both, a_counter_counts_on_whatever_the_trace_does)
+TEST_F(with_counting, a_counter_counts_on_whatever_the_trace_does)
 {
 	static const __u32 rates[] = { 0, 1000003, 10007, 1009, 97 };
 	struct perfmon_config c = events(2, 0);
@@ -194,7 +194,7 @@ TEST_F(both, a_counter_counts_on_whatever_the_trace_does)
 }
 
 /* Counting that starts and stops while a trace runs does not disturb it. */
-TEST_F(both, a_trace_goes_on_whatever_is_counted)
+TEST_F(with_counting, a_trace_goes_on_whatever_is_counted)
 {
 	struct perfmon_config c = events(2, 97);
 	struct trace_sums sums[2];
@@ -222,7 +222,7 @@ TEST_F(both, a_trace_goes_on_whatever_is_counted)
 	EXPECT_EQ(sums[0].event[0].total, sums[1].event[0].total);
 }
 
-TEST_F(both, start_is_refused_while_perf_counts)
+TEST_F(with_counting, start_is_refused_while_perf_counts)
 {
 	struct perfmon_config c = events(1, 1009);
 	struct kmsg_lines lines;
@@ -251,7 +251,7 @@ TEST_F(both, start_is_refused_while_perf_counts)
 	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
 }
 
-TEST_F(both, perf_is_refused_while_a_trace_runs)
+TEST_F(with_counting, perf_is_refused_while_a_trace_runs)
 {
 	struct perfmon_config c = events(1, 1009);
 	int perf;

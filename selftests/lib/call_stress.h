@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Processes with threads that make all calls at random. The threads of a process
+ * share one descriptor, and replace it while the others use it.
+ */
+#ifndef SELFTESTS_CALL_STRESS_H
+#define SELFTESTS_CALL_STRESS_H
+
+#include <sys/types.h>
+
+#include <linux/types.h>
+
+#define CALL_STRESS_MAX_PROCESSES	8
+
+struct call_stress_shared;
+
+struct call_stress {
+	struct call_stress_shared *shared;
+	pid_t pid[CALL_STRESS_MAX_PROCESSES];
+	int processes;
+};
+
+/* The results of all threads. */
+struct call_stress_result {
+	__u64 made;		/* calls */
+	__u64 refused;		/* those of them with an errno that is allowed */
+	const char *never;	/* a call that never succeeded, or "" */
+	const char *wrong;	/* a call with an errno that is not, or "" */
+	int wrong_errno;
+};
+
+/**
+ * call_stress_start() - begin
+ * @processes: of which one at a time can have the device for writing
+ * @threads: of each
+ * @seed: of the random numbers
+ *
+ * Return: 0 or a negative errno; call_stress_stop() is to be called in both cases.
+ */
+int call_stress_start(struct call_stress *s, int processes, int threads, __u64 seed);
+
+/* How many calls have been made until now. */
+__u64 call_stress_made(const struct call_stress *s);
+
+/* Tells all of them to end, waits until they have: 0 or a negative errno. */
+int call_stress_stop(struct call_stress *s, struct call_stress_result *result);
+
+/* Ends them by SIGKILL, wherever they are. */
+int call_stress_kill(struct call_stress *s, struct call_stress_result *result);
+
+#endif

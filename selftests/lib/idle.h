@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An idle machine. The module counts CPUs, not a task, so an exact count needs a
+ * machine on which nothing else executes instructions in user mode.
+ */
+#ifndef SELFTESTS_IDLE_H
+#define SELFTESTS_IDLE_H
+
+/**
+ * wait_until_idle() - wait until every other process sleeps
+ *
+ * A process that was just forked may still execute instructions on another CPU,
+ * until the system call in which it waits. Kernel threads do not matter.
+ *
+ * Return: 0, or -ETIMEDOUT if some process never sleeps.
+ */
+int wait_until_idle(void);
+
+#endif
