@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "cpu.h"
 #include "device.h"
 #include "fault.h"
@@ -31,15 +32,10 @@
 #define PAGES	4
 #define N	1000UL
 
-/* How far a trace has come. */
-enum life { IDLE, ALLOCATED, STAGED, RUNNING };
-
 FIXTURE(fault)
 {
 	struct perfmon_properties p;
 	cpu_set_t cpus;
-	struct perfmon_alloc alloc;
-	struct perfmon_config config;
 	int fd;		/* the writer */
 	int handle;	/* of a buffer, if there is one */
 	void *map;
@@ -51,181 +47,111 @@ struct subject {
 	int opened;	/* a descriptor that it has opened */
 };
 
-static int cmd(struct subject *s, unsigned int command, void *arg)
-{
-	return device_ioctl(s->self->fd, command, arg);
-}
+/* Calls that are none of ioctl(2). */
 
-static int call_open(struct subject *s)
+static int open_reader(struct subject *s)
 {
 	s->opened = device_open(O_RDONLY);
 	return s->opened;
 }
 
-static int call_properties(struct subject *s)
-{
-	struct perfmon_properties p;
-
-	return cmd(s, IOCTL_PERFMON_GET_PROPERTIES, &p);
-}
-
-static int call_info(struct subject *s)
-{
-	struct perfmon_info info;
-
-	return cmd(s, PERFMON_GET_INFO, &info);
-}
-
-static int call_tstamp(struct subject *s)
-{
-	struct pmc_tstamp t;
-
-	return cmd(s, PMIOTSTAMP, &t);
-}
-
-/* Counter 0 is stopped, counter 1 runs, and here another is taken, or again. */
-static int call_setup(struct subject *s)
-{
-	return pmc_setup(s->self->fd, 0, EVENT_INSTRUCTIONS, PMCF_OS);
-}
-
-static int call_setup2(struct subject *s)
-{
-	return pmc_setup2(s->self->fd, 0, EVENT_INSTRUCTIONS | 1 << 17);
-}
-
-static int call_start(struct subject *s)
-{
-	return pmc_start(s->self->fd, 0);
-}
-
-static int call_stop(struct subject *s)
-{
-	return pmc_stop(s->self->fd, 1);
-}
-
-static int call_reset(struct subject *s)
-{
-	return pmc_reset(s->self->fd, 0);
-}
-
-static int call_get(struct subject *s)
-{
-	struct pmc pmc = { .pmc_num = 0 };
-
-	return cmd(s, PMIOGET, &pmc);
-}
-
-static int call_get2(struct subject *s)
-{
-	struct pmc2 pmc = { .pmc2_num = 0 };
-
-	return cmd(s, PMIOGET2, &pmc);
-}
-
-static int call_read(struct subject *s)
-{
-	struct pmc_data data = { .pmcd_num = 1 };
-
-	return cmd(s, PMIOREAD, &data);
-}
-
-static int call_readcpu(struct subject *s)
-{
-	struct pmc_cpu_data data = { .pmcc_num = 1, .pmcc_count = 1 };
-
-	return cmd(s, PMIOREADCPU, &data);
-}
-
-static int call_define(struct subject *s)
-{
-	return trace_define(s->self->fd, 1, EVENT_INSTRUCTIONS | 1 << 16);
-}
-
-static int call_alloc(struct subject *s)
-{
-	return cmd(s, IOCTL_PERFMON_ALLOC_TRACE, &s->self->alloc);
-}
-
-static int call_free(struct subject *s)
-{
-	return cmd(s, IOCTL_PERFMON_FREE_TRACE, NULL);
-}
-
-static int call_get_alloc(struct subject *s)
-{
-	struct perfmon_alloc alloc;
-
-	return cmd(s, IOCTL_PERFMON_GET_ALLOC, &alloc);
-}
-
-static int call_stage(struct subject *s)
-{
-	struct perfmon_config config = one_event(INSTRUCTIONS, 2 * RATE, FLAG_USER);
-
-	return cmd(s, IOCTL_PERFMON_STAGE_CONFIG, &config);
-}
-
-static int call_get_config(struct subject *s)
-{
-	struct perfmon_config config;
-
-	return cmd(s, IOCTL_PERFMON_GET_CONFIG, &config);
-}
-
-static int call_handle(struct subject *s)
-{
-	s->opened = trace_handle(s->self->fd, 0);
-	return s->opened;
-}
-
-static int call_map(struct subject *s)
+static int map_buffer(struct subject *s)
 {
 	s->self->map = mmap(NULL, PAGES * sysconf(_SC_PAGESIZE), PROT_READ,
 			    MAP_SHARED, s->self->handle, 0);
 	return s->self->map == MAP_FAILED ? -errno : 0;
 }
 
-static int call_begin(struct subject *s)
-{
-	return cmd(s, IOCTL_PERFMON_START, NULL);
-}
-
-static int call_end(struct subject *s)
-{
-	return cmd(s, IOCTL_PERFMON_STOP, NULL);
-}
-
+/* A call in a state of the trace. Counter 0 is stopped, counter 1 runs. */
 FIXTURE_VARIANT(fault)
 {
-	enum life life;
-	int (*call)(struct subject *s);
+	enum trace_state state;
+	unsigned int cmd;
+	int num;	/* of a counter */
+	int (*make)(struct subject *s);	/* instead of @cmd */
 };
 
-FIXTURE_VARIANT_ADD(fault, open) { IDLE, call_open };
-FIXTURE_VARIANT_ADD(fault, get_properties) { IDLE, call_properties };
-FIXTURE_VARIANT_ADD(fault, get_info) { IDLE, call_info };
-FIXTURE_VARIANT_ADD(fault, pmiotstamp) { IDLE, call_tstamp };
-FIXTURE_VARIANT_ADD(fault, pmiosetup) { IDLE, call_setup };
-FIXTURE_VARIANT_ADD(fault, pmiosetup2) { IDLE, call_setup2 };
-FIXTURE_VARIANT_ADD(fault, pmiostart) { IDLE, call_start };
-FIXTURE_VARIANT_ADD(fault, pmiostop) { IDLE, call_stop };
-FIXTURE_VARIANT_ADD(fault, pmioreset) { IDLE, call_reset };
-FIXTURE_VARIANT_ADD(fault, pmioget) { IDLE, call_get };
-FIXTURE_VARIANT_ADD(fault, pmioget2) { IDLE, call_get2 };
-FIXTURE_VARIANT_ADD(fault, pmioread) { IDLE, call_read };
-FIXTURE_VARIANT_ADD(fault, pmioreadcpu) { IDLE, call_readcpu };
-FIXTURE_VARIANT_ADD(fault, define_event) { ALLOCATED, call_define };
-FIXTURE_VARIANT_ADD(fault, alloc_trace) { IDLE, call_alloc };
-FIXTURE_VARIANT_ADD(fault, free_trace) { STAGED, call_free };
-FIXTURE_VARIANT_ADD(fault, get_alloc) { ALLOCATED, call_get_alloc };
-FIXTURE_VARIANT_ADD(fault, stage_config) { ALLOCATED, call_stage };
-FIXTURE_VARIANT_ADD(fault, stage_config_again) { STAGED, call_stage };
-FIXTURE_VARIANT_ADD(fault, get_config) { STAGED, call_get_config };
-FIXTURE_VARIANT_ADD(fault, get_buffer_handle) { ALLOCATED, call_handle };
-FIXTURE_VARIANT_ADD(fault, mmap) { ALLOCATED, call_map };
-FIXTURE_VARIANT_ADD(fault, start) { STAGED, call_begin };
-FIXTURE_VARIANT_ADD(fault, stop) { RUNNING, call_end };
+FIXTURE_VARIANT_ADD(fault, open) { .state = IDLE, .make = open_reader };
+FIXTURE_VARIANT_ADD(fault, get_properties) {
+	.state = IDLE, .cmd = IOCTL_PERFMON_GET_PROPERTIES
+};
+FIXTURE_VARIANT_ADD(fault, get_info) { .state = IDLE, .cmd = PERFMON_GET_INFO };
+FIXTURE_VARIANT_ADD(fault, pmiotstamp) { .state = IDLE, .cmd = PMIOTSTAMP };
+FIXTURE_VARIANT_ADD(fault, pmiosetup) { .state = IDLE, .cmd = PMIOSETUP };
+FIXTURE_VARIANT_ADD(fault, pmiosetup2) { .state = IDLE, .cmd = PMIOSETUP2 };
+FIXTURE_VARIANT_ADD(fault, pmiostart) { .state = IDLE, .cmd = PMIOSTART };
+FIXTURE_VARIANT_ADD(fault, pmiostop) {
+	.state = IDLE, .cmd = PMIOSTOP, .num = 1
+};
+FIXTURE_VARIANT_ADD(fault, pmioreset) { .state = IDLE, .cmd = PMIORESET };
+FIXTURE_VARIANT_ADD(fault, pmioget) { .state = IDLE, .cmd = PMIOGET };
+FIXTURE_VARIANT_ADD(fault, pmioget2) { .state = IDLE, .cmd = PMIOGET2 };
+FIXTURE_VARIANT_ADD(fault, pmioread) {
+	.state = IDLE, .cmd = PMIOREAD, .num = 1
+};
+FIXTURE_VARIANT_ADD(fault, pmioreadcpu) {
+	.state = IDLE, .cmd = PMIOREADCPU, .num = 1
+};
+FIXTURE_VARIANT_ADD(fault, define_event) {
+	.state = ALLOCATED, .cmd = PERFMON_DEFINE_EVENT
+};
+FIXTURE_VARIANT_ADD(fault, alloc_trace) {
+	.state = IDLE, .cmd = IOCTL_PERFMON_ALLOC_TRACE
+};
+FIXTURE_VARIANT_ADD(fault, free_trace) {
+	.state = STAGED, .cmd = IOCTL_PERFMON_FREE_TRACE
+};
+FIXTURE_VARIANT_ADD(fault, get_alloc) {
+	.state = ALLOCATED, .cmd = IOCTL_PERFMON_GET_ALLOC
+};
+FIXTURE_VARIANT_ADD(fault, stage_config) {
+	.state = ALLOCATED, .cmd = IOCTL_PERFMON_STAGE_CONFIG
+};
+FIXTURE_VARIANT_ADD(fault, stage_config_again) {
+	.state = STAGED, .cmd = IOCTL_PERFMON_STAGE_CONFIG
+};
+FIXTURE_VARIANT_ADD(fault, get_config) {
+	.state = STAGED, .cmd = IOCTL_PERFMON_GET_CONFIG
+};
+FIXTURE_VARIANT_ADD(fault, get_buffer_handle) {
+	.state = ALLOCATED, .cmd = IOCTL_PERFMON_GET_BUFFER_HANDLE
+};
+FIXTURE_VARIANT_ADD(fault, mmap) { .state = ALLOCATED, .make = map_buffer };
+FIXTURE_VARIANT_ADD(fault, start) {
+	.state = STAGED, .cmd = IOCTL_PERFMON_START
+};
+FIXTURE_VARIANT_ADD(fault, stop) {
+	.state = RUNNING, .cmd = IOCTL_PERFMON_STOP
+};
+
+/* What a call asks for differs from what prepare() has set up. */
+static int make_command(struct subject *s, unsigned int cmd, int num)
+{
+	const struct perfmon_config config = one_event(INSTRUCTIONS, 2 * RATE,
+						       FLAG_USER);
+	const struct values values = {
+		.num = num,
+		.select = EVENT_INSTRUCTIONS | PMCF_OS << 16,
+		.definition = EVENT_INSTRUCTIONS | PMCF_USR << 16,
+		.cpu_count = 1,
+		.buffers = cpu_ids(),
+		.pages = PAGES,
+		.model_id = MODEL_EVENT(1),
+		.config = &config,
+	};
+	union argument arg = command_argument(command_find(cmd), &values);
+	int ret = call_make(s->self->fd, cmd, &arg);
+
+	if (cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		s->opened = ret;
+	return ret;
+}
+
+static int make(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
+{
+	return variant->make ? variant->make(s) :
+			       make_command(s, variant->cmd, variant->num);
+}
 
 FIXTURE_SETUP(fault)
 {
@@ -233,14 +159,18 @@ FIXTURE_SETUP(fault)
 	ASSERT_EQ(0, fault_enable());
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 	ASSERT_EQ(0, machine_properties(&self->p));
-	self->alloc.num_buffers = cpu_ids();
-	self->alloc.buffer_size_in_pages = PAGES;
-	self->config = one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
 }
 
 /* Opens the device and brings it to where the call is to be made. */
-static int prepare(FIXTURE_DATA(fault) *self, enum life life)
+static int prepare(FIXTURE_DATA(fault) *self, enum trace_state state)
 {
+	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
+						       FLAG_USER | FLAG_PC);
+	const struct values values = {
+		.buffers = cpu_ids(),
+		.pages = PAGES,
+		.config = &config,
+	};
 	int fd = device_open(O_RDWR);
 	int err;
 
@@ -256,17 +186,15 @@ static int prepare(FIXTURE_DATA(fault) *self, enum life life)
 		err = pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR);
 	if (!err)
 		err = pmc_start(fd, 1);
-	if (!err && life >= ALLOCATED)
-		err = device_ioctl(fd, IOCTL_PERFMON_ALLOC_TRACE, &self->alloc);
-	if (!err && life >= ALLOCATED) {
-		self->handle = trace_handle(fd, 0);
-		err = self->handle < 0 ? self->handle : 0;
-	}
-	if (!err && life >= STAGED)
-		err = device_ioctl(fd, IOCTL_PERFMON_STAGE_CONFIG, &self->config);
-	if (!err && life >= RUNNING)
-		err = device_ioctl(fd, IOCTL_PERFMON_START, NULL);
-	return err;
+	if (err || state == IDLE)
+		return err;
+	err = trace_enter(fd, IDLE, ALLOCATED, &values);
+	if (err)
+		return err;
+	self->handle = trace_handle(fd, 0);
+	if (self->handle < 0)
+		return self->handle;
+	return trace_enter(fd, ALLOCATED, state, &values);
 }
 
 static void dispose(FIXTURE_DATA(fault) *self)
@@ -337,13 +265,13 @@ TEST_F_TIMEOUT(fault, fails_as_a_whole_and_works_afterwards, 300)
 	int n, result, injected = 1;
 
 	for (n = 1; injected && n < MAX_FAULTS; n++) {
-		ASSERT_EQ(0, prepare(self, variant->life));
-		ASSERT_EQ(variant->life != IDLE, memory_buffers() > 0);
+		ASSERT_EQ(0, prepare(self, variant->state));
+		ASSERT_EQ(variant->state != IDLE, memory_buffers() > 0);
 		ASSERT_EQ(0, look(self, &before));
 
 		s.opened = -1;
 		ASSERT_EQ(0, fault_arm(n));
-		result = variant->call(&s);
+		result = make(&s, variant);
 		injected = fault_disarm();
 		ASSERT_LE(0, injected);
 		if (!injected) {
@@ -356,7 +284,7 @@ TEST_F_TIMEOUT(fault, fails_as_a_whole_and_works_afterwards, 300)
 			EXPECT_EQ(0, memcmp(&before, &after, sizeof(before))) {
 				TH_LOG("fault %d has changed something", n);
 			}
-			EXPECT_LE(0, variant->call(&s));
+			EXPECT_LE(0, make(&s, variant));
 		}
 		close(s.opened);
 		dispose(self);

@@ -30,6 +30,8 @@
 #include "leak_check.h"
 #include "loop.h"
 #include "options.h"
+#include "places.h"
+#include "random_call.h"
 
 #define SEQUENCE	16
 #define KEPT		1024	/* sequences, of each thread */
@@ -78,7 +80,7 @@ struct fuzzer {
 	struct sequence *kept;
 	unsigned int kept_count;
 	unsigned long long calls;
-	unsigned long long answers[CALLS_COMMANDS][MAX_ERRNO];
+	unsigned long long answers[COMMANDS][MAX_ERRNO];
 	char wrong[128];	/* the first impossible answer */
 };
 
@@ -95,26 +97,24 @@ static void wrong(struct fuzzer *f, const char *what, unsigned int cmd, int err)
 }
 
 /*
- * Whether a call by root may fail so in any state. Nobody else has the counters
- * or forbids anything, so EIO and EACCES are impossible. Another thread may have
- * closed the descriptor, and made one of the same number.
+ * Returns true if a call by root can fail so in some state, with any argument. No
+ * other has the counters or forbids anything, so EIO and EACCES are impossible.
+ * Another thread may have closed the descriptor, and made one of the same number.
  */
 static bool is_possible(unsigned int cmd, int err)
 {
+	const struct command *c = command_find(cmd);
+
 	switch (err) {
-	case 0:
-	case EPERM:
 	case EFAULT:
 	case EINVAL:
-	case EBUSY:
 	case ENOTTY:
 	case EBADF:
 		return true;
-	case EBADFD:
 	case ENOMEM:
-		return _IOC_TYPE(cmd) == _IOC_TYPE(IOCTL_PERFMON_START);
+		return c && command_is_of_trace(c);
 	}
-	return false;
+	return c ? command_may_fail(c, err) : !err;
 }
 
 /* The slots change atomically: who takes a descriptor out closes it. */
@@ -156,7 +156,7 @@ static void call(struct fuzzer *f, const struct step *s)
 	f->calls++;
 	f->answers[c->command][err < MAX_ERRNO ? err : 0]++;
 	if (!is_possible(c->cmd, err))
-		wrong(f, command_name(c->command), c->cmd, err);
+		wrong(f, commands[c->command].name, c->cmd, err);
 }
 
 static void open_device(struct fuzzer *f, const struct step *s)
@@ -448,8 +448,8 @@ static bool print_answers(void)
 	bool every = true;
 	int command, err;
 
-	for (command = 0; command < CALLS_COMMANDS; command++) {
-		ksft_print_msg("%-18s", command_name(command));
+	for (command = 0; command < COMMANDS; command++) {
+		ksft_print_msg("%-18s", commands[command].name);
 		for (err = 0; err < MAX_ERRNO; err++) {
 			n = answers(command, err);
 			if (n)

@@ -71,7 +71,7 @@ static bool writer_there;
 
 /* What the run comes to. */
 static unsigned long long calls;
-static unsigned long long succeeded[CALLS_COMMANDS];
+static unsigned long long succeeded[COMMANDS];
 static unsigned long long loops_checked;
 #define MAX_ERRNO	134
 static unsigned long long errnos[MAX_ERRNO];
@@ -93,17 +93,6 @@ static bool differ(const char *format, ...)
 
 /* Each returns false if the device and the model differ. */
 
-static int make(int fd, const struct call *c, void *p)
-{
-	int ret = ioctl(fd, c->cmd, p);
-
-	if (ret < 0)
-		return -errno;
-	if (c->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
-		close(ret);
-	return 0;
-}
-
 static bool call(int fd, bool writer, const struct call *c)
 {
 	struct placed placed = call_place(&places, c);
@@ -114,7 +103,7 @@ static bool call(int fd, bool writer, const struct call *c)
 	if (placed.alias)
 		memcpy(placed.alias, &c->arg, c->size);
 	want = model_call(&model, writer, c, &placed);
-	got = make(fd, c, placed.p);
+	got = call_try(fd, c->cmd, placed.p);
 	calls++;
 	errnos[-got]++;
 	if (got != want)
@@ -438,7 +427,7 @@ static void print_step(const struct step *s)
 		return;
 	}
 	ksft_print_msg("  %s 0x%08x: descriptor %u, place %u, bytes:",
-		       command_name(s->call.command), s->call.cmd, s->slot,
+		       commands[s->call.command].name, s->call.cmd, s->slot,
 		       s->call.where);
 	while (end && !s->call.arg.bytes[end - 1])
 		end--;
@@ -523,9 +512,9 @@ int main(int argc, char **argv)
 			ksft_print_msg("%12llu %s\n", errnos[i],
 				       i ? strerror(i) : "succeeded");
 	}
-	for (i = 0; i < CALLS_COMMANDS; i++) {
+	for (i = 0; i < COMMANDS; i++) {
 		ksft_print_msg("%12llu %s succeeded\n", succeeded[i],
-			       command_name(i));
+			       commands[i].name);
 		/* Without a frequency PMIOTSTAMP is no command. */
 		every &= succeeded[i] || !machine.tstamp;
 	}

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "call_stress.h"
+#include "calls.h"
 #include "cpu.h"
 #include "device.h"
 #include "rng.h"
@@ -37,157 +38,47 @@ struct caller {
 static int random_counter(struct caller *c)
 {
 	unsigned int n = rng_below(&c->random,
-				      c->p.max_num_programmable_events +
-				      c->p.max_num_fixed_events);
+				   c->p.max_num_programmable_events +
+				   c->p.max_num_fixed_events);
 
 	if (n < c->p.max_num_programmable_events)
 		return n;
 	return PMC_FIXED(n - c->p.max_num_programmable_events);
 }
 
-static int call_setup(struct caller *c)
-{
-	return pmc_setup_instructions(c->fd, random_counter(c),
-				      rng_below(&c->random, 4));
-}
-
-static int call_setup2(struct caller *c)
-{
-	int num = rng_below(&c->random, c->p.max_num_programmable_events);
-
-	return pmc_setup2(c->fd, num, EVENT_INSTRUCTIONS | PMCF_USR << 16);
-}
-
-static int call_start(struct caller *c)
-{
-	return pmc_start(c->fd, random_counter(c));
-}
-
-static int call_stop(struct caller *c)
-{
-	return pmc_stop(c->fd, random_counter(c));
-}
-
-static int call_reset(struct caller *c)
-{
-	return pmc_reset(c->fd, random_counter(c));
-}
-
-static int call_read(struct caller *c)
-{
-	__s64 value;
-
-	return pmc_read(c->fd, random_counter(c), &value);
-}
-
-static int call_read_cpu(struct caller *c)
-{
-	__s64 value = pmc_value_on(c->fd, random_counter(c),
-				   rng_below(&c->random, c->cpus));
-
-	return value < 0 ? value : 0;
-}
-
-static int call_get(struct caller *c)
-{
-	struct pmc pmc;
-
-	return pmc_get(c->fd, random_counter(c), &pmc);
-}
-
-static int call_get2(struct caller *c)
-{
-	__u64 select;
-
-	return pmc_get2(c->fd, random_counter(c), &select);
-}
-
-static int call_tstamp(struct caller *c)
-{
-	struct pmc_tstamp t;
-
-	return device_ioctl(c->fd, PMIOTSTAMP, &t);
-}
-
-static int call_properties(struct caller *c)
-{
-	struct perfmon_properties p;
-
-	return device_ioctl(c->fd, IOCTL_PERFMON_GET_PROPERTIES, &p);
-}
-
-static int call_info(struct caller *c)
-{
-	struct perfmon_info info;
-
-	return device_ioctl(c->fd, PERFMON_GET_INFO, &info);
-}
-
 /* Of the events up to there, every CPU has those that are architectural. */
 #define EVENTS	0x80
 
-static int call_define(struct caller *c)
-{
-	return trace_define(c->fd, rng_below(&c->random, 64),
-			    rng_below(&c->random, EVENTS));
-}
-
-static int call_alloc(struct caller *c)
-{
-	return trace_alloc_buffers(c->fd, c->cpus,
-				   1 + rng_below(&c->random, MAX_PAGES));
-}
-
-static int call_free(struct caller *c)
-{
-	return device_ioctl(c->fd, IOCTL_PERFMON_FREE_TRACE, NULL);
-}
-
-static int call_get_alloc(struct caller *c)
-{
-	struct perfmon_alloc alloc;
-
-	return device_ioctl(c->fd, IOCTL_PERFMON_GET_ALLOC, &alloc);
-}
-
-/* Instructions, often or not at all; modes and records at random. */
-static int call_stage(struct caller *c)
+/* Good values for all fields: instructions, often or not at all; modes at random. */
+static struct values random_values(struct caller *c,
+				   struct perfmon_config *config)
 {
 	static const __u32 rates[] = { 0, 10007, 100003, 1000003 };
-	struct perfmon_config config =
-		one_event(INSTRUCTIONS, rates[rng_below(&c->random, 4)],
-			  rng_below(&c->random, FLAG_TIMEBASE0));
+	const int num = random_counter(c);
+	const __u64 event = num < PMC_FIXED(0) ? EVENT_INSTRUCTIONS : 0;
 
-	return device_ioctl(c->fd, IOCTL_PERFMON_STAGE_CONFIG, &config);
+	*config = one_event(INSTRUCTIONS, rates[rng_below(&c->random, 4)],
+			    rng_below(&c->random, FLAG_TIMEBASE0));
+	return (struct values) {
+		.num = num,
+		.select = event | rng_below(&c->random, 4) << 16,
+		.definition = rng_below(&c->random, EVENTS),
+		.cpu = rng_below(&c->random, c->cpus),
+		.cpu_count = 1,
+		.buffers = c->cpus,
+		.pages = 1 + rng_below(&c->random, MAX_PAGES),
+		.model_id = MODEL_EVENT(rng_below(&c->random, 64)),
+		.config = config,
+	};
 }
 
-static int call_get_config(struct caller *c)
+/* Maps a buffer by its handle and reads it, while other threads free it. */
+static int read_buffer(int handle)
 {
-	struct perfmon_config config;
-
-	return device_ioctl(c->fd, IOCTL_PERFMON_GET_CONFIG, &config);
-}
-
-static int call_trace_start(struct caller *c)
-{
-	return device_ioctl(c->fd, IOCTL_PERFMON_START, NULL);
-}
-
-static int call_trace_stop(struct caller *c)
-{
-	return device_ioctl(c->fd, IOCTL_PERFMON_STOP, NULL);
-}
-
-/* A handle, its mapping, what is there, and both gone, while others free it. */
-static int call_handle(struct caller *c)
-{
-	int handle = trace_handle(c->fd, rng_below(&c->random, c->cpus));
 	const struct perfmon_buffer_header *header;
 	size_t size = sysconf(_SC_PAGESIZE);
 	int err = 0;
 
-	if (handle < 0)
-		return handle;
 	header = mmap(NULL, size, PROT_READ, MAP_SHARED, handle, 0);
 	if (header == MAP_FAILED)
 		err = -errno;
@@ -200,6 +91,22 @@ static int call_handle(struct caller *c)
 		err = -EBADMSG;
 	munmap((void *)header, size);
 	return err;
+}
+
+static int make_command(struct caller *c, const struct command *command)
+{
+	struct perfmon_config config;
+	struct values values = random_values(c, &config);
+	union argument arg = command_argument(command, &values);
+	int ret = call_make(c->fd, command->cmd, &arg);
+
+	if (ret < 0)
+		return ret;
+	if (command->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		return read_buffer(ret);
+	if (command->cmd == PMIOREADCPU && arg.cpu_data.pmcc_value[0] < 0)
+		return -EBADMSG;
+	return 0;
 }
 
 /* The descriptor is closed while others use it, and the device opened again. */
@@ -272,8 +179,8 @@ static int call_fork(struct caller *c)
 		return -errno;
 	if (!pid) {
 		for (i = 0; i < 4; i++) {
-			call_read(c);
-			call_trace_stop(c);
+			make_command(c, command_find(PMIOREAD));
+			make_command(c, command_find(IOCTL_PERFMON_STOP));
 		}
 		_exit(0);
 	}
@@ -283,45 +190,61 @@ static int call_fork(struct caller *c)
 }
 
 /*
- * Every call there is, the errors that some state calls for, and how often it is
- * made: seldom, if it takes long or the others would find nothing to do.
+ * What is done with descriptors beside the commands. EBUSY is allowed where
+ * another process may be the writer, or the counter not set up.
  */
-static const struct call {
+static const struct extra {
 	const char *name;
 	int (*make)(struct caller *c);
 	int weight;
-	int allowed[3];
-} calls[] = {
-	{ "PMIOSETUP", call_setup, 10, { EPERM, EBUSY } },
-	{ "PMIOSETUP2", call_setup2, 10, { EPERM, EBUSY } },
-	{ "PMIOSTART", call_start, 10, { EPERM, EBUSY } },
-	{ "PMIOSTOP", call_stop, 10, { EPERM, EBUSY } },
-	{ "PMIORESET", call_reset, 10, { EPERM, EBUSY } },
-	{ "PMIOREAD", call_read, 10, { EBUSY } },
-	{ "PMIOREADCPU", call_read_cpu, 10, { EBUSY } },
-	{ "PMIOGET", call_get, 10, { EBUSY } },
-	{ "PMIOGET2", call_get2, 10, { EBUSY } },
-	{ "PMIOTSTAMP", call_tstamp, 10, { 0 } },
-	{ "GET_PROPERTIES", call_properties, 10, { 0 } },
-	{ "GET_INFO", call_info, 10, { 0 } },
-	{ "DEFINE_EVENT", call_define, 10, { EPERM, EBADFD } },
-	{ "ALLOC_TRACE", call_alloc, 10, { EPERM, EBADFD } },
-	{ "FREE_TRACE", call_free, 5, { EPERM, EBADFD } },
-	{ "GET_ALLOC", call_get_alloc, 10, { EPERM, EBADFD } },
-	{ "STAGE_CONFIG", call_stage, 20, { EPERM, EBADFD } },
-	{ "GET_CONFIG", call_get_config, 10, { EPERM, EBADFD } },
-	{ "START", call_trace_start, 20, { EPERM, EBADFD, EBUSY } },
-	{ "STOP", call_trace_stop, 10, { EPERM, EBADFD } },
-	{ "GET_BUFFER_HANDLE and mmap", call_handle, 10, { EPERM, EBADFD } },
-	{ "close and open", call_close_and_open, 2, { EBUSY } },
-	{ "dup", call_dup, 5, { EBUSY } },
-	{ "SCM_RIGHTS", call_send, 5, { 0 } },
-	{ "fork", call_fork, 1, { 0 } },
+	int allowed;	/* errno */
+} extras[] = {
+	{ "close and open", call_close_and_open, 2, EBUSY },
+	{ "dup", call_dup, 5, EBUSY },
+	{ "SCM_RIGHTS", call_send, 5, 0 },
+	{ "fork", call_fork, 1, 0 },
 };
 
-#define CALLS	(sizeof(calls) / sizeof(*calls))
+/* Calls by number: first the commands, then the others. */
+#define CALLS	(COMMANDS + (int)(sizeof(extras) / sizeof(*extras)))
 
-/* What the processes and who started them have in common. */
+static const char *name_of(int i)
+{
+	return i < COMMANDS ? commands[i].name : extras[i - COMMANDS].name;
+}
+
+/*
+ * How often a call is made, relative to the others. FREE_TRACE is made seldom, so
+ * that the other calls find a trace.
+ */
+static int weight_of(int i)
+{
+	if (i >= COMMANDS)
+		return extras[i - COMMANDS].weight;
+	switch (commands[i].cmd) {
+	case IOCTL_PERFMON_FREE_TRACE:
+		return 5;
+	case IOCTL_PERFMON_STAGE_CONFIG:
+	case IOCTL_PERFMON_START:
+		return 20;
+	}
+	return 10;
+}
+
+static bool is_allowed(int i, int err)
+{
+	if (i < COMMANDS)
+		return command_may_fail(&commands[i], err);
+	return !err || err == extras[i - COMMANDS].allowed;
+}
+
+static int make_call(int i, struct caller *c)
+{
+	return i < COMMANDS ? make_command(c, &commands[i]) :
+			      extras[i - COMMANDS].make(c);
+}
+
+/* The results that all threads share. */
 struct call_stress_shared {
 	int stop;
 	int wrong;		/* the number of a call + 1 */
@@ -330,27 +253,16 @@ struct call_stress_shared {
 	__u64 succeeded[CALLS];
 };
 
-static bool is_allowed(const struct call *call, int err)
-{
-	size_t i;
-
-	for (i = 0; i < sizeof(call->allowed) / sizeof(*call->allowed); i++) {
-		if (err == -call->allowed[i])
-			return true;
-	}
-	return !err;
-}
-
 /* The number of a call, at random. */
 static int random_call(struct rng *r)
 {
 	int all = 0, i, left;
 
-	for (i = 0; i < (int)CALLS; i++)
-		all += calls[i].weight;
+	for (i = 0; i < CALLS; i++)
+		all += weight_of(i);
 	left = rng_below(r, all);
-	for (i = 0; left >= calls[i].weight; i++)
-		left -= calls[i].weight;
+	for (i = 0; left >= weight_of(i); i++)
+		left -= weight_of(i);
 	return i;
 }
 
@@ -373,11 +285,11 @@ static void *thread_run(void *data)
 
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
 		i = random_call(&thread->caller.random);
-		err = calls[i].make(&thread->caller);
+		err = make_call(i, &thread->caller);
 		count(&s->made[i]);
 		if (!err) {
 			count(&s->succeeded[i]);
-		} else if (!is_allowed(&calls[i], err)) {
+		} else if (!is_allowed(i, -err)) {
 			__atomic_store_n(&s->wrong_errno, -err,
 					 __ATOMIC_RELAXED);
 			__atomic_store_n(&s->wrong, i + 1, __ATOMIC_RELAXED);
@@ -429,7 +341,7 @@ static void process_run(struct call_stress_shared *s, int threads, __u64 seed)
 		};
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
 			       c->pair) ||
-		    device_ioctl(reader, IOCTL_PERFMON_GET_PROPERTIES, &c->p) ||
+		    device_properties(reader, &c->p) ||
 		    pthread_create(&id[i], NULL, thread_run, &thread[i]))
 			_exit(1);
 	}
@@ -471,16 +383,16 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 static struct call_stress_result result_of(const struct call_stress_shared *s)
 {
 	struct call_stress_result r = { .never = "", .wrong = "" };
-	size_t i;
+	int i;
 
 	for (i = 0; i < CALLS; i++) {
 		r.made += s->made[i];
 		r.refused += s->made[i] - s->succeeded[i];
 		if (!s->succeeded[i])
-			r.never = calls[i].name;
+			r.never = name_of(i);
 	}
 	if (s->wrong) {
-		r.wrong = calls[s->wrong - 1].name;
+		r.wrong = name_of(s->wrong - 1);
 		r.wrong_errno = s->wrong_errno;
 	}
 	return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Random calls of /dev/perfmon, made from a table of its commands and of the
- * fields of their arguments.
+ * The calls of /dev/perfmon in one table: what each one takes, who may make it,
+ * and what it does to the state of the trace.
  */
 #ifndef SELFTESTS_CALLS_H
 #define SELFTESTS_CALLS_H
@@ -10,20 +10,7 @@
 
 #include <linux/perfmon.h>
 
-#include "rng.h"
-
-/* What the machine has: which values are good depends on it. */
-struct machine {
-	struct perfmon_properties properties;
-	struct perfmon_info info;
-	bool intel;
-	bool tstamp;		/* the TSC's frequency is known */
-	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* there is */
-	__u32 arch_missing;	/* and for each that CPUID says is missing */
-};
-
-/* Asks the device and CPUID: 0 or a negative errno. */
-int machine_read(struct machine *m);
+enum trace_state { IDLE, ALLOCATED, STAGED, RUNNING, TRACE_STATES };
 
 union argument {
 	int num;	/* all of the counting interface begin with it */
@@ -41,62 +28,86 @@ union argument {
 	unsigned char bytes[sizeof(struct pmc_cpu_data)];
 };
 
-/* Where an argument lies. */
-enum where {
-	GOOD,
-	CROSSING,	/* from a page to the next */
-	HALF_WRITABLE,	/* from a page to one that is read-only */
-	READ_ONLY,
-	STRADDLING,	/* its end is not mapped */
-	UNMAPPED,
-	KERNEL,		/* an address of the kernel's */
-	NON_CANONICAL,	/* one that no program can have */
+/* The meaning of a field of an argument. */
+enum field_kind {
+	NUMBER = 1,	/* of a counter */
+	SELECT,		/* an event select, as wide as the field */
+	DEFINITION,	/* the event select of a model-specific event */
+	ZERO,		/* must be 0 */
+	CPU,
+	CPU_COUNT,	/* the number of CPUs whose values are wanted */
+	BUFFERS,	/* the number of buffers */
+	PAGES_EACH,	/* the size of a buffer */
+	MODEL_ID,
+	CONFIG,		/* all of struct perfmon_config */
 };
 
-struct call {
-	unsigned int cmd;
-	__u16 size;		/* of the argument; of an unknown @cmd, any */
-	__u8 command;		/* index of the command that it was made from */
-	__u8 where;
-	__u32 offset;
-	union argument arg;
+struct field {
+	enum field_kind kind;
+	__u16 offset;
+	__u16 size;
 };
 
-#define CALLS_COMMANDS	21
+#define COMMAND_FIELDS	6
 
-/* The name of command @i, without IOCTL_PERFMON_. */
-const char *command_name(unsigned int i);
+struct command {
+	const char *name;	/* without IOCTL_PERFMON_ */
+	unsigned int cmd;	/* with the argument's size and direction */
+	bool writer;		/* EPERM on a descriptor for reading */
+	bool busy;		/* EBUSY is possible: see linux/perfmon.h */
+	int next[TRACE_STATES];	/* the state after it, or a negative errno */
+	struct field fields[COMMAND_FIELDS];	/* up to the first without a kind */
+};
+
+#define COMMANDS	21
+
+extern const struct command commands[COMMANDS];
+
+#define for_each_command(c)	\
+	for ((c) = commands; (c) < commands + COMMANDS; (c)++)
+
+/* NULL if there is no such command. */
+const struct command *command_find(unsigned int cmd);
+
+/* Returns true for a command of the trace, false for one of the counters. */
+bool command_is_of_trace(const struct command *c);
 
 /*
- * Mostly a right call, and often one with something wrong: an edge of a range,
- * a bit, an address, or the command itself. A call depends on @rng and @machine
- * alone, not on what happened before.
+ * Returns true if a call with a good argument can fail with @err (positive) in some
+ * state of the device, or succeed if @err is 0.
  */
-void call_random(struct call *c, struct rng *rng, const struct machine *machine);
+bool command_may_fail(const struct command *c, int err);
 
-/* Makes something else of the argument, or of its place. */
-void call_mutate(struct call *c, struct rng *rng, const struct machine *machine);
-
-/* A right call of @cmd with the argument @arg (NULL: zeros). */
-struct call call_of(unsigned int cmd, const void *arg, __u16 size);
-
-/* Memory for the arguments: pages that can be accessed in different ways. */
-struct places {
-	char *pages;	/* two writable, a read-only one, one that is not mapped */
-	char *alias;	/* the first three again, writable */
-	long page_size;
+/* A value for each kind of field. */
+struct values {
+	int num;
+	__u64 select;
+	__u64 definition;
+	__u32 cpu;
+	__u32 cpu_count;
+	__u32 buffers;
+	__u32 pages;
+	__u16 model_id;
+	const struct perfmon_config *config;
 };
 
-int places_map(struct places *p);
+/* The argument of @c with the fields of @v. */
+union argument command_argument(const struct command *c, const struct values *v);
 
-/* Where the argument of a call was put, and what can be done there. */
-struct placed {
-	void *p;
-	void *alias;	/* the same memory, or NULL if it is not all there */
-	bool readable;
-	bool writable;
-};
+/* Puts the lower bits of @value into a field other than a CONFIG. */
+void field_put(const struct field *f, union argument *arg, __u64 value);
 
-struct placed call_place(const struct places *places, const struct call *c);
+/* ioctl(2): its result, or a negative errno. */
+int call_make(int fd, unsigned int cmd, void *arg);
+
+/* The same without the descriptor that it may return: 0 or a negative errno. */
+int call_try(int fd, unsigned int cmd, void *arg);
+
+/*
+ * Brings the trace from one state to a later one, with buffers and a config of @v.
+ * Returns 0 or a negative errno.
+ */
+int trace_enter(int fd, enum trace_state from, enum trace_state to,
+		const struct values *v);
 
 #endif

@@ -7,6 +7,9 @@
 #define SELFTESTS_MODEL_H
 
 #include "calls.h"
+#include "machine.h"
+#include "places.h"
+#include "random_call.h"
 
 /* A counter. Its value is known when it is stopped, and else lies between. */
 struct model_counter {
@@ -18,15 +21,13 @@ struct model_counter {
 	__u64 high;
 };
 
-enum model_state { IDLE, ALLOCATED, STAGED, RUNNING };
-
 #define MODEL_MAX_FIXED	8
 
 struct model {
 	const struct machine *machine;
 	struct model_counter general[NPMC];
 	struct model_counter fixed[MODEL_MAX_FIXED];
-	enum model_state state;
+	enum trace_state state;
 	struct perfmon_alloc alloc;
 	struct perfmon_config config;
 	bool defined[PERFMON_MAX_EVENT + 1];

@@ -6,7 +6,6 @@
  * A variant is a config, and whether it is accepted: always, never, or if the
  * machine has what it needs.
  */
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,15 +13,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "msr.h"
+#include "machine.h"
 #include "trace.h"
 #include "trace_fixture.h"
-
-/* What the machine has. */
-struct machine {
-	struct perfmon_properties properties;
-	struct perfmon_info info;
-};
 
 /* Whether a machine has what a config needs. */
 typedef bool condition(const struct machine *m,
@@ -51,34 +44,10 @@ static bool never(const struct machine *, const struct perfmon_config *)
 	return false;
 }
 
-static bool is_intel(void)
+/* Returns true if there is the architectural event that is the config's first. */
+static bool arch_event(const struct machine *m, const struct perfmon_config *c)
 {
-	return pmu_registers()->select0 == MSR_IA32_PERFEVTSEL0;
-}
-
-/*
- * Whether there is the architectural event that is the config's first.
- *
- * Intel SDM, volume 2A, "CPUID", leaf 0AH: EBX tells which are missing, of as
- * many as EAX[31:24] says. AMD's core counters count neither reference cycles
- * nor slots (the processors' PPRs, "Core Performance Monitor Counters"); for the
- * last-level cache stands the core's own of level 2.
- */
-static bool arch_event(const struct machine *, const struct perfmon_config *c)
-{
-	const __u32 on_amd = 1U << PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES |
-			     1U << PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED |
-			     1U << PERFMON_ARCH_EVENT_LLC_REFERENCES |
-			     1U << PERFMON_ARCH_EVENT_LLC_MISSES |
-			     1U << PERFMON_ARCH_EVENT_BRANCHES_RETIRED |
-			     1U << PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED;
-	unsigned int event = PERFMON_EVENT_ID_EVENT(c->events[0]);
-	unsigned int eax, ebx, ecx, edx;
-
-	if (!is_intel())
-		return on_amd >> event & 1;
-	return __get_cpuid(0xa, &eax, &ebx, &ecx, &edx) &&
-	       event < eax >> 24 && !(ebx >> event & 1);
+	return m->arch_events >> PERFMON_EVENT_ID_EVENT(c->events[0]) & 1;
 }
 
 /* Whether there is the fixed-function counter that is the config's first. */
@@ -93,15 +62,10 @@ static bool last_branch(const struct machine *m, const struct perfmon_config *)
 	return m->properties.flags & PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
 }
 
-/* Whether the first rate is not too large. */
+/* Returns true if the first rate is not too large. */
 static bool rate_fits(const struct machine *m, const struct perfmon_config *c)
 {
-	__u64 limit = (1ULL << m->properties.max_programmable_counter_width) - 1;
-
-	if (!(m->info.features & PERFMON_FEATURE_FULL_WIDTH_WRITES) &&
-	    limit > 1ULL << 31)
-		limit = 1ULL << 31;
-	return c->rate[0] <= limit;
+	return c->rate[0] <= machine_largest_rate(m, false);
 }
 
 #define ROW(name) FIXTURE_VARIANT_ADD(config, name)
@@ -401,18 +365,11 @@ static const struct perfmon_config old = {
 	.flags = { PERFMON_CONFIG_FLAG_USER },
 };
 
-static int machine_describe(struct machine *m, int fd)
-{
-	int err = device_properties(fd, &m->properties);
-
-	return err ? err : device_ioctl(fd, PERFMON_GET_INFO, &m->info);
-}
-
 FIXTURE_SETUP(config)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
+	ASSERT_EQ(0, machine_read(&self->machine));
 	ASSERT_EQ(0, trace_define(self->fd, 0, EVENT_INSTRUCTIONS));
 	ASSERT_EQ(0, trace_define(self->fd, PERFMON_MAX_EVENT,
 				  EVENT_INSTRUCTIONS));
@@ -460,7 +417,7 @@ FIXTURE_SETUP(counters)
 {
 	SKIP_WITHOUT_PMU();
 	self->fd = open_device(_metadata, O_RDWR);
-	ASSERT_EQ(0, machine_describe(&self->machine, self->fd));
+	ASSERT_EQ(0, machine_read(&self->machine));
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
 }
 
@@ -522,22 +479,22 @@ TEST_F(counters, an_array_that_is_full)
 struct definition {
 	__u16 id;
 	__u64 select;
-	bool (*good)(void);
+	bool (*good)(const struct machine *m);
 };
 
-static bool yes(void)
+static bool yes(const struct machine *)
 {
 	return true;
 }
 
-static bool no(void)
+static bool no(const struct machine *)
 {
 	return false;
 }
 
-static bool on_amd(void)
+static bool on_amd(const struct machine *m)
 {
-	return !is_intel();
+	return !m->intel;
 }
 
 TEST_F(counters, definitions)
@@ -571,7 +528,7 @@ TEST_F(counters, definitions)
 			.select = definitions[i].select,
 		};
 
-		EXPECT_EQ(definitions[i].good() ? 0 : -EINVAL,
+		EXPECT_EQ(definitions[i].good(&self->machine) ? 0 : -EINVAL,
 			  device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d)) {
 			TH_LOG("id 0x%x, select 0x%llx", d.id,
 			       (unsigned long long)d.select);

@@ -3,8 +3,8 @@
  * The states of a trace: every call in every state, what comes of it and which
  * state it leads to.
  *
- * A variant is a state; the table of the calls has a row for each and a column
- * for each state.
+ * A variant is a state; the table of the calls (lib/calls.c) tells for each state
+ * which one follows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
@@ -21,49 +22,9 @@
 
 #define PAGES	4
 
-enum state { IDLE, ALLOCATED, STAGED, RUNNING };
-
 static const char *const state_names[] = {
 	"Idle", "Allocated", "Staged", "Running",
 };
-
-/* Good arguments: what is refused is so for the state alone. */
-union argument {
-	struct perfmon_properties properties;
-	struct perfmon_info info;
-	struct perfmon_event_definition definition;
-	struct perfmon_alloc alloc;
-	struct perfmon_config config;
-	struct perfmon_buffer_handle_req handle;
-};
-
-struct call {
-	const char *name;
-	unsigned int cmd;
-	bool reader;	/* needs no write access */
-	int next[4];	/* for each state: the state after it, or an errno */
-};
-
-#define CALL(name, reader, ...) { #name, name, reader, { __VA_ARGS__ } }
-#define BAD	(-EBADFD)
-
-static const struct call calls[] = {
-	/* the state before:                  Idle, Allocated, Staged, Running */
-	CALL(IOCTL_PERFMON_GET_PROPERTIES, true, IDLE, ALLOCATED, STAGED, RUNNING),
-	CALL(PERFMON_GET_INFO, true, IDLE, ALLOCATED, STAGED, RUNNING),
-	CALL(PERFMON_DEFINE_EVENT, false, IDLE, ALLOCATED, BAD, BAD),
-	CALL(IOCTL_PERFMON_ALLOC_TRACE, false, ALLOCATED, BAD, BAD, BAD),
-	CALL(IOCTL_PERFMON_FREE_TRACE, false, BAD, IDLE, IDLE, BAD),
-	CALL(IOCTL_PERFMON_GET_ALLOC, false, BAD, ALLOCATED, STAGED, RUNNING),
-	CALL(IOCTL_PERFMON_STAGE_CONFIG, false, BAD, STAGED, STAGED, BAD),
-	CALL(IOCTL_PERFMON_GET_CONFIG, false, BAD, BAD, STAGED, BAD),
-	CALL(IOCTL_PERFMON_GET_BUFFER_HANDLE, false, BAD, ALLOCATED, STAGED, BAD),
-	CALL(IOCTL_PERFMON_START, false, BAD, BAD, RUNNING, BAD),
-	CALL(IOCTL_PERFMON_STOP, false, BAD, ALLOCATED, STAGED, STAGED),
-};
-
-#define for_each_call(c)	\
-	for ((c) = calls; (c) < calls + ARRAY_SIZE(calls); (c)++)
 
 FIXTURE(trace)
 {
@@ -75,7 +36,7 @@ FIXTURE(trace)
 
 FIXTURE_VARIANT(trace)
 {
-	enum state state;
+	enum trace_state state;
 };
 
 FIXTURE_VARIANT_ADD(trace, idle) { .state = IDLE };
@@ -96,52 +57,34 @@ static struct perfmon_config config(int mark)
 #define FIRST	0	/* what was staged on the way to the state */
 #define SECOND	1
 
-static union argument argument(unsigned int cmd)
+/* Good arguments: what is refused is so for the state alone. */
+static struct values values(const struct perfmon_config *config)
 {
-	union argument arg;
-
-	memset(&arg, 0, sizeof(arg));
-	switch (cmd) {
-	case PERFMON_DEFINE_EVENT:
-		arg.definition.id = MODEL_EVENT(7);
-		arg.definition.select = EVENT_INSTRUCTIONS;
-		break;
-	case IOCTL_PERFMON_ALLOC_TRACE:
-		arg.alloc.num_buffers = cpu_ids();
-		arg.alloc.buffer_size_in_pages = PAGES;
-		break;
-	case IOCTL_PERFMON_STAGE_CONFIG:
-		arg.config = config(SECOND);
-		break;
-	}
-	return arg;
+	return (struct values) {
+		.definition = EVENT_INSTRUCTIONS,
+		.buffers = cpu_ids(),
+		.pages = PAGES,
+		.model_id = MODEL_EVENT(7),
+		.config = config,
+	};
 }
 
-/* Makes a call on @fd: 0 or a negative errno. Closes what it returns. */
-static int make(int fd, const struct call *call, union argument *arg)
+static union argument argument(const struct command *command)
 {
-	int ret = ioctl(fd, call->cmd, arg);
+	const struct perfmon_config second = config(SECOND);
+	const struct values v = values(&second);
 
-	if (ret < 0)
-		return -errno;
-	if (call->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
-		close(ret);
-	return 0;
+	return command_argument(command, &v);
 }
 
 /* Brings a new descriptor into a state: 0 or a negative errno. */
-static int enter(int fd, enum state state)
+static int enter(int fd, enum trace_state state)
 {
-	struct perfmon_config first = config(FIRST);
+	const struct perfmon_config first = config(FIRST);
+	const struct values v = values(&first);
 	int err = trace_define(fd, 7, EVENT_INSTRUCTIONS);
 
-	if (!err && state >= ALLOCATED)
-		err = trace_alloc_buffers(fd, cpu_ids(), PAGES);
-	if (!err && state >= STAGED)
-		err = device_ioctl(fd, IOCTL_PERFMON_STAGE_CONFIG, &first);
-	if (!err && state >= RUNNING)
-		err = device_ioctl(fd, IOCTL_PERFMON_START, NULL);
-	return err;
+	return err ? err : trace_enter(fd, IDLE, state, &v);
 }
 
 /*
@@ -194,11 +137,13 @@ FIXTURE_TEARDOWN(trace)
 
 TEST_F(trace, every_call)
 {
-	const struct call *call;
+	const struct command *call;
 	union argument arg;
 	int want;
 
-	for_each_call(call) {
+	for_each_command(call) {
+		if (!command_is_of_trace(call))
+			continue;
 		/* A descriptor of its own, in the state. */
 		close(self->fd);
 		self->fd = open_device(_metadata, O_RDWR);
@@ -206,8 +151,8 @@ TEST_F(trace, every_call)
 		ASSERT_EQ((int)variant->state, state_of(self->fd));
 
 		want = call->next[variant->state];
-		arg = argument(call->cmd);
-		EXPECT_EQ(want < 0 ? want : 0, make(self->fd, call, &arg)) {
+		arg = argument(call);
+		EXPECT_EQ(want < 0 ? want : 0, call_try(self->fd, call->cmd, &arg)) {
 			TH_LOG("%s in state %s", call->name,
 			       state_names[variant->state]);
 		}
@@ -223,17 +168,19 @@ TEST_F(trace, every_call)
 /* Before anything else: the state and the argument do not matter. */
 TEST_F(trace, readers_may_only_ask)
 {
-	const struct call *call;
+	const struct command *call;
 	union argument arg;
 
-	for_each_call(call) {
-		arg = argument(call->cmd);
-		EXPECT_EQ(call->reader ? 0 : -EPERM,
-			  make(self->reader, call, &arg)) {
+	for_each_command(call) {
+		if (!command_is_of_trace(call))
+			continue;
+		arg = argument(call);
+		EXPECT_EQ(call->writer ? -EPERM : 0,
+			  call_try(self->reader, call->cmd, &arg)) {
 			TH_LOG("%s", call->name);
 		}
-		EXPECT_EQ(call->reader ? -EFAULT : -EPERM,
-			  make(self->reader, call, NULL)) {
+		EXPECT_EQ(call->writer ? -EPERM : -EFAULT,
+			  call_try(self->reader, call->cmd, NULL)) {
 			TH_LOG("%s with a bad pointer", call->name);
 		}
 	}
@@ -241,7 +188,7 @@ TEST_F(trace, readers_may_only_ask)
 }
 
 /* Whether the trace is as enter() left it. */
-static bool is_unchanged(int fd, enum state state)
+static bool is_unchanged(int fd, enum trace_state state)
 {
 	struct perfmon_config first = config(FIRST), c;
 	struct perfmon_alloc a = { .num_buffers = 0 };
@@ -265,11 +212,13 @@ TEST_F(trace, bad_pointers_change_nothing)
 {
 	char *readable = self->pages + self->page_size;
 	char *end = readable + self->page_size;
-	const struct call *call;
+	const struct command *call;
 	size_t size;
 	int want;
 
-	for_each_call(call) {
+	for_each_command(call) {
+		if (!command_is_of_trace(call))
+			continue;
 		size = _IOC_SIZE(call->cmd);
 		if (!size)
 			continue;

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The machine's counters and events, as the device and CPUID tell them.
+ */
+#ifndef SELFTESTS_MACHINE_H
+#define SELFTESTS_MACHINE_H
+
+#include <stdbool.h>
+
+#include <linux/perfmon.h>
+
+struct machine {
+	struct perfmon_properties properties;
+	struct perfmon_info info;
+	bool intel;
+	bool tstamp;		/* the TSC's frequency is known */
+	__u32 arch_events;	/* a bit for each PERFMON_ARCH_EVENT_* there is */
+	__u32 arch_missing;	/* and for each that CPUID says is missing */
+};
+
+/* Asks the device and CPUID: 0 or a negative errno. */
+int machine_read(struct machine *m);
+
+/* The largest rate of an event in a general or a fixed counter. */
+__u64 machine_largest_rate(const struct machine *m, bool fixed);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stddef.h>
+
+#include "device.h"
+#include "model_parts.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof(*(a)))
+
+static bool has_unknown_bits(const struct model *m, __u64 select)
+{
+	return select & (SELECT_REFUSED |
+			 ~(m->machine->intel ? SELECT_INTEL : SELECT_AMD));
+}
+
+/*
+ * Returns true for an architectural event which CPUID says is missing (Intel SDM,
+ * volume 3B, table 21-1).
+ */
+static bool is_missing(const struct model *m, __u64 select)
+{
+	static const __u16 encodings[] = {
+		0x003c, 0x00c0, 0x013c, 0x4f2e, 0x412e, 0x00c4, 0x00c5, 0x01a4,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(encodings); i++) {
+		if ((select & SELECT_EVENT) == encodings[i])
+			return m->machine->arch_missing >> i & 1;
+	}
+	return false;
+}
+
+bool setup_reserved(struct model *m, const struct call *c)
+{
+	return has_unknown_bits(m, model_select_of(c));
+}
+
+bool pmc2_reserved(struct model *, const struct call *c)
+{
+	return c->arg.pmc2.pmc2_flags || c->arg.pmc2.pmc2_extra ||
+	       c->arg.pmc2.reserved;
+}
+
+bool setup2_reserved(struct model *m, const struct call *c)
+{
+	return pmc2_reserved(m, c) || setup_reserved(m, c);
+}
+
+bool cpu_data_reserved(struct model *, const struct call *c)
+{
+	return c->arg.cpu_data.reserved;
+}
+
+bool definition_reserved(struct model *m, const struct call *c)
+{
+	const struct perfmon_event_definition *d = &c->arg.definition;
+
+	return d->reserved[0] || d->reserved[1] || d->reserved[2] ||
+	       d->extra || d->reserved2[0] || d->reserved2[1] ||
+	       has_unknown_bits(m, d->select);
+}
+
+bool no_such_counter(struct model *m, const struct call *c)
+{
+	return !model_counter(m, c->arg.num);
+}
+
+bool no_such_buffer(struct model *m, const struct call *c)
+{
+	return c->arg.handle.descriptor >= m->machine->info.nr_cpu_ids;
+}
+
+bool no_model_event(struct model *, const struct call *c)
+{
+	return PERFMON_EVENT_ID_GROUP(c->arg.definition.id) !=
+	       PERFMON_GROUP_MODEL;
+}
+
+bool not_set_up(struct model *m, const struct call *c)
+{
+	return !model_counter(m, c->arg.num)->set_up;
+}
+
+bool setup_value(struct model *m, const struct call *c)
+{
+	const __u64 select = model_select_of(c);
+
+	return model_is_fixed(c->arg.num) ? select & ~(SELECT_MODE | SELECT_DRIVERS) :
+				      is_missing(m, select);
+}
+
+bool cpu_values(struct model *m, const struct call *c)
+{
+	return c->arg.cpu_data.pmcc_first_cpu >= m->machine->info.nr_cpu_ids ||
+	       !c->arg.cpu_data.pmcc_count ||
+	       c->arg.cpu_data.pmcc_count > PMC_CPU_MAX;
+}
+
+bool alloc_value(struct model *m, const struct call *c)
+{
+	const struct perfmon_alloc *a = &c->arg.alloc;
+
+	return a->num_buffers != m->machine->info.nr_cpu_ids ||
+	       !a->buffer_size_in_pages ||
+	       a->buffer_size_in_pages > PERFMON_MAX_BUFFER_PAGES;
+}
+
+bool definition_value(struct model *m, const struct call *c)
+{
+	return is_missing(m, c->arg.definition.select);
+}
+
+bool of_trace(struct model *m, const struct call *c)
+{
+	return model_counter(m, c->arg.num)->of_trace;
+}

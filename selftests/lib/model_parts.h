@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The parts of the model: the checks of an argument and the check of an answer, of
+ * which model.c has a table.
+ */
+#ifndef SELFTESTS_MODEL_PARTS_H
+#define SELFTESTS_MODEL_PARTS_H
+
+#include "model.h"
+
+/* Bits of an event select. */
+#define SELECT_EVENT	0xffffULL	/* with its unit mask */
+#define SELECT_MODE	((__u64)(PMCF_USR | PMCF_OS) << 16)
+#define SELECT_DRIVERS	((__u64)PMCF_SYS_FLAGS << 16)
+#define SELECT_EN	((__u64)PMCF_EN << 16)
+#define SELECT_REFUSED	((__u64)(PMCF_ANY | PMCF_PC) << 16)
+#define SELECT_INTEL	0xffffffffULL
+#define SELECT_AMD	0xfffffffffULL
+
+static inline bool model_is_fixed(int num)
+{
+	return num >= PMC_FIXED(0);
+}
+
+/* NULL if there is no such counter. */
+struct model_counter *model_counter(struct model *m, int num);
+
+/* The event select in the argument of PMIOSETUP or PMIOSETUP2. */
+__u64 model_select_of(const struct call *c);
+
+/* --- model_checks.c ------------------------------------------------------ */
+
+/* Returns true if a call is refused. */
+typedef bool check(struct model *m, const struct call *c);
+
+check setup_reserved, pmc2_reserved, setup2_reserved, cpu_data_reserved;
+check definition_reserved, no_such_counter, no_such_buffer, no_model_event;
+check not_set_up, setup_value, cpu_values, alloc_value, definition_value;
+check of_trace;
+
+/* --- model_config.c ------------------------------------------------------ */
+
+check config_value, too_few_counters;
+
+/* The number of events in a config. */
+int model_events(const struct perfmon_config *c);
+
+/*
+ * The counter that the config's event @i gets: the lowest that is free, of those
+ * that were not given to the events before it, which are up to @next.
+ */
+struct model_counter *model_counter_for(struct model *m, int i, int *next);
+
+/* --- model_answers.c ----------------------------------------------------- */
+
+/* "", or what is wrong with the answer @a to a call. */
+typedef const char *answer(struct model *m, const struct call *c,
+			   const union argument *a);
+
+answer answer_value, answer_values, answer_select_32, answer_select_64;
+answer answer_tstamp, answer_properties, answer_info, answer_allocated;
+answer answer_staged;
+
+#endif

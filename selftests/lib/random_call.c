@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <limits.h>
+#include <string.h>
+
+#include "calls.h"
+#include "device.h"
+#include "places.h"
+#include "random_call.h"
+#include "trace.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof(*(a)))
+
+/* Buffers stay small: many are allocated, and many are filled. */
+#define MAX_PAGES	8
+
+/* Few model-specific events, so that those of a config have been defined. */
+#define MODEL_EVENTS	3
+
+#define PICK(rng, array)	((array)[rng_below((rng), ARRAY_SIZE(array))])
+
+static __u64 random_number(struct rng *rng, const struct machine *m)
+{
+	const int general = m->properties.max_num_programmable_events;
+	const int fixed = m->properties.max_num_fixed_events;
+	const int edges[] = {
+		PMC_ALL, general - 1, general, NPMC, INT_MAX, INT_MIN,
+		PMC_FIXED(-1), PMC_FIXED(fixed), PMC_FIXED(63),
+	};
+
+	if (rng_once_in(rng, 12))
+		return PICK(rng, edges);
+	/* Few counters, so that a sequence of calls comes back to them. */
+	if (fixed && rng_once_in(rng, 4))
+		return PMC_FIXED(rng_below(rng, fixed < 2 ? fixed : 2));
+	return rng_below(rng, general < 3 ? general : 3);
+}
+
+/* Events that the virtual PMU counts, and others. */
+static const __u16 events[] = {
+	EVENT_INSTRUCTIONS, EVENT_INSTRUCTIONS, EVENT_INSTRUCTIONS,
+	0x003c, 0x013c, 0x00c4, 0x00c5, 0x4f2e, 0x412e, 0x01c0, 0x0000, 0xffff,
+};
+
+static __u64 random_select(struct rng *rng, int size)
+{
+	__u64 select = PICK(rng, events);
+
+	select |= rng_below(rng, 4) << 16;
+	switch (rng_below(rng, 16)) {
+	case 0:
+		select |= rng_below(rng, 1 << 16) << 16;
+		break;
+	case 1:
+		select |= (__u64)PMCF_SYS_FLAGS << 16;
+		break;
+	case 2:
+		/* That of a fixed counter. */
+		select &= 0xff0000;
+		break;
+	case 3:
+		select |= 1ULL << rng_below(rng, 8 * size);
+		break;
+	case 4:
+		/* Bits that only AMD has. */
+		select |= (size == 8 ? rng_below(rng, 16) : 0) << 32;
+		break;
+	}
+	return select;
+}
+
+static __u64 random_pages(struct rng *rng)
+{
+	static const __u32 edges[] = {
+		0, PERFMON_MAX_BUFFER_PAGES + 1, 1U << 20, 1U << 31, ~0U,
+	};
+
+	if (rng_once_in(rng, 8))
+		return PICK(rng, edges);
+	return 1 + rng_below(rng, MAX_PAGES);
+}
+
+static __u16 random_model_id(struct rng *rng)
+{
+	static const __u16 edges[] = {
+		0, MODEL_EVENT(PERFMON_MAX_EVENT), MODEL_EVENT(-1),
+		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 0), 0xffff,
+	};
+
+	if (rng_once_in(rng, 8))
+		return PICK(rng, edges);
+	return MODEL_EVENT(rng_below(rng, MODEL_EVENTS));
+}
+
+static __u64 random_cpu(struct rng *rng, const struct machine *m)
+{
+	const __u32 edges[] = { m->info.nr_cpu_ids, 1U << 16, 1U << 31, ~0U };
+
+	if (rng_once_in(rng, 8))
+		return PICK(rng, edges);
+	return rng_below(rng, m->info.nr_cpu_ids);
+}
+
+static __u64 random_buffers(struct rng *rng, const struct machine *m)
+{
+	const __u32 edges[] = { 0, m->info.nr_cpu_ids + 1, 1U << 31, ~0U };
+
+	return rng_once_in(rng, 12) ? PICK(rng, edges) : m->info.nr_cpu_ids;
+}
+
+static __u64 random_cpu_count(struct rng *rng, const struct machine *m)
+{
+	const __u32 edges[] = { 0, PMC_CPU_MAX, PMC_CPU_MAX + 1, 1U << 31, ~0U };
+
+	return rng_once_in(rng, 4) ? PICK(rng, edges) :
+				      1 + rng_below(rng, m->info.nr_cpu_ids);
+}
+
+static __u16 random_event_id(struct rng *rng)
+{
+	static const __u16 edges[] = {
+		PERFMON_EVENT_ID_NONE, 1,
+		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 0),
+		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 8),
+		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 0),
+		PERFMON_MAKE_EVENT_ID(PERFMON_MAX_GROUP, PERFMON_MAX_EVENT),
+		MODEL_EVENT(PERFMON_MAX_EVENT),
+	};
+
+	switch (rng_below(rng, 16)) {
+	case 0:
+		return PICK(rng, edges);
+	case 1 ... 3:
+		return MODEL_EVENT(rng_below(rng, MODEL_EVENTS));
+	case 4 ... 6:
+		return PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED,
+					     1 + rng_below(rng, 4));
+	case 7 ... 9:
+		return INSTRUCTIONS;
+	default:
+		return PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH,
+					     rng_below(rng, 8));
+	}
+}
+
+/* Rates at which a machine gets something else done are the more frequent. */
+static __u32 random_rate(struct rng *rng)
+{
+	static const __u32 edges[] = {
+		1, 2, 97, 1U << 24, (1U << 31) - 1, 1U << 31, (1U << 31) + 1,
+		~0U,
+	};
+
+	switch (rng_below(rng, 8)) {
+	case 0:
+		return PICK(rng, edges);
+	case 1 ... 3:
+		return 0;
+	default:
+		return 10000 + rng_below(rng, 1000000);
+	}
+}
+
+static __u32 random_config_flags(struct rng *rng)
+{
+	__u32 flags = rng_below(rng, FLAG_TIMEBASE0);
+
+	if (rng_once_in(rng, 4))
+		flags |= FLAG_TIMEBASE0;
+	if (rng_once_in(rng, 8))
+		flags |= FLAG_LAST_BRANCH;
+	if (rng_once_in(rng, 32))
+		flags |= 1U << rng_below(rng, 32);
+	return flags;
+}
+
+/* A config that is right, if its model-specific events have been defined. */
+static void plain_config(struct perfmon_config *c, struct rng *rng,
+			 const struct machine *m)
+{
+	static const __u16 pool[] = {
+		INSTRUCTIONS, FIXED_EVENT(INSTRUCTIONS_RETIRED),
+		ARCH_EVENT(UNHALTED_CORE_CYCLES), ARCH_EVENT(BRANCHES_RETIRED),
+		FIXED_EVENT(UNHALTED_CORE_CYCLES), MODEL_EVENT(0), MODEL_EVENT(1),
+	};
+	const int n = 1 + rng_below(rng, 4), first = rng_below(rng, ARRAY_SIZE(pool));
+	int i, k = 0;
+	__u16 id;
+
+	for (i = 0; i < n; i++) {
+		id = pool[(first + i) % ARRAY_SIZE(pool)];
+		if (PERFMON_EVENT_ID_GROUP(id) == PERFMON_GROUP_FIXED &&
+		    !m->properties.max_num_fixed_events)
+			continue;
+		c->events[k] = id;
+		c->rate[k] = random_rate(rng);
+		c->flags[k] = rng_below(rng, FLAG_TIMEBASE0);
+		if (k && c->rate[0] && rng_once_in(rng, 3))
+			c->flags[k] |= FLAG_TIMEBASE0;
+		k++;
+	}
+}
+
+static void random_config(struct rng *rng, const struct machine *m,
+			  struct perfmon_config *c)
+{
+	int i, n;
+
+	memset(c, 0, sizeof(*c));
+	plain_config(c, rng, m);
+	if (rng_below(rng, 3))
+		return;
+	/* Anything, up to more events than there are counters. */
+	n = rng_below(rng, rng_once_in(rng, 8) ? PERFMON_MAX_EVENTS + 1 : 4);
+	for (i = 0; i < n; i++) {
+		c->events[i] = random_event_id(rng);
+		c->rate[i] = random_rate(rng);
+		c->flags[i] = random_config_flags(rng);
+	}
+}
+
+static __u64 random_value(struct rng *rng, const struct machine *m,
+			  const struct field *f)
+{
+	switch (f->kind) {
+	case NUMBER:
+		return random_number(rng, m);
+	case SELECT:
+	case DEFINITION:
+		return random_select(rng, f->size);
+	case ZERO:
+		return rng_once_in(rng, 24) ? 1ULL << rng_below(rng, 64) : 0;
+	case CPU:
+		return random_cpu(rng, m);
+	case CPU_COUNT:
+		return random_cpu_count(rng, m);
+	case BUFFERS:
+		return random_buffers(rng, m);
+	case PAGES_EACH:
+		return random_pages(rng);
+	case MODEL_ID:
+		return random_model_id(rng);
+	case CONFIG:
+		break;
+	}
+	return 0;
+}
+
+static void random_field(struct call *c, struct rng *rng,
+			 const struct machine *m, const struct field *f)
+{
+	if (f->kind == CONFIG)
+		random_config(rng, m, &c->arg.config);
+	else
+		field_put(f, &c->arg, random_value(rng, m, f));
+}
+
+static void random_place(struct call *c, struct rng *rng)
+{
+	c->where = rng_once_in(rng, 10) ? rng_below(rng, NON_CANONICAL + 1) :
+					  GOOD;
+	c->offset = rng_below(rng, 4096);
+}
+
+/* The field at random of a command that has one; NULL if it has none. */
+static const struct field *any_field(const struct command *command,
+				     struct rng *rng)
+{
+	int n = 0;
+
+	while (n < COMMAND_FIELDS && command->fields[n].kind)
+		n++;
+	return n ? &command->fields[rng_below(rng, n)] : NULL;
+}
+
+/*
+ * Not the bits of the letter: with another one it could be a command that the
+ * kernel knows for all files.
+ */
+static unsigned int other_command(unsigned int cmd, struct rng *rng)
+{
+	const unsigned int bit = rng_below(rng, 24);
+
+	return cmd ^ 1U << (bit < 8 ? bit : bit + 8);
+}
+
+void call_mutate(struct call *c, struct rng *rng, const struct machine *m)
+{
+	const struct field *f = any_field(&commands[c->command], rng);
+	size_t word;
+
+	switch (rng_below(rng, 8)) {
+	case 0:
+		c->cmd = other_command(c->cmd, rng);
+		break;
+	case 1:
+		random_place(c, rng);
+		break;
+	case 2:
+		if (c->size)
+			c->arg.bytes[rng_below(rng, c->size)] ^=
+				1U << rng_below(rng, 8);
+		break;
+	case 3:
+		if (c->size >= sizeof(__u32)) {
+			static const __u32 edges[] = { 0, 1, 1U << 31, ~0U };
+
+			word = rng_below(rng, c->size / sizeof(__u32));
+			memcpy(c->arg.bytes + word * sizeof(__u32),
+			       &PICK(rng, edges), sizeof(__u32));
+		}
+		break;
+	default:
+		if (f)
+			random_field(c, rng, m, f);
+	}
+}
+
+void call_random(struct call *c, struct rng *rng, const struct machine *m)
+{
+	const struct command *command;
+	int i;
+
+	memset(c, 0, sizeof(*c));
+	c->command = rng_below(rng, COMMANDS);
+	command = &commands[c->command];
+	c->cmd = command->cmd;
+	c->size = _IOC_SIZE(c->cmd);
+	for (i = 0; i < COMMAND_FIELDS && command->fields[i].kind; i++)
+		random_field(c, rng, m, &command->fields[i]);
+	random_place(c, rng);
+	if (rng_once_in(rng, 16))
+		call_mutate(c, rng, m);
+}
+
+struct call call_of(unsigned int cmd, const void *arg, __u16 size)
+{
+	struct call c = {
+		.cmd = cmd,
+		.size = _IOC_SIZE(cmd),
+		.where = GOOD,
+		.command = command_find(cmd) - commands,
+	};
+
+	if (arg)
+		memcpy(c.arg.bytes, arg, size);
+	return c;
+}
