@@ -138,7 +138,7 @@ TEST_F(coexist, perf_is_refused_while_a_counter_is_set_up)
 	EXPECT_COUNTED(perf_count_loop_once(N));
 }
 
-TEST_F(coexist, the_counts_are_the_same)
+TEST_F(coexist, perf_and_counter_agree)
 {
 	long long perf[2], ours[2];
 	int i, fd;

@@ -39,7 +39,7 @@ says "perf is refused in words" "$refused" "busy|<not (counted|supported)>"
 
 : >"$dir/end"
 wait "$pmctl"
-is "we were not disturbed" 0 $?
+is "pmctl was not disturbed" 0 $?
 is "perf counts the same afterwards" "$before" \
 	"$(perf_count instructions:u "$loop" 50000000)"
 

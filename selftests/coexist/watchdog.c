@@ -52,7 +52,7 @@ TEST_F(watchdog, setup_is_refused_and_the_log_says_why)
 	}
 }
 
-TEST_F(watchdog, without_it_setup_works)
+TEST_F(watchdog, setup_works_without_the_watchdog)
 {
 	__s64 value;
 

@@ -75,7 +75,7 @@ static long long run_program(const char *program)
 	return value;
 }
 
-TEST_F_TIMEOUT(freebsd, same_exact_count_100_times, 120)
+TEST_F_TIMEOUT(freebsd, count_is_exact_100_times, 120)
 {
 	long long first, value;
 	int i;

@@ -143,7 +143,7 @@ static bool add_up(const perfmon_buffer_header_t *buffer, struct sums *sums)
 	return next == end;
 }
 
-TEST_F(fuchsia, what_was_asked_for_is_told)
+TEST_F(fuchsia, allocation_and_config_read_back)
 {
 	perfmon_ioctl_config_t staged;
 	ioctl_perfmon_alloc_t alloc;
@@ -171,7 +171,7 @@ TEST_F(fuchsia, errors_are_negative)
 }
 
 /* The ends of the calls are in the sums: what they add is a constant. */
-TEST_F(fuchsia, same_exact_sums_each_time)
+TEST_F(fuchsia, sums_are_exact_each_time)
 {
 	struct sums ends = {}, sums;
 	__u32 cpu;

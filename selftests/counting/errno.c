@@ -353,7 +353,7 @@ static bool exists(int fd, unsigned int cmd)
 	       device_ioctl(fd, PMIOTSTAMP, &t) != -ENOTTY;
 }
 
-TEST_F(refused, with_the_right_errno_and_nothing_changed)
+TEST_F(refused, call_fails_with_the_errno_and_changes_nothing)
 {
 	int fd = variant->flags == O_RDONLY ? self->reader : self->writer;
 	int num = variant->num == FIRST_BAD_NUMBER ? self->counters :

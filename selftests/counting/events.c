@@ -85,7 +85,7 @@ static __u64 select_of(int i, __u64 flags)
 	return flags << 16 | architectural[i].mask << 8 | architectural[i].event;
 }
 
-TEST_F(events, missing_ones_are_refused)
+TEST_F(events, missing_events_are_refused)
 {
 	struct pmc pmc = { .pmc_num = 0 };
 	int i, err;
@@ -104,13 +104,13 @@ TEST_F(events, missing_ones_are_refused)
 }
 
 /* A number of an event is an event only with its unit mask. */
-TEST_F(events, others_are_not_refused)
+TEST_F(events, other_unit_masks_are_accepted)
 {
 	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x00014e2e));
 	EXPECT_EQ(0, pmc_setup2(self->fd, 0, 0x000101c0));
 }
 
-TEST_F(events, the_log_tells_one_cpu_once)
+TEST_F(events, log_names_one_cpu_once)
 {
 	struct kmsg_lines lines;
 	char cpu[16];

@@ -34,13 +34,13 @@ FIXTURE_TEARDOWN(counter)
 	close(self->fd);
 }
 
-TEST_F(counter, setup_leaves_it_stopped_and_zero)
+TEST_F(counter, setup_leaves_the_counter_stopped_and_zero)
 {
 	loop(N);
 	EXPECT_EQ(0, pmc_value(self->fd, 0));
 }
 
-TEST_F(counter, counts_each_instruction_of_the_loop)
+TEST_F(counter, counter_counts_each_instruction_of_the_loop)
 {
 	__s64 overhead = pmc_loop_count(self->fd, 0, N) -
 			 (__s64)(LOOP_INSNS * N);
@@ -247,7 +247,7 @@ static int count_nested(int fd, int counters, unsigned long n)
 	return err;
 }
 
-TEST_F(counter, all_general_counters_at_once)
+TEST_F(counter, all_general_counters_count_at_once)
 {
 	struct perfmon_properties p;
 	__s64 value[NPMC];
@@ -321,7 +321,7 @@ FIXTURE_TEARDOWN(mode)
 	close(self->fd);
 }
 
-TEST_F(mode, counts_where_it_was_asked_to)
+TEST_F(mode, counter_counts_in_its_modes)
 {
 	__s64 value;
 

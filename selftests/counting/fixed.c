@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN(fixed)
 	close(self->fd);
 }
 
-TEST_F(fixed, counts_what_a_general_counter_counts)
+TEST_F(fixed, fixed_counter_counts_what_a_general_one_counts)
 {
 	__s64 general, fixed;
 
@@ -50,7 +50,7 @@ TEST_F(fixed, counts_what_a_general_counter_counts)
 	EXPECT_EQ(general, fixed);
 }
 
-TEST_F(fixed, at_the_same_time_as_a_general_counter)
+TEST_F(fixed, fixed_and_general_counter_count_at_once)
 {
 	__s64 general[2], fixed[2];
 	int i;
@@ -69,7 +69,7 @@ TEST_F(fixed, at_the_same_time_as_a_general_counter)
 	EXPECT_EQ((__s64)(LOOP_INSNS * N), fixed[1] - fixed[0]);
 }
 
-TEST_F(fixed, all_counters_of_the_cpu_at_once)
+TEST_F(fixed, all_counters_of_the_cpu_count_at_once)
 {
 	int i, fixed = self->p.max_num_fixed_events;
 	int general = self->p.max_num_programmable_events;
@@ -93,7 +93,7 @@ TEST_F(fixed, all_counters_of_the_cpu_at_once)
 		EXPECT_LT(0, pmc_value(self->fd, PMC_FIXED(i)));
 }
 
-TEST_F(fixed, only_in_the_mode_that_was_asked_for)
+TEST_F(fixed, fixed_counter_counts_in_its_modes)
 {
 	__s64 kernel;
 
@@ -123,7 +123,7 @@ TEST_F(fixed, get_gives_back_what_setup_took)
 	}
 }
 
-TEST_F(fixed, takes_no_event)
+TEST_F(fixed, fixed_counter_takes_no_event)
 {
 	static const __u32 refused[] = {
 		0x000100c0, 0x00010100, 0x01010000,
@@ -150,7 +150,7 @@ TEST_F(fixed, takes_no_event)
 	EXPECT_EQ(-EBUSY, pmc_get(self->fd, PMC_FIXED(0), &pmc));
 }
 
-TEST_F(fixed, by_the_wide_calls_too)
+TEST_F(fixed, wide_calls_set_up_fixed_counters)
 {
 	__s64 value, sum = 0;
 	__u64 select;
@@ -166,7 +166,7 @@ TEST_F(fixed, by_the_wide_calls_too)
 	EXPECT_EQ(value, sum);
 }
 
-TEST_F(fixed, number_out_of_range)
+TEST_F(fixed, number_out_of_range_is_refused)
 {
 	int bad = PMC_FIXED(self->p.max_num_fixed_events);
 	struct pmc pmc;
@@ -180,7 +180,7 @@ TEST_F(fixed, number_out_of_range)
 	EXPECT_EQ(-EINVAL, pmc_read(self->fd, bad, &value));
 }
 
-TEST_F(fixed, never_set_up)
+TEST_F(fixed, counter_that_was_not_set_up_is_refused)
 {
 	struct pmc pmc;
 	__s64 value;
@@ -195,7 +195,7 @@ TEST_F(fixed, never_set_up)
 }
 
 /* perf may use a fixed counter first, so ours alone must keep it out. */
-TEST_F(fixed, excludes_perf_and_is_excluded)
+TEST_F(fixed, fixed_counter_and_perf_exclude_each_other)
 {
 	int perf;
 
@@ -215,7 +215,7 @@ TEST_F(fixed, excludes_perf_and_is_excluded)
  * IA32_FIXED_CTR_CTRL has four bits for each counter. The module changes those
  * of its own counters only, and puts them back.
  */
-TEST_F(fixed, leaves_its_neighbours_bits_alone)
+TEST_F(fixed, setup_leaves_bits_of_other_counters)
 {
 	const __u64 neighbour = 0x2ULL << 4;	/* counter 1 in user mode */
 	__u64 value;

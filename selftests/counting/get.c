@@ -53,7 +53,7 @@ FIXTURE_TEARDOWN(get)
 	close(self->fd);
 }
 
-TEST_F(get, gives_back_what_setup_took)
+TEST_F(get, get_gives_back_what_setup_took)
 {
 	struct pmc pmc = { .pmc_num = 1, .pmc_val = variant->setup };
 	__u32 running = variant->got | (PMCF_EN << 16);
@@ -76,7 +76,7 @@ TEST_F(get, gives_back_what_setup_took)
 	EXPECT_EQ(variant->got, pmc.pmc_val);
 }
 
-TEST_F(get, ignores_pmc_val_on_input)
+TEST_F(get, get_ignores_pmc_val_on_input)
 {
 	struct pmc pmc = { .pmc_num = 1, .pmc_val = variant->setup };
 

@@ -55,7 +55,7 @@ FIXTURE_TEARDOWN(hotplug)
 	close(self->fd);
 }
 
-TEST_F(hotplug, value_stays_when_its_cpu_goes)
+TEST_F(hotplug, value_stays_when_its_cpu_goes_offline)
 {
 	__s64 value;
 
@@ -73,7 +73,7 @@ TEST_F(hotplug, value_stays_when_its_cpu_goes)
 	EXPECT_EQ(0, pmc_value(self->fd, 0));
 }
 
-TEST_F(hotplug, last_total_of_a_cpu_that_is_gone)
+TEST_F(hotplug, offline_cpu_keeps_its_total)
 {
 	__s64 there, here;
 
@@ -108,7 +108,7 @@ TEST_F(hotplug, last_total_of_a_cpu_that_is_gone)
 	EXPECT_EQ(0, pmc_value_on(self->fd, 0, self->cpu));
 }
 
-TEST_F(hotplug, cpu_that_comes_later_is_counted)
+TEST_F(hotplug, cpu_that_comes_online_later_is_counted)
 {
 	__s64 value, here;
 
@@ -155,7 +155,7 @@ static __s64 count_and_flee(FIXTURE_DATA(hotplug) *self, int rounds,
 	return err ? err : pmc_value(self->fd, 0);
 }
 
-TEST_F(hotplug, one_thread_counts_and_switches)
+TEST_F(hotplug, thread_that_switches_the_cpu_loses_nothing)
 {
 	__s64 first, second;
 
@@ -247,7 +247,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 	return err ? err : pmc_value(self->fd, 0);
 }
 
-TEST_F_TIMEOUT(hotplug, one_process_counts_another_switches, 120)
+TEST_F_TIMEOUT(hotplug, process_beside_the_switching_one_loses_nothing, 120)
 {
 	__s64 per_round, overhead, value;
 	int i;
@@ -272,7 +272,7 @@ TEST_F_TIMEOUT(hotplug, one_process_counts_another_switches, 120)
 }
 
 /* A CPU that goes takes nothing of ours with it: it may come back to perf. */
-TEST_F(hotplug, cpu_that_missed_the_close_is_as_before)
+TEST_F(hotplug, cpu_offline_at_close_reads_as_before)
 {
 	const __u64 left = 0x000100c5;	/* an event select, not enabled */
 	__u32 select0 = pmu_registers()->select0;

@@ -138,7 +138,7 @@ TEST_F(open, write_only_descriptor_counts)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->writer, 0));
 }
 
-TEST_F(open, close_gives_up_the_counters)
+TEST_F(open, close_frees_the_counters)
 {
 	struct pmc pmc;
 
@@ -153,7 +153,7 @@ TEST_F(open, close_gives_up_the_counters)
 }
 
 /* The open file counts, not the descriptor. */
-TEST_F(open, the_last_close_counts)
+TEST_F(open, counters_stay_until_the_last_close)
 {
 	int second = dup(self->writer);
 
@@ -166,7 +166,7 @@ TEST_F(open, the_last_close_counts)
 	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(second, 0));
 }
 
-TEST_F(open, a_killed_writer_gives_everything_up)
+TEST_F(open, killed_writer_gives_everything_up)
 {
 	int ready[2];
 	char byte;

@@ -119,7 +119,7 @@ static bool expected_on_all(struct perfmon_properties *all)
 	return differ;
 }
 
-TEST_F(properties, are_the_least_that_cpuid_has_on_any_cpu)
+TEST_F(properties, properties_are_the_least_of_all_cpus)
 {
 	struct perfmon_properties p, want = {};
 

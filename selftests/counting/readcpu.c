@@ -92,7 +92,7 @@ TEST_F(readcpu, counts_land_where_the_loop_ran)
 	}
 }
 
-TEST_F(readcpu, all_together_are_the_value)
+TEST_F(readcpu, sum_of_all_cpus_is_the_value)
 {
 	struct pmc_cpu_data data;
 	__s64 sum = 0;
@@ -110,7 +110,7 @@ TEST_F(readcpu, all_together_are_the_value)
 	EXPECT_EQ(pmc_value(self->fd, 0), sum);
 }
 
-TEST_F(readcpu, some_are_those_of_all)
+TEST_F(readcpu, some_cpus_read_as_all_do)
 {
 	struct pmc_cpu_data all, some;
 	int first, count, cpu;
@@ -134,7 +134,7 @@ TEST_F(readcpu, some_are_those_of_all)
 	}
 }
 
-TEST_F(readcpu, live_values)
+TEST_F(readcpu, values_rise_while_running)
 {
 	struct pmc_cpu_data before, after;
 	int here, cpu;
@@ -173,7 +173,7 @@ TEST_F(readcpu, reset_zeroes_each)
 		EXPECT_EQ(0, pmc_value_on(self->fd, 0, cpu));
 }
 
-TEST_F(readcpu, wrong_arguments)
+TEST_F(readcpu, wrong_arguments_are_refused)
 {
 	const struct pmc_cpu_data wrong[] = {
 		{ .pmcc_first_cpu = self->ids, .pmcc_count = 1 },
@@ -199,7 +199,7 @@ TEST_F(readcpu, wrong_arguments)
 }
 
 /* Reserved bits are looked at before the state, and other values after it. */
-TEST_F(readcpu, order_of_checks)
+TEST_F(readcpu, counter_is_checked_before_the_cpus)
 {
 	struct pmc_cpu_data data = { .pmcc_num = 1, .pmcc_count = 0 };
 

@@ -45,7 +45,7 @@ FIXTURE_TEARDOWN(setup2)
 	close(self->fd);
 }
 
-TEST_F(setup2, counts_as_setup_does)
+TEST_F(setup2, setup2_counts_as_setup_does)
 {
 	__s64 value;
 
@@ -57,7 +57,7 @@ TEST_F(setup2, counts_as_setup_does)
 	EXPECT_EQ(value, pmc_loop_count(self->fd, 0, N));
 }
 
-TEST_F(setup2, stops_and_zeroes_a_running_counter)
+TEST_F(setup2, setup2_stops_and_zeroes_a_running_counter)
 {
 	__u64 select;
 
@@ -71,7 +71,7 @@ TEST_F(setup2, stops_and_zeroes_a_running_counter)
 	EXPECT_EQ(INSTRUCTIONS, select);
 }
 
-TEST_F(setup2, both_gets_give_back_what_it_took)
+TEST_F(setup2, both_gets_give_back_what_setup2_took)
 {
 	static const __u64 selects[] = {
 		0, INSTRUCTIONS, 0x0003ffff, 0xff8700c0, 0xff87ffff,
@@ -100,7 +100,7 @@ TEST_F(setup2, both_gets_give_back_what_it_took)
 	}
 }
 
-TEST_F(setup2, drops_the_drivers_flags)
+TEST_F(setup2, setup2_drops_the_drivers_flags)
 {
 	__u64 got;
 
@@ -124,7 +124,7 @@ TEST_F(setup2, get2_tells_what_setup_took)
 }
 
 /* A refused call leaves the counter as it was. */
-TEST_F(setup2, refuses_bits_that_the_cpu_lacks)
+TEST_F(setup2, setup2_refuses_bits_that_the_cpu_lacks)
 {
 	__u64 bits = self->amd ? EVENT_HIGH | 0xffffffff : 0xffffffff;
 	__u64 got;
@@ -146,7 +146,7 @@ TEST_F(setup2, refuses_bits_that_the_cpu_lacks)
 	EXPECT_EQ(INSTRUCTIONS, got);
 }
 
-TEST_F(setup2, members_that_must_be_zero)
+TEST_F(setup2, setup2_refuses_reserved_members)
 {
 	static const struct pmc2 wrong[] = {
 		{ .pmc2_select = INSTRUCTIONS, .pmc2_flags = 1 },

@@ -65,7 +65,7 @@ static __s64 count_moving(int fd, int num, const cpu_set_t *cpus,
 	return err ? err : pmc_value(fd, num);
 }
 
-TEST_F(smp, thread_that_moves)
+TEST_F(smp, moving_thread_is_counted)
 {
 	__s64 loops = ROUNDS * self->count;
 	__s64 first, second;
@@ -77,7 +77,7 @@ TEST_F(smp, thread_that_moves)
 	EXPECT_EQ(first, count_moving(self->fd, COUNTER, &self->cpus, N));
 }
 
-TEST_F(smp, started_here_stopped_there)
+TEST_F(smp, counter_stops_from_another_cpu)
 {
 	int from = cpu_next(&self->cpus, -1);
 	__s64 overhead = -1, value;
@@ -130,7 +130,7 @@ static __s64 count_workers(int fd, int num, const cpu_set_t *cpus,
 	return err ? err : pmc_value(fd, num);
 }
 
-TEST_F(smp, all_cpus_at_the_same_time)
+TEST_F(smp, all_cpus_count_at_once)
 {
 	__s64 first, second;
 
@@ -140,7 +140,7 @@ TEST_F(smp, all_cpus_at_the_same_time)
 	EXPECT_EQ((__s64)(self->count * LOOP_INSNS * 10 * N), second - first);
 }
 
-TEST_F(smp, kernel_is_counted_too)
+TEST_F(smp, kernel_mode_is_counted)
 {
 	__s64 user, kernel, both;
 	int num = COUNTER;

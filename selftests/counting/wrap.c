@@ -229,7 +229,7 @@ static __s64 count_while_read(int fd, int num, struct shared *s,
 	return err ? err : pmc_value(fd, num);
 }
 
-TEST_F(wrap, exact_and_steady)
+TEST_F(wrap, value_is_exact_and_rises_past_wraps)
 {
 	int num = counter_number(self->fd, variant->num);
 	__s64 per_read, overhead, value;
@@ -256,7 +256,7 @@ TEST_F(wrap, exact_and_steady)
 	}
 }
 
-TEST_F(wrap, exact_when_nobody_reads)
+TEST_F(wrap, value_is_exact_without_readers)
 {
 	int num = counter_number(self->fd, variant->num);
 	__s64 overhead;
@@ -276,7 +276,7 @@ TEST_F(wrap, exact_when_nobody_reads)
 		  pmc_value(self->fd, num));
 }
 
-TEST_F(wrap, reset_when_running_past_wraps)
+TEST_F(wrap, reset_past_wraps_zeroes_a_running_counter)
 {
 	int num = counter_number(self->fd, variant->num);
 	__s64 value;
@@ -292,7 +292,7 @@ TEST_F(wrap, reset_when_running_past_wraps)
 	EXPECT_GE((__s64)(LOOP_INSNS * self->n) + 2 * CALL_OVERHEAD, value);
 }
 
-TEST_F(wrap, exact_on_a_thread_that_moves)
+TEST_F(wrap, value_is_exact_on_a_moving_thread)
 {
 	int num = counter_number(self->fd, variant->num);
 	unsigned long n;

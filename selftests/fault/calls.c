@@ -258,7 +258,7 @@ static int look(FIXTURE_DATA(fault) *self, struct image *i)
 	return err ? -errno : 0;
 }
 
-TEST_F_TIMEOUT(fault, fails_as_a_whole_and_works_afterwards, 300)
+TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 {
 	struct image before, after;
 	struct subject s = { .self = self };

@@ -43,7 +43,7 @@ FIXTURE_TEARDOWN(load)
 	ensure_module(_metadata);
 }
 
-TEST_F_TIMEOUT(load, fails_as_a_whole_and_works_afterwards, 3600)
+TEST_F_TIMEOUT(load, failed_load_leaves_nothing_and_works_when_repeated, 3600)
 {
 	int n, err, step, injected = 1, failed = 0;
 

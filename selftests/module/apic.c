@@ -13,7 +13,7 @@
 /* Intel SDM, volume 3A, section 12.12.1 */
 #define APICBASE_X2APIC	(1ULL << 10)
 
-TEST(mode_is_the_one_of_this_machine)
+TEST(apic_mode_is_the_one_of_the_machine)
 {
 	const char *name = getenv("APIC");
 	bool is_x2apic = name && !strcmp(name, "x2apic");

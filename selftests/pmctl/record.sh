@@ -74,7 +74,7 @@ samples=$(pmctl script 2>/dev/null | wc -l)
 is "perf script shows as many samples" "$samples" \
 	"$(perf script 2>/dev/null | wc -l)"
 expected=$((20 * n / period))
-check "there are as many as the period makes" \
+check "record has as many samples as the period makes" \
 	[ "$samples" -ge "$expected" ] && [ "$samples" -le $((expected + expected / 50)) ]
 perf report -i ours.data --stdio >/dev/null 2>&1
 is "perf report takes the file" 0 $?
@@ -87,7 +87,7 @@ strangers=$(pmctl script -F comm,dso 2>/dev/null | awk '
 	/pmctl_(loop|shares)\)/ && index($2, $1) == 0 { n++ } END { print n + 0 }')
 is "no sample is said to be of another program" 0 "$strangers"
 own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
-check "all samples of the program are there" [ "$own" -ge "$expected" ]
+check "record -a has all samples of the program" [ "$own" -ge "$expected" ]
 
 # The same of a program that runs already, until it ends.
 rm -f perf.data
@@ -116,9 +116,9 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 	"$(perf script 2>/dev/null | wc -l)"
 
 # A page is full after some 250 samples.
-is "a full buffer: exit code 125" 125 "$(record -e $event -c $period -m 1)"
-says "a full buffer is told" "$(cat words)" "LOST: CPU .*full"
-is "--rotate: nothing is lost" 0 "$(record -e $event -c $period -m 64 --rotate)"
+is "record exits with 125 on a full buffer" 125 "$(record -e $event -c $period -m 1)"
+says "record tells of a full buffer" "$(cat words)" "LOST: CPU .*full"
+is "record --rotate loses nothing" 0 "$(record -e $event -c $period -m 64 --rotate)"
 
 # peak COMMAND... : the most memory that it had at once, in KiB
 peak() {
@@ -130,7 +130,7 @@ peak() {
 short=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
 long=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
 echo "# memory: $short KiB for a short recording, $long KiB for a long one"
-check "the long one is there" [ "$(stat -c %s perf.data)" -ge 6715296 ]
+check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 6715296 ]
 check "memory does not grow with the recording" [ "$long" -le $((short + 8192)) ]
 
 # Who is killed can't write the end.
@@ -152,7 +152,7 @@ cd "$dir" && rm -f words
 su user -c "ulimit -l 0; pmctl record -e $event -c $period -o poor.data -- \
 	$shares $n" >/dev/null 2>words
 is "record without perf's help succeeds" 0 $?
-says "it says so" "$(cat words)" "DEGRADED: perf does not tell"
+says "record says that perf does not help" "$(cat words)" "DEGRADED: perf does not tell"
 mv poor.data perf.data
 # The samples of all programs are kept, pmctl's own too.
 all=$(($(ours share_10) + $(ours share_30) + $(ours share_60)))
@@ -162,12 +162,12 @@ chmod 600 /dev/perfmon
 echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid
 echo "$mlock" >/proc/sys/kernel/perf_event_mlock_kb
 
-is "exit code of a child that fails" 42 \
+is "record exits with the code of the child" 42 \
 	"$(pmctl record "$here/pmctl_loop" 42 exit >/dev/null 2>&1; echo $?)"
 record -e $event -c $period >/dev/null
 pmctl flamegraph -o picture.svg >/dev/null
 is "a flame graph is drawn" 0 $?
-check "it has the functions" grep -q share_60 picture.svg
+check "the flame graph has the functions" grep -q share_60 picture.svg
 
 if ! pmctl info | grep -q 'no last branches'; then
 	is "record -b succeeds" 0 "$(record -b -e branches:u -c $period)"
@@ -175,7 +175,7 @@ if ! pmctl info | grep -q 'no last branches'; then
 		'share_60\+0x[0-9a-f]+ .*share_60\+0x'
 else
 	is "record -b is refused without last branches" 2 "$(record -b)"
-	says "in words" "$(cat words)" "does not record branches"
+	says "record -b says what is missing" "$(cat words)" "does not record branches"
 fi
 
 finish

@@ -52,18 +52,18 @@ if [ "$cpus" -gt 1 ]; then
 	is "-C counts nothing of the other CPU's" 0 "$(count_on 1 1000000)"
 fi
 
-is "exit code of a child that succeeds" 0 "$(exit_code true)"
-is "exit code of a child that fails" 42 "$(exit_code "$loop" 42 exit)"
+is "stat exits with 0 if the child succeeds" 0 "$(exit_code true)"
+is "stat exits with the code of the child" 42 "$(exit_code "$loop" 42 exit)"
 # shellcheck disable=SC2016 # the inner shell expands it
-is "exit code of a child that is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
-is "exit code of a program that does not exist" 127 \
+is "stat exits with 137 if the child is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
+is "stat exits with 127 if there is no such program" 127 \
 	"$(exit_code /nonexistent/program)"
 
 # Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
 timeout -s INT 1 pmctl stat -e instructions:u -- sleep 60 >/dev/null 2>&1
-is "exit code of a child that is interrupted" 130 $?
+is "stat exits with 130 if the child is interrupted" 130 $?
 timeout -s INT 1 pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
-is "exit code of counting until it is interrupted" 0 $?
-check "what was counted until then is shown" grep -q instructions:u "$counts"
+is "stat without a command exits with 0 when interrupted" 0 $?
+check "stat shows the counts when interrupted" grep -q instructions:u "$counts"
 
 finish

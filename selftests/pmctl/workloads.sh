@@ -40,7 +40,7 @@ compare() {
 		echo "# $name: perf $theirs, pmctl $ours = + $constant + $((ours - theirs - constant))"
 		[ $((ours - theirs)) != "$constant" ] || break
 	done
-	is "$name: apart by the constant" "$constant" $((ours - theirs))
+	is "$name: pmctl and perf differ by the constant" "$constant" $((ours - theirs))
 }
 
 plan 7

@@ -47,7 +47,7 @@ FIXTURE_TEARDOWN(calls)
 	leak_check_undisturb(&self->leaks);
 }
 
-TEST_F_TIMEOUT(calls, every_call_against_every_other, 36000)
+TEST_F_TIMEOUT(calls, concurrent_calls_fail_only_as_allowed, 36000)
 {
 	__u64 seconds = environment("SECONDS", 5), seed = environment("SEED", 1);
 	struct call_stress_result result;

@@ -172,7 +172,7 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
-TEST_F_TIMEOUT(hotplug, in_a_storm_of_calls, 36000)
+TEST_F_TIMEOUT(hotplug, switched_cpus_survive_random_calls, 36000)
 {
 	struct call_stress_result result;
 	int cpu;

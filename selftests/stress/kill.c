@@ -65,7 +65,7 @@ static const char *is_free(FIXTURE_DATA(killed) *self)
 	return leak_check_registers(&self->leaks);
 }
 
-TEST_F_TIMEOUT(killed, in_the_middle_of_calls, 36000)
+TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 {
 	struct call_stress_result result;
 	__u64 i, calls = 0;
@@ -119,7 +119,7 @@ static void sample(int begun)
 	}
 }
 
-TEST_F_TIMEOUT(killed, in_a_storm_of_samples, 36000)
+TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 {
 	int status, begun[2];
 	pid_t pid;

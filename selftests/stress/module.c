@@ -61,7 +61,7 @@ static void use(int fd)
 	loop(10000);
 }
 
-TEST_F_TIMEOUT(module, loaded_used_and_unloaded, 36000)
+TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 {
 	long vmalloc = 0, slab = 0;
 	int fd, status;
@@ -114,7 +114,7 @@ static void use_forever(void)
 }
 
 /* Who opens it in the middle of an unload gets it, or is refused. */
-TEST_F_TIMEOUT(module, unloaded_while_others_open_it, 36000)
+TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 {
 	__u64 unloaded = 0, busy = 0;
 	pid_t pid = fork();
@@ -154,7 +154,7 @@ static char *renamed_copy(size_t *size)
 	return image;
 }
 
-TEST_F(module, second_copy_beside_it)
+TEST_F(module, second_copy_is_refused_the_counters)
 {
 	char *image;
 	size_t size;

@@ -218,7 +218,7 @@ static bool all_happened(FIXTURE_DATA(perf) *self)
 	       __atomic_load_n(&self->other->had, __ATOMIC_RELAXED);
 }
 
-TEST_F_TIMEOUT(perf, right_or_refused, 36000)
+TEST_F_TIMEOUT(perf, either_side_counts_right_or_is_refused, 36000)
 {
 	time_t until = time(NULL) + environment("SECONDS", 5);
 	int result, status;

@@ -124,7 +124,7 @@ FIXTURE_TEARDOWN(suspend)
 		close(self->fd);
 }
 
-TEST_F_TIMEOUT(suspend, counters_go_on, 36000)
+TEST_F_TIMEOUT(suspend, counters_go_on_after_sleep, 36000)
 {
 	__s64 before, after, stopped;
 	__u64 i;
@@ -158,7 +158,7 @@ TEST_F_TIMEOUT(suspend, counters_go_on, 36000)
 	EXPECT_STREQ("", leak_check_memory(&self->leaks));
 }
 
-TEST_F_TIMEOUT(suspend, a_trace_ends_and_says_so, 36000)
+TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						 FLAG_USER | FLAG_PC);

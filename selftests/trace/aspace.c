@@ -75,7 +75,7 @@ static bool is_table(__u64 aspace)
 	return aspace && !(aspace & 0xfff) && !(aspace >> 52);
 }
 
-TEST_F(aspace, one_process_has_one)
+TEST_F(aspace, process_has_one_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
@@ -95,7 +95,7 @@ TEST_F(aspace, one_process_has_one)
 }
 
 /* Also where user and kernel have page tables of their own (PTI). */
-TEST_F(aspace, kernel_and_user_have_the_same)
+TEST_F(aspace, kernel_and_user_have_the_same_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_OS |
@@ -143,7 +143,7 @@ static int trace_child(struct trace *t)
 	return err ? err : trace_stop(t);
 }
 
-TEST_F(aspace, another_process_has_another)
+TEST_F(aspace, another_process_has_another_address_space)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);
@@ -203,7 +203,7 @@ FIXTURE_TEARDOWN(rights)
 	close(self->fd);
 }
 
-TEST_F(rights, decide_at_stage)
+TEST_F(rights, stage_asks_for_the_rights)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RATE,
 						       FLAG_USER | FLAG_PC);

@@ -383,7 +383,7 @@ FIXTURE_TEARDOWN(config)
 	close(self->fd);
 }
 
-TEST_F(config, is_accepted_and_works_or_changes_nothing)
+TEST_F(config, config_works_or_is_refused_and_changes_nothing)
 {
 	bool accepted = variant->accepted(&self->machine, &variant->config);
 	const struct perfmon_config *want = accepted ? &variant->config : &old;
@@ -427,7 +427,7 @@ FIXTURE_TEARDOWN(counters)
 	close(self->fd);
 }
 
-TEST_F(counters, as_many_events_as_counters)
+TEST_F(counters, config_takes_as_many_events_as_counters)
 {
 	const struct perfmon_properties *p = &self->machine.properties;
 	struct perfmon_config c = { .events = { 0 } };
@@ -461,7 +461,7 @@ TEST_F(counters, as_many_events_as_counters)
 	}
 }
 
-TEST_F(counters, an_array_that_is_full)
+TEST_F(counters, config_takes_a_full_array)
 {
 	struct perfmon_config c;
 	int i;
@@ -497,7 +497,7 @@ static bool on_amd(const struct machine *m)
 	return !m->intel;
 }
 
-TEST_F(counters, definitions)
+TEST_F(counters, definition_takes_the_bits_that_the_cpu_has)
 {
 	static const struct definition definitions[] = {
 		{ MODEL_EVENT(0), 0xc0, yes },
@@ -537,7 +537,7 @@ TEST_F(counters, definitions)
 }
 
 /* They are the descriptor's: they outlive a trace, and not the descriptor. */
-TEST_F(counters, definitions_live_as_long_as_the_descriptor)
+TEST_F(counters, definitions_last_until_the_close)
 {
 	struct perfmon_config c = one_event(MODEL_EVENT(5), 1000, FLAG_USER);
 
@@ -556,7 +556,7 @@ TEST_F(counters, definitions_live_as_long_as_the_descriptor)
 }
 
 /* A later definition replaces an earlier one, also in the same trace. */
-TEST_F(counters, the_last_definition_counts)
+TEST_F(counters, last_definition_of_an_event_counts)
 {
 	struct perfmon_config c = one_event(MODEL_EVENT(5), 0, FLAG_USER);
 	struct trace_sums sums;

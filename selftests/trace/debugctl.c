@@ -51,7 +51,7 @@ FIXTURE_TEARDOWN(debugctl)
 	close(self->fd);
 }
 
-TEST_F(debugctl, is_put_back)
+TEST_F(debugctl, debugctl_reads_as_before)
 {
 	struct perfmon_config config;
 	__u64 before, after;

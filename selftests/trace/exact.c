@@ -73,7 +73,7 @@ FIXTURE_TEARDOWN(exact)
 	close(self->fd);
 }
 
-TEST_F(exact, each_sample_is_where_it_has_to_be)
+TEST_F(exact, samples_are_at_their_instructions)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -111,7 +111,7 @@ TEST_F(exact, each_sample_is_where_it_has_to_be)
 	}
 }
 
-TEST_F(exact, ticks_instead_of_pcs)
+TEST_F(exact, tick_records_add_up_as_pc_records_do)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -129,7 +129,7 @@ TEST_F(exact, ticks_instead_of_pcs)
 }
 
 /* A trace that is started again begins anew, in the same memory. */
-TEST_F(exact, again)
+TEST_F(exact, second_run_starts_anew)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -176,7 +176,7 @@ static int move_over_all_cpus(FIXTURE_DATA(exact) *self, unsigned long n,
  * On the CPU that makes the calls the reference counts more: the ends of the
  * calls between its start and the trace's. That is a constant.
  */
-TEST_F(exact, as_the_reference_counts_on_each_cpu)
+TEST_F(exact, trace_agrees_with_a_counter_on_each_cpu)
 {
 	struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						 FLAG_USER | FLAG_PC);
@@ -213,7 +213,7 @@ TEST_F(exact, as_the_reference_counts_on_each_cpu)
 }
 
 /* All CPUs at once, each with a process of its own. */
-TEST_F(exact, on_all_cpus_at_once)
+TEST_F(exact, trace_agrees_with_a_counter_on_all_cpus_at_once)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -249,7 +249,7 @@ TEST_F(exact, on_all_cpus_at_once)
 }
 
 /* The events of the loop that the virtual PMU counts, and how often. */
-TEST_F(exact, several_events_at_once)
+TEST_F(exact, several_events_add_up_independently)
 {
 	struct perfmon_config config = {
 		.events = {
@@ -319,7 +319,7 @@ FIXTURE_TEARDOWN(modes)
 
 #define N	1000000UL
 
-TEST_F(modes, neither_counts_nothing)
+TEST_F(modes, event_without_a_mode_counts_nothing)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 1, 0);
 	struct trace_sums sums;
@@ -331,7 +331,7 @@ TEST_F(modes, neither_counts_nothing)
 	EXPECT_EQ(0ULL, sums.event[0].ticks);
 }
 
-TEST_F(modes, a_tally_is_one_record)
+TEST_F(modes, event_without_a_rate_has_one_record)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						       FLAG_USER);
@@ -365,7 +365,7 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 #define RARE	100003
 #define LONG	100
 
-TEST_F(modes, kernel)
+TEST_F(modes, kernel_mode_counts_the_kernel_alone)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RARE,
 						       FLAG_OS | FLAG_PC);
@@ -382,7 +382,7 @@ TEST_F(modes, kernel)
 	EXPECT_LE(sums.event[0].ticks / 2, there);
 }
 
-TEST_F(modes, both)
+TEST_F(modes, both_modes_count_user_and_kernel)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, RARE,
 						       FLAG_USER | FLAG_OS |
@@ -402,7 +402,7 @@ TEST_F(modes, both)
 }
 
 /* The frequency of the times is the one that PMIOTSTAMP gives, in MHz. */
-TEST_F(modes, ticks_per_second)
+TEST_F(modes, header_has_the_frequency_of_the_times)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 0,
 						       FLAG_USER);

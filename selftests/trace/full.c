@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(full)
 	close(self->fd);
 }
 
-TEST_F(full, what_was_recorded_is_right)
+TEST_F(full, full_buffer_has_whole_records)
 {
 	const struct perfmon_buffer_header *header =
 		self->trace.buffer[self->cpu];
@@ -77,7 +77,7 @@ TEST_F(full, what_was_recorded_is_right)
 }
 
 /* All events of the CPU end where the one that did not fit did. */
-TEST_F(full, stops_all_events)
+TEST_F(full, full_buffer_stops_all_events)
 {
 	const struct perfmon_config config = {
 		.events = { INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1) },
@@ -122,7 +122,7 @@ static long long counted(int cpu)
 	return err ? err : (long long)(after - before);
 }
 
-TEST_F(full, counts_no_more_until_it_is_stopped)
+TEST_F(full, full_cpu_counts_nothing_until_stop)
 {
 	struct trace_sums sums;
 	__s64 value;
@@ -163,7 +163,7 @@ TEST_F(full, counts_no_more_until_it_is_stopped)
 }
 
 /* Also when it is full of counts, or of branches. */
-TEST_F(full, of_large_records)
+TEST_F(full, buffer_full_of_large_records_has_whole_records)
 {
 	struct perfmon_config config = {
 		.events = { INSTRUCTIONS, MODEL_EVENT(0), MODEL_EVENT(1) },

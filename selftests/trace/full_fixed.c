@@ -25,7 +25,7 @@ static __u32 rate_of(int round)
 	return 2003 + round % 1000;
 }
 
-TEST(what_is_stopped_stays_so)
+TEST(fixed_counter_stays_stopped_on_a_full_cpu)
 {
 	int fd = device_open(O_RDWR), calls = 0, i;
 	struct perfmon_config config;

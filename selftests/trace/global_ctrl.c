@@ -18,7 +18,7 @@
 #define PAGES	1024
 #define PMC0	(1ULL << 0)
 
-TEST(nobody_is_blamed)
+TEST(overflow_during_counter_start_is_not_reported)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
 	/* All the time in kernel mode, more than the handler itself. */

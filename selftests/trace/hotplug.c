@@ -64,7 +64,7 @@ static int loop_there(FIXTURE_DATA(hotplug) *self, unsigned long n)
 	return pin_to_cpu(self->home);
 }
 
-TEST_F(hotplug, a_cpu_that_goes_leaves_its_records)
+TEST_F(hotplug, offline_cpu_leaves_its_records)
 {
 	const struct perfmon_buffer_header *there, *here;
 	struct trace_sums sums;
@@ -110,7 +110,7 @@ TEST_F(hotplug, a_cpu_that_goes_leaves_its_records)
 	EXPECT_EQ(total, sums.event[0].total);
 }
 
-TEST_F(hotplug, a_cpu_that_comes_later_is_not_traced)
+TEST_F(hotplug, cpu_that_comes_online_later_is_not_traced)
 {
 	const struct perfmon_buffer_header *there;
 	struct trace_sums sums;
@@ -154,7 +154,7 @@ TEST_F(hotplug, a_cpu_that_comes_later_is_not_traced)
 }
 
 /* Gone between ALLOC and START: it has no records, and says why. */
-TEST_F(hotplug, a_cpu_that_is_offline_at_the_start)
+TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 {
 	const struct perfmon_buffer_header *there;
 
@@ -168,7 +168,7 @@ TEST_F(hotplug, a_cpu_that_is_offline_at_the_start)
 }
 
 /* Again and again, in the middle of a storm on the other CPU. */
-TEST_F_TIMEOUT(hotplug, again_and_again, 120)
+TEST_F_TIMEOUT(hotplug, repeated_switching_loses_no_sample, 120)
 {
 	struct perfmon_config storm = config;
 	struct trace_sums sums;

@@ -105,7 +105,7 @@ static bool is_right(const struct perfmon_last_branch_record *record,
 	return true;
 }
 
-TEST_F(lbr, records_what_was_before_the_sample)
+TEST_F(lbr, record_has_the_branches_before_the_sample)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 1009,
@@ -195,7 +195,7 @@ static int trace_calls(struct trace *t, __u32 flags, __u32 rate, int calls)
  * The hardware's filter looks at where a branch leads to: see vpmu_lbr. A branch
  * from the kernel would tell the user where that is, so it is left out too.
  */
-TEST_F(lbr, only_those_of_the_modes_asked_for)
+TEST_F(lbr, record_has_branches_of_its_modes_only)
 {
 	struct modes found;
 
@@ -221,7 +221,7 @@ TEST_F(lbr, only_those_of_the_modes_asked_for)
  * At most one record for an interrupt, named for the first event that ticked
  * and wants it.
  */
-TEST_F(lbr, of_several_events)
+TEST_F(lbr, interrupt_has_one_record_for_several_events)
 {
 	const struct perfmon_config config = {
 		.events = {
@@ -253,7 +253,7 @@ TEST_F(lbr, of_several_events)
 }
 
 /* Nothing is recorded before START, and nothing of it is left afterwards. */
-TEST_F(lbr, registers_are_put_back)
+TEST_F(lbr, registers_read_as_before)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 1009, FLAG_USER | FLAG_LAST_BRANCH);

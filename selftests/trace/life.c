@@ -83,7 +83,7 @@ static void *map_handle(FIXTURE_DATA(life) *self)
 		    0);
 }
 
-TEST_F(life, a_mapping_outlives_the_trace)
+TEST_F(life, mapping_outlives_the_trace)
 {
 	const void *mapping = self->trace.buffer[self->cpu];
 	struct trace second;
@@ -106,7 +106,7 @@ TEST_F(life, a_mapping_outlives_the_trace)
 	EXPECT_TRUE(has_the_records(self, mapping));
 }
 
-TEST_F(life, a_descriptor_outlives_the_trace)
+TEST_F(life, descriptor_outlives_the_trace)
 {
 	void *mapping;
 
@@ -125,7 +125,7 @@ TEST_F(life, a_descriptor_outlives_the_trace)
 }
 
 /* All descriptors and mappings of a buffer are of the same memory. */
-TEST_F(life, a_buffer_has_any_number_of_descriptors)
+TEST_F(life, buffer_has_any_number_of_descriptors)
 {
 	int handles[16];
 	unsigned int i;
@@ -147,7 +147,7 @@ TEST_F(life, a_buffer_has_any_number_of_descriptors)
 	}
 }
 
-TEST_F(life, a_mapping_can_only_be_read)
+TEST_F(life, mapping_can_only_be_read)
 {
 	size_t size = self->trace.size;
 	void *mapping;
@@ -180,7 +180,7 @@ TEST_F(life, a_mapping_can_only_be_read)
 	munmap(mapping, size);
 }
 
-TEST_F(life, a_mapping_is_within_the_buffer)
+TEST_F(life, mapping_is_within_the_buffer)
 {
 	size_t size = self->trace.size;
 	long page = self->page_size;
@@ -207,7 +207,7 @@ TEST_F(life, a_mapping_is_within_the_buffer)
 }
 
 /* It is closed on exec, and there is nothing to do with it but to map it. */
-TEST_F(life, a_descriptor_is_for_mapping)
+TEST_F(life, descriptor_can_only_be_mapped)
 {
 	char byte;
 
@@ -220,7 +220,7 @@ TEST_F(life, a_descriptor_is_for_mapping)
 	EXPECT_EQ(ENOTTY, errno);
 }
 
-TEST_F(life, no_descriptor_is_free)
+TEST_F(life, handle_is_refused_without_a_free_descriptor)
 {
 	struct rlimit limit, none;
 
@@ -233,7 +233,7 @@ TEST_F(life, no_descriptor_is_free)
 	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
 }
 
-TEST_F(life, the_module_stays_as_long_as_it_is_used)
+TEST_F(life, module_stays_as_long_as_it_is_used)
 {
 	void *mapping;
 
@@ -276,7 +276,7 @@ static int round_trip(FIXTURE_DATA(life) *self, int i)
 	return trace_free(&t) == -EBADFD ? 0 : -EIO;
 }
 
-TEST_F(life, memory_is_given_back)
+TEST_F(life, buffers_are_freed)
 {
 	long all, some, before, virtual;
 	int i;
@@ -297,7 +297,7 @@ TEST_F(life, memory_is_given_back)
 	EXPECT_GT(virtual + some, memory_kb("VmallocUsed"));
 }
 
-TEST_F(life, more_memory_than_there_is)
+TEST_F(life, alloc_is_refused_without_enough_memory)
 {
 	long page = self->page_size / 1024, pages;
 	int cpus = cpu_ids(), err;
@@ -318,7 +318,7 @@ TEST_F(life, more_memory_than_there_is)
 	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
 }
 
-TEST_F(life, close_without_stop)
+TEST_F(life, close_stops_the_trace)
 {
 	int perf;
 
@@ -365,7 +365,7 @@ static pid_t start_storm(void)
 	}
 }
 
-TEST_F(life, killed_in_a_storm)
+TEST_F(life, sigkill_at_a_high_rate_stops_the_trace)
 {
 	struct trace_sums sums;
 	int i, status;

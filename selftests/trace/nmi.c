@@ -102,7 +102,7 @@ static int wrong_events(const struct trace *t, const struct trace_sums *sums)
 	return wrong;
 }
 
-TEST_F(nmi, all_counters_at_once)
+TEST_F(nmi, overflows_of_all_counters_are_sampled)
 {
 	const struct perfmon_config config = everything(&self->p,
 							variant->rates);
@@ -121,7 +121,7 @@ TEST_F(nmi, all_counters_at_once)
 	}
 }
 
-TEST_F(nmi, on_all_cpus)
+TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 {
 	const struct perfmon_config config = everything(&self->p,
 							variant->rates);
@@ -147,7 +147,7 @@ TEST_F(nmi, on_all_cpus)
  * A CPU that is in the middle of its loop when it is told to start or stop does
  * so at an instruction that nobody knows, but all of its events do at the same.
  */
-TEST_F_TIMEOUT(nmi, started_and_stopped_in_the_middle, 240)
+TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_known, 240)
 {
 	const struct perfmon_config config = everything(&self->p,
 							variant->rates);

@@ -57,7 +57,7 @@ FIXTURE_TEARDOWN(policy)
 	close(self->fd);
 }
 
-TEST_F(policy, every_call_in_its_turn)
+TEST_F(policy, calls_ask_the_policy_in_each_state)
 {
 	int err = self->err, handle;
 	struct perfmon_config c;
@@ -108,7 +108,7 @@ TEST_F(policy, every_call_in_its_turn)
 }
 
 /* A config for the kernel was staged by somebody who might. */
-TEST_F(policy, rights_are_asked_for_at_start_too)
+TEST_F(policy, start_asks_the_policy_again)
 {
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&self->trace, &kernel));
@@ -120,7 +120,7 @@ TEST_F(policy, rights_are_asked_for_at_start_too)
 	EXPECT_EQ(0, trace_stop(&self->trace));
 }
 
-TEST_F(policy, calls_that_only_ask)
+TEST_F(policy, properties_and_info_need_no_rights)
 {
 	struct perfmon_properties p;
 	struct perfmon_info info;
@@ -131,7 +131,7 @@ TEST_F(policy, calls_that_only_ask)
 }
 
 /* Reserved bits come before the policy, the policy before state and values. */
-TEST_F(policy, order_of_checks)
+TEST_F(policy, policy_comes_after_reserved_bits_and_before_the_state)
 {
 	const struct perfmon_config bad = { .events = { 0 } };
 	struct perfmon_event_definition d = {

@@ -57,7 +57,7 @@ FIXTURE_TEARDOWN(skid)
 	close(self->fd);
 }
 
-TEST_F(skid, nothing_is_lost)
+TEST_F(skid, late_interrupts_lose_nothing)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -80,7 +80,7 @@ TEST_F(skid, nothing_is_lost)
 }
 
 /* Dependents are counted until the interrupt, so they are ahead. */
-TEST_F(skid, of_a_timebase)
+TEST_F(skid, late_interrupts_of_a_timebase_lose_nothing)
 {
 	const struct perfmon_config config = {
 		.events = { INSTRUCTIONS, MODEL_EVENT(0) },

@@ -135,7 +135,7 @@ FIXTURE_TEARDOWN(trace)
 	close(self->reader);
 }
 
-TEST_F(trace, every_call)
+TEST_F(trace, call_leads_to_the_next_state_or_is_refused)
 {
 	const struct command *call;
 	union argument arg;
@@ -240,7 +240,7 @@ TEST_F(trace, bad_pointers_change_nothing)
 	}
 }
 
-TEST_F(trace, stop_may_be_repeated)
+TEST_F(trace, stop_can_be_repeated)
 {
 	int want = variant->state == IDLE ? -EBADFD : 0;
 	int after = variant->state == RUNNING ? STAGED : (int)variant->state;
@@ -253,7 +253,7 @@ TEST_F(trace, stop_may_be_repeated)
 	}
 }
 
-TEST_F(trace, unknown_commands)
+TEST_F(trace, unknown_commands_are_refused)
 {
 	static const unsigned int unknown[] = {
 		_IO('6', 9), _IO('6', 0x1f), _IO('6', 0x22), _IO('6', 0xff),
@@ -273,7 +273,7 @@ TEST_F(trace, unknown_commands)
 	EXPECT_TRUE(is_unchanged(self->fd, variant->state));
 }
 
-TEST_F(trace, the_numbers_of_an_allocation)
+TEST_F(trace, alloc_is_refused_with_wrong_numbers)
 {
 	static const __u32 pages[] = { 0, PERFMON_MAX_BUFFER_PAGES + 1, ~0U };
 	__u32 ids = cpu_ids();
@@ -299,7 +299,7 @@ TEST_F(trace, the_numbers_of_an_allocation)
 }
 
 /* Reserved members are looked at before the state. */
-TEST_F(trace, definitions_that_are_refused)
+TEST_F(trace, definition_is_refused_with_reserved_members)
 {
 	const struct perfmon_event_definition good = {
 		.id = MODEL_EVENT(7),
@@ -364,7 +364,7 @@ TEST_F(staged, config_comes_back_as_it_was_staged)
 	EXPECT_EQ(0, memcmp(&c, &second, sizeof(c)));
 }
 
-TEST_F(staged, the_number_of_a_buffer)
+TEST_F(staged, handle_is_refused_with_a_wrong_number)
 {
 	__u32 ids = cpu_ids();
 

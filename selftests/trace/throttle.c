@@ -69,7 +69,7 @@ FIXTURE_TEARDOWN(throttle)
 		TH_LOG("the module can't be loaded again");
 }
 
-TEST_F(throttle, nothing_is_lost)
+TEST_F(throttle, no_event_is_lost)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -109,7 +109,7 @@ TEST_F(throttle, nothing_is_lost)
  * A CPU that is throttled samples again after a while, and what it did not
  * sample until then becomes a COUNT record, beside STOP's.
  */
-TEST_F_TIMEOUT(throttle, goes_on_afterwards, 120)
+TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS,
 						       variant->rate,
@@ -130,7 +130,7 @@ TEST_F_TIMEOUT(throttle, goes_on_afterwards, 120)
 }
 
 /* Dependents and tallies are counted all the while, and nothing is twice. */
-TEST_F(throttle, others_are_counted_too)
+TEST_F(throttle, other_events_are_counted_while_throttled)
 {
 	const struct perfmon_config config = {
 		.events = {
@@ -185,7 +185,7 @@ FIXTURE_TEARDOWN(stuck)
  * Each instruction of the kernel too, the timer's interrupt included: without
  * the throttle the machine would never come out of the handler.
  */
-TEST_F_TIMEOUT(stuck, each_instruction_of_the_kernel, 120)
+TEST_F_TIMEOUT(stuck, rate_of_one_kernel_instruction_is_throttled, 120)
 {
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 1, FLAG_USER | FLAG_OS);
@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(stuck, each_instruction_of_the_kernel, 120)
 		EXPECT_LE(TRACE_LOOP_INSNS(N), sums.event[0].total);
 }
 
-TEST_F_TIMEOUT(stuck, each_cycle_of_the_kernel, 120)
+TEST_F_TIMEOUT(stuck, rate_of_one_kernel_cycle_is_throttled, 120)
 {
 	const struct perfmon_config config =
 		one_event(ARCH_EVENT(UNHALTED_CORE_CYCLES), 1,

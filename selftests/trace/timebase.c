@@ -91,7 +91,7 @@ static __u64 other_counts(const struct trace *t, int cpu, __u64 want)
 	return other;
 }
 
-TEST_F(timebase, counts_between_ticks)
+TEST_F(timebase, dependents_count_between_ticks)
 {
 	struct perfmon_config config = instructions(self->dependents,
 						    variant->rate);
@@ -117,7 +117,7 @@ TEST_F(timebase, counts_between_ticks)
 }
 
 /* An event with a rate of its own ticks by it, whatever the others do. */
-TEST_F(timebase, beside_one_that_is_not_a_dependent)
+TEST_F(timebase, event_with_a_rate_ticks_beside_dependents)
 {
 	struct perfmon_config config = instructions(2, variant->rate);
 	__u64 total = TRACE_LOOP_INSNS(N);
@@ -138,7 +138,7 @@ TEST_F(timebase, beside_one_that_is_not_a_dependent)
 }
 
 /* The flag on the first event alone makes no dependent of it. */
-TEST_F(timebase, is_not_its_own_dependent)
+TEST_F(timebase, timebase_is_not_its_own_dependent)
 {
 	struct perfmon_config config = instructions(1, variant->rate);
 	__u64 total = TRACE_LOOP_INSNS(N);
@@ -157,7 +157,7 @@ TEST_F(timebase, is_not_its_own_dependent)
  * Events that differ: two instructions of the loop are one branch, and what the
  * kernel executes meanwhile is its own.
  */
-TEST_F(timebase, of_other_events)
+TEST_F(timebase, dependents_count_other_events_and_modes)
 {
 	struct perfmon_config config = {
 		.events = {

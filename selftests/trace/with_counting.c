@@ -77,7 +77,7 @@ static bool runs(int cpu, int i)
 	       select == COUNTS;
 }
 
-TEST_F(with_counting, the_lowest_free_counters_are_taken)
+TEST_F(with_counting, trace_takes_the_lowest_free_counters)
 {
 	struct perfmon_config two = events(2, 1000003);
 
@@ -107,7 +107,7 @@ TEST_F(with_counting, the_lowest_free_counters_are_taken)
 	EXPECT_EQ(-EBUSY, pmc_setup(self->fd, 3, EVENT_INSTRUCTIONS, PMCF_USR));
 }
 
-TEST_F(with_counting, not_enough_counters_are_free)
+TEST_F(with_counting, start_is_refused_with_too_few_free_counters)
 {
 	int all = self->p.max_num_programmable_events;
 	struct perfmon_config c = events(2, 1000003), now;
@@ -130,7 +130,7 @@ TEST_F(with_counting, not_enough_counters_are_free)
 }
 
 /* There is one fixed-function counter of a kind. */
-TEST_F(with_counting, the_fixed_counter_is_not_free)
+TEST_F(with_counting, start_is_refused_while_the_fixed_counter_is_set_up)
 {
 	struct perfmon_config c = one_event(FIXED_EVENT(INSTRUCTIONS_RETIRED),
 					    1000003, FLAG_USER);
@@ -161,7 +161,7 @@ static __s64 counted_beside(FIXTURE_DATA(with_counting) *self,
 	return err ? err : pmc_value(self->fd, 0) - (__s64)TRACE_LOOP_INSNS(N);
 }
 
-TEST_F(with_counting, a_counter_counts_on_whatever_the_trace_does)
+TEST_F(with_counting, counter_counts_on_beside_a_trace)
 {
 	static const __u32 rates[] = { 0, 1000003, 10007, 1009, 97 };
 	struct perfmon_config c = events(2, 0);
@@ -194,7 +194,7 @@ TEST_F(with_counting, a_counter_counts_on_whatever_the_trace_does)
 }
 
 /* Counting that starts and stops while a trace runs does not disturb it. */
-TEST_F(with_counting, a_trace_goes_on_whatever_is_counted)
+TEST_F(with_counting, trace_goes_on_beside_a_counter)
 {
 	struct perfmon_config c = events(2, 97);
 	struct trace_sums sums[2];

@@ -63,7 +63,7 @@ static size_t left_over(const struct trace *t, const cpu_set_t *cpus)
 	return n;
 }
 
-TEST_F(zero, new_buffers)
+TEST_F(zero, new_buffers_are_zero)
 {
 	cpu_set_t cpus;
 	int cpu;
@@ -75,7 +75,7 @@ TEST_F(zero, new_buffers)
 	EXPECT_EQ(0UL, left_over(&self->trace, &cpus));
 }
 
-TEST_F(zero, behind_the_records)
+TEST_F(zero, memory_behind_the_records_is_zero)
 {
 	cpu_set_t cpus;
 

@@ -128,7 +128,7 @@ static __u64 count(const struct counter *c, __u64 control, __u64 start,
 	return hidden(c, control, start, n);
 }
 
-TEST_F(counters, each_is_exact)
+TEST_F(counters, counters_are_exact)
 {
 	int i;
 
@@ -145,7 +145,7 @@ TEST_F(counters, each_is_exact)
 	}
 }
 
-TEST_F(counters, branches_and_masks)
+TEST_F(counters, counter_masks_select_branches)
 {
 	const struct counter *c = &self->all[0];
 	const struct {
@@ -176,7 +176,7 @@ TEST_F(counters, branches_and_masks)
 }
 
 /* A system call is a branch, and where it leads to is not the user's. */
-TEST_F(counters, system_calls)
+TEST_F(counters, system_call_is_counted_as_a_branch)
 {
 	const struct counter *c = &self->all[0];
 	const struct {
@@ -207,7 +207,7 @@ TEST_F(counters, system_calls)
 	}
 }
 
-TEST_F(counters, without_a_mode_nothing_counts)
+TEST_F(counters, counter_without_a_mode_counts_nothing)
 {
 	const struct counter *c = &self->all[0];
 
@@ -216,7 +216,7 @@ TEST_F(counters, without_a_mode_nothing_counts)
 	EXPECT_LE(LOOP_INSNS * N, count(c, c->usr | OS, 0, N));
 }
 
-TEST_F(counters, global_control_stops_them)
+TEST_F(counters, global_control_stops_the_counters)
 {
 	__u64 value;
 	int i;
@@ -265,7 +265,7 @@ TEST_F(counters, overflow_wraps_and_sets_status)
 }
 
 /* Passes the end of 24 bits several times. */
-TEST_F(counters, a_narrow_counter_keeps_its_lower_bits)
+TEST_F(counters, narrow_counter_keeps_its_lower_bits)
 {
 	const struct counter *c = &self->all[0];
 	__u64 mask = (1ULL << self->p.width) - 1, overhead;

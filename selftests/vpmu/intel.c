@@ -62,7 +62,7 @@ TEST_F(intel, reserved_bits_fault)
 }
 
 /* Intel SDM, volume 3B, "Full-Width Writes to Performance Counters" */
-TEST_F(intel, a_narrow_write_is_sign_extended)
+TEST_F(intel, narrow_write_is_sign_extended)
 {
 	__u64 mask = (1ULL << self->p.width) - 1, value;
 

@@ -98,7 +98,7 @@ static int matching(const struct record *records, __u64 from, __u64 to)
 	return n;
 }
 
-TEST_F(lbr, records_the_branches_in_order)
+TEST_F(lbr, lbr_has_the_branches_in_order)
 {
 	const struct sites *s = &self->sites;
 	int i;
@@ -121,7 +121,7 @@ TEST_F(lbr, records_the_branches_in_order)
 	}
 }
 
-TEST_F(lbr, leaves_out_the_types_it_is_told)
+TEST_F(lbr, lbr_select_leaves_out_branch_types)
 {
 	const struct sites *s = &self->sites;
 
@@ -144,7 +144,7 @@ static bool in_kernel(__u64 address)
 }
 
 /* It is where a branch leads to that counts, not where it comes from. */
-TEST_F(lbr, leaves_out_the_mode_it_is_told)
+TEST_F(lbr, lbr_select_leaves_out_a_mode)
 {
 	int i;
 
@@ -157,7 +157,7 @@ TEST_F(lbr, leaves_out_the_mode_it_is_told)
 }
 
 /* All branches but far ones left out: those in and out of the kernel stay. */
-TEST_F(lbr, records_far_branches)
+TEST_F(lbr, lbr_has_far_branches)
 {
 	__u64 near = LBR_JCC | LBR_NEAR_REL_CALL | LBR_NEAR_IND_CALL |
 		     LBR_NEAR_RET | LBR_NEAR_IND_JMP | LBR_NEAR_REL_JMP;

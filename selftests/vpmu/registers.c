@@ -138,7 +138,7 @@ FIXTURE_TEARDOWN(registers)
  * The machine is the one that was asked for. $VPMU has what QEMU was told:
  * version, general counters, bit map of fixed ones, width.
  */
-TEST_F(registers, the_pmu_is_as_configured)
+TEST_F(registers, cpuid_shows_the_configured_pmu)
 {
 	const char *want = getenv("VPMU");
 	unsigned int version, counters, fixed, width;
@@ -153,7 +153,7 @@ TEST_F(registers, the_pmu_is_as_configured)
 	EXPECT_EQ(width, self->p.width);
 }
 
-TEST_F(registers, reading_tells_which_are_there)
+TEST_F(registers, read_of_a_missing_register_faults)
 {
 	const struct block *b;
 	__u64 value;
@@ -172,7 +172,7 @@ TEST_F(registers, reading_tells_which_are_there)
 	}
 }
 
-TEST_F(registers, writing_tells_so_too)
+TEST_F(registers, write_of_a_missing_register_faults)
 {
 	const struct block *b;
 	__u64 value;
