@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The events of a config: as many as there are counters or places in its array,
+ * and the definitions of model-specific ones.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "machine.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define UNUSED_GROUP	PERFMON_MAKE_EVENT_ID(5, 1)
+#define LAST_GROUP	PERFMON_MAKE_EVENT_ID(PERFMON_MAX_GROUP, 1)
+
+FIXTURE(events)
+{
+	struct trace trace;
+	struct machine machine;
+	int fd;
+};
+
+FIXTURE_SETUP(events)
+{
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, machine_read(&self->machine));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+}
+
+FIXTURE_TEARDOWN(events)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+TEST_F(events, config_takes_as_many_events_as_counters)
+{
+	const struct perfmon_properties *p = &self->machine.properties;
+	struct perfmon_config c = { .events = { 0 } };
+	int general = p->max_num_programmable_events;
+	int fixed = p->max_num_fixed_events;
+	int i;
+
+	ASSERT_GT(PERFMON_MAX_EVENTS, general + fixed);
+	define_instructions(_metadata, self->fd, general + 1);
+	for (i = 0; i < fixed; i++) {
+		c.events[i] = PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, i + 1);
+		c.rate[i] = 1000000;
+		c.flags[i] = FLAG_USER;
+	}
+	for (i = 0; i < general; i++) {
+		c.events[fixed + i] = MODEL_EVENT(i);
+		c.rate[fixed + i] = 1000000;
+		c.flags[fixed + i] = FLAG_USER;
+	}
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	EXPECT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(0, trace_stop(&self->trace));
+
+	/* One more, and it is not too many in all but too many general ones. */
+	c.events[fixed + general] = MODEL_EVENT(general);
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	if (fixed) {
+		c.events[0] = MODEL_EVENT(general);
+		c.events[fixed + general] = PERFMON_EVENT_ID_NONE;
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	}
+}
+
+TEST_F(events, config_takes_a_full_array)
+{
+	struct perfmon_config c;
+	int i;
+
+	for (i = 0; i < PERFMON_MAX_EVENTS; i++) {
+		ASSERT_EQ(0, trace_define(self->fd, i, EVENT_INSTRUCTIONS));
+		c.events[i] = MODEL_EVENT(i);
+		c.rate[i] = 1000;
+		c.flags[i] = FLAG_USER;
+	}
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+}
+
+/* What PERFMON_DEFINE_EVENT takes: id, select, and whether it is good. */
+struct definition {
+	__u16 id;
+	__u64 select;
+	bool (*good)(const struct machine *m);
+};
+
+static bool yes(const struct machine *)
+{
+	return true;
+}
+
+static bool no(const struct machine *)
+{
+	return false;
+}
+
+static bool on_amd(const struct machine *m)
+{
+	return !m->intel;
+}
+
+TEST_F(events, definition_takes_the_bits_that_the_cpu_has)
+{
+	static const struct definition definitions[] = {
+		{ MODEL_EVENT(0), 0xc0, yes },
+		{ MODEL_EVENT(PERFMON_MAX_EVENT), 0xc0, yes },
+		{ MODEL_EVENT(1), 0xffd7ffff, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_USR << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_OS << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_INT << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_EN << 16, yes },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_PC << 16, no },
+		{ MODEL_EVENT(1), 0xc0 | PMCF_ANY << 16, no },
+		{ MODEL_EVENT(1), 1ULL << 32, on_amd },
+		{ MODEL_EVENT(1), 1ULL << 35, on_amd },
+		{ MODEL_EVENT(1), 1ULL << 36, no },
+		{ MODEL_EVENT(1), 1ULL << 63, no },
+		{ ARCH_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
+		{ FIXED_EVENT(INSTRUCTIONS_RETIRED), 0xc0, no },
+		{ PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), 0xc0, no },
+		{ PERFMON_EVENT_ID_NONE, 0xc0, no },
+		{ UNUSED_GROUP, 0xc0, no },
+		{ LAST_GROUP, 0xc0, no },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(definitions); i++) {
+		struct perfmon_event_definition d = {
+			.id = definitions[i].id,
+			.select = definitions[i].select,
+		};
+
+		EXPECT_EQ(definitions[i].good(&self->machine) ? 0 : -EINVAL,
+			  device_ioctl(self->fd, PERFMON_DEFINE_EVENT, &d)) {
+			TH_LOG("id 0x%x, select 0x%llx", d.id,
+			       (unsigned long long)d.select);
+		}
+	}
+}
+
+/* They are the descriptor's: they outlive a trace, and not the descriptor. */
+TEST_F(events, definitions_last_until_the_close)
+{
+	struct perfmon_config c = one_event(MODEL_EVENT(5), 1000, FLAG_USER);
+
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
+	EXPECT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_free(&self->trace));
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	EXPECT_EQ(0, trace_stage(&self->trace, &c));
+
+	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, 1));
+	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+}
+
+/* A later definition replaces an earlier one, also in the same trace. */
+TEST_F(events, last_definition_of_an_event_counts)
+{
+	struct perfmon_config c = one_event(MODEL_EVENT(5), 0, FLAG_USER);
+	struct trace_sums sums;
+	int cpu = sched_getcpu();
+
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, trace_define(self->fd, 5, 0x00));
+	ASSERT_EQ(0, trace_define(self->fd, 5, EVENT_INSTRUCTIONS));
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_loop(&self->trace, 1000));
+	EXPECT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(1000), sums.event[0].total);
+}
+
+TEST_HARNESS_MAIN
