@@ -17,7 +17,7 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "loop.h"
 #include "trace.h"
 
@@ -109,8 +109,7 @@ FIXTURE_SETUP(dirty)
 	void *page;
 	int pipes[2];
 
-	if (!pmu_expected())
-		SKIP(return, "this CPU has no PMU");
+	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, rdpmc_set(variant->before));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
@@ -129,8 +128,7 @@ FIXTURE_SETUP(dirty)
 	usleep(20000);
 	munmap(page, sysconf(_SC_PAGESIZE));
 	ASSERT_EQ(0, perf_use(NULL));
-	self->fd = device_open(O_RDWR);
-	ASSERT_LE(0, self->fd);
+	self->fd = open_device(_metadata, O_RDWR);
 }
 
 FIXTURE_TEARDOWN(dirty)
