@@ -49,10 +49,10 @@ key() {
 		else
 			find "$@" -type f -print0 2>/dev/null
 		fi | sort -zu | while IFS= read -r -d '' f; do
-			[ -f "$f" ] || continue
-			[ -x "$f" ] && printf x
-			printf '%s ' "$f"
-			sha256sum <"$f"
+			[ ! -f "$f" ] || printf '%s\0' "$f"
+		done | xargs -0 -r sha256sum -- | while read -r sum f; do
+			[ ! -x "$f" ] || printf x
+			printf '%s %s  -\n' "$f" "$sum"
 		done
 	) | sha256sum | cut -c1-16
 }
