@@ -25,6 +25,7 @@
 #include "calls.h"
 #include "cpu.h"
 #include "device.h"
+#include "fuzz_report.h"
 #include "kcov.h"
 #include "kselftest.h"
 #include "leak_check.h"
@@ -32,6 +33,7 @@
 #include "options.h"
 #include "places.h"
 #include "random_call.h"
+#include "slots.h"
 
 #define SEQUENCE	16
 #define KEPT		1024	/* sequences, of each thread */
@@ -55,11 +57,6 @@ struct step {
 struct sequence {
 	int n;
 	struct step steps[SEQUENCE];
-};
-
-struct mapping {
-	void *p;
-	size_t size;
 };
 
 static struct options options = {
@@ -117,27 +114,13 @@ static bool is_possible(unsigned int cmd, int err)
 	return c ? command_may_fail(c, err) : !err;
 }
 
-/* The slots change atomically: who takes a descriptor out closes it. */
-static void put(int *slot, int fd)
-{
-	int old = __atomic_exchange_n(slot, fd, __ATOMIC_RELAXED);
-
-	if (old >= 0)
-		close(old);
-}
-
-static int get(const int *slot)
-{
-	return __atomic_load_n(slot, __ATOMIC_RELAXED);
-}
-
 /* The descriptor in a slot, or in the next that is not empty; -1 if all are. */
 static int any_device(unsigned int slot)
 {
 	int i, fd = -1;
 
 	for (i = 0; i < DEVICES && fd < 0; i++)
-		fd = get(&devices[(slot + i) % DEVICES]);
+		fd = fd_get(&devices[(slot + i) % DEVICES]);
 	return fd;
 }
 
@@ -152,7 +135,7 @@ static void call(struct fuzzer *f, const struct step *s)
 	ret = ioctl(fd, c->cmd, placed.p);
 	err = ret < 0 ? errno : 0;
 	if (ret >= 0 && c->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
-		put(&handles[s->other], ret);
+		fd_put(&handles[s->other], ret);
 	f->calls++;
 	f->answers[c->command][err < MAX_ERRNO ? err : 0]++;
 	if (!is_possible(c->cmd, err))
@@ -164,70 +147,38 @@ static void open_device(struct fuzzer *f, const struct step *s)
 	int fd = device_open(s->other);
 
 	if (fd >= 0)
-		put(&devices[s->slot], fd);
+		fd_put(&devices[s->slot], fd);
 	else if (fd != -EBUSY)
 		wrong(f, "open", s->other, -fd);
 }
 
 static void duplicate(const struct step *s)
 {
-	int fd = fcntl(get(&devices[s->slot]), F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(fd_get(&devices[s->slot]), F_DUPFD_CLOEXEC, 0);
 
 	if (fd >= 0)
-		put(&devices[s->other], fd);
+		fd_put(&devices[s->other], fd);
 }
 
-static void forget(struct mapping *m)
-{
-	if (m)
-		munmap(m->p, m->size);
-	free(m);
-}
-
-static struct mapping *take(unsigned int slot)
-{
-	return __atomic_exchange_n(&mappings[slot], NULL, __ATOMIC_ACQ_REL);
-}
-
-static void give(unsigned int slot, struct mapping *m)
-{
-	forget(__atomic_exchange_n(&mappings[slot], m, __ATOMIC_ACQ_REL));
-}
-
-/* Part of a buffer, all, or more; rightly or wrongly. */
 static void map(struct fuzzer *f, const struct step *s)
 {
-	const long page = f->places.page_size;
-	const unsigned int how = s->other;
-	struct mapping m = { .size = page * (1 + how % 8) };
-	int protection = how & 0x300 ? PROT_READ : PROT_READ | PROT_WRITE;
-	int flags = how & 0xc00 ? MAP_SHARED : MAP_PRIVATE;
-	off_t offset = how & 0x3000 ? 0 : page * (how >> 14 & 7);
-	struct mapping *kept;
+	struct mapping *m = mapping_make(fd_get(&handles[s->slot]), s->other,
+					 f->places.page_size);
 
-	m.p = mmap(NULL, m.size, protection, flags, get(&handles[s->slot]),
-		   offset);
-	if (m.p == MAP_FAILED)
-		return;
-	kept = malloc(sizeof(*kept));
-	if (!kept) {
-		munmap(m.p, m.size);
-		return;
-	}
-	*kept = m;
-	give(s->slot, kept);
+	if (m)
+		mapping_put(&mappings[s->slot], m);
 }
 
 static void touch(struct fuzzer *f, const struct step *s)
 {
-	struct mapping *m = take(s->slot);
+	struct mapping *m = mapping_take(&mappings[s->slot]);
 
 	if (!m)
 		return;
 	__atomic_load_n((char *)m->p, __ATOMIC_RELAXED);
 	if (!mprotect(m->p, m->size, PROT_READ | PROT_WRITE))
 		wrong(f, "mprotect of a buffer", 0, 0);
-	give(s->slot, m);
+	mapping_put(&mappings[s->slot], m);
 }
 
 /* The device itself can't be mapped. */
@@ -268,7 +219,7 @@ static void perform(struct fuzzer *f, const struct step *s)
 		open_device(f, s);
 		break;
 	case CLOSE:
-		put(&devices[s->slot], -1);
+		fd_put(&devices[s->slot], -1);
 		break;
 	case DUP:
 		duplicate(s);
@@ -280,7 +231,7 @@ static void perform(struct fuzzer *f, const struct step *s)
 		map_device(f, s);
 		break;
 	case UNMAP:
-		forget(take(s->slot));
+		mapping_put(&mappings[s->slot], NULL);
 		break;
 	case TOUCH:
 		touch(f, s);
@@ -468,11 +419,11 @@ static void close_all(void)
 	int i;
 
 	for (i = 0; i < DEVICES; i++)
-		put(&devices[i], -1);
+		fd_put(&devices[i], -1);
 	for (i = 0; i < HANDLES; i++)
-		put(&handles[i], -1);
+		fd_put(&handles[i], -1);
 	for (i = 0; i < MAPPINGS; i++)
-		forget(take(i));
+		mapping_put(&mappings[i], NULL);
 }
 
 static bool begin(struct fuzzer *f, unsigned int i)
@@ -495,7 +446,7 @@ int main(int argc, char **argv)
 	if (!pmu_expected())
 		ksft_exit_skip("this CPU has no PMU\n");
 	options_parse(&options, argc, argv);
-	ksft_set_plan(5);
+	ksft_set_plan(2 + FUZZ_LEAK_CASES);
 	memset(devices, -1, sizeof(devices));
 	memset(handles, -1, sizeof(handles));
 	fuzzers = calloc(options.threads, sizeof(*fuzzers));
@@ -522,11 +473,6 @@ int main(int argc, char **argv)
 		       options_elapsed(), kcov_places());
 	ksft_test_result(print_answers(), "every command succeeded\n");
 	ksft_test_result(!*problem, "no impossible answer %s\n", problem);
-	problem = leak_check_registers(&leaks);
-	ksft_test_result(!*problem, "registers as before %s\n", problem);
-	problem = leak_check_log(&leaks);
-	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
-	problem = leak_check_counts();
-	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
+	fuzz_report_leaks(&leaks);
 	ksft_finished();
 }

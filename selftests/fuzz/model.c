@@ -19,18 +19,19 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "fuzz_report.h"
 #include "idle.h"
 #include "kselftest.h"
 #include "leak_check.h"
 #include "loop.h"
 #include "model.h"
+#include "open_files.h"
 #include "options.h"
 #include "trace.h"
 
 /* A sequence begins with the device closed. */
 #define SEQUENCE	150
-#define SLOTS		3
-#define WRITER		SLOTS	/* the first that can write, or any */
+#define WRITER		OPEN_FILES	/* the first that can write, or any */
 
 /* More than the instructions in user mode that a step takes. */
 #define STEP_INSNS	100000
@@ -50,24 +51,11 @@ struct step {
 	struct call call;
 };
 
-/* A description of an open file, which several descriptors may share. */
-struct file {
-	int users;
-	bool writer;
-};
-
-struct slot {
-	int fd;			/* -1: none */
-	struct file *file;
-};
-
 static struct machine machine;
 static struct places places;
 static struct model model;
-static struct slot slots[SLOTS];
-static struct file files[SLOTS];
+static struct open_files files;
 static int reader;
-static bool writer_there;
 
 /* What the run comes to. */
 static unsigned long long calls;
@@ -125,66 +113,47 @@ static bool call(int fd, bool writer, const struct call *c)
 	return *problem ? differ("0x%08x: %s", c->cmd, problem) : true;
 }
 
-static void close_slot(struct slot *slot)
+static void close_file(int i)
 {
-	if (slot->fd < 0)
-		return;
-	close(slot->fd);
-	slot->fd = -1;
-	if (!--slot->file->users && slot->file->writer) {
-		writer_there = false;
+	if (open_files_close(&files, i))
 		model_init(&model, &machine);
-	}
 }
 
-static bool open_slot(struct slot *slot, int flags)
+static bool open_file(int i, int flags)
 {
-	const bool writer = flags != O_RDONLY;
-	int want, got, i = 0;
+	int want, got;
 
-	close_slot(slot);
-	want = writer && writer_there ? -EBUSY : 0;
-	got = device_open(flags);
-	if ((got < 0 ? got : 0) != want)
-		return differ("open: the device says %d, the model %d", got, want);
-	if (want)
-		return true;
-	while (files[i].users)
-		i++;
-	files[i] = (struct file) { .users = 1, .writer = writer };
-	*slot = (struct slot) { .fd = got, .file = &files[i] };
-	writer_there |= writer;
-	return true;
+	close_file(i);
+	want = flags != O_RDONLY && files.has_writer ? -EBUSY : 0;
+	got = open_files_open(&files, i, flags);
+	return got == want ||
+	       differ("open: the device says %d, the model %d", got, want);
 }
 
-static bool dup_slot(const struct slot *from, struct slot *to)
+static bool dup_file(int from, int to)
 {
-	struct slot copy;
+	int err;
 
-	if (from->fd < 0 || from == to)
+	if (from == to)
 		return true;
-	close_slot(to);
-	copy = (struct slot) { .fd = dup(from->fd), .file = from->file };
-	if (copy.fd < 0)
-		return differ("dup: %s", strerror(errno));
-	copy.file->users++;
-	*to = copy;
-	return true;
+	close_file(to);
+	err = open_files_dup(&files, from, to);
+	return !err || differ("dup: %s", strerror(-err));
 }
 
 /* As pmc_count_loop(): between its calls there are few other instructions. */
-static bool count_loop(const struct slot *slot, int num, unsigned long n)
+static bool count_loop(int i, int num, unsigned long n)
 {
 	const struct placed good = { .readable = true, .writable = true };
 	const struct call start = call_of(PMIOSTART, &num, sizeof(num));
 	const struct call stop = call_of(PMIOSTOP, &num, sizeof(num));
 	int want, got;
 
-	want = model_call(&model, slot->file->writer, &start, &good);
-	got = pmc_count_loop(slot->fd, num, n);
+	want = model_call(&model, open_files_is_writer(&files, i), &start, &good);
+	got = pmc_count_loop(files.fd[i], num, n);
 	if (!want) {
 		model_executed(&model, LOOP_INSNS * n, CALL_OVERHEAD);
-		want = model_call(&model, slot->file->writer, &stop, &good);
+		want = model_call(&model, open_files_is_writer(&files, i), &stop, &good);
 		loops_checked++;
 	}
 	return got == want || differ("count: the device says %d, the model %d",
@@ -229,13 +198,13 @@ static bool sums(const struct trace *t, unsigned long n)
 	return true;
 }
 
-static bool trace_a_loop(const struct slot *slot, unsigned long n)
+static bool trace_a_loop(int i, unsigned long n)
 {
 	const struct call start = call_of(IOCTL_PERFMON_START, NULL, 0);
 	const struct call stop = call_of(IOCTL_PERFMON_STOP, NULL, 0);
 	const struct placed none = { .readable = true, .writable = true };
 	struct trace t = {
-		.fd = slot->fd,
+		.fd = files.fd[i],
 		.cpus = machine.info.nr_cpu_ids,
 		.size = model.alloc.buffer_size_in_pages * places.page_size,
 		.config = model.config,
@@ -244,7 +213,7 @@ static bool trace_a_loop(const struct slot *slot, unsigned long n)
 	int err;
 
 	/* A START that is refused would be followed by STOP. */
-	if (model_call(&model, slot->file->writer, &start, &none))
+	if (model_call(&model, open_files_is_writer(&files, i), &start, &none))
 		return true;
 	err = trace_map(&t);
 	if (!err)
@@ -256,29 +225,26 @@ static bool trace_a_loop(const struct slot *slot, unsigned long n)
 	return same;
 }
 
-static struct slot *slot_of(const struct step *s)
+/* The descriptor of a step; that of the writer may be none. */
+static int file_of(const struct step *s)
 {
-	int i;
+	int writer = open_files_writer(&files);
 
 	if (s->slot != WRITER)
-		return &slots[s->slot];
-	for (i = 0; i < SLOTS; i++) {
-		if (slots[i].fd >= 0 && slots[i].file->writer)
-			return &slots[i];
-	}
-	return &slots[0];
+		return s->slot;
+	return writer < 0 ? 0 : writer;
 }
 
 static bool perform(const struct step *s)
 {
-	struct slot *slot = slot_of(s);
+	const int i = file_of(s);
 
 	model_executed(&model, 0, STEP_INSNS);
 	switch (s->action) {
 	case OPEN:
-		return open_slot(slot, s->n);
+		return open_file(i, s->n);
 	case CLOSE:
-		close_slot(slot);
+		close_file(i);
 		return true;
 	case LOOP:
 		loop(s->n);
@@ -291,17 +257,17 @@ static bool perform(const struct step *s)
 	default:
 		break;
 	}
-	if (slot->fd < 0)
+	if (files.fd[i] < 0)
 		return true;
 	switch (s->action) {
 	case DUP:
-		return dup_slot(slot, &slots[s->other]);
+		return dup_file(i, s->other);
 	case COUNT:
-		return count_loop(slot, s->other, s->n);
+		return count_loop(i, s->other, s->n);
 	case TRACE:
-		return trace_a_loop(slot, s->n);
+		return trace_a_loop(i, s->n);
 	default:
-		return call(slot->fd, slot->file->writer, &s->call);
+		return call(files.fd[i], open_files_is_writer(&files, i), &s->call);
 	}
 }
 
@@ -332,12 +298,9 @@ static bool same_state(void)
 		if (!same_counter(PMC_FIXED(i)))
 			return false;
 	}
-	for (i = 0; i < SLOTS; i++) {
-		if (slots[i].fd >= 0 && slots[i].file->writer)
-			return call(slots[i].fd, true, &alloc) &&
-			       call(slots[i].fd, true, &config);
-	}
-	return true;
+	i = open_files_writer(&files);
+	return i < 0 || (call(files.fd[i], true, &alloc) &&
+			 call(files.fd[i], true, &config));
 }
 
 /* --- Sequences ----------------------------------------------------------- */
@@ -353,16 +316,16 @@ static void random_step(struct step *s, struct rng *rng)
 	memset(s, 0, sizeof(*s));
 	s->action = rng_once_in(rng, 5) ?
 			others[rng_below(rng, ARRAY_SIZE(others))] : CALL;
-	s->slot = rng_once_in(rng, 4) ? rng_below(rng, SLOTS) : WRITER;
+	s->slot = rng_once_in(rng, 4) ? rng_below(rng, OPEN_FILES) : WRITER;
 	s->look = rng_once_in(rng, 4);
 	switch (s->action) {
 	case OPEN:
 	case CLOSE:
-		s->slot = rng_below(rng, SLOTS);
+		s->slot = rng_below(rng, OPEN_FILES);
 		s->n = modes[rng_below(rng, ARRAY_SIZE(modes))];
 		break;
 	case DUP:
-		s->other = rng_below(rng, SLOTS);
+		s->other = rng_below(rng, OPEN_FILES);
 		break;
 	case COUNT:
 		s->other = rng_below(rng, 4) ? rng_below(rng, 3) : PMC_FIXED(0);
@@ -385,8 +348,8 @@ static int run(const struct step *steps, int n)
 {
 	int i;
 
-	for (i = 0; i < SLOTS; i++)
-		close_slot(&slots[i]);
+	for (i = 0; i < OPEN_FILES; i++)
+		close_file(i);
 	for (i = 0; i < n; i++) {
 		if (!perform(&steps[i]) || (steps[i].look && !same_state()))
 			return i + 1;
@@ -486,7 +449,6 @@ int main(int argc, char **argv)
 {
 	struct options options = { .seed = 1, .calls = 150000 };
 	static struct leak_check leaks;
-	const char *problem;
 	bool every = true;
 	int i;
 
@@ -494,9 +456,8 @@ int main(int argc, char **argv)
 	if (!pmu_expected())
 		ksft_exit_skip("this CPU has no PMU\n");
 	options_parse(&options, argc, argv);
-	ksft_set_plan(5);
-	for (i = 0; i < SLOTS; i++)
-		slots[i].fd = -1;
+	ksft_set_plan(2 + FUZZ_LEAK_CASES);
+	open_files_init(&files);
 	if (machine_read(&machine) || places_map(&places) || leak_check_begin(&leaks))
 		ksft_exit_fail_msg("the device can't be opened\n");
 	reader = device_open(O_RDONLY);
@@ -519,13 +480,8 @@ int main(int argc, char **argv)
 		every &= succeeded[i] || !machine.tstamp;
 	}
 	ksft_test_result(every && loops_checked, "every command succeeded\n");
-	for (i = 0; i < SLOTS; i++)
-		close_slot(&slots[i]);
-	problem = leak_check_registers(&leaks);
-	ksft_test_result(!*problem, "registers as before %s\n", problem);
-	problem = leak_check_log(&leaks);
-	ksft_test_result(!*problem, "nothing in the log %s\n", problem);
-	problem = leak_check_counts();
-	ksft_test_result(!*problem, "it counts as ever %s\n", problem);
+	for (i = 0; i < OPEN_FILES; i++)
+		close_file(i);
+	fuzz_report_leaks(&leaks);
 	ksft_finished();
 }
