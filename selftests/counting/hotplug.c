@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
@@ -205,19 +206,14 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 {
 	struct shared *s = self->shared;
 	__s64 last = 0, value = 0;
-	int go[2], err, i, status;
-	char byte;
+	int go, err, i, status;
 	pid_t pid;
 
 	*s = (struct shared) { .stop = 0 };
-	if (pipe(go))
-		return -errno;
-	pid = fork();
+	pid = fork_waiting(&go);
 	if (pid < 0)
-		return -errno;
+		return pid;
 	if (!pid) {
-		if (read(go[0], &byte, 1) != 1)
-			_exit(1);
 		/* On a busy host the loops may be over before the first. */
 		switch_all_the_while(self->online, s, ENOUGH, -1UL >> 1);
 		_exit(0);
@@ -229,7 +225,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 		err = pmc_reset(self->fd, 0);
 	if (!err)
 		err = pmc_start(self->fd, 0);
-	if (write(go[1], "", 1) != 1)
+	if (write(go, "", 1) != 1)
 		err = -EIO;
 	for (i = 0; i < loops; i++) {
 		loop(n);
@@ -242,8 +238,7 @@ static __s64 count_while_switched(FIXTURE_DATA(hotplug) *self, int loops,
 		err = -ECHILD;
 	if (!err)
 		err = pmc_stop(self->fd, 0);
-	close(go[0]);
-	close(go[1]);
+	close(go);
 	return err ? err : pmc_value(self->fd, 0);
 }
 

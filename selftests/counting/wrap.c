@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "child.h"
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
@@ -193,19 +194,14 @@ static __s64 instructions_per_read(int fd, int num, struct shared *s)
 static __s64 count_while_read(int fd, int num, struct shared *s,
 			      unsigned long n)
 {
-	int go[2], err, status;
-	char byte;
+	int go, err, status;
 	pid_t pid;
 
 	*s = (struct shared) { .stop = 0 };
-	if (pipe(go))
-		return -errno;
-	pid = fork();
+	pid = fork_waiting(&go);
 	if (pid < 0)
-		return -errno;
+		return pid;
 	if (!pid) {
-		if (read(go[0], &byte, 1) != 1)
-			_exit(1);
 		read_all_the_while(fd, num, s, -1UL >> 1);
 		_exit(0);
 	}
@@ -216,7 +212,7 @@ static __s64 count_while_read(int fd, int num, struct shared *s,
 		err = pmc_reset(fd, num);
 	if (!err)
 		err = pmc_start(fd, num);
-	if (write(go[1], "", 1) != 1)
+	if (write(go, "", 1) != 1)
 		err = -EIO;
 	loop(n);
 	__atomic_store_n(&s->stop, 1, __ATOMIC_RELAXED);
@@ -224,8 +220,7 @@ static __s64 count_while_read(int fd, int num, struct shared *s,
 		err = -ECHILD;
 	if (!err)
 		err = pmc_stop(fd, num);
-	close(go[0]);
-	close(go[1]);
+	close(go);
 	return err ? err : pmc_value(fd, num);
 }
 

@@ -82,3 +82,10 @@ bool options_time_is_over(const struct options *o)
 {
 	return o->seconds && options_elapsed() >= o->seconds;
 }
+
+__u64 environment(const char *name, __u64 otherwise)
+{
+	const char *value = getenv(name);
+
+	return value ? parse(value, -1ULL) : otherwise;
+}

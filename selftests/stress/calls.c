@@ -10,9 +10,9 @@
 
 #include "call_stress.h"
 #include "device.h"
-#include "environment.h"
-#include "fixture.h"
 #include "leak_check.h"
+#include "leak_fixture.h"
+#include "options.h"
 
 /* On a busy host it takes longer until each call has succeeded once. */
 #define LEAST_CALLS	10000
@@ -64,9 +64,7 @@ TEST_F_TIMEOUT(calls, concurrent_calls_fail_only_as_allowed, 36000)
 		TH_LOG("errno %d", result.wrong_errno);
 	}
 	EXPECT_STREQ("", result.never);
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_HARNESS_MAIN

@@ -12,11 +12,11 @@
 #include "call_stress.h"
 #include "cpu.h"
 #include "device.h"
-#include "environment.h"
-#include "fixture.h"
 #include "idle.h"
 #include "leak_check.h"
+#include "leak_fixture.h"
 #include "loop.h"
+#include "options.h"
 #include "rng.h"
 #include "trace.h"
 
@@ -167,9 +167,7 @@ TEST_F_TIMEOUT(hotplug, trace_and_count_agree, 36000)
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_F_TIMEOUT(hotplug, switched_cpus_survive_random_calls, 36000)
@@ -192,9 +190,7 @@ TEST_F_TIMEOUT(hotplug, switched_cpus_survive_random_calls, 36000)
 	EXPECT_STREQ("", result.wrong) {
 		TH_LOG("errno %d", result.wrong_errno);
 	}
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_HARNESS_MAIN

@@ -13,10 +13,10 @@
 
 #include "call_stress.h"
 #include "device.h"
-#include "environment.h"
-#include "fixture.h"
 #include "leak_check.h"
+#include "leak_fixture.h"
 #include "loop.h"
+#include "options.h"
 #include "rng.h"
 #include "trace.h"
 
@@ -87,9 +87,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_in_calls, 36000)
 	}
 	TH_LOG("%llu kills, %llu calls", i, calls);
 	EXPECT_LT(i, calls);
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 /*
@@ -145,9 +143,7 @@ TEST_F_TIMEOUT(killed, device_is_free_after_sigkill_while_sampling, 36000)
 		}
 	}
 	TH_LOG("%llu kills", i);
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_HARNESS_MAIN

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "environment.h"
-#include "fixture.h"
 #include "leak_check.h"
+#include "leak_fixture.h"
 #include "memory.h"
 #include "module.h"
+#include "options.h"
 #include "trace.h"
 
 /* A name of the same length. */
@@ -93,9 +93,7 @@ TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 		EXPECT_GT(vmalloc + 1024, memory_kb("VmallocUsed"));
 		EXPECT_GT(slab + 1024, memory_slab_kb());
 	}
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 /* Opens and uses the device as often as it can. */
@@ -136,9 +134,7 @@ TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 	TH_LOG("%llu loads, %llu unloads refused", unloaded, busy);
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 /* The module's file with another name, in memory; NULL if that can't be had. */
@@ -183,9 +179,7 @@ TEST_F(module, second_copy_is_refused_the_counters)
 	close(fd);
 	EXPECT_EQ(0, syscall(SYS_delete_module, COPY, O_NONBLOCK));
 	free(image);
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_HARNESS_MAIN

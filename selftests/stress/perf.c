@@ -17,10 +17,10 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "environment.h"
 #include "fixture.h"
 #include "leak_check.h"
 #include "loop.h"
+#include "options.h"
 #include "perf.h"
 #include "rng.h"
 #include "trace.h"

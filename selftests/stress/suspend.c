@@ -19,11 +19,11 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "environment.h"
-#include "fixture.h"
 #include "idle.h"
 #include "leak_check.h"
+#include "leak_fixture.h"
 #include "loop.h"
+#include "options.h"
 #include "trace.h"
 
 #define POWER		"/sys/power/"
@@ -153,9 +153,7 @@ TEST_F_TIMEOUT(suspend, counters_go_on_after_sleep, 36000)
 	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
@@ -198,9 +196,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	ASSERT_EQ(0, trace_free(&self->trace));
 	close(self->fd);
 	self->fd = -1;
-	EXPECT_STREQ("", leak_check_counts());
-	EXPECT_STREQ("", leak_check_registers(&self->leaks));
-	EXPECT_STREQ("", leak_check_memory(&self->leaks));
+	expect_no_leaks(_metadata, &self->leaks);
 }
 
 TEST_HARNESS_MAIN

@@ -9,9 +9,9 @@
 
 #include "cpu.h"
 #include "device.h"
-#include "kselftest_harness.h"
 #include "msr.h"
 #include "trace.h"
+#include "trace_fixture.h"
 
 #define TIMES	3000
 
@@ -27,14 +27,12 @@ static __u32 rate_of(int round)
 
 TEST(fixed_counter_stays_stopped_on_a_full_cpu)
 {
-	int fd = device_open(O_RDWR), calls = 0, i;
+	int fd = open_device(_metadata, O_RDWR), calls = 0, i;
 	struct perfmon_config config;
 	struct trace t;
 	__u64 control;
 
-	ASSERT_LE(0, fd);
-	ASSERT_LE(0, pin_to_first_cpu());
-	ASSERT_EQ(0, trace_alloc(&t, fd, 1));
+	trace_on_first_cpu(_metadata, &t, fd, 1);
 	ASSERT_EQ(0, pmc_setup_instructions(fd, PMC_FIXED(0), PMCF_USR));
 	for (i = 0; i < TIMES; i++) {
 		config = one_event(EVENT, rate_of(i),
