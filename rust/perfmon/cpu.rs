@@ -5,6 +5,7 @@ use crate::{
     count::Count,
     ffi,
     logic::counter::{CounterId, MAX_COUNTERS},
+    overflow::late::PendingPmi,
     pmu::{ModelCell, SavedRegisters},
     recorder::{Event, Recorder},
 };
@@ -49,10 +50,8 @@ pub(crate) struct Slot {
     pub(crate) tampered: Word,
     /// Whether counters were found switched off that should have run.
     pub(crate) interrupted: Word,
-    /// Overflow interrupts that may still come for counters that have been stopped.
-    late: Word,
-    /// The time in jiffies until which others may come late, whatever their number.
-    late_until: Word,
+    /// The PMI that may arrive late.
+    pub(crate) pending: PendingPmi,
     /// Bits in a general and in a fixed-function counter of this CPU.
     pub(crate) widths: [Word; 2],
     /// Its [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
@@ -67,12 +66,10 @@ pub(crate) struct Slot {
 
 /// [`Slot::heed`]: branches are recorded, and frozen by the interrupt.
 pub(crate) const HEED_BRANCHES: u64 = 1 << 63;
-/// [`Slot::heed`]: an interrupt may come for a counter that has been stopped.
-const HEED_LATE: u64 = 1 << 62;
 /// [`Slot::heed`]: the CPU is AMD's.
 pub(crate) const HEED_AMD: u64 = 1 << 61;
 /// [`Slot::heed`]: counters of kernel mode.
-pub(crate) const HEED_KERNEL: u64 = !(HEED_BRANCHES | HEED_LATE | HEED_AMD);
+pub(crate) const HEED_KERNEL: u64 = !(HEED_BRANCHES | HEED_AMD);
 
 /// What is kept of one counter, in two cache lines of its own: the overflow handler needs all of it.
 #[repr(align(128))]
@@ -94,59 +91,6 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn event(&self, counter: CounterId) -> &Event {
         &self.counters[counter.index()].event
-    }
-
-    /// Whether an overflow interrupt may come for which there is nothing left to do.
-    #[inline]
-    pub(crate) fn expects_late(&self) -> bool {
-        self.late.get() != 0 || self.late_until.get().wrapping_sub(jiffies()) as i64 >= 0
-    }
-
-    /// Whether an interrupt with nothing to do is one of these, which is taken note of. For the overflow handler.
-    pub(crate) fn is_late(&self) -> bool {
-        self.take_late() || self.expects_late()
-    }
-
-    /// Expects interrupts that come late for so many milliseconds.
-    pub(crate) fn expect_late_for(&self, time: Msecs) {
-        self.late_until
-            .set(jiffies() + msecs_to_jiffies(time) as u64);
-    }
-
-    /// Expects an interrupt that comes late.
-    pub(crate) fn expect_late(&self) {
-        self.late.increment();
-        self.heed.insert(HEED_LATE);
-    }
-
-    /// Expects one interrupt less, unless it has come. For those whom the overflow handler may interrupt.
-    pub(crate) fn forget_late(&self) {
-        let late = self.late.get();
-        // If this fails, or there is none any more, the handler has taken one.
-        if late == 0 || !self.late.replace(late, late - 1) {
-            return;
-        }
-        if late == 1 {
-            self.heed.remove(HEED_LATE);
-            // It may have stopped a counter meanwhile.
-            if self.late.get() != 0 {
-                self.heed.insert(HEED_LATE);
-            }
-        }
-    }
-
-    /// Takes note of an interrupt that may be one that came late, if one was expected; tells whether. For the
-    /// overflow handler.
-    #[inline(always)]
-    pub(crate) fn take_late(&self) -> bool {
-        let Some(late) = self.late.get().checked_sub(1) else {
-            return false;
-        };
-        self.late.set(late);
-        if late == 0 {
-            self.heed.remove(HEED_LATE);
-        }
-        true
     }
 }
 
@@ -565,6 +509,11 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
 pub(crate) fn jiffies() -> u64 {
     // SAFETY: A counter that the kernel writes and everybody may read.
     unsafe { ptr::read_volatile(&raw const bindings::jiffies) as u64 }
+}
+
+/// The tick `time` from now.
+pub(crate) fn in_ticks(time: Msecs) -> u64 {
+    jiffies().wrapping_add(msecs_to_jiffies(time) as u64)
 }
 
 /// The time-stamp counter.

@@ -19,6 +19,7 @@ mod ioctl;
 pub mod logic;
 mod machine;
 mod msr;
+mod overflow;
 mod pmi;
 mod pmu;
 mod policy;

@@ -6,12 +6,11 @@
 //! [`Slot::active`](crate::cpu::Slot::active) is set.
 
 use crate::{
-    cpu::{Regs, ThisCpu},
+    cpu::{jiffies, Regs, ThisCpu},
     ffi,
     pmu::{self, Lvtpc},
     recorder,
 };
-use core::ptr;
 use kernel::{
     bindings,
     error::to_result,
@@ -48,15 +47,6 @@ impl Drop for Handler {
     }
 }
 
-/// Whether registers may be touched. Not if the kernel is about to die: nobody should be in its way then. Nor
-/// if overflows are directed elsewhere: then they are KVM's, and with them the counters.
-#[inline(always)]
-fn may_touch(here: &ThisCpu) -> bool {
-    // SAFETY: A word that the kernel writes and everybody may read.
-    let oops = unsafe { ptr::read_volatile(&raw const bindings::oops_in_progress) };
-    oops == 0 && Lvtpc::read(here).is_nmi()
-}
-
 /// Makes the timers that watch how often CPUs are interrupted; none runs.
 ///
 /// # Safety
@@ -88,23 +78,18 @@ unsafe extern "C" fn handle(slot: *mut c_void, regs: *mut bindings::pt_regs) -> 
     let Some(model) = here.slot().model.get() else {
         return late(here);
     };
-    if !may_touch(here) {
+    // Where PMIs are directed elsewhere they are KVM's, and with them the counters. Nothing else keeps the
+    // handler from its work: an overflow that is not acknowledged would be the last one.
+    if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
     // SAFETY: By the requirement.
     model.serve(here, unsafe { Regs::new(regs) }) as c_int
 }
 
-/// As [`handle`], where the registers have been given back: what still comes is late.
+/// As [`handle`], where the registers have been given back: no register is touched, for they may be Linux
+/// perf's by now.
 #[cold]
 fn late(here: &ThisCpu) -> c_int {
-    if !here.slot().expects_late() || !may_touch(here) {
-        return 0;
-    }
-    let Some(model) = pmu::settled() else {
-        return 0;
-    };
-    // Delivering it has changed the local APIC's entry.
-    model.leave(here);
-    model.maker.answer(here, 0) as c_int
+    here.slot().pending.consume(jiffies()).into()
 }

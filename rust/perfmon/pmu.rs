@@ -10,7 +10,7 @@ mod intel;
 pub(crate) mod lbr;
 
 use crate::{
-    cpu::{self, Regs, ThisCpu, Word, HEED_AMD, HEED_BRANCHES, HEED_KERNEL},
+    cpu::{self, in_ticks, jiffies, Regs, Slot, ThisCpu, Word, HEED_AMD, HEED_BRANCHES, HEED_KERNEL},
     ffi,
     logic::{
         count::Width,
@@ -29,7 +29,7 @@ use core::{
 };
 use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce, time::Msecs};
 
-/// How long after an overflow its interrupt may come, in milliseconds: far longer than any skid.
+/// How late a PMI may be, in milliseconds: far more than any skid.
 const SKID: Msecs = 10;
 
 /// What one maker's PMU does differently from another's, beyond its registers. No trait: the overflow handler
@@ -41,23 +41,12 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// Lets the local APIC deliver the next overflow interrupt, after it has delivered one.
-    #[inline(always)]
-    fn unmask(self, here: &ThisCpu) {
+    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of them came
+    /// while the handler ran.
+    fn expect_after(self, slot: &Slot, drained: bool) {
         match self {
-            Self::Intel => intel::unmask(here),
-            // Delivering an interrupt leaves the entry as it is.
-            Self::Amd => {}
-        }
-    }
-
-    /// How many interrupts the overflow handler answers for when it has served `served` overflows: if
-    /// there was none, the interrupt may still be ours, but late.
-    #[inline(always)]
-    pub(crate) fn answer(self, here: &ThisCpu, served: u32) -> u32 {
-        match self {
-            Self::Intel => intel::answer(here, served),
-            Self::Amd => amd::answer(here, served),
+            Self::Intel => intel::expect_after(slot, drained),
+            Self::Amd => amd::expect_after(slot),
         }
     }
 }
@@ -297,7 +286,11 @@ impl Model {
 
     /// Puts back what belongs to no counter: the last has been given back.
     pub(crate) fn leave(&self, here: &ThisCpu) {
-        here.slot().model.set(None);
+        let slot = here.slot();
+        if matches!(self.maker, Maker::Intel) {
+            intel::await_late(slot);
+        }
+        slot.model.set(None);
         Lvtpc(here.slot().saved.lvtpc.get() as u32).write(here);
     }
 
@@ -415,7 +408,7 @@ impl Model {
 
         // From here on the overflow handler lets the counter alone. If it has overflowed on its last events,
         // the interrupt is on its way and may come at any time, so it is expected before that is known.
-        slot.expect_late();
+        let expectation = slot.pending.expect(in_ticks(SKID));
         slot.active.remove(counter.bit());
         slot.heed.remove(counter.bit());
         if count.overflow(here, self.lines(counter)) {
@@ -423,7 +416,7 @@ impl Model {
                 msr::change(here, &clear);
             }
         } else {
-            slot.forget_late();
+            slot.pending.cancel(expectation);
         }
     }
 
@@ -477,11 +470,12 @@ impl Model {
                 return self.conclude(here, regs, 0);
             }
         }
+        slot.pending.served();
         let served = self.extend(here, found, regs);
         if slot.heed.get() != 0 {
             return self.conclude(here, regs, served);
         }
-        intel::unmask(here);
+        Lvtpc::NMI.write(here);
         served
     }
 
@@ -499,16 +493,19 @@ impl Model {
         if again {
             drained += self.drain(here, regs);
         }
-        self.maker.unmask(here);
+        // Delivering a PMI masks the entry on Intel (SDM volume 3A, section 12.5.1). On AMD others may have
+        // left it masked.
+        Lvtpc::NMI.write(here);
         if again {
             // What overflowed between the last look and the unmasking has raised no interrupt.
             drained += self.drain(here, regs);
         }
-        if drained != 0 {
-            // Nor has what was due before that. It is not known whether the rest raises one.
-            here.slot().expect_late_for(SKID);
+        let slot = here.slot();
+        if served + drained == 0 {
+            return slot.pending.consume(jiffies()).into();
         }
-        self.maker.answer(here, served + drained)
+        self.maker.expect_after(slot, drained != 0);
+        served + drained
     }
 
     /// Serves overflows until there is none.

@@ -33,9 +33,9 @@ int module_load_image(const char *image, size_t size)
 	return syscall(SYS_init_module, image, size, "") ? -errno : 0;
 }
 
-int module_load_with(const char *parameters)
+int module_load_file(const char *path, const char *parameters)
 {
-	int fd = open(MODULE_PATH, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	int err = 0;
 
 	if (fd < 0)
@@ -44,6 +44,11 @@ int module_load_with(const char *parameters)
 		err = -errno;
 	close(fd);
 	return err;
+}
+
+int module_load_with(const char *parameters)
+{
+	return module_load_file(MODULE_PATH, parameters);
 }
 
 int module_load(void)

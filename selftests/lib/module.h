@@ -10,6 +10,9 @@
 
 #define MODULE_PATH	"/lib/modules/perfmon.ko"
 
+/* Of the tests: see selftests/kmod. */
+#define OOPS_PATH	"/lib/modules/oops.ko"
+
 /* The module's file, to be freed; NULL with errno. */
 char *module_read(size_t *size);
 
@@ -17,6 +20,7 @@ char *module_read(size_t *size);
 int module_load_image(const char *image, size_t size);
 int module_load(void);
 int module_load_with(const char *parameters);
+int module_load_file(const char *path, const char *parameters);
 int module_unload(void);
 
 /* Unloads the module if it is loaded, and loads it with @parameters. */

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The way of an overflow interrupt (PMI).
+
+pub(crate) mod late;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/oops: whoever writes to it makes the kernel oops, in the write. With
+ * panic_on_oops=0 only the writer dies.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+
+static ssize_t oops_write(struct file *file, const char __user *from,
+			  size_t size, loff_t *offset)
+{
+	int *volatile nowhere = NULL;
+
+	*nowhere = 0;
+	return size;
+}
+
+static const struct file_operations operations = {
+	.owner = THIS_MODULE,
+	.write = oops_write,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "oops",
+	.fops = &operations,
+};
+
+module_misc_device(device);
+MODULE_DESCRIPTION("An oops on demand, for tests");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * NMIs of others are theirs: whatever a trace did, a second after the last close
+ * the module claims none of them. An NMI that is claimed by mistake is a crash
+ * dump that is not made.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "msr.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define TRACING		"/sys/kernel/tracing/"
+#define EVENT		TRACING "events/nmi/nmi_handler/"
+#define UNKNOWN_PANICS	"/proc/sys/kernel/unknown_nmi_panic"
+
+/* How often a trace is started and stopped in the middle of the storm. */
+#define ROUNDS	60
+#define N	20000UL
+
+/* The NMIs of others. */
+#define FOREIGN	200
+
+FIXTURE(late)
+{
+	struct perfmon_properties p;
+	int cpu;
+};
+
+FIXTURE_VARIANT(late)
+{
+	__u32 flags;
+	__u32 pages;	/* with one, the buffer is soon full */
+};
+
+FIXTURE_VARIANT_ADD(late, user) { FLAG_USER, 1024 };
+FIXTURE_VARIANT_ADD(late, user_full) { FLAG_USER, 1 };
+FIXTURE_VARIANT_ADD(late, kernel) { FLAG_OS, 1024 };
+FIXTURE_VARIANT_ADD(late, kernel_full) { FLAG_OS, 1 };
+FIXTURE_VARIANT_ADD(late, both) { FLAG_USER | FLAG_OS, 1024 };
+FIXTURE_VARIANT_ADD(late, both_full) { FLAG_USER | FLAG_OS, 1 };
+
+static int write_file(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	ssize_t length = strlen(value);
+	int err = fd < 0 || write(fd, value, length) != length ? -errno : 0;
+
+	close(fd);
+	return err;
+}
+
+FIXTURE_SETUP(late)
+{
+	int fd;
+
+	SKIP_WITHOUT_PMU();
+	fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(fd, &self->p));
+	close(fd);
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+}
+
+FIXTURE_TEARDOWN(late)
+{
+	write_file(EVENT "enable", "0");
+	write_file(UNKNOWN_PANICS, "1");
+}
+
+/* Most counters, at rates that coincide now and then. */
+static struct perfmon_config storm_config(int counters, __u32 flags)
+{
+	struct perfmon_config c = { .events = { 0 } };
+	int i;
+
+	for (i = 0; i < counters; i++) {
+		c.events[i] = MODEL_EVENT(i);
+		c.rate[i] = flags & FLAG_OS ? 3001 + i : 997 + i;
+		c.flags[i] = flags | (i % 2 ? FLAG_PC : 0);
+	}
+	return c;
+}
+
+static int storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
+{
+	struct perfmon_config config =
+		storm_config(p->max_num_programmable_events > 3 ? 3 : 2, flags);
+	int fd = device_open(O_RDWR), i, err = 0;
+	struct trace t;
+
+	for (i = 0; i < 3 && !err; i++)
+		err = trace_define(fd, i, EVENT_INSTRUCTIONS);
+	err = err ?: trace_alloc(&t, fd, pages);
+	for (i = 0; i < ROUNDS && !err; i++) {
+		/* The last overflow is at another place each time. */
+		config.rate[0] += 7;
+		err = trace_stage(&t, &config) ?: trace_loop(&t, N + i);
+	}
+	close(fd);
+	return err;
+}
+
+/* How often a handler of NMIs has claimed one since the event was enabled. */
+static int claimed(void)
+{
+	FILE *f = fopen(TRACING "trace", "re");
+	char line[512];
+	int n = 0;
+
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "nmi_handler: ") && !strstr(line, "handled: 0");
+	fclose(f);
+	return n;
+}
+
+TEST_F_TIMEOUT(late, foreign_nmis_are_not_claimed, 120)
+{
+	int i;
+
+	ASSERT_EQ(0, storm(&self->p, variant->flags, variant->pages));
+	sleep(1);
+	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "0"));
+	ASSERT_EQ(0, write_file(TRACING "trace", ""));
+	ASSERT_EQ(0, write_file(EVENT "filter", "handled != 0"));
+	ASSERT_EQ(0, write_file(EVENT "enable", "1"));
+	for (i = 0; i < FOREIGN; i++)
+		ASSERT_EQ(0, nmi_send(self->cpu));
+	EXPECT_EQ(0, claimed());
+
+	/* The same way of looking finds the module's own. */
+	ASSERT_EQ(0, write_file(UNKNOWN_PANICS, "1"));
+	ASSERT_EQ(0, storm(&self->p, FLAG_USER, 1024));
+	EXPECT_LT(0, claimed());
+}
+
+TEST_HARNESS_MAIN
