@@ -17,6 +17,9 @@ VM=$TOP/selftests/vm
 # recently used go first.
 declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
+# shellcheck source=SCRIPTDIR/progress.sh
+. "$VM/progress.sh"
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
@@ -96,21 +99,24 @@ cargo_directories() {
 build_entry() {
 	local start=$SECONDS
 	say "  $message"
+	: >"$log"
 	# With the lock held, what is left under this name is an interrupted run's.
 	remove "$CACHE/.tmp-$kind-$key"
 	tmp=$CACHE/.tmp-$kind-$key
 	mkdir "$tmp"
 	# In a process of its own: a shell function would not stop at the first
 	# error here, because it is a condition.
-	if ! "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; then
+	if ! watched how_far "$kind" "$tmp" "$log" -- builder "$@"; then
 		tail -n 30 "$log" >&2
 		die "" "Building $kind failed. The end of the log is above; all of it is in" "    $log"
 	fi
 	mv -T "$tmp" "$dir"
 	sed -n 's/^note: /    /p' "$log" >&2
-	say "    done in $(span $((SECONDS - start)))"
+	say "    $kind: done in $(span $((SECONDS - start)))"
 	prune "$kind"
 }
+
+builder() { "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; }
 
 prune() {
 	local old
