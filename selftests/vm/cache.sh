@@ -151,7 +151,7 @@ as_root() {
 remove() {
 	[ -e "$1" ] || return 0
 	case ${1##*/} in
-	root-* | .tmp-root-*) as_root rm -rf "$1" ;;
+	root-* | .tmp-root-*) as_root rm -rf --one-file-system "$1" ;;
 	*) rm -rf "$1" ;;
 	esac
 }
