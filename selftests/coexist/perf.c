@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf and the module share the counters: whoever comes first has them,
- * the other is refused and told, and gets them afterwards.
+ * Linux perf and the module share the counters: the first has them, the second is
+ * refused with a reason in the log, and gets them afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ FIXTURE_TEARDOWN(coexist)
 	ensure_module(_metadata);
 }
 
-/* What perf counts for the loop, with an event of its own. */
+/* Returns perf's count of the loop, with an event of its own. */
 static long long perf_count_loop_once(unsigned long n)
 {
 	int fd = perf_open_instructions();
@@ -49,7 +49,7 @@ static long long perf_count_loop_once(unsigned long n)
 	return value;
 }
 
-/* Whether the loop is counted: LOOP_INSNS * N and the ends of the calls. */
+/* Expects the count of the loop: LOOP_INSNS * N and the ends of the calls. */
 #define EXPECT_COUNTED(value) do {					\
 	long long counted = (value);					\
 									\
@@ -98,7 +98,7 @@ TEST_F(coexist, setup_is_refused_while_perf_counts)
 	EXPECT_EQ(-EBUSY, pmc_get(fd, 0, &pmc));
 	EXPECT_COUNTED(perf_count_loop(perf, N));
 
-	/* The log says who has the counters, once. */
+	/* The log names the owner of the counters, once. */
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	EXPECT_EQ(1, lines.count);
 	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {

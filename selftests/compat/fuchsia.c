@@ -47,7 +47,7 @@ FIXTURE(fuchsia)
 	const perfmon_buffer_header_t *buffer[MAX_CPUS];
 };
 
-/* What the records of all buffers come to. */
+/* The sums of the records of all buffers. */
 struct sums {
 	__u64 samples;
 	__u64 instructions;

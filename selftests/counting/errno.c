@@ -19,7 +19,7 @@
 #include "fixture.h"
 #include "loop.h"
 
-/* What the counters are set up for before each row. */
+/* The counters, as they are before each row. */
 #define STOPPED	0	/* holds a count */
 #define RUNNING	1
 #define UNUSED	2	/* never set up */
@@ -215,7 +215,7 @@ ROW(get2_reader_one_too_many) {
 	PMIOGET2, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };
 
-/* 7. Nobody has set the counter up. */
+/* 7. The counter is not set up. */
 ROW(start_never_set_up) { PMIOSTART, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(stop_never_set_up) { PMIOSTOP, O_RDWR, GOOD, UNUSED, 0, EBUSY };
 ROW(reset_never_set_up) { PMIORESET, O_RDWR, GOOD, UNUSED, 0, EBUSY };
@@ -344,7 +344,7 @@ static union argument argument(unsigned int cmd, int num, __u8 flags)
 	return arg;
 }
 
-/* Whether there is this command: without a frequency, PMIOTSTAMP is none. */
+/* Returns true if there is this command: PMIOTSTAMP needs a known frequency. */
 static bool exists(int fd, unsigned int cmd)
 {
 	struct pmc_tstamp t;
@@ -384,7 +384,7 @@ TEST_F(refused, call_fails_with_the_errno_and_changes_nothing)
 	EXPECT_EQ(0, pmc_read(self->writer, RUNNING, &after));
 	EXPECT_LE(before + LOOP_INSNS * 1000, after);
 
-	/* And the unused one is still nobody's. */
+	/* The unused one is still not set up. */
 	EXPECT_EQ(-EBUSY, pmc_get(self->writer, UNUSED, &pmc));
 }
 

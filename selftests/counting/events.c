@@ -42,7 +42,7 @@ FIXTURE(events)
 	int cpu;
 };
 
-/* Those that are missing on the current CPU. */
+/* The events that are missing on the current CPU. */
 static unsigned int missing_here(void)
 {
 	unsigned int eax, ebx, ecx, edx, known;

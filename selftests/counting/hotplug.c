@@ -22,7 +22,7 @@
 /* Rounds of switching that show something */
 #define ENOUGH	4
 
-/* What the process that switches the CPU and the counted one share. */
+/* Shared by the process that switches the CPU and the counted one. */
 struct shared {
 	int stop;
 	int failed;
@@ -88,7 +88,7 @@ TEST_F(hotplug, offline_cpu_keeps_its_total)
 	ASSERT_EQ(0, cpu_switch(self->online, "0"));
 	EXPECT_EQ(there, pmc_value_on(self->fd, 0, self->cpu));
 
-	/* What the others count meanwhile is theirs. */
+	/* Counts of other CPUs do not change it. */
 	here = pmc_value_on(self->fd, 0, self->home);
 	loop(N);
 	EXPECT_LE(here + (__s64)(LOOP_INSNS * N),

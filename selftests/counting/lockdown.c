@@ -38,7 +38,7 @@ TEST(counting_is_forbidden)
 	EXPECT_EQ(-EPERM, pmc_setup(fd, 0, EVENT_INSTRUCTIONS, PMCF_OS));
 	EXPECT_EQ(-EPERM, pmc_setup(fd, 1, EVENT_INSTRUCTIONS, PMCF_USR));
 
-	/* What only asks is allowed, and shows that nothing was changed. */
+	/* Calls that only ask are allowed, and show that nothing has changed. */
 	EXPECT_EQ(0, pmc_get(fd, 0, &pmc));
 	EXPECT_EQ(0x000100c0U, pmc.pmc_val);
 	EXPECT_EQ(-EBUSY, pmc_get(fd, 1, &pmc));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who may open the device, what a descriptor owns, and what close(2) ends.
+ * open(2) of the device, the counters that a descriptor owns, and close(2).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ TEST_F(open, readers_are_unlimited)
 	EXPECT_LE(0, self->writer);
 }
 
-/* Whoever watches a count needs not be the one who counts. */
+/* A count can be read by another process than the one that started it. */
 TEST_F(open, reader_sees_the_writers_live_values)
 {
 	int reader = device_open(O_RDONLY);
@@ -119,7 +119,7 @@ TEST_F(open, reader_sees_the_writers_live_values)
 	close(reader);
 	EXPECT_EQ(after, pmc_value(self->writer, 0));
 
-	/* What nobody counts any more, nobody can watch. */
+	/* After the writer's close there is no counter to read. */
 	reader = open_device(_metadata, O_RDONLY);
 	EXPECT_EQ(after, pmc_value(reader, 0));
 	close(self->writer);

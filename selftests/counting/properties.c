@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device says about the machine: IOCTL_PERFMON_GET_PROPERTIES
+ * The device's description of the machine: IOCTL_PERFMON_GET_PROPERTIES
  * against CPUID, PMIOTSTAMP against RDTSC and the kernel's calibration.
  */
 #include <cpuid.h>

@@ -177,7 +177,7 @@ TEST_F(setup2, setup2_refuses_reserved_members)
 	}
 }
 
-/* What the hardware is told, with the upper bits where there are any. */
+/* The event select in the hardware, with the upper bits where there are any. */
 TEST_F(setup2, register_holds_the_select)
 {
 	const struct pmu_registers *r = pmu_registers();

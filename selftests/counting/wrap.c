@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Counts that are wider than the hardware's counters: exact past many wraps,
- * and never going back or jumping for whoever reads them meanwhile.
+ * and never going back or jumping for a reader meanwhile.
  *
  * They have to wrap many times in seconds. Narrow counters do; others are made
  * to overflow as often by the module's parameter `period_bits`.
@@ -39,7 +39,7 @@
 #define MAX_RATE	16
 #define SLACK		10000
 
-/* What the reading process and the counted one share. */
+/* Shared by the reading process and the counted one. */
 struct shared {
 	int stop;
 	int failed;	/* PMIOREAD did */
@@ -70,7 +70,7 @@ FIXTURE_VARIANT_ADD(wrap, general) { .num = 0 };
 FIXTURE_VARIANT_ADD(wrap, last_general) { .num = -1 };
 #endif
 
-/* How many NMIs all CPUs have had, or -1. */
+/* The number of NMIs of all CPUs, or -1. */
 static long nmis(void)
 {
 	FILE *f = fopen("/proc/interrupts", "r");
@@ -148,7 +148,7 @@ static void read_all_the_while(int fd, int num, struct shared *s, long max)
 	__u64 last_time = __rdtsc();
 	__s64 last = 0;
 
-	/* What was counted before it began is no jump. */
+	/* A count from before the first read is no jump. */
 	s->failed |= pmc_read(fd, num, &last);
 	do {
 		__u64 before = __rdtsc();
@@ -165,7 +165,7 @@ static void read_all_the_while(int fd, int num, struct shared *s, long max)
 		 s->reads < max);
 }
 
-/* What one round of read_all_the_while() executes: checked to be constant. */
+/* Instructions of one round of read_all_the_while(): checked to be constant. */
 static __s64 instructions_per_read(int fd, int num, struct shared *s)
 {
 	__s64 value[3];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Each call with its first allocation or copy failing, then its second, and so
- * on until none is left to fail: the errno says so, nothing has changed, and the
- * same call works afterwards.
+ * Each call with a failure of its first allocation or copy, then of its second, and
+ * so on until all have failed once: the call fails with ENOMEM or EFAULT, changes
+ * nothing, and works when it is repeated.
  *
- * A buffer that is lost is seen at once; other memory by kmemleak, at the end of
- * the run.
+ * A lost buffer is found at once; other lost memory by kmemleak, at the end of the
+ * run.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -124,7 +124,7 @@ FIXTURE_VARIANT_ADD(fault, stop) {
 	.state = RUNNING, .cmd = IOCTL_PERFMON_STOP
 };
 
-/* What a call asks for differs from what prepare() has set up. */
+/* The arguments differ from those of prepare(), so that an effect can be seen. */
 static int make_command(struct subject *s, unsigned int cmd, int num)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 2 * RATE,
@@ -294,7 +294,7 @@ TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 	}
 	TH_LOG("%d faults", n - 2);
 	EXPECT_GT(MAX_FAULTS, n);
-	/* What has had all these faults counts as it should. */
+	/* After all these faults the device counts exactly. */
 	EXPECT_STREQ("", leak_check_counts());
 }
 

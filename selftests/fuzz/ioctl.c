@@ -2,14 +2,14 @@
 /*
  * Random sequences of calls of both interfaces by several threads, right ones
  * and wrong ones, while descriptors are opened, closed, duplicated and forked,
- * and buffers mapped: no call answers what it must not, and afterwards all is as
- * it was.
+ * and buffers mapped: no call fails with an errno that it can't have, and nothing
+ * is left behind.
  *
  *     fuzz_ioctl [--seed S] [--calls N] [--seconds N] [--threads T] [--blind]
  *
- * If the kernel tells what a call executes (CONFIG_KCOV), the sequences that
- * reached new code are kept, and most others are made from them. What is kept
- * depends a little on time; with one thread and --blind a run repeats exactly.
+ * On a kernel with CONFIG_KCOV, the sequences that reached new code are kept, and
+ * most others are made from them. The kept ones depend a little on time; with one
+ * thread and --blind a run repeats exactly.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@
 #define SEQUENCE	16
 #define KEPT		1024	/* sequences, of each thread */
 
-/* What the threads share. */
+/* The slots that the threads share. */
 #define DEVICES		4
 #define HANDLES		4
 #define MAPPINGS	4
@@ -268,7 +268,7 @@ static enum action random_action(struct rng *rng)
 
 static void random_step(struct fuzzer *f, struct step *s)
 {
-	/* Most can write; but only if nobody else can. */
+	/* Most are for writing, of which one at a time can be open. */
 	static const int modes[] = {
 		O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_RDWR, O_WRONLY, O_WRONLY,
 		O_RDONLY,

@@ -57,14 +57,14 @@ static struct model model;
 static struct open_files files;
 static int reader;
 
-/* What the run comes to. */
+/* Figures of the run. */
 static unsigned long long calls;
 static unsigned long long succeeded[COMMANDS];
 static unsigned long long loops_checked;
 #define MAX_ERRNO	134
 static unsigned long long errnos[MAX_ERRNO];
 
-/* What the two differ in; empty if they don't. */
+/* The first difference between device and model; empty if there is none. */
 static char difference[256];
 
 static bool differ(const char *format, ...)
@@ -428,7 +428,7 @@ static bool run_sequences(const struct options *o)
 		rng = rng_seed(o->seed + sequence++);
 		for (i = 0; i < SEQUENCE; i++)
 			random_step(&steps[i], &rng);
-		/* Somebody has the writer's part first. */
+		/* The first step opens the device for writing. */
 		steps[0] = (struct step) { .action = OPEN, .n = O_RDWR };
 		differed = run(steps, SEQUENCE);
 		if (differed) {

@@ -22,7 +22,7 @@
 #define MAX_THREADS	8
 #define MAX_PAGES	16
 
-/* How often a process is interrupted by a signal. */
+/* The interval of the signals that interrupt a process. */
 #define SIGNAL_US	9973
 
 /* A thread. */
@@ -190,7 +190,7 @@ static int call_fork(struct caller *c)
 }
 
 /*
- * What is done with descriptors beside the commands. EBUSY is allowed where
+ * Calls with descriptors, beside the commands. EBUSY is allowed where
  * another process may be the writer, or the counter not set up.
  */
 static const struct extra {
@@ -214,7 +214,7 @@ static const char *name_of(int i)
 }
 
 /*
- * How often a call is made, relative to the others. FREE_TRACE is made seldom, so
+ * The frequency of a call, relative to the others. FREE_TRACE is made seldom, so
  * that the other calls find a trace.
  */
 static int weight_of(int i)

@@ -39,7 +39,7 @@ struct call_stress_result {
  */
 int call_stress_start(struct call_stress *s, int processes, int threads, __u64 seed);
 
-/* How many calls have been made until now. */
+/* The number of calls made until now. */
 __u64 call_stress_made(const struct call_stress *s);
 
 /* Tells all of them to end, waits until they have: 0 or a negative errno. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The calls of /dev/perfmon in one table: what each one takes, who may make it,
- * and what it does to the state of the trace.
+ * The calls of /dev/perfmon in one table: argument, write access, states in which
+ * a call is allowed, and the state after it.
  */
 #ifndef SELFTESTS_CALLS_H
 #define SELFTESTS_CALLS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which CPUs there are, and which one runs us.
+ * The machine's CPUs, and the one that runs the thread.
  */
 #ifndef SELFTESTS_CPU_H
 #define SELFTESTS_CPU_H
@@ -9,7 +9,7 @@
 
 /*
  * Fills @cpus with the CPUs that the calling thread may run on: the online
- * ones, as long as nobody has pinned it. Returns 0 or a negative errno.
+ * ones, unless it has been pinned. Returns 0 or a negative errno.
  */
 int cpus_online(cpu_set_t *cpus);
 
@@ -19,7 +19,7 @@ int pin_to_cpu(int cpu);
 /* The same with the first of cpus_online(): its number, or a negative errno. */
 int pin_to_first_cpu(void);
 
-/* How many CPU numbers there can be, from 0 on; 0 if that can't be told. */
+/* The number of possible CPU numbers, from 0 on; 0 if it is not known. */
 int cpu_ids(void);
 
 /* The first member of @set above @cpu, or -1. */
@@ -30,7 +30,7 @@ int cpu_next(const cpu_set_t *set, int cpu);
 	     (cpu) = cpu_next((set), (cpu)))
 
 /*
- * What switches CPU @cpu: a descriptor for cpu_switch(), or a negative errno.
+ * Opens the switch of CPU @cpu: a descriptor for cpu_switch(), or a negative errno.
  * The boot CPU may have none.
  */
 int cpu_open_switch(int cpu);

@@ -13,7 +13,7 @@
 #define EVENT_INSTRUCTIONS	0xc0
 
 /*
- * How many instructions a test may execute between PMIOSTART and PMIOSTOP
+ * The number of instructions that a test may execute between PMIOSTART and PMIOSTOP
  * beside those it knows: the ends of two system call wrappers.
  */
 #define CALL_OVERHEAD	100

@@ -16,7 +16,7 @@
 /* Bit of the field "flags" in /proc/PID/stat: a kernel thread */
 #define PF_KTHREAD	0x00200000
 
-/* Whether a process is neither asleep nor dead; one that is gone is not. */
+/* Returns true if a process is there and neither asleep nor dead. */
 static bool is_awake(int pid)
 {
 	char path[32], line[512], state;

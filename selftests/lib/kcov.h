@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which code of the kernel a thread's calls execute: KCOV
+ * The kernel code that a thread's calls execute: KCOV
  * (Documentation/dev-tools/kcov.rst in the kernel's tree). Without
  * CONFIG_KCOV_INSTRUMENT_ALL only the module is built for it.
  */
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* What one thread executes. */
+/* The code that one thread executes. */
 struct kcov {
 	int fd;			/* -1: this kernel has no KCOV */
 	unsigned long *area;	/* how many addresses there are, and they */
@@ -22,10 +22,10 @@ void kcov_end(struct kcov *k);
 /* Forgets what has been recorded. */
 void kcov_reset(struct kcov *k);
 
-/* How many places in the code were reached now, and by no thread before. */
+/* The number of places reached now that no thread has reached before. */
 unsigned int kcov_new_places(const struct kcov *k);
 
-/* How many were reached in all. */
+/* The number of places reached in all. */
 unsigned int kcov_places(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the module says in the kernel log.
+ * The lines of the module in the kernel log.
  */
 #ifndef SELFTESTS_KMSG_H
 #define SELFTESTS_KMSG_H
@@ -37,7 +37,7 @@ int kmsg_read_module(int fd, struct kmsg_lines *lines);
 int kmsg_for_each(int fd, void (*each)(const char *text, void *data),
 		  void *data);
 
-/* Whether a line has "perf" in it, other than in "perfmon". */
+/* Returns true if a line has "perf" in it, other than in "perfmon". */
 bool kmsg_names_perf(const char *line);
 
 #endif

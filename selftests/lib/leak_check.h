@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What is left behind after the last close of the device: every register reads as
+ * Leaks after the last close of the device: every register reads as
  * before, the memory is free again, the device counts and traces exactly, and the
  * module has written nothing into the kernel log.
  */

@@ -7,7 +7,7 @@
 
 #include <sys/cdefs.h>
 
-/* What one iteration of loop() retires: DEC and JNZ. */
+/* Instructions of one iteration of loop(): DEC and JNZ. */
 #define LOOP_INSNS	2
 
 /**

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much memory the kernel has, and what of it is the module's.
+ * The memory of the kernel and of the module.
  */
 #ifndef SELFTESTS_MEMORY_H
 #define SELFTESTS_MEMORY_H
@@ -9,13 +9,13 @@
 long memory_kb(const char *name);
 
 /*
- * What is in slabs, in KB, and not the caches'; or -1. Always 0 on a kernel with
+ * The memory in slabs, in KB, without caches; or -1. Always 0 on a kernel with
  * kmemleak, which finds what is lost there: it needs slabs itself, and KASAN keeps
  * for a while what has been freed.
  */
 long memory_slab_kb(void);
 
-/* How many buffers the module has, of whatever size; or a negative errno. */
+/* The number of buffers that the module has, or a negative errno. */
 int memory_buffers(void);
 
 #endif

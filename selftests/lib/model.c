@@ -30,7 +30,7 @@ __u64 model_select_of(const struct call *c)
 	return c->cmd == PMIOSETUP ? c->arg.pmc.pmc_val : c->arg.pmc2.pmc2_select;
 }
 
-/* Whether a counter counts the instructions of user mode, as often as it runs. */
+/* Returns true if a counter counts instructions in user mode and nothing else. */
 static bool counts_instructions(__u64 select, bool first_fixed)
 {
 	return select == ((__u64)PMCF_USR << 16 |

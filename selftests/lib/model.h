@@ -34,7 +34,7 @@ struct model {
 	__u64 select[PERFMON_MAX_EVENT + 1];
 };
 
-/* As it is when nobody has the device open. So it is again after the last close. */
+/* The state before the first open and after the last close. */
 void model_init(struct model *m, const struct machine *machine);
 
 /**
@@ -67,7 +67,7 @@ const char *model_check(struct model *m, const struct call *c,
  */
 void model_executed(struct model *m, __u64 insns, __u64 more);
 
-/* Whether the trace's event @i counts instructions in user mode, and them only. */
+/* Returns true if the trace's event @i counts instructions in user mode only. */
 bool model_counts_instructions(const struct model *m, int i);
 
 #endif

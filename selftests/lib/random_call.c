@@ -54,7 +54,7 @@ static __u64 random_select(struct rng *rng, int size)
 		select |= (__u64)PMCF_SYS_FLAGS << 16;
 		break;
 	case 2:
-		/* That of a fixed counter. */
+		/* The select of a fixed counter. */
 		select &= 0xff0000;
 		break;
 	case 3:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What Linux's own policy for perf events depends on: the caller's rights, the
+ * The inputs of Linux's own policy for perf events: the caller's rights, the
  * system's settings.
  *
  * Documentation/admin-guide/perf-security.rst: counting on a CPU rather than
@@ -19,13 +19,13 @@ int paranoid_read(void);
 /* Return 0 or a negative errno. */
 int paranoid_write(int value);
 
-/* Becomes nobody, and keeps CAP_PERFMON if @capable. seteuid(0) undoes it. */
+/* Drops root's rights, but for CAP_PERFMON if @capable. seteuid(0) undoes it. */
 int drop_rights(bool capable);
 
 /*
- * What a call that the policy is asked for returns, as a negative errno: -@err
+ * The result of a call that the policy is asked for, as a negative errno: -@err
  * where the module knows perf_event_paranoid. A module of Linux 7.2 can't see
- * it, and lets nobody count without CAP_PERFMON.
+ * it, and refuses to count without CAP_PERFMON.
  */
 int policy_errno(int err, bool capable);
 

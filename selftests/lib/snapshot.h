@@ -12,7 +12,7 @@
 
 #define SNAPSHOT_MAX_COUNTERS	32
 
-/* Those that this CPU does not have are 0. */
+/* Registers that this CPU does not have are 0. */
 struct snapshot {
 	__u64 select[SNAPSHOT_MAX_COUNTERS];
 	__u64 counter[SNAPSHOT_MAX_COUNTERS];
@@ -33,14 +33,14 @@ int snapshot_read(const struct perfmon_properties *p, int cpu,
 		  struct snapshot *s);
 
 /*
- * Writes the registers that somebody else may have left in any state: the event
+ * Writes the registers that another driver may have left in any state: the event
  * selects, the global control, the choice of branches, the interrupt.
  */
 int snapshot_write(const struct perfmon_properties *p, int cpu,
 		   const struct snapshot *s);
 
 /**
- * snapshot_disturb() - leave the registers as somebody else might
+ * snapshot_disturb() - leave the registers as another driver might
  * @found: what they hold
  *
  * The event selects hold values that the module must put back because they
@@ -53,8 +53,8 @@ int snapshot_disturb(const struct perfmon_properties *p, int cpu,
 		     const struct snapshot *found);
 
 /*
- * Which register does not read @after the module has gone as it should, if it
- * held what it did @before: its name, or "".
+ * Returns the name of the first register that does not read @after the module has
+ * gone as it should for its value @before; or "".
  */
 const char *snapshot_difference(const struct snapshot *before,
 				const struct snapshot *after);

@@ -252,7 +252,7 @@ static int event_index(const struct perfmon_config *config, __u16 event)
 	return -1;
 }
 
-/* Whether an event is recorded when the first one ticks, not by itself. */
+/* Returns true for an event that is recorded when the first one ticks. */
 static bool is_dependent(const struct perfmon_config *config, int i)
 {
 	return i > 0 && (config->flags[i] & PERFMON_CONFIG_FLAG_TIMEBASE0);
@@ -278,7 +278,7 @@ static int tick_type(const struct perfmon_config *config, int i)
  */
 enum part { NOTHING, TIME, GENERAL_TICKS, FIXED_TICKS, COUNTS, BRANCHES };
 
-/* Which part a record belongs to; NOTHING if its event has no such record. */
+/* Returns the part of a record; NOTHING if its event has no such record. */
 static enum part part_of(const struct perfmon_config *config, int i, int type)
 {
 	switch (type) {

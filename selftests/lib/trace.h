@@ -82,9 +82,9 @@ int trace_free(struct trace *t);
 /**
  * trace_loop() - start the trace, execute loop(@n), stop the trace
  *
- * How many instructions are executed in user mode between the two calls is
- * known: TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER, of which the
- * last is the one that calls the kernel.
+ * The number of instructions in user mode between the two calls is known:
+ * TRACE_LOOP_BEFORE + LOOP_INSNS * @n + TRACE_LOOP_AFTER, of which the last is the
+ * one that calls the kernel.
  *
  * Return: 0, or the negative errno of the call that failed.
  */
@@ -99,9 +99,9 @@ int trace_loop(const struct trace *t, unsigned long n);
 extern const char trace_loop_dec[], trace_loop_jnz[];
 
 /**
- * trace_misplaced() - how many samples of trace_loop(@n) are at a wrong place
- * @cpu: the one that called
- * @skid: by how many instructions an interrupt is late
+ * trace_misplaced() - count the samples of trace_loop(@n) at a wrong place
+ * @cpu: the one that executed trace_loop()
+ * @skid: the number of instructions by which an interrupt is late
  *
  * The config's first event is instructions in user mode, with PC records. A
  * sample is before the instruction that follows the one which was counted last.
@@ -152,7 +152,7 @@ void trace_records_update(const struct trace *t, unsigned int cpu,
 /* Reads a record: 1, 0 at the end, or -EBADMSG where there is none. */
 int trace_next(struct trace_cursor *c, struct trace_record *r);
 
-/* What the records of an event come to. */
+/* The sums of an event's records. */
 struct trace_sum {
 	__u64 ticks;	/* TICK and PC records */
 	__u64 counts;	/* COUNT records */
@@ -160,7 +160,7 @@ struct trace_sum {
 	__u64 total;	/* how often the event happened */
 };
 
-/* What the records of a buffer come to, event by event as in the config. */
+/* The sums of a buffer's records, event by event as in the config. */
 struct trace_sums {
 	struct trace_sum event[PERFMON_MAX_EVENTS];
 	__u64 branches;		/* LAST_BRANCH records */

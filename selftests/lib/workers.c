@@ -33,7 +33,7 @@ int workers_start(struct workers *w, const cpu_set_t *cpus, unsigned long n)
 		if (pid < 0)
 			return -errno;
 		if (!pid) {
-			/* So that it ends, not waits, when nobody writes. */
+			/* Without a writer the child ends instead of waiting. */
 			close(w->go);
 			work(cpu, n, w->wait);
 		}

@@ -158,7 +158,7 @@ static int try_trace_kernel(void)
 	return err;
 }
 
-/* What Linux's perf says to the last of these. */
+/* The last of these by Linux's perf. */
 static int try_perf(void)
 {
 	int fd = perf_open_cpu_samples(0);
@@ -198,7 +198,7 @@ static const struct {
 	{ "others", false, false, OTHERS },
 };
 
-/* The table: what applies to whom, and the words of its cells. */
+/* The table: three columns with the caller and the settings, then the results. */
 #define KEYS		3
 #define MAX_ROWS	32
 

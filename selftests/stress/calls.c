@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every call against every other, from threads and processes that share
- * descriptors and take them away from each other: only the errors that some state
- * calls for, and in the end all is as it was.
+ * All calls at once, from threads and processes that share descriptors and replace
+ * them while others use them: a call fails only with an errno that the table of
+ * calls allows, and nothing is left behind.
  *
  * SECONDS and SEED in the environment make it longer, and another.
  */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every CPU that can goes offline and comes back, again and again, with a trace
- * and a counter of the same event running: on each CPU both come to the same, and
- * what a trace misses it tells. Then the same under a storm of calls.
+ * All CPUs but the first go offline and come back many times, with a trace and a
+ * counter of the same event running: on each CPU the two agree, and a flag tells of
+ * records that the trace misses. Then the same beside random calls.
  *
  * ROUNDS and SEED in the environment make it longer, and another.
  */

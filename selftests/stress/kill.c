@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * SIGKILL at any moment: in the middle of calls, or of a storm of samples. Each
- * time the device is free at once and the registers are as before; in the end the
- * memory is.
+ * SIGKILL at any moment: in the middle of calls, or of samples at a high rate. Each
+ * time the device is free at once and the registers read as before; in the end no
+ * memory is lost.
  *
  * ROUNDS and SEED in the environment make it longer, and another.
  */
@@ -54,7 +54,7 @@ static void wait_a_while(FIXTURE_DATA(killed) *self)
 	usleep(rng_below(&self->random, MAX_DELAY_US));
 }
 
-/* What nobody uses is nobody's: "", or what is not so. */
+/* Returns "" if the device and the counters are free, or what is not. */
 static const char *is_free(FIXTURE_DATA(killed) *self)
 {
 	int fd = device_open(O_RDWR);

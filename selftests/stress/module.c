@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The module is loaded and unloaded again and again: while nobody uses it, while
- * others try to get hold of it at the last moment, and beside a second copy of
- * itself.
+ * The module is loaded and unloaded many times: unused, while another process
+ * opens the device, and beside a second copy of itself.
  *
  * ROUNDS in the environment makes it longer.
  */
@@ -69,7 +68,7 @@ TEST_F_TIMEOUT(module, module_is_loaded_used_and_unloaded, 36000)
 	__u64 i;
 
 	for (i = 0; i < self->rounds; i++) {
-		/* Those of the first rounds fill the kernel's caches. */
+		/* The first rounds fill the kernel's caches. */
 		if (i == 10) {
 			vmalloc = memory_kb("VmallocUsed");
 			slab = memory_slab_kb();
@@ -111,7 +110,7 @@ static void use_forever(void)
 	}
 }
 
-/* Who opens it in the middle of an unload gets it, or is refused. */
+/* An open during an unload gets the device or is refused. */
 TEST_F_TIMEOUT(module, module_is_unloaded_while_it_is_opened, 36000)
 {
 	__u64 unloaded = 0, busy = 0;

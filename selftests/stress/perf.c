@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux's perf comes and goes at every moment of ours, and so does the NMI
- * watchdog: each call of one of them succeeds, and then what is counted is right,
- * or is refused with EBUSY.
+ * Linux's perf, or the NMI watchdog, takes and leaves the counters at any moment
+ * of a count or a trace: each side either counts right or is refused with EBUSY.
  *
  * SECONDS and SEED in the environment make it longer, and another.
  */
@@ -28,10 +27,10 @@
 
 #define MAX_N	20000
 
-/* How much longer it may take until each has had the counters. */
+/* The time beyond SECONDS until each side has had the counters. */
 #define MAX_EXTRA_SECONDS	60
 
-/* What the other process does, and what it has seen. */
+/* Shared with the other process: when to stop, and its results. */
 struct other {
 	int stop;
 	__u64 had;		/* how often it had the counters */

@@ -107,7 +107,7 @@ FIXTURE_SETUP(suspend)
 	self->fd = -1;
 	self->rounds = environment("ROUNDS", 2);
 
-	/* What sleeping alone makes of the registers is none of our business. */
+	/* The kernel changes registers on sleep: begin with its values. */
 	ASSERT_EQ(0, write_file(TEST_DELAY, "0"));
 	ASSERT_EQ(0, write_file(POWER "pm_test", variant->level));
 	ASSERT_EQ(0, sleep_once(variant));

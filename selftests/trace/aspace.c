@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The address space of a sample: the same in one process, another one in
- * another, and none for whoever may not know where the kernel is.
+ * The address space of a sample: one for each process, and 0 for callers without
+ * access to kernel addresses.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -177,8 +177,8 @@ FIXTURE_VARIANT(rights)
 };
 
 /*
- * Linux has no setting at which a CPU may be watched and its kernel not, so
- * whoever may stage a config gets the address spaces.
+ * Linux has no setting that allows a CPU's user mode and not its kernel, so each
+ * caller that may stage a config gets the address spaces.
  */
 FIXTURE_VARIANT_ADD(rights, paranoid_2) { .paranoid = 2, .err = EACCES };
 FIXTURE_VARIANT_ADD(rights, paranoid_1) { .paranoid = 1, .err = EACCES };

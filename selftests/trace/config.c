@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which configs of a trace are accepted. One that is refused leaves the one
- * that was there before; one that is accepted can be started.
+ * Configs of a trace. A config that is refused leaves the one before it in place;
+ * a config that is accepted can be started.
  *
- * A variant is a config, and whether it is accepted: always, never, or if the
- * machine has what it needs.
+ * A variant is a config and the condition on which it is accepted: always, never,
+ * or if the machine has the counters and events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "trace.h"
 #include "trace_fixture.h"
 
-/* Whether a machine has what a config needs. */
+/* Returns true if a machine has the counters and events of a config. */
 typedef bool condition(const struct machine *m,
 		       const struct perfmon_config *config);
 
@@ -44,13 +44,13 @@ static bool never(const struct machine *, const struct perfmon_config *)
 	return false;
 }
 
-/* Returns true if there is the architectural event that is the config's first. */
+/* Returns true if there is the architectural event of the config's first event. */
 static bool arch_event(const struct machine *m, const struct perfmon_config *c)
 {
 	return m->arch_events >> PERFMON_EVENT_ID_EVENT(c->events[0]) & 1;
 }
 
-/* Whether there is the fixed-function counter that is the config's first. */
+/* Returns true if there is the fixed counter of the config's first event. */
 static bool fixed_event(const struct machine *m, const struct perfmon_config *c)
 {
 	return PERFMON_EVENT_ID_EVENT(c->events[0]) <=

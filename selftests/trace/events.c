@@ -86,7 +86,7 @@ TEST_F(events, config_takes_a_full_array)
 	EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
 }
 
-/* What PERFMON_DEFINE_EVENT takes: id, select, and whether it is good. */
+/* An argument of PERFMON_DEFINE_EVENT, and if it is accepted. */
 struct definition {
 	__u16 id;
 	__u64 select;

@@ -100,7 +100,7 @@ TEST_F(exact, samples_are_at_their_instructions)
 		EXPECT_LE(begin, sums.first);
 		EXPECT_GE(end, sums.last);
 
-		/* Nobody does anything on the others. */
+		/* Nothing runs in user mode on the others. */
 		for_each_cpu_in(other, &self->cpus) {
 			if (other == cpu)
 				continue;

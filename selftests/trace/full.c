@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A buffer that is full: what was recorded before is whole, the CPU counts no
- * more, and what it had counted by then comes with STOP.
+ * A full buffer: its records are whole, the CPU counts nothing more, and STOP
+ * records the counts until then.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -108,8 +108,8 @@ static int counter_read(int cpu, __u64 *value)
 }
 
 /*
- * What the trace's counter counts while loop() is executed on the CPU, and
- * whatever is needed to read it.
+ * Returns the count of the trace's counter for loop() on the CPU and for the code
+ * that reads it.
  */
 static long long counted(int cpu)
 {

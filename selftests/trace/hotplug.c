@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs that go offline and come online while a trace runs: what they recorded
- * is whole, the others go on, and who comes later is not traced.
+ * CPUs that go offline and come online while a trace runs: the records of an
+ * offline CPU are whole, the other CPUs go on, and a CPU that comes online later is
+ * not traced.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -167,16 +168,16 @@ TEST_F(hotplug, cpu_offline_at_start_has_no_records)
 	EXPECT_EQ(HEADER, there->capture_end);
 }
 
-/* Again and again, in the middle of a storm on the other CPU. */
+/* Many times, with samples at a high rate on the other CPU. */
 TEST_F_TIMEOUT(hotplug, repeated_switching_loses_no_sample, 120)
 {
-	struct perfmon_config storm = config;
+	struct perfmon_config often = config;
 	struct trace_sums sums;
 	int i;
 
-	storm.rate[0] = 97;
+	often.rate[0] = 97;
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));
-	ASSERT_EQ(0, trace_stage(&self->trace, &storm));
+	ASSERT_EQ(0, trace_stage(&self->trace, &often));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, trace_start(&self->trace));
 		ASSERT_EQ(0, loop_there(self, 1000 * i + 1));

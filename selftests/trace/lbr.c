@@ -20,7 +20,7 @@
 #define DEPTH	PERFMON_MAX_NUM_LAST_BRANCH
 #define ROUNDS	20000UL
 
-/* Which branch of a round it is, in the order newest first; -1 for another. */
+/* Returns the branch's place in a round, newest first; -1 for another branch. */
 static int place_of(const struct sites *s, const struct perfmon_last_branch *b)
 {
 	if (b->from == s->ret && b->to == s->next)
@@ -30,7 +30,7 @@ static int place_of(const struct sites *s, const struct perfmon_last_branch *b)
 	return b->from == s->jump && b->to == s->call ? 2 : -1;
 }
 
-/* That of the last branch before @pc. */
+/* Returns the place of the last branch before @pc. */
 static int place_before(const struct sites *s, __u64 pc)
 {
 	if (pc == s->next || pc == s->jump)
@@ -82,8 +82,8 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 }
 
 /*
- * Whether a record's branches are the last ones before @pc. The return from an
- * interrupt in between has been one of them, and is left out.
+ * Returns true if a record's branches are the last ones before @pc. A return from
+ * an interrupt in between was one of them, and is left out.
  */
 static bool is_right(const struct perfmon_last_branch_record *record,
 		     const struct sites *s, __u64 pc)
@@ -139,7 +139,7 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 	EXPECT_EQ(sums.branches, right);
 }
 
-/* How many branches have an end in the kernel, and how many have not. */
+/* Branches with an end in the kernel, and branches without. */
 struct modes {
 	__u64 kernel;
 	__u64 user;

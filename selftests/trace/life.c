@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Buffers, their descriptors and their mappings: who keeps what alive, what
- * nobody may do with them, and that nothing is left in the end.
+ * Buffers, their descriptors and their mappings: which of them keeps a buffer
+ * alive, the accesses that are refused, and that no buffer is left in the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(life)
 	ensure_module(_metadata);
 }
 
-/* Whether a mapping of the whole buffer still has what was recorded. */
+/* Returns true if a mapping of the whole buffer still has the records. */
 static bool has_the_records(FIXTURE_DATA(life) *self, const void *mapping)
 {
 	return !memcmp(self->copy, mapping, self->trace.size);
@@ -312,7 +312,7 @@ TEST_F(life, alloc_is_refused_without_enough_memory)
 	if (pages < PERFMON_MAX_BUFFER_PAGES)
 		EXPECT_EQ(-ENOMEM, err);
 
-	/* Nobody was killed, and the state is as if nothing had been tried. */
+	/* No process was killed, and the state is that before the call. */
 	if (err)
 		EXPECT_EQ(0, trace_alloc_buffers(self->fd, cpus, PAGES));
 	EXPECT_EQ(0, device_ioctl(self->fd, IOCTL_PERFMON_FREE_TRACE, NULL));
@@ -330,7 +330,7 @@ TEST_F(life, close_stops_the_trace)
 	EXPECT_LE(0, perf);
 	close(perf);
 
-	/* The mapping is still there, and nobody writes it any more. */
+	/* The mapping is still there, and is not written any more. */
 	memcpy(self->copy, self->trace.buffer[self->cpu], self->trace.size);
 	loop(N);
 	EXPECT_TRUE(has_the_records(self, self->trace.buffer[self->cpu]));
@@ -343,18 +343,18 @@ TEST_F(life, close_stops_the_trace)
 }
 
 /* A child that traces itself as often as it can, until it is killed. */
-static pid_t start_storm(void)
+static pid_t sample_forever(void)
 {
-	struct perfmon_config storm = config;
+	struct perfmon_config often = config;
 	struct trace t;
 	pid_t pid = fork();
 	int fd;
 
 	if (pid)
 		return pid;
-	storm.rate[0] = 97;
+	often.rate[0] = 97;
 	fd = device_open(O_RDWR);
-	if (fd < 0 || trace_alloc(&t, fd, 1024) || trace_stage(&t, &storm))
+	if (fd < 0 || trace_alloc(&t, fd, 1024) || trace_stage(&t, &often))
 		_exit(1);
 	for (;;) {
 		if (trace_start(&t))
@@ -375,7 +375,7 @@ TEST_F(life, sigkill_at_a_high_rate_stops_the_trace)
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < 20; i++) {
-		pid = start_storm();
+		pid = sample_forever();
 		ASSERT_LE(0, pid);
 		usleep(10000 + 1000 * i);
 		ASSERT_EQ(0, kill(pid, SIGKILL));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reading a buffer while it is being written: what there is, is whole, and
- * nothing of it changes any more.
+ * A buffer that is read while it is written: its records are whole, and do not
+ * change any more.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #define PAGES	4096
 #define RATE	997
 
-/* How many records are read while they are written, at least. */
+/* The least number of records that are read while others are written. */
 #define RECORDS	20000
 
 FIXTURE(live)
@@ -100,7 +100,7 @@ TEST_F_TIMEOUT(live, live_records_are_whole_and_stay, 120)
 	EXPECT_EQ(0, more);
 	EXPECT_LT(1ULL, updates);
 
-	/* What was read is the same after the end. */
+	/* The records that were read have not changed at the end. */
 	size = c.next - (const char *)self->trace.buffer[self->cpu];
 	copy = malloc(size);
 	ASSERT_NE(NULL, copy);

@@ -21,7 +21,7 @@
 #define PAGES	2048
 #define N	100000UL
 
-/* How often the trace is started and stopped in the middle of it all. */
+/* The number of times that the trace is started and stopped. */
 #define ROUNDS	250
 
 FIXTURE(nmi)
@@ -88,7 +88,7 @@ static struct perfmon_config everything(const struct perfmon_properties *p,
 	return c;
 }
 
-/* How many events of a CPU are not sampled as often as they should be. */
+/* Returns the number of events of a CPU with a wrong number of samples. */
 static int wrong_events(const struct trace *t, const struct trace_sums *sums)
 {
 	int i, wrong = 0;

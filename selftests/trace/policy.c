@@ -3,7 +3,7 @@
  * Linux's own policy for perf events, asked anew at each call of a trace: a
  * descriptor does not carry the rights of the process that opened it.
  *
- * A variant is what the caller has, and a state of the trace.
+ * A variant is the caller's rights and perf_event_paranoid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -107,7 +107,7 @@ TEST_F(policy, calls_ask_the_policy_in_each_state)
 		  device_ioctl(self->fd, IOCTL_PERFMON_GET_ALLOC, &a));
 }
 
-/* A config for the kernel was staged by somebody who might. */
+/* A config for the kernel was staged with the rights for it. */
 TEST_F(policy, start_asks_the_policy_again)
 {
 	ASSERT_EQ(0, trace_alloc(&self->trace, self->fd, PAGES));

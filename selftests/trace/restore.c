@@ -32,13 +32,13 @@ FIXTURE_VARIANT(restore)
 };
 
 FIXTURE_VARIANT_ADD(restore, stop) { STOP, 10007, PAGES };
-FIXTURE_VARIANT_ADD(restore, stop_in_a_storm) { STOP, 97, PAGES };
+FIXTURE_VARIANT_ADD(restore, stop_at_a_high_rate) { STOP, 97, PAGES };
 FIXTURE_VARIANT_ADD(restore, stop_when_full) { STOP, 97, 1 };
 FIXTURE_VARIANT_ADD(restore, close) { CLOSE, 10007, PAGES };
-FIXTURE_VARIANT_ADD(restore, close_in_a_storm) { CLOSE, 97, PAGES };
+FIXTURE_VARIANT_ADD(restore, close_at_a_high_rate) { CLOSE, 97, PAGES };
 FIXTURE_VARIANT_ADD(restore, exit) { EXIT, 10007, PAGES };
 FIXTURE_VARIANT_ADD(restore, sigkill) { KILL, 10007, PAGES };
-FIXTURE_VARIANT_ADD(restore, sigkill_in_a_storm) { KILL, 97, PAGES };
+FIXTURE_VARIANT_ADD(restore, sigkill_at_a_high_rate) { KILL, 97, PAGES };
 
 /* All counters there are, and branches if they can be had. */
 static struct perfmon_config everything(const struct perfmon_properties *p,

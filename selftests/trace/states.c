@@ -88,8 +88,8 @@ static int enter(int fd, enum trace_state state)
 }
 
 /*
- * Which state the trace is in: by calls that change nothing, and by one that
- * changes nothing where it is refused. Or a negative errno that none has.
+ * Returns the state of the trace, as told by calls that change nothing, or by one
+ * that is refused; or a negative errno that no state explains.
  */
 static int state_of(int fd)
 {
@@ -187,7 +187,7 @@ TEST_F(trace, readers_may_only_ask)
 	EXPECT_EQ((int)variant->state, state_of(self->fd));
 }
 
-/* Whether the trace is as enter() left it. */
+/* Returns true if the trace is as enter() left it. */
 static bool is_unchanged(int fd, enum trace_state state)
 {
 	struct perfmon_config first = config(FIRST), c;

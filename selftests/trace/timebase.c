@@ -70,7 +70,7 @@ static struct perfmon_config instructions(int dependents, __u32 rate)
 }
 
 /*
- * How many of the COUNT records that belong to ticks of the timebase do not say
+ * Returns the number of COUNT records of ticks of the timebase whose count is not
  * @want.
  */
 static __u64 other_counts(const struct trace *t, int cpu, __u64 want)

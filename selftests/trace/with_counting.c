@@ -67,7 +67,7 @@ static struct perfmon_config events(int n, __u32 rate)
 	return c;
 }
 
-/* Whether general counter @i runs on the CPU, and has been told what to count. */
+/* Returns true if general counter @i runs on the CPU with its event select. */
 static bool runs(int cpu, int i)
 {
 	const struct pmu_registers *r = pmu_registers();
@@ -144,7 +144,7 @@ TEST_F(with_counting, start_is_refused_while_the_fixed_counter_is_set_up)
 	EXPECT_EQ(-EBUSY, trace_start(&self->trace));
 }
 
-/* What counter 0 counts of trace_loop(), beside what that executes inside. */
+/* The count of counter 0 for trace_loop(), beyond the instructions inside it. */
 static __s64 counted_beside(FIXTURE_DATA(with_counting) *self,
 			    const struct perfmon_config *config)
 {
@@ -238,7 +238,7 @@ TEST_F(with_counting, start_is_refused_while_perf_counts)
 	EXPECT_LE((long long)(LOOP_INSNS * N), counted);
 	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, counted);
 
-	/* The log says who has the counters, once. */
+	/* The log names the owner of the counters, once. */
 	ASSERT_EQ(0, kmsg_read_module(self->kmsg, &lines));
 	EXPECT_EQ(1, lines.count);
 	EXPECT_TRUE(kmsg_names_perf(lines.line[0])) {

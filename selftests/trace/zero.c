@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a program may map holds the records that are told, and nothing else: not
- * what the kernel or another program had in that memory before. (What is
- * reserved in records is looked at wherever they are read.)
+ * A buffer holds its records and zeros, and no contents that the kernel or another
+ * program had in that memory before. (Reserved fields of records are checked
+ * wherever records are read.)
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ FIXTURE_TEARDOWN(zero)
 	close(self->fd);
 }
 
-/* How many bytes behind the records are not 0, in the buffers of all CPUs. */
+/* Returns the number of bytes behind the records that are not 0, on all CPUs. */
 static size_t left_over(const struct trace *t, const cpu_set_t *cpus)
 {
 	const char *start;
