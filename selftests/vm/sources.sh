@@ -8,18 +8,19 @@
 # entry `archive` is a table of what Debian's archive has. It is asked for
 # once, and again when the archive no longer has what the table says.
 
-PINS=$VM/archive/pins
+PINS=${PERFMON_PINS:-$VM/archive/pins}
 MIRROR=${PERFMON_MIRROR:-http://deb.debian.org/debian}
 SECURITY=${PERFMON_SECURITY_MIRROR:-${PERFMON_MIRROR:-http://security.debian.org/debian-security}}
 SNAPSHOT=${PERFMON_SNAPSHOT:-https://snapshot.debian.org}
 
 archive() {
-	entry archive "$(key "$MIRROR $SECURITY $SNAPSHOT $(tools apt)" selftests/vm/archive)" \
+	entry archive "$(key "$MIRROR $SECURITY $SNAPSHOT $(sha256sum <"$PINS") $(tools apt)" selftests/vm/archive)" \
 		"What Debian's archive has (5 s)" build_archive
 }
 
 build_archive() {
-	in_root "$VM/archive:/src:ro" "$1:/out" -- /src/ask /out /src/pins "$MIRROR" "$SECURITY" "$SNAPSHOT"
+	in_root "$VM/archive:/src:ro" "$(dirname "$PINS"):/source:ro" "$1:/out" -- \
+		/src/ask /out "/source/${PINS##*/}" "$MIRROR" "$SECURITY" "$SNAPSHOT"
 }
 
 # offer NAME : its line in the table: name, version, SHA-256, size, URL.
@@ -105,12 +106,14 @@ newest() {
 	echo "$newer"
 }
 
-is_tested() { tested | grep -qxF "$1"; }
+# untested SERIES : what is to be said of one that is not tested
+untested() {
+	tested | grep -qxF "$1" || printf '; newer than %s, the newest that is tested: tried' "$(tested | head -n 1)"
+}
 
 # linux SERIES : the kernel's source, version and source.tar.zst
 linux() {
-	is_tested "$1" || say "  Linux $1 is newer than $(tested | head -n 1), the newest that all is tested with; trying it."
-	source_entry "linux-$1" "Linux's source, $1 (160 MB)" build_linux "linux-source-$1"
+	source_entry "linux-$1" "Linux's source, $1 (160 MB)$(untested "$1")" build_linux "linux-source-$1"
 }
 
 # It is unpacked often: packed anew, that takes two seconds instead of ten.
@@ -137,8 +140,16 @@ build_unpacked() {
 
 # --- QEMU ------------------------------------------------------------------
 
+QEMU_SOURCE=(qemu-dsc qemu-orig qemu-debian)
+
 qemu-source() {
-	source_entry qemu-source "QEMU's source (40 MB)" fetch qemu-{dsc,orig,debian}
+	source_entry qemu-source "QEMU's source (40 MB)" fetch "${QEMU_SOURCE[@]}"
+}
+
+# qemu_version [PREFIX] : 10.0.13, of the archive's source, or of the pinned one
+qemu_version() {
+	{ if [ -n "${1-}" ]; then cat "$PINS"; else offer qemu-dsc || true; fi; } |
+		sed -nE 's/^qemu-dsc ([0-9]+:)?([0-9.]+).*/\2/p'
 }
 
 # --- what is missing -------------------------------------------------------
