@@ -79,7 +79,7 @@ static bool oops(void)
 	       WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-TEST_F_TIMEOUT(oops, nothing_is_lost, 120)
+TEST_F_TIMEOUT(oops, oops_loses_no_overflow, 120)
 {
 	/* Overflows come all the time, in the kernel's complaint too. */
 	const struct perfmon_config config =
