@@ -20,7 +20,11 @@ declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 # shellcheck source=SCRIPTDIR/progress.sh
 . "$VM/progress.sh"
 
-say() { printf '%s\n' "$*" >&2; }
+# On a terminal it takes the place of a line that says how far something is.
+say() {
+	[ ! -t 2 ] || printf '\r\033[K' >&2
+	printf '%s\n' "$*" >&2
+}
 
 die() {
 	printf '%s\n' "$@" >&2

@@ -68,7 +68,11 @@ watched() {
 	"$@" || code=$?
 	kill "$watcher" 2>/dev/null || true
 	wait "$watcher" 2>/dev/null || true
-	[ ! -t 2 ] || [ -n "${PERFMON_STATUS-}" ] || printf '\r\033[K' >&2
+	if [ -n "${PERFMON_STATUS-}" ]; then
+		rm -f "$PERFMON_STATUS"
+	elif [ -t 2 ]; then
+		printf '\r\033[K' >&2
+	fi
 	return "$code"
 }
 
@@ -95,10 +99,7 @@ build_side_by_side() {
 	shift
 	for words; do
 		# shellcheck disable=SC2086 # to be split
-		(
-			PERFMON_STATUS=$status/$words "$VM/build" ${words//,/ } >/dev/null || exit
-			rm -f "$status/$words"
-		) &
+		PERFMON_STATUS=$status/$words "$VM/build" ${words//,/ } >/dev/null &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do
