@@ -45,6 +45,7 @@ FIXTURE(fault)
 struct subject {
 	FIXTURE_DATA(fault) *self;
 	int opened;	/* a descriptor that it has opened */
+	union argument arg;
 };
 
 /* Calls that are none of ioctl(2). */
@@ -124,13 +125,16 @@ FIXTURE_VARIANT_ADD(fault, stop) {
 	.state = RUNNING, .cmd = IOCTL_PERFMON_STOP
 };
 
-/* The arguments differ from those of prepare(), so that an effect can be seen. */
-static int make_command(struct subject *s, unsigned int cmd, int num)
+/*
+ * Makes a good argument, which differs from those of prepare(), so that an effect
+ * can be seen. Before the fault is armed: only the call itself is to fail.
+ */
+static void make_argument(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
 {
 	const struct perfmon_config config = one_event(INSTRUCTIONS, 2 * RATE,
 						       FLAG_USER);
 	const struct values values = {
-		.num = num,
+		.num = variant->num,
 		.select = EVENT_INSTRUCTIONS | PMCF_OS << 16,
 		.definition = EVENT_INSTRUCTIONS | PMCF_USR << 16,
 		.cpu_count = 1,
@@ -139,18 +143,21 @@ static int make_command(struct subject *s, unsigned int cmd, int num)
 		.model_id = MODEL_EVENT(1),
 		.config = &config,
 	};
-	union argument arg = command_argument(command_find(cmd), &values);
-	int ret = call_make(s->self->fd, cmd, &arg);
 
-	if (cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
-		s->opened = ret;
-	return ret;
+	if (variant->cmd)
+		s->arg = command_argument(command_find(variant->cmd), &values);
 }
 
 static int make(struct subject *s, const FIXTURE_VARIANT(fault) *variant)
 {
-	return variant->make ? variant->make(s) :
-			       make_command(s, variant->cmd, variant->num);
+	int ret;
+
+	if (variant->make)
+		return variant->make(s);
+	ret = call_make(s->self->fd, variant->cmd, &s->arg);
+	if (variant->cmd == IOCTL_PERFMON_GET_BUFFER_HANDLE)
+		s->opened = ret;
+	return ret;
 }
 
 FIXTURE_SETUP(fault)
@@ -270,6 +277,7 @@ TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 		ASSERT_EQ(0, look(self, &before));
 
 		s.opened = -1;
+		make_argument(&s, variant);
 		ASSERT_EQ(0, fault_arm(n));
 		result = make(&s, variant);
 		injected = fault_disarm();
@@ -284,6 +292,7 @@ TEST_F_TIMEOUT(fault, failed_call_changes_nothing_and_works_when_repeated, 300)
 			EXPECT_EQ(0, memcmp(&before, &after, sizeof(before))) {
 				TH_LOG("fault %d has changed something", n);
 			}
+			make_argument(&s, variant);
 			EXPECT_LE(0, make(&s, variant));
 		}
 		close(s.opened);
