@@ -63,7 +63,7 @@ qemu_command() {
 		qemu=(qemu-system-x86_64 -accel kvm)
 	else
 		qemu_cpus "$cpu" "$smp" "${x2apic:+,x2apic=on}"
-		q=$("$VM/build" qemu)
+		q=${qemu_dir:-$("$VM/build" qemu)}
 		qemu=("$q/qemu-system-x86_64" -L "$q/share" -accel tcg)
 	fi
 	qemu+=("${cpu_arguments[@]}" -machine q35 -m "$mem" -display none -nodefaults -no-reboot
@@ -71,7 +71,7 @@ qemu_command() {
 		-serial "file:$log"
 		# stdio in both cases; QEMU would truncate a file that it opens itself.
 		-chardev "stdio,id=tty,signal=off" -serial chardev:tty -serial "file:$run/code")
-	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
+	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off${rr:+,rr=${rr%%:*},rrfile=${rr#*:}}" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
 	[ -z "$x2apic" ] || qemu+=(-device "intel-iommu,intremap=on,eim=on")
 	[ -z "$trace" ] || qemu+=(-trace "x86_pmu_*,file=$trace")
 }
