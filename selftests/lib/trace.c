@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cpi.h"
 #include "cpu.h"
 #include "device.h"
 #include "trace.h"
@@ -395,7 +396,7 @@ __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		    r.event != t->config.events[0])
 			continue;
 		done += t->config.rate[0];
-		want = address_of(done + skid, n);
+		want = address_of(cpi_insns(r.event, done) + skid, n);
 		samples++;
 		if (skid && (__s64)r.pc < 0)
 			away++;

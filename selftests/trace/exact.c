@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "cpi.h"
 #include "cpu.h"
 #include "device.h"
 #include "idle.h"
@@ -109,6 +110,26 @@ TEST_F(exact, samples_are_at_their_instructions)
 			EXPECT_EQ(0ULL, sums.event[0].total);
 		}
 	}
+}
+
+/* The first instruction after which the cycles have got that far. */
+TEST_F(exact, samples_of_cycles_are_at_their_instructions)
+{
+	const __u32 event = ARCH_EVENT(UNHALTED_CORE_CYCLES);
+	const struct perfmon_config config = one_event(event, variant->rate,
+						       FLAG_USER | FLAG_PC);
+	__u64 total = cpi_count(event, TRACE_LOOP_INSNS(variant->n));
+	int cpu = cpu_next(&self->cpus, -1);
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, trace_loop(&self->trace, variant->n));
+	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
+	EXPECT_EQ(total, sums.event[0].total);
+	EXPECT_EQ(total / variant->rate, sums.event[0].ticks);
+	EXPECT_EQ(0ULL, trace_misplaced(&self->trace, cpu, variant->n, 0));
 }
 
 TEST_F(exact, tick_records_add_up_as_pc_records_do)
@@ -269,8 +290,8 @@ TEST_F(exact, several_events_add_up_independently)
 			FLAG_USER, FLAG_USER | FLAG_PC,
 		},
 	};
-	__u64 total = TRACE_LOOP_INSNS(variant->n);
 	int cpu = cpu_next(&self->cpus, -1), events = 6, i;
+	__u64 total;
 	struct trace_sums sums;
 
 	/* Events that have no counter are left out. */
@@ -287,6 +308,8 @@ TEST_F(exact, several_events_add_up_independently)
 	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
 	EXPECT_EQ(0U, self->trace.buffer[cpu]->flags);
 	for (i = 0; i < events; i++) {
+		total = cpi_count(config.events[i],
+				  TRACE_LOOP_INSNS(variant->n));
 		EXPECT_EQ(total, sums.event[i].total) {
 			TH_LOG("event %d", i);
 		}

@@ -6,7 +6,7 @@
 # shellcheck disable=SC2154
 
 # Names for models of QEMU. Each has a PMU but `none`.
-declare -A MODELS=([intel]="Skylake-Client,pmu=on" [amd]="EPYC-Genoa,pmu=on" [none]="Skylake-Client")
+declare -A MODELS=([intel]="Skylake-Client,pmu=on,tcg-pcid=on" [amd]="EPYC-Genoa,pmu=on,tcg-pcid=on" [none]="Skylake-Client")
 
 # qemu_model KIND : QEMU's model and properties: intel,pmu-width=24 becomes
 # Skylake-Client,pmu=on,pmu-width=24.

@@ -7,6 +7,10 @@
  */
 #include <asm/unistd.h>
 #include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
 
 #include "cpu.h"
 #include "kselftest_harness.h"
@@ -29,6 +33,7 @@ struct counter {
 	__u32 control;
 	__u32 value;
 	__u64 usr;		/* written to control: counts in user mode */
+	unsigned int rate;	/* eighths of an event for each instruction */
 	int status;		/* its bit in GLOBAL_CTRL and GLOBAL_STATUS */
 };
 
@@ -40,12 +45,21 @@ FIXTURE(counters)
 	__u32 status_reset;
 	__u64 instructions;	/* the events */
 	__u64 branches;
+	__u64 cycles;
+	__u64 other_cycles;	/* Intel: bus cycles; AMD: reference cycles */
+	unsigned int rate;	/* eighths of a cycle for each instruction */
+	unsigned int other_rate;
 	struct counter all[MAX_COUNTERS];
 	int n;
 };
 
 FIXTURE_SETUP(counters)
 {
+	/* $CPI is off where QEMU was told pmu-cpi=off: one cycle for each instruction. */
+	const char *cpi = getenv("CPI");
+	const bool off = cpi && !strcmp(cpi, "off");
+	/* Instructions, cycles, reference cycles */
+	const unsigned int fixed_rates[] = { 8, off ? 8 : 10, off ? 8 : 9 };
 	const struct pmu_registers *r = pmu_registers();
 	unsigned int i;
 
@@ -56,21 +70,27 @@ FIXTURE_SETUP(counters)
 					     MSR_AMD_PERF_GLOBAL_STATUS_CLR;
 	self->instructions = 0xc0;
 	self->branches = self->p.intel ? 0xc4 : 0xc2;
+	self->cycles = self->p.intel ? 0x3c : 0x76;
+	self->other_cycles = self->p.intel ? 0x13c : 0x100000120ULL;
+	self->rate = off ? 8 : 10;
+	self->other_rate = off ? 8 : self->p.intel ? 1 : 9;
 	for (i = 0; i < self->p.counters; i++) {
 		self->all[self->n++] = (struct counter){
 			.control = r->select0 + i * r->step,
 			.value = r->counter0 + i * r->step,
 			.usr = self->instructions | USR | PERFEVTSEL_EN,
+			.rate = 8,
 			.status = i,
 		};
 	}
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < ARRAY_SIZE(fixed_rates); i++) {
 		if (!(self->p.fixed & (1U << i)))
 			continue;
 		self->all[self->n++] = (struct counter){
 			.control = MSR_IA32_FIXED_CTR_CTRL,
 			.value = MSR_IA32_FIXED_CTR(i),
 			.usr = 2ULL << (4 * i),
+			.rate = fixed_rates[i],
 			.status = 32 + i,
 		};
 	}
@@ -137,29 +157,35 @@ TEST_F(counters, counters_are_exact)
 		__u64 once = count(c, c->usr, 0, N);
 		__u64 thrice = count(c, c->usr, 0, 3 * N);
 
-		EXPECT_LE(LOOP_INSNS * N, once);
-		EXPECT_GE(LOOP_INSNS * N + OVERHEAD, once);
-		EXPECT_EQ(LOOP_INSNS * 2 * N, thrice - once) {
+		EXPECT_LE(LOOP_INSNS * N * c->rate / 8, once);
+		EXPECT_GE(LOOP_INSNS * N * c->rate / 8 + OVERHEAD, once);
+		EXPECT_EQ(LOOP_INSNS * 2 * N * c->rate / 8, thrice - once) {
 			TH_LOG("counter %d", c->status);
 		}
 	}
 }
 
-TEST_F(counters, counter_masks_select_branches)
+/* No two events, nor what masks make of them, are the same number. */
+TEST_F(counters, events_and_masks_count_numbers_of_their_own)
 {
 	const struct counter *c = &self->all[0];
 	const struct {
 		__u64 select;
-		unsigned long each;	/* counts in each iteration */
+		unsigned long eighths;	/* counts in eight iterations */
 	} events[] = {
-		{ self->instructions, LOOP_INSNS },
-		{ self->branches, 1 },
-		{ self->branches | CMASK(1), 1 },
-		{ self->branches | CMASK(1) | INV, LOOP_INSNS - 1 },
+		{ self->instructions, LOOP_INSNS * 8 },
+		{ self->branches, 8 },
+		{ self->cycles, LOOP_INSNS * self->rate },
+		{ self->other_cycles, LOOP_INSNS * self->other_rate },
+		{ self->branches | CMASK(1), 8 },
+		{ self->branches | CMASK(1) | INV, LOOP_INSNS * self->rate - 8 },
 		{ self->branches | CMASK(2), 0 },
-		{ self->instructions | CMASK(1), LOOP_INSNS },
+		{ self->instructions | CMASK(1), LOOP_INSNS * 8 },
+		{ self->instructions | CMASK(1) | INV, LOOP_INSNS * (self->rate - 8) },
 		{ self->instructions | CMASK(16), 0 },
-		{ self->instructions | CMASK(16) | INV, LOOP_INSNS },
+		{ self->instructions | CMASK(16) | INV, LOOP_INSNS * self->rate },
+		{ self->cycles | CMASK(1), LOOP_INSNS * self->rate },
+		{ self->cycles | CMASK(1) | INV, 0 },
 		{ 0, 0 },
 	};
 	unsigned int i;
@@ -169,7 +195,7 @@ TEST_F(counters, counter_masks_select_branches)
 		__u64 once = count(c, control, 0, N);
 		__u64 twice = count(c, control, 0, 2 * N);
 
-		EXPECT_EQ(events[i].each * N, twice - once) {
+		EXPECT_EQ(events[i].eighths * N / 8, twice - once) {
 			TH_LOG("event select %#llx", events[i].select);
 		}
 	}
@@ -204,6 +230,60 @@ TEST_F(counters, system_call_is_counted_as_a_branch)
 			ASSERT_EQ(0, msr_read(0, c->value, &value[j]));
 		}
 		EXPECT_EQ(events[i].each * 1000, value[1] - value[0]);
+	}
+}
+
+static unsigned int insn_length;
+
+/* Goes on behind the instruction that faulted. */
+static void skip_insn(int, siginfo_t *, void *context)
+{
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += insn_length;
+}
+
+/* Returns the count for 1000 times @insn, which makes the kernel send a signal. */
+#define COUNT_FAULTS(insn, length, signal) ({				\
+	const struct sigaction action = {				\
+		.sa_sigaction = skip_insn, .sa_flags = SA_SIGINFO,	\
+	};								\
+	__u64 value_[2];						\
+	int i_;								\
+									\
+	insn_length = length;						\
+	ASSERT_EQ(0, sigaction(signal, &action, NULL));			\
+	for (i_ = 0; i_ < 2; i_++) {					\
+		unsigned long n_ = (i_ + 1) * 1000;			\
+									\
+		ASSERT_EQ(0, msr_write(0, c->value, 0));		\
+		ASSERT_EQ(0, msr_write(0, c->control, control));	\
+		__asm__ volatile("1:	" insn "\n"			\
+				 "	dec	%0\n"			\
+				 "	jnz	1b"			\
+				 : "+r" (n_) : : "cc", "memory");	\
+		ASSERT_EQ(0, msr_write(0, c->control, 0));		\
+		ASSERT_EQ(0, msr_read(0, c->value, &value_[i_]));	\
+	}								\
+	value_[1] - value_[0];						\
+})
+
+/*
+ * INT retires if it is delivered. User mode must not use the gates of interrupts, so
+ * that INT 0x50 faults there as an undefined instruction does.
+ */
+TEST_F(counters, int_that_faults_is_not_counted)
+{
+	const struct counter *c = &self->all[0];
+	const __u64 events[] = { self->instructions, self->branches };
+	__u64 control, undefined;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		control = events[i] | USR | PERFEVTSEL_EN;
+		undefined = COUNT_FAULTS("ud2", 2, SIGILL);
+		ASSERT_LT(1000ULL, undefined);
+		EXPECT_EQ(undefined, COUNT_FAULTS("int $0x50", 2, SIGSEGV));
+		/* Delivered, and it returns behind it */
+		EXPECT_EQ(undefined + 1000, COUNT_FAULTS("int3", 0, SIGTRAP));
 	}
 }
 

@@ -5,6 +5,8 @@
  * The module must not have taken the counters.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "pmu.h"
@@ -61,6 +63,19 @@ TEST_F(intel, reserved_bits_fault)
 	}
 }
 
+/* Intel SDM, volume 4, table 2-2: a PMU, no BTS, no PEBS */
+TEST_F(intel, misc_enable_tells_of_the_pmu)
+{
+	const __u64 pmu = 1 << 7 | 1 << 11 | 1 << 12;
+	__u64 saved, value;
+
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_MISC_ENABLE, &saved));
+	EXPECT_EQ(pmu, saved & pmu);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_MISC_ENABLE, saved & ~pmu));
+	ASSERT_EQ(0, msr_read(0, MSR_IA32_MISC_ENABLE, &value));
+	EXPECT_EQ(saved, value);
+}
+
 /* Intel SDM, volume 3B, "Full-Width Writes to Performance Counters" */
 TEST_F(intel, narrow_write_is_sign_extended)
 {
@@ -103,6 +118,60 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_STATUS_RESET, 1));
 	ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_GLOBAL_STATUS, &value));
 	EXPECT_EQ(0ULL, value);
+}
+
+#define SMIS	1000
+
+/* Returns the instructions of all modes around SMIS system management interrupts. */
+static __u64 count_smis(int port)
+{
+	const __u64 select = 0xc0 | 3 << 16 | 1 << 22;
+	const unsigned char command = 0xff;	/* none of the firmware's */
+	__u64 value;
+	int i;
+
+	if (msr_write(0, MSR_IA32_PMC0, 0) ||
+	    msr_write(0, MSR_IA32_PERFEVTSEL0, select))
+		return 0;
+	for (i = 0; i < SMIS; i++)
+		if (pwrite(port, &command, 1, APM_CONTROL) != 1)
+			return 0;
+	if (msr_write(0, MSR_IA32_PERFEVTSEL0, 0) ||
+	    msr_read(0, MSR_IA32_PMC0, &value))
+		return 0;
+	return value;
+}
+
+/* Intel SDM, volume 3B, "IA32_DEBUGCTL MSR" */
+TEST_F(intel, freeze_while_smm_leaves_out_the_firmware)
+{
+	__u64 before, after, capabilities = 0, all, kernel;
+	int port = open("/dev/port", O_WRONLY);
+
+	if (self->p.capabilities)
+		ASSERT_EQ(0, msr_read(0, MSR_IA32_PERF_CAPABILITIES, &capabilities));
+	EXPECT_EQ(self->p.version >= 2, !!(capabilities & PERF_CAP_SMM_FREEZE));
+	if (self->p.version < 2) {
+		EXPECT_EQ(-EIO, msr_write(0, MSR_IA32_DEBUGCTL, FREEZE_WHILE_SMM));
+		close(port);
+		return;
+	}
+	ASSERT_LE(0, port);
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 1));
+	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
+	all = count_smis(port);
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, FREEZE_WHILE_SMM));
+	kernel = count_smis(port);
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
+	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &after));
+	ASSERT_EQ(2ULL * SMIS, after - before);
+	ASSERT_LT(0ULL, kernel);
+
+	/* More than the kernel's own work varies by, from one time to the other */
+	EXPECT_LE(kernel + 20 * SMIS, all);
+	TH_LOG("an SMI: %llu instructions", (all - kernel) / SMIS);
+	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 0));
+	close(port);
 }
 
 TEST_HARNESS_MAIN

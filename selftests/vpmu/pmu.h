@@ -10,8 +10,11 @@
 
 #include "msr.h"
 
+#define MSR_SMI_COUNT			0x34
+#define MSR_IA32_MISC_ENABLE		0x1a0
 #define MSR_IA32_PERF_CAPABILITIES	0x345
 #define PERF_CAP_LBR_FMT		0x3f
+#define PERF_CAP_SMM_FREEZE		(1ULL << 12)
 #define PERF_CAP_FULL_WRITE		(1ULL << 13)
 #define MSR_IA32_PERF_GLOBAL_STATUS_RESET	0x390
 #define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
@@ -19,6 +22,11 @@
 #define MSR_IA32_A_PMC0			0x4c1
 #define MSR_AMD_PERF_GLOBAL_STATUS_CLR	0xc0000302
 #define STATUS_CTR_FRZ			(1ULL << 59)
+
+/* Of DEBUGCTL */
+#define FREEZE_WHILE_SMM		(1ULL << 14)
+/* The chipset's port that makes an SMI when written */
+#define APM_CONTROL			0xb2
 
 /* All bits */
 #define ALL				(~0ULL)

@@ -42,8 +42,13 @@ struct block {
 static const struct block blocks[] = {
 	{ 0x040, 8, 1, NEVER },			/* LBR of other models */
 	{ 0x060, 8, 1, NEVER },
-	{ 0x0c1, 8, 1, INTEL_GENERAL },
-	{ 0x186, 8, 1, INTEL_GENERAL },
+	{ 0x0c1, 10, 1, INTEL_GENERAL },
+	{ 0x0e7, 2, 1, NEVER },			/* MPERF, APERF */
+	{ 0x186, 10, 1, INTEL_GENERAL },
+	{ 0x19c, 1, 1, NEVER },			/* thermal status */
+	{ 0x1a2, 1, 1, NEVER },
+	{ 0x1a6, 2, 1, NEVER },			/* OFFCORE_RSP */
+	{ 0x1b1, 1, 1, NEVER },			/* thermal status */
 	{ 0x1c8, 2, 1, INTEL_LBR },		/* LBR_SELECT, LBR_TOS */
 	{ 0x1d9, 1, 1, ANY },			/* DEBUGCTL */
 	{ 0x309, 16, 1, INTEL_FIXED },
@@ -55,16 +60,28 @@ static const struct block blocks[] = {
 	{ 0x390, 1, 1, INTEL_V2 },		/* GLOBAL_STATUS_RESET */
 	{ 0x391, 1, 1, INTEL_V4 },		/* GLOBAL_STATUS_SET */
 	{ 0x392, 1, 1, INTEL_V4_READ_ONLY },	/* GLOBAL_INUSE */
+	{ 0x394, 3, 1, NEVER },			/* uncore */
 	{ 0x3f1, 2, 1, NEVER },			/* PEBS */
-	{ 0x4c1, 8, 1, INTEL_FULL_WIDTH },
+	{ 0x3f6, 2, 1, NEVER },
+	{ 0x4c1, 10, 1, INTEL_FULL_WIDTH },
+	{ 0x600, 1, 1, NEVER },			/* DS_AREA */
+	{ 0x606, 1, 1, NEVER },			/* RAPL */
+	{ 0x610, 2, 1, NEVER },
+	{ 0x618, 2, 1, NEVER },
+	{ 0x638, 2, 1, NEVER },
+	{ 0x640, 2, 1, NEVER },
+	{ 0x64d, 1, 1, NEVER },
 	{ 0x680, 32, 1, INTEL_LBR },
 	{ 0x6c0, 32, 1, INTEL_LBR },
+	{ 0x700, 64, 1, NEVER },		/* uncore */
 	{ 0xdc0, 32, 1, INTEL_LBR },
+	{ 0xe01, 2, 1, NEVER },			/* uncore */
 	{ 0x1200, 32, 1, NEVER },		/* architectural LBR */
 	{ 0x14ce, 2, 1, NEVER },
 	{ 0x1500, 32, 1, NEVER },
 	{ 0x1600, 32, 1, NEVER },
 	{ 0x1900, 256, 1, NEVER },		/* version 6 */
+	{ 0xc00000e7, 2, 1, NEVER },		/* AMD MPERF, APERF */
 	{ 0xc000010e, 2, 1, NEVER },		/* AMD LBR */
 	{ 0xc0000300, 1, 1, AMD_V2 },		/* its writes are ignored */
 	{ 0xc0000301, 3, 1, AMD_V2 },
@@ -73,7 +90,9 @@ static const struct block blocks[] = {
 	{ 0xc0010201, 16, 2, AMD_CORE_EXT },
 	{ 0xc0010230, 12, 1, NEVER },		/* AMD L3, data fabric, LBR */
 	{ 0xc0010240, 32, 1, NEVER },
+	{ 0xc0010299, 3, 1, NEVER },		/* AMD RAPL */
 	{ 0xc0010300, 32, 1, NEVER },
+	{ 0xc0011030, 14, 1, NEVER },		/* AMD IBS */
 };
 
 /* A bit map of the registers of a block that are there */
