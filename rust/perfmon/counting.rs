@@ -7,7 +7,7 @@
 use crate::{
     abi,
     arbiter::{Arbiter, Counter, ARBITER},
-    cpu::{self, on_each},
+    cpu::{self, on_each, on_each_within},
     error::errno,
     logic::{
         counter::{bits, each, CounterId},
@@ -17,6 +17,7 @@ use crate::{
     pmu, policy,
     session::{Session, SessionId},
 };
+use core::ops::Range;
 use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
 
 /// `PMIOSETUP`
@@ -197,7 +198,7 @@ fn value(session: &Session, number: c_int) -> Result<u64> {
     session.opener().allow_counting()?;
     let arbiter = ARBITER.lock();
     let counter = arbiter.get(id).ok_or(NotSetUp)?;
-    update(&arbiter, id, counter);
+    update(&arbiter, id, counter, &(0..nr_cpu_ids()));
     if !arbiter.is_intact(id) {
         return Err(EIO);
     }
@@ -223,7 +224,7 @@ pub(crate) fn read_cpu(_session: &Session, request: &mut abi::pmc_cpu_data) -> R
     if arbiter.unfit.within(&cpus).next().is_some() {
         return Err(errno(bindings::EOPNOTSUPP));
     }
-    update(&arbiter, id, counter);
+    update(&arbiter, id, counter, &cpus);
     if !arbiter.is_intact(id) {
         return Err(EIO);
     }
@@ -269,11 +270,11 @@ fn free(arbiter: &mut Arbiter, counters: u64) {
     arbiter.leave_if_unused();
 }
 
-/// Brings the values of a counter up to date.
-fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter) {
-    // What does not run is up to date.
+/// Brings the values of a counter up to date on the CPUs in `cpus`.
+fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter, cpus: &Range<u32>) {
+    // A counter that does not run is up to date.
     if counter.state == State::Running {
         let model = pmu::model();
-        on_each(&arbiter.counted, |here| model.update(here, id));
+        on_each_within(&arbiter.counted, cpus, |here| model.update(here, id));
     }
 }

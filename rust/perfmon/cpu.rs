@@ -267,6 +267,12 @@ pub(crate) fn slot(cpu: CpuId) -> &'static Slot {
     unsafe { &*ffi::perfmon_slot(cpu.as_u32()).cast::<Slot>() }
 }
 
+/// The numbers of all possible CPUs, lowest first.
+pub(crate) fn ids() -> impl Iterator<Item = CpuId> {
+    // SAFETY: Each number is below the number of CPU ids.
+    (0..nr_cpu_ids()).map(|n| unsafe { CpuId::from_u32_unchecked(n) })
+}
+
 /// Words of a CPU mask.
 const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
 
@@ -317,9 +323,11 @@ impl CpuSet {
 
     /// Moves all CPUs of another set into this one.
     pub(crate) fn append(&mut self, other: &mut Self) {
-        let moved = core::mem::replace(other, Self::new());
-        for cpu in moved.iter() {
-            self.add(cpu);
+        // Not by a copy: with 8192 CPUs a set takes a kilobyte, which is too much for a stack.
+        for cpu in ids() {
+            if other.remove(cpu) {
+                self.add(cpu);
+            }
         }
     }
 
@@ -346,10 +354,7 @@ impl CpuSet {
     /// The CPUs in the set, lowest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
-        (0..nr_cpu_ids())
-            // SAFETY: It is below the number of CPU ids.
-            .map(|n| unsafe { CpuId::from_u32_unchecked(n) })
-            .filter(|&cpu| self.contains(cpu))
+        ids().filter(|&cpu| self.contains(cpu))
     }
 }
 
@@ -361,28 +366,56 @@ impl CpuSet {
 pub(crate) fn on_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: F) {
     match cpus.pin_if_only() {
         Some(here) => f(&here),
-        None => call_each(cpus, &f),
+        None => call_each(cpus, None, &f),
     }
 }
 
-fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: &F) {
+/// Runs `f` on the CPUs of the set whose numbers are in `range`, as [`on_each`] does, and interrupts no
+/// other CPU.
+pub(crate) fn on_each_within<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
+    match cpus.pin_if_only() {
+        Some(here) if range.contains(&here.number()) => f(&here),
+        Some(_) => {}
+        None => call_each(cpus, Some(range), &f),
+    }
+}
+
+/// What [`call_each`] hands to the CPUs.
+struct Work<'a, F> {
+    f: &'a F,
+    /// The numbers of the CPUs to run on, if not all of the set are meant.
+    range: Option<&'a Range<u32>>,
+}
+
+fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, range: Option<&Range<u32>>, f: &F) {
     /// # Safety
     ///
-    /// `f` points to an `F`, and interrupts are off.
-    unsafe extern "C" fn call<F: Fn(&ThisCpu)>(f: *mut c_void) {
-        // SAFETY: By the requirement.
-        let f = unsafe { &*f.cast::<F>() };
-        // SAFETY: Whoever can't be interrupted stays on the CPU.
-        f(unsafe { ThisCpu::assume() });
+    /// `work` points to a `Work<F>`, and interrupts are off.
+    unsafe extern "C" fn call<F: Fn(&ThisCpu)>(work: *mut c_void) {
+        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F>>() };
+        // SAFETY: Interrupts are off, so that the task stays on the CPU.
+        (work.f)(unsafe { ThisCpu::assume() });
     }
 
-    // SAFETY: `call` gets a pointer to an `F`, which is `Sync`, with interrupts off; by `wait` it is
-    // used no longer than `f` lives.
+    /// # Safety
+    ///
+    /// `work` points to a `Work<F>`.
+    unsafe extern "C" fn is_wanted<F>(cpu: c_int, work: *mut c_void) -> bool {
+        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F>>() };
+        let cpu = cpu.unsigned_abs();
+        work.range.is_none_or(|range| range.contains(&cpu))
+    }
+
+    let work = Work { f, range };
+    // SAFETY: `call` and `is_wanted` get a pointer to a `Work<F>`, and `F` is `Sync`; `call` runs with
+    // interrupts off. `wait` is set, so that neither uses the pointer when this has returned.
     unsafe {
         bindings::on_each_cpu_cond_mask(
-            None,
+            range.map(|_| is_wanted::<F> as _),
             Some(call::<F>),
-            ptr::from_ref(f).cast_mut().cast(),
+            ptr::from_ref(&work).cast_mut().cast(),
             true,
             &cpus.mask,
         );

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -171,6 +173,57 @@ TEST_F(readcpu, reset_zeroes_each)
 	ASSERT_EQ(0, pmc_setup(self->fd, 0, EVENT_INSTRUCTIONS, PMCF_USR));
 	for (cpu = 0; cpu < self->ids; cpu++)
 		EXPECT_EQ(0, pmc_value_on(self->fd, 0, cpu));
+}
+
+/*
+ * How often the @n-th online CPU was interrupted to execute a function for
+ * another one; or -1.
+ */
+static long function_calls(int n)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	char line[1024], *next;
+	long calls = -1;
+
+	if (!f)
+		return -1;
+	while (calls < 0 && fgets(line, sizeof(line), f)) {
+		next = strstr(line, "CAL:");
+		if (!next)
+			continue;
+		for (next += 4; n >= 0; n--)
+			calls = strtol(next, &next, 10);
+	}
+	fclose(f);
+	return calls;
+}
+
+#define READS	1000
+
+TEST_F(readcpu, only_the_cpus_that_are_read_are_interrupted)
+{
+	int cpu, other, n, i, count = CPU_COUNT(&self->cpus);
+	long before[PMC_CPU_MAX], calls;
+	struct pmc_cpu_data data;
+
+	ASSERT_LE(0, pin_to_first_cpu());
+	ASSERT_EQ(0, pmc_start(self->fd, 0));
+	for_each_cpu_in(cpu, &self->cpus) {
+		for (n = 0; n < count; n++)
+			before[n] = function_calls(n);
+		for (i = 0; i < READS; i++)
+			ASSERT_EQ(0, read_from(self->fd, cpu, 1, &data));
+		n = 0;
+		for_each_cpu_in(other, &self->cpus) {
+			calls = function_calls(n) - before[n];
+			ASSERT_LE(0, before[n++]);
+			/* The kernel has other reasons, but not as many. */
+			if (other != cpu)
+				EXPECT_GT(READS / 10, calls) {
+					TH_LOG("CPU %d for CPU %d", other, cpu);
+				}
+		}
+	}
 }
 
 TEST_F(readcpu, wrong_arguments_are_refused)
