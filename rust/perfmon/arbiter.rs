@@ -4,7 +4,8 @@
 //! Everything that is shared between descriptors is in [`Arbiter`], behind one lock. It is the only
 //! lock of the module; it is taken in tasks only, and held while other CPUs are called. Hotplug
 //! callbacks take it inside of the kernel's `cpu_hotplug_lock`, so nothing that needs that one may be
-//! called under it.
+//! called under it. Nor is memory allocated or freed under it: a CPU that goes offline would wait for
+//! that, and with it all who wait for `cpu_hotplug_lock`.
 
 mod reservation;
 
@@ -121,7 +122,7 @@ impl Arbiter {
         Ok(session)
     }
 
-    /// Forgets a session. Its counters have been removed.
+    /// Lets another session be the writer. The counters and the trace of this one have been removed.
     pub(crate) fn dismiss(&mut self, session: SessionId) {
         if self.writer == Some(session) {
             self.writer = None;

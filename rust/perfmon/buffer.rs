@@ -30,6 +30,8 @@ pub(crate) struct Buffer {
     size: usize,
     /// How long a mapping may be. There is nothing in it beyond `size`: access is SIGBUS.
     mappable: usize,
+    /// It has room for records.
+    traced: bool,
 }
 
 // SAFETY: It owns the memory. What is written to that while it is shared is written through
@@ -39,24 +41,36 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Allocates a buffer of `pages` with an empty header, to be mapped as if it had `mappable` pages.
+    /// Allocates a buffer of `pages` with an empty header. For a CPU that is not `traced` it has one page for
+    /// the header, and is mapped as if it had as many as the others.
     ///
     /// # Errors
     ///
-    /// ENOMEM. It is the caller's cgroup that pays, and nobody is killed for it.
-    pub(crate) fn new(pages: u32, mappable: u32, flags: u32) -> Result<Self> {
-        let size = pages as usize * PAGE_SIZE;
-        // SAFETY: Always callable.
+    /// ENOMEM if there is no memory, or none left of the caller's cgroup's; the kernel kills no process for it.
+    pub(crate) fn new(pages: u32, traced: bool) -> Result<Self> {
+        let (allocated, flags) = if traced {
+            (pages, 0)
+        } else {
+            (1, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
+        };
+        let size = allocated as usize * PAGE_SIZE;
+        // SAFETY: The function has no requirements.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
         // INVARIANT: Just allocated, as many bytes.
         let this = Self {
             start: NonNull::new(start.cast()).ok_or(ENOMEM)?,
             size,
-            mappable: mappable as usize * PAGE_SIZE,
+            mappable: pages as usize * PAGE_SIZE,
+            traced,
         };
         // SAFETY: Nobody else has it yet.
         unsafe { this.as_ptr().begin(flags) };
         Ok(this)
+    }
+
+    /// Returns whether it has room for records.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.traced
     }
 
     /// How many bytes it has.

@@ -13,13 +13,15 @@ use zerocopy::FromZeros;
 /// call it, and who does it.
 ///
 /// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both: the handler changes it in place. `Nothing(())`
-/// has no argument; `Opens(T)` is copied in, and the call returns a new descriptor. A handler of
+/// has no argument; `Opens(T)` is copied in, and the call returns a new descriptor. `Boxed(T)` is copied
+/// in, to the heap: it is too large for the stack. A handler of
 /// something to copy out has changed nothing else, so a failed copy needs not be undone. That the
 /// direction and the size in the command's number are those of the row is checked when the module is
 /// compiled.
 macro_rules! calls {
     (@bits Nothing) => { _IOC_NONE };
     (@bits In) => { _IOC_WRITE };
+    (@bits Boxed) => { _IOC_WRITE };
     (@bits Opens) => { _IOC_WRITE };
     (@bits Out) => { _IOC_READ };
     (@bits InOut) => { _IOC_READ | _IOC_WRITE };
@@ -28,6 +30,9 @@ macro_rules! calls {
     };
     (@call In $t:ty, $session:ident, $arg:ident, $handler:path) => {
         $handler($session, uaccess::get::<$t>($arg)?).map(|()| 0)
+    };
+    (@call Boxed $t:ty, $session:ident, $arg:ident, $handler:path) => {
+        $handler($session, uaccess::get_boxed::<$t>($arg)?).map(|()| 0)
     };
     (@call Opens $t:ty, $session:ident, $arg:ident, $handler:path) => {
         $handler($session, uaccess::get::<$t>($arg)?).map(|fd| fd as isize)
@@ -93,7 +98,7 @@ calls! {
     IOCTL_PERFMON_ALLOC_TRACE: In(abi::perfmon_alloc), writers, trace::alloc;
     IOCTL_PERFMON_FREE_TRACE: Nothing(()), writers, trace::free;
     IOCTL_PERFMON_GET_ALLOC: Out(abi::perfmon_alloc), writers, trace::get_alloc;
-    IOCTL_PERFMON_STAGE_CONFIG: In(abi::perfmon_config), writers, trace::stage;
+    IOCTL_PERFMON_STAGE_CONFIG: Boxed(abi::perfmon_config), writers, trace::stage;
     IOCTL_PERFMON_GET_CONFIG: Out(abi::perfmon_config), writers, trace::get_config;
     IOCTL_PERFMON_GET_BUFFER_HANDLE: Opens(abi::perfmon_buffer_handle_req), writers, trace::handle;
     IOCTL_PERFMON_START: Nothing(()), writers, trace::start;

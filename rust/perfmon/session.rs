@@ -58,11 +58,17 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut arbiter = ARBITER.lock();
+        let trace = {
+            let mut arbiter = ARBITER.lock();
+            let trace = self.writer.then(|| trace::release(&mut arbiter));
+            counting::release(&mut arbiter, self.id);
+            trace
+        };
+        // The buffers are freed without the lock, which would take others long to wait for, and before
+        // there can be another writer: that one may want as much memory.
+        drop(trace);
         if self.writer {
-            trace::release(&mut arbiter);
+            ARBITER.lock().dismiss(self.id);
         }
-        counting::release(&mut arbiter, self.id);
-        arbiter.dismiss(self.id);
     }
 }

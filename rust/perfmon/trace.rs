@@ -9,7 +9,7 @@ use crate::{
     arbiter::{Arbiter, ARBITER},
     buffer::Buffer,
     compat,
-    cpu::{self, on_each, CpuSet, ThisCpu},
+    cpu::{self, on_each, ThisCpu},
     file,
     logic::{
         config::Config,
@@ -24,17 +24,20 @@ use crate::{
     recorder::{self, Program},
     session::Session,
 };
+use core::mem;
 use kernel::{
     cpu::{nr_cpu_ids, CpuId},
     prelude::*,
+    rbtree::{RBTree, RBTreeNode},
     sync::Arc,
 };
 
-/// What a trace is to record.
+/// What a trace is to record. The large parts are on the heap from the beginning, so that none of them is
+/// ever on a stack.
 struct Staged {
     /// As it was asked for.
-    raw: abi::perfmon_config,
-    config: Config,
+    raw: KBox<abi::perfmon_config>,
+    config: KBox<Config>,
     /// Whether who asked may see address spaces and the kernel.
     reveal: bool,
 }
@@ -49,12 +52,12 @@ struct Staged {
 ///   Otherwise there are none, and no CPU does.
 pub(crate) struct Trace {
     life: Life,
-    definitions: KVec<(EventId, EventSelect)>,
+    /// The events that programs have defined, by [`EventId`]. `None` if there are none: only that can be
+    /// made by a constant function.
+    definitions: Option<RBTree<u16, EventSelect>>,
     alloc: abi::perfmon_alloc,
     buffers: KVec<Arc<Buffer>>,
-    /// The CPUs whose buffers are for more than the header.
-    traced: CpuSet,
-    staged: Option<KBox<Staged>>,
+    staged: Option<Staged>,
     counters: u64,
 }
 
@@ -62,13 +65,12 @@ impl Trace {
     pub(crate) const fn new() -> Self {
         Self {
             life: Life::Idle,
-            definitions: KVec::new(),
+            definitions: None,
             alloc: abi::perfmon_alloc {
                 num_buffers: 0,
                 buffer_size_in_pages: 0,
             },
             buffers: KVec::new(),
-            traced: CpuSet::new(),
             staged: None,
             counters: 0,
         }
@@ -83,13 +85,12 @@ impl Trace {
     fn buffer(&self) -> Option<&Buffer> {
         let cpu = CpuId::current();
         let buffer = self.buffers.get(cpu.as_u32() as usize)?;
-        self.traced.contains(cpu).then_some(buffer)
+        buffer.is_traced().then_some(buffer)
     }
 
     /// What a program has defined `id` to be.
     fn definition(&self, id: EventId) -> Option<EventSelect> {
-        let found = self.definitions.iter().find(|(known, _)| *known == id);
-        found.map(|&(_, select)| select)
+        self.definitions.as_ref()?.get(&id.0).copied()
     }
 }
 
@@ -107,22 +108,21 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
         return Err(EINVAL);
     }
     policy::allow_counting()?;
+    let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
+    // Declared before the guard, and so freed after the lock is released; the same holds for `node` on errors.
+    let _replaced;
     let mut arbiter = ARBITER.lock();
     arbiter.trace.life.after(Call::Define)?;
     arbiter.check_event(select)?;
-    let trace = &mut arbiter.trace;
-    match trace.definitions.iter_mut().find(|(known, _)| *known == id) {
-        Some((_, old)) => *old = select,
-        None => trace.definitions.push((id, select), GFP_KERNEL_ACCOUNT)?,
-    }
+    let definitions = &mut arbiter.trace.definitions;
+    _replaced = definitions.get_or_insert_with(RBTree::new).insert(node);
     Ok(())
 }
 
 /// `IOCTL_PERFMON_ALLOC_TRACE`
 pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
     policy::allow_counting()?;
-    let mut arbiter = ARBITER.lock();
-    let life = arbiter.trace.life.after(Call::Alloc)?;
+    ARBITER.lock().trace.life.after(Call::Alloc)?;
     let pages = request.buffer_size_in_pages;
     if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages)
     {
@@ -130,44 +130,42 @@ pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
     }
 
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
-    let mut traced = CpuSet::new();
-    for n in 0..nr_cpu_ids() {
-        // SAFETY: It is below the number of CPU ids.
-        let cpu = unsafe { CpuId::from_u32_unchecked(n) };
-        let buffer = if arbiter.counted.contains(cpu) {
-            traced.add(cpu);
-            Buffer::new(pages, pages, 0)
-        } else {
-            Buffer::new(1, pages, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
-        }?;
+    for cpu in cpu::ids() {
+        // The lock is not held while memory is allocated. Another thread may come first meanwhile, and CPUs
+        // may come and go: a buffer is for the records of a CPU that is counted on when its turn comes.
+        let traced = {
+            let arbiter = ARBITER.lock();
+            arbiter.trace.life.after(Call::Alloc)?;
+            arbiter.counted.contains(cpu)
+        };
+        let buffer = Buffer::new(pages, traced)?;
         buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
     }
+    // Declared after `buffers`: on an error the lock is released before they are freed.
+    let mut arbiter = ARBITER.lock();
+    let life = arbiter.trace.life.after(Call::Alloc)?;
     let trace = &mut arbiter.trace;
     // INVARIANT: There are buffers for all.
     trace.life = life;
     trace.alloc = request;
     trace.buffers = buffers;
-    trace.traced = traced;
     Ok(())
 }
 
 /// `IOCTL_PERFMON_FREE_TRACE`
 pub(crate) fn free(_session: &Session) -> Result {
     policy::allow_counting()?;
+    // Declared before the guard, and so freed after the lock is released.
+    let _freed;
     let mut arbiter = ARBITER.lock();
     arbiter.trace.life.after(Call::Free)?;
-    forget(&mut arbiter.trace);
-    Ok(())
-}
-
-/// Makes a trace that does not run an idle one; the events that were defined stay.
-fn forget(trace: &mut Trace) {
-    // INVARIANT: All that an idle trace does not have is gone.
-    let definitions = core::mem::take(&mut trace.definitions);
-    *trace = Trace {
-        definitions,
+    // INVARIANT: All that an idle trace does not have is gone; the events that were defined stay.
+    let idle = Trace {
+        definitions: arbiter.trace.definitions.take(),
         ..Trace::new()
     };
+    _freed = mem::replace(&mut arbiter.trace, idle);
+    Ok(())
 }
 
 /// `IOCTL_PERFMON_GET_ALLOC`
@@ -179,7 +177,7 @@ pub(crate) fn get_alloc(_session: &Session) -> Result<abi::perfmon_alloc> {
 }
 
 /// `IOCTL_PERFMON_STAGE_CONFIG`
-pub(crate) fn stage(_session: &Session, raw: abi::perfmon_config) -> Result {
+pub(crate) fn stage(_session: &Session, raw: KBox<abi::perfmon_config>) -> Result {
     policy::allow_counting()?;
     let reveal = policy::allow_kernel();
     if raw
@@ -189,16 +187,19 @@ pub(crate) fn stage(_session: &Session, raw: abi::perfmon_config) -> Result {
     {
         reveal?;
     }
+    let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
+    // Declared before the guard, and so freed after the lock is released; the same holds for `raw` and
+    // `config` on errors.
+    let _replaced;
     let mut arbiter = ARBITER.lock();
     let trace = &mut arbiter.trace;
     let life = trace.life.after(Call::Stage)?;
-    let config = Config::new(&raw, &pmu::model().capabilities, |id| trace.definition(id))?;
-    let staged = Staged {
+    config.set(&raw, &pmu::model().capabilities, |id| trace.definition(id))?;
+    _replaced = trace.staged.replace(Staged {
         raw,
         config,
         reveal: reveal.is_ok(),
-    };
-    trace.staged = Some(KBox::new(staged, GFP_KERNEL_ACCOUNT)?);
+    });
     // INVARIANT: It is staged.
     trace.life = life;
     Ok(())
@@ -213,7 +214,7 @@ pub(crate) fn get_config(_session: &Session) -> Result<abi::perfmon_config> {
         .trace
         .staged
         .as_ref()
-        .map(|staged| staged.raw)
+        .map(|staged| *staged.raw)
         .ok_or(WrongState.into())
 }
 
@@ -253,10 +254,8 @@ pub(crate) fn start(_session: &Session) -> Result {
     // INVARIANT: The counters are reserved, and were free.
     trace.life = life;
     trace.counters = ours;
-    for (n, buffer) in (0..).zip(&trace.buffers) {
-        // SAFETY: There is one buffer for each CPU id.
-        let cpu = unsafe { CpuId::from_u32_unchecked(n) };
-        if trace.traced.contains(cpu) && !arbiter.counted.contains(cpu) {
+    for (cpu, buffer) in cpu::ids().zip(&trace.buffers) {
+        if buffer.is_traced() && !arbiter.counted.contains(cpu) {
             // SAFETY: No CPU records yet.
             unsafe { buffer.as_ptr().begin(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
@@ -322,11 +321,11 @@ pub(crate) fn part(here: &ThisCpu, model: &Model) {
     recorder::finish(here, model, abi::PERFMON_BUFFER_FLAG_OFFLINE);
 }
 
-/// Stops and frees the trace of a session that ends.
-pub(crate) fn release(arbiter: &mut Arbiter) {
-    // Nobody is left to be told of an error.
+/// Stops the trace of a session that ends, and takes it out of the arbiter: to be freed without its lock.
+pub(crate) fn release(arbiter: &mut Arbiter) -> Trace {
+    // No program is left to be told of an error.
     let _ = end(arbiter);
-    arbiter.trace = Trace::new();
+    mem::replace(&mut arbiter.trace, Trace::new())
 }
 
 /// `IOCTL_PERFMON_GET_PROPERTIES`

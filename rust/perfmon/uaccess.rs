@@ -19,6 +19,13 @@ pub(crate) fn get<T: FromBytes>(from: usize) -> Result<T> {
     Ok(value)
 }
 
+/// Copies a value in from the program's address `from`, to the heap.
+pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
+    let mut value = KBox::new(T::new_zeroed(), GFP_KERNEL_ACCOUNT)?;
+    fill(&mut *value, from)?;
+    Ok(value)
+}
+
 /// As [`get`], in place.
 #[inline(always)]
 pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {

@@ -76,8 +76,8 @@ pub struct Recorded {
 ///
 /// # Invariants
 ///
-/// There is at least one event, no two need the same fixed-function counter, and no more need a general
-/// one than there are. All with `last_branch` tick, and have the same modes.
+/// No two events need the same fixed-function counter, and no more need a general one than there are. All
+/// with `last_branch` tick, and have the same modes. Only [`Self::EMPTY`] has no event.
 #[derive(Clone, Copy)]
 pub struct Config {
     events: [Option<Recorded>; MAX_EVENTS],
@@ -98,6 +98,11 @@ fn largest_rate(c: &Capabilities, place: Place) -> u64 {
 }
 
 impl Config {
+    /// Records nothing.
+    pub const EMPTY: Self = Self {
+        events: [None; MAX_EVENTS],
+    };
+
     /// What `raw` asks for, of CPUs that all have `cpus`; `defined` knows the events that the program has defined.
     ///
     /// # Errors
@@ -108,6 +113,35 @@ impl Config {
         cpus: &Capabilities,
         defined: impl Fn(EventId) -> Option<EventSelect>,
     ) -> Result<Self, Refused> {
+        let mut this = Self::EMPTY;
+        this.set(raw, cpus, defined).map(|()| this)
+    }
+
+    /// Becomes what [`Self::new`] returns, in place: where stacks are small, a config belongs on the heap.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`]; it is empty then.
+    pub fn set(
+        &mut self,
+        raw: &abi::perfmon_config,
+        cpus: &Capabilities,
+        defined: impl Fn(EventId) -> Option<EventSelect>,
+    ) -> Result<(), Refused> {
+        let result = self.fill(raw, cpus, defined);
+        if result.is_err() {
+            *self = Self::EMPTY;
+        }
+        result
+    }
+
+    /// As [`Self::set`], but leaves what it has done when it fails.
+    fn fill(
+        &mut self,
+        raw: &abi::perfmon_config,
+        cpus: &Capabilities,
+        defined: impl Fn(EventId) -> Option<EventSelect>,
+    ) -> Result<(), Refused> {
         let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
         let none = EventId::NONE.0;
         let count = raw.events.iter().take_while(|&&id| id != none).count();
@@ -121,26 +155,24 @@ impl Config {
             return Err(Refused::AfterTheEnd);
         }
 
-        let mut this = Self {
-            events: [None; MAX_EVENTS],
-        };
+        *self = Self::EMPTY;
         for (n, ((&id, &rate), &flags)) in rows().take(count).enumerate() {
             if raw.events[..n].contains(&id) {
                 return Err(Refused::Twice);
             }
             let timebase = (n != 0).then_some(raw.rate[0]);
             let event = recorded(EventId(id), rate, flags, timebase, cpus, &defined)?;
-            this.events[n] = Some(event);
+            self.events[n] = Some(event);
         }
         // The first event may say of itself that it is the timebase.
         if raw.flags[0] & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0 && raw.rate[0] == 0 {
             return Err(Refused::Timebase);
         }
-        let general = this.events().filter(|e| e.place == Place::General).count();
+        let general = self.events().filter(|e| e.place == Place::General).count();
         if general > usize::from(cpus.general) {
             return Err(Refused::TooMany);
         }
-        let mut branches = this.events().filter(|e| e.last_branch);
+        let mut branches = self.events().filter(|e| e.last_branch);
         if let Some(first) = branches.next() {
             let modes = |e: &Recorded| (e.select.is_user(), e.select.is_kernel());
             if branches.any(|e| modes(e) != modes(first)) {
@@ -149,7 +181,7 @@ impl Config {
         }
         // INVARIANT: All of it was just checked; a fixed-function counter has one id, and no id was there
         // twice.
-        Ok(this)
+        Ok(())
     }
 
     /// The events, in their order.
@@ -328,6 +360,17 @@ mod tests {
         for (rows, expected) in cases {
             assert_eq!(refusal(rows), Some(expected));
         }
+    }
+
+    #[test]
+    fn a_refused_config_is_empty() {
+        let mut config = Config::EMPTY;
+        let good = raw(&[(ARCH, 9, USER), (ARCH + 1, 9, USER)]);
+        let bad = raw(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
+        assert!(config.set(&good, &CPU, |_| None).is_ok());
+        assert_eq!(config.events().count(), 2);
+        assert_eq!(config.set(&bad, &CPU, |_| None), Err(Refused::Twice));
+        assert_eq!(config.events().count(), 0);
     }
 
     #[test]
