@@ -100,6 +100,9 @@ fn find(unarbitrated: bool) -> Result<Capabilities> {
 
 /// Finds out whether the counters are there where CPUID does not tell: every AMD processor has the
 /// legacy ones, but not every hypervisor.
+///
+/// Not inlined: keeps the [`Model`] off the stack of [`begin`].
+#[inline(never)]
 fn check(here: &ThisCpu, found: Capabilities) -> Result<Capabilities, NoPmu> {
     /// Something that no counter holds by chance.
     const PATTERN: u64 = 0x5a5a_a5a5;

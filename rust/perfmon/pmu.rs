@@ -139,11 +139,13 @@ impl ModelCell {
 }
 
 /// Settles what [`model`] is.
+///
+/// Not inlined: keeps the [`Model`] off the stack of the caller.
+#[inline(never)]
 pub(crate) fn settle(capabilities: Capabilities, period_bits: u32) {
-    MODEL.populate(Model {
-        period_bits,
-        ..Model::new(capabilities)
-    });
+    let mut model = Model::new(capabilities);
+    model.period_bits = period_bits;
+    MODEL.populate(model);
 }
 
 /// Who made the current CPU, and what CPUID says about its counters.
