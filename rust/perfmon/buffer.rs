@@ -5,7 +5,7 @@
 //! ([`crate::recorder`]); programs can only read it, whatever they do. It lives as long as anybody has it:
 //! the trace, a descriptor, or a mapping.
 
-use crate::{abi, ffi, file::Mappable, logic::publish::publish};
+use crate::{abi, ffi, file::Mappable, logic::publish::publish, memory::Charge};
 use core::{
     mem::offset_of,
     ptr::{self, NonNull},
@@ -32,6 +32,8 @@ pub(crate) struct Buffer {
     mappable: usize,
     /// It has room for records.
     traced: bool,
+    /// Ends after the memory has been freed: fields are dropped after the buffer itself.
+    _charge: Charge,
 }
 
 // SAFETY: It owns the memory. What is written to that while it is shared is written through
@@ -46,13 +48,15 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// ENOMEM if there is no memory, or none left of the caller's cgroup's; the kernel kills no process for it.
+    /// EPERM if it is more than the caller may have ([`Charge::new`]). ENOMEM if there is no memory, or none
+    /// left of the caller's cgroup's; the kernel kills no process for it.
     pub(crate) fn new(pages: u32, traced: bool) -> Result<Self> {
         let (allocated, flags) = if traced {
             (pages, 0)
         } else {
             (1, abi::PERFMON_BUFFER_FLAG_NOT_TRACED)
         };
+        let charge = Charge::new(allocated)?;
         let size = allocated as usize * PAGE_SIZE;
         // SAFETY: The function has no requirements.
         let start = unsafe { ffi::perfmon_buffer_alloc(size) };
@@ -62,6 +66,7 @@ impl Buffer {
             size,
             mappable: pages as usize * PAGE_SIZE,
             traced,
+            _charge: charge,
         };
         // SAFETY: Nobody else has it yet.
         unsafe { this.as_ptr().begin(flags) };

@@ -3,8 +3,17 @@
 
 use kernel::{
     bindings,
-    ffi::{c_int, c_uint, c_void},
+    ffi::{c_int, c_uint, c_ulong, c_void},
 };
+
+/// `struct perfmon_charge`
+#[repr(C)]
+pub(crate) struct Charge {
+    pub(crate) user: *mut c_void,
+    pub(crate) mm: *mut c_void,
+    pub(crate) user_pages: c_ulong,
+    pub(crate) mm_pages: c_ulong,
+}
 
 extern "C" {
     pub(crate) fn perfmon_slots_alloc(size: usize, align: usize) -> c_int;
@@ -55,4 +64,7 @@ extern "C" {
     pub(crate) fn perfmon_dirty_exit();
     pub(crate) fn perfmon_dirty_clean(cpus: *const bindings::cpumask);
     pub(crate) fn perfmon_dirty_clean_here();
+
+    pub(crate) fn perfmon_charge(charge: *mut Charge, pages: u32, user_kb: u32) -> c_int;
+    pub(crate) fn perfmon_uncharge(charge: *const Charge);
 }

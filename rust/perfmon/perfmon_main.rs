@@ -18,6 +18,7 @@ mod file;
 mod ioctl;
 pub mod logic;
 mod machine;
+mod memory;
 mod msr;
 mod overflow;
 mod pmi;
@@ -52,6 +53,11 @@ module! {
             default: 50000,
             description: "Overflow interrupts that a trace may take on a CPU between two timer ticks \
                           (default 50000): with more, the CPU counts only, for a while",
+        },
+        perf_event_mlock_kb: u32 {
+            default: 516,
+            description: "KB of buffers for each user and online CPU (default 516), before they count \
+                          against RLIMIT_MEMLOCK: as the sysctl of this name, which no module can read",
         },
     },
 }

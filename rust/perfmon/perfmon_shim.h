@@ -11,7 +11,9 @@
 
 struct cpumask;
 struct cred;
+struct mm_struct;
 struct pt_regs;
+struct user_struct;
 
 /*
  * The per-CPU memory: allocated here, since Rust has no per-CPU pointers. What
@@ -61,5 +63,18 @@ void perfmon_dirty_init(void);
 void perfmon_dirty_exit(void);
 void perfmon_dirty_clean(const struct cpumask *cpus);
 void perfmon_dirty_clean_here(void);
+
+/* memory.c */
+
+/* Who pays for memory, and how many pages each. */
+struct perfmon_charge {
+	struct user_struct *user;
+	struct mm_struct *mm;
+	unsigned long user_pages;
+	unsigned long mm_pages;
+};
+
+int perfmon_charge(struct perfmon_charge *charge, u32 pages, u32 user_kb);
+void perfmon_uncharge(const struct perfmon_charge *charge);
 
 #endif /* _PERFMON_SHIM_H */

@@ -7,9 +7,10 @@
 
 #include "memory.h"
 
-long memory_kb(const char *name)
+/* A value of a file with a name and a number in each line. */
+static long read_kb(const char *path, const char *name)
 {
-	FILE *f = fopen("/proc/meminfo", "r");
+	FILE *f = fopen(path, "r");
 	size_t length = strlen(name);
 	char line[128];
 	long value = -1;
@@ -22,6 +23,16 @@ long memory_kb(const char *name)
 	}
 	fclose(f);
 	return value;
+}
+
+long memory_kb(const char *name)
+{
+	return read_kb("/proc/meminfo", name);
+}
+
+long memory_pinned_kb(void)
+{
+	return read_kb("/proc/self/status", "VmPin");
 }
 
 long memory_slab_kb(void)

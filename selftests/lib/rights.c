@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -59,6 +60,24 @@ int drop_rights(bool capable)
 	if (syscall(SYS_capget, &header, caps))
 		return -errno;
 	caps[CAP_TO_INDEX(CAP_PERFMON)].effective |= CAP_TO_MASK(CAP_PERFMON);
+	return syscall(SYS_capset, &header, caps) ? -errno : 0;
+}
+
+int become_user(unsigned int uid, unsigned long long capabilities)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = {};
+	int i;
+
+	/* Those that are permitted stay when the ids change. */
+	if (prctl(PR_SET_KEEPCAPS, 1) || setresuid(uid, uid, uid))
+		return -errno;
+	for (i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		caps[i].permitted = capabilities >> 32 * i;
+		caps[i].effective = caps[i].permitted;
+	}
 	return syscall(SYS_capset, &header, caps) ? -errno : 0;
 }
 

@@ -22,6 +22,13 @@ int paranoid_write(int value);
 /* Drops root's rights, but for CAP_PERFMON if @capable. seteuid(0) undoes it. */
 int drop_rights(bool capable);
 
+/* For become_user(): CAP_PERFMON, which lets it count, and CAP_IPC_LOCK. */
+#define MAY_COUNT	(1ULL << 38)
+#define MAY_LOCK	(1ULL << 14)
+
+/* Makes the process one of user @uid with these capabilities, for good. */
+int become_user(unsigned int uid, unsigned long long capabilities);
+
 /*
  * The result of a call that the policy is asked for, as a negative errno: -@err
  * where the module knows perf_event_paranoid. A module of Linux 7.2 can't see

@@ -11,7 +11,9 @@
  * ENOTTY     the command is unknown, or (PMIOTSTAMP) the frequency of the
  *            time-stamp counter is not known
  * EPERM      the descriptor is not open for writing, or the kernel is locked
- *            down (kernel_lockdown(7))
+ *            down (kernel_lockdown(7)); IOCTL_PERFMON_ALLOC_TRACE: it is more
+ *            memory than the caller may pin (perf_event_mlock_kb, RLIMIT_MEMLOCK,
+ *            CAP_IPC_LOCK), as for the buffers of Linux perf
  * EFAULT     the argument can't be read or written
  * EINVAL     a counter number, an event, a flag or a value is out of its range
  * EACCES     Linux's own policy for perf events forbids it to this process

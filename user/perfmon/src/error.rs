@@ -198,6 +198,9 @@ pub enum Cause {
     /// The trace has no such buffer (EINVAL).
     #[error("the trace has no such buffer")]
     NoSuchBuffer,
+    /// The buffers are more than the user and the process may pin (EPERM).
+    #[error("it is more memory than this user may pin")]
+    MemoryLimit,
     /// There is no memory for it (ENOMEM).
     #[error("there is no memory for it")]
     NoMemory,
@@ -228,7 +231,8 @@ impl Error {
             (A::Setup(..) | A::StartTrace, Errno::EBUSY) => Cause::HardwareBusy,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
-            // The other meaning, a descriptor not open for writing, is excluded by the types.
+            // A descriptor not open for writing is excluded by the types, and `Trace::allocate` tells a
+            // limit of the memory from this.
             (_, Errno::EPERM) => Cause::LockedDown,
             (_, Errno::EACCES) => Cause::Forbidden,
             (_, Errno::EBADFD) => Cause::WrongState,
@@ -302,6 +306,11 @@ impl Cause {
                 "Define ids made by `EventId::model`. The select must be one that all CPUs have.",
             ),
             Self::NoSuchBuffer => Some("There is one for each CPU number below `Alloc::buffers`."),
+            Self::MemoryLimit => Some(
+                "Ask for fewer pages (pmctl: `-m`), raise the limit (`ulimit -l`, in KiB), or give the \
+                 program CAP_IPC_LOCK. Each online CPU adds 516 KiB to what a user may have; perf's buffers \
+                 count, too.",
+            ),
             Self::NoMemory => Some("Ask for fewer pages: each online CPU gets as many."),
             Self::NoDescriptor => {
                 Some("Raise the limit with `ulimit -n`: a buffer takes one until it is mapped.")

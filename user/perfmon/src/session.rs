@@ -144,8 +144,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::WrongState`] if this session has a trace, [`Cause::InvalidAlloc`], [`Cause::NoMemory`],
-    /// [`Cause::Forbidden`], [`Cause::LockedDown`].
+    /// [`Cause::WrongState`] if this session has a trace, [`Cause::InvalidAlloc`], [`Cause::MemoryLimit`],
+    /// [`Cause::NoMemory`], [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn allocate(&self, alloc: Alloc) -> Result<Trace<Allocated>, Error> {
         Trace::allocate(&self.device, alloc)
     }

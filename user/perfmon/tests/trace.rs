@@ -32,6 +32,8 @@ struct Inner {
     staged: Option<abi::perfmon_config>,
     /// What the next call for a trace fails with.
     errno: Option<Errno>,
+    /// All calls for a trace fail with EPERM.
+    locked_down: bool,
     features: u64,
     /// What the next mmap fails with.
     map_errno: Option<Errno>,
@@ -56,6 +58,7 @@ impl Machine {
                 life: Life::Idle,
                 staged: None,
                 errno: None,
+                locked_down: false,
                 features: abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into(),
                 map_errno: None,
             }),
@@ -134,6 +137,9 @@ impl Driver for Machine {
         };
         if let Some(wanted) = wanted {
             inner.asked.push(text);
+            if inner.locked_down {
+                return Err(Errno::EPERM);
+            }
             let after = inner.life.after(wanted).map_err(|_| Errno::EBADFD)?;
             if let Some(errno) = inner.errno.take() {
                 return Err(errno);
@@ -466,7 +472,8 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
     let before = [
         (Errno::EINVAL, allocate, Cause::InvalidAlloc),
         (Errno::ENOMEM, allocate, Cause::NoMemory),
-        (Errno::EPERM, allocate, Cause::LockedDown),
+        (Errno::EPERM, allocate, Cause::MemoryLimit),
+        (Errno::EPERM, define, Cause::LockedDown),
         (Errno::EINVAL, define, Cause::InvalidEvent),
         (Errno::EACCES, define, Cause::Forbidden),
     ];
@@ -474,6 +481,10 @@ fn errors_say_what_was_attempted_and_why_it_failed() {
         machine.fail(errno);
         assert_eq!(attempt().unwrap().cause, cause, "{errno}");
     }
+    // EPERM again from the call that asks why.
+    machine.inner().locked_down = true;
+    assert_eq!(allocate().unwrap().cause, Cause::LockedDown);
+    machine.inner().locked_down = false;
     machine.fail(Errno::EINVAL);
     assert_eq!(
         allocate().unwrap().to_string(),

@@ -137,7 +137,16 @@ impl Trace<Allocated> {
             num_buffers: alloc.buffers,
             buffer_size_in_pages: alloc.pages,
         };
-        device.call(Call::AllocTrace(&raw), || Attempt::Allocate(alloc))?;
+        let attempt = || Attempt::Allocate(alloc);
+        device
+            .call(Call::AllocTrace(&raw), attempt)
+            .map_err(|error| match error.cause {
+                Cause::LockedDown if !is_locked_down(device) => Error {
+                    cause: Cause::MemoryLimit,
+                    ..error
+                },
+                _ => error,
+            })?;
         Ok(Self {
             held: Held {
                 device: device.clone(),
@@ -147,6 +156,16 @@ impl Trace<Allocated> {
             state: PhantomData,
         })
     }
+}
+
+/// Whether a call that needs no memory is refused for the same reason: EPERM has two.
+fn is_locked_down(device: &Device) -> bool {
+    let mut raw = abi::perfmon_alloc {
+        num_buffers: 0,
+        buffer_size_in_pages: 0,
+    };
+    let result = device.call(Call::GetAlloc(&mut raw), || Attempt::Allocation);
+    result.is_err_and(|error| error.cause == Cause::LockedDown)
 }
 
 impl<S: State> Trace<S> {

@@ -73,9 +73,9 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 
-    /// The size of each CPU's buffer, in pages of 4 KiB
-    #[arg(short = 'm', long, value_name = "PAGES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub(crate) pages: u32,
+    /// The size of each CPU's buffer, in pages of 4 KiB [default: up to 1024]
+    #[arg(short = 'm', long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) pages: Option<u32>,
 
     /// When a buffer is nearly full, go on with new ones; what happens in between is not recorded
     #[arg(long)]

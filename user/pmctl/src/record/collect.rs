@@ -6,14 +6,19 @@ use std::mem;
 use std::time::Instant;
 
 use anyhow::Result;
-use perfmon::Session;
-use perfmon::trace::{Alloc, Buffer, Chunk, Config, Flags, Running, Staged, Trace};
+use perfmon::trace::{Alloc, Allocated, Buffer, Chunk, Config, Flags, Running, Staged, Trace};
+use perfmon::{Cause, Session};
 
 use crate::exit::with_help;
 use crate::perfdata::Gaps;
 
 /// The size of a page of a buffer.
 const PAGE: u64 = 4096;
+
+/// The pages of a buffer if the user does not say, and the fewest that are taken instead where that is more than
+/// she may pin.
+const DEFAULT_PAGES: u32 = 1024;
+const LEAST_PAGES: u32 = 16;
 
 /// A trace that is ready to run.
 pub(super) struct Ready<'a> {
@@ -47,11 +52,27 @@ pub(super) struct Collected {
 }
 
 impl<'a> Ready<'a> {
-    /// Allocates the buffers of all CPUs.
-    pub(super) fn new(session: &'a Session, config: &'a Config, pages: u32) -> Result<Self> {
+    /// Allocates the buffers of all CPUs, of so many `pages` if the user wants that.
+    pub(super) fn new(
+        session: &'a Session,
+        config: &'a Config,
+        pages: Option<u32>,
+    ) -> Result<Self> {
         let info = session.device().info().map_err(with_help)?;
-        let alloc = Alloc::new(&info, pages);
-        let (trace, buffers) = stage(session, config, alloc)?;
+        let mut alloc = Alloc::new(&info, pages.unwrap_or(DEFAULT_PAGES));
+        let trace = loop {
+            match session.allocate(alloc) {
+                Err(error)
+                    if error.cause == Cause::MemoryLimit
+                        && pages.is_none()
+                        && alloc.pages > LEAST_PAGES =>
+                {
+                    alloc.pages /= 2;
+                }
+                result => break result.map_err(with_help)?,
+            }
+        };
+        let (trace, buffers) = stage(trace, config)?;
         Ok(Self {
             session,
             config,
@@ -74,8 +95,7 @@ impl<'a> Ready<'a> {
     }
 }
 
-fn stage(session: &Session, config: &Config, alloc: Alloc) -> Result<(Trace<Staged>, Vec<Buffer>)> {
-    let trace = session.allocate(alloc).map_err(with_help)?;
+fn stage(trace: Trace<Allocated>, config: &Config) -> Result<(Trace<Staged>, Vec<Buffer>)> {
     let trace = trace.stage(config).map_err(|e| with_help(e.error))?;
     let buffers = trace.buffers().map_err(with_help)?;
     Ok((trace, buffers))
@@ -104,17 +124,23 @@ impl Collector<'_> {
         let begin = Instant::now();
         let trace = self.trace.stop().map_err(|e| with_help(e.error))?;
         trace.free().map_err(|e| with_help(e.error))?;
-        let (trace, buffers) = stage(self.session, self.config, self.alloc)?;
+        let mut collected = self.collected;
+        // The old ones stay until they are dropped, and are paid for so long.
+        let mut old = self.buffers;
+        let trace = match self.session.allocate(self.alloc) {
+            Err(error) if error.cause == Cause::MemoryLimit => {
+                collected.empty(&mut old)?;
+                self.session.allocate(self.alloc)
+            }
+            result => result,
+        };
+        let (trace, buffers) = stage(trace.map_err(with_help)?, self.config)?;
         let trace = start(trace)?;
         let gap = begin.elapsed();
 
-        let mut collected = self.collected;
         collected.gaps.number += 1;
         collected.gaps.nanoseconds += u64::try_from(gap.as_nanos())?;
-        // The old ones stay until they are dropped.
-        let mut old = self.buffers;
-        collected.drain(&mut old)?;
-        collected.note_flags(&old);
+        collected.empty(&mut old)?;
         Ok(Self {
             trace,
             buffers,
@@ -126,8 +152,7 @@ impl Collector<'_> {
     /// Ends the recording.
     pub(super) fn stop(mut self) -> Result<Collected> {
         self.trace.stop().map_err(|e| with_help(e.error))?;
-        self.collected.drain(&mut self.buffers)?;
-        self.collected.note_flags(&self.buffers);
+        self.collected.empty(&mut self.buffers)?;
         Ok(self.collected)
     }
 
@@ -154,10 +179,13 @@ impl Collected {
         Ok(())
     }
 
-    fn note_flags(&mut self, buffers: &[Buffer]) {
-        for buffer in buffers {
+    /// Takes all out of buffers that are written no more, and drops them.
+    fn empty(&mut self, buffers: &mut Vec<Buffer>) -> Result<()> {
+        self.drain(buffers)?;
+        for buffer in buffers.drain(..) {
             let flags = self.flags.entry(buffer.cpu()).or_default();
             *flags = Flags::from_bits(flags.bits() | buffer.header().flags.bits());
         }
+        Ok(())
     }
 }

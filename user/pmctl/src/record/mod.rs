@@ -77,9 +77,10 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     let process = waiting.as_ref().map(Waiting::pid).or(args.pid);
-    let ready = Ready::new(&session, &plan.config, args.pages)?;
     let device = session.device();
+    // Before the buffers, whose size can be less: perf's rings count against the same limit.
     let mut story = Story::begin(&online, process, device);
+    let ready = Ready::new(&session, &plan.config, args.pages)?;
     sideband::visit(&online)?;
     let scope = Scope::new(args, process, story.knows_tasks());
     file.set_len(0).with_context(cannot_write)?;
