@@ -154,7 +154,7 @@ static bool is_all_there(FIXTURE_DATA(memlock) *self)
 	return in_child(self, map_small_ring) == 0;
 }
 
-TEST_F(memlock, a_user_has_so_much_for_each_cpu)
+TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 {
 	ASSERT_EQ(0, become_limited(self, 0, 0));
 	EXPECT_EQ(-EPERM, alloc(self, self->fits + 1));
@@ -168,7 +168,7 @@ TEST_F(memlock, a_user_has_so_much_for_each_cpu)
 	EXPECT_EQ(0, alloc(self, self->fits));
 }
 
-TEST_F(memlock, what_is_more_is_within_the_limit_of_the_process)
+TEST_F(memlock, memory_beyond_it_counts_to_the_limit_of_the_process)
 {
 	__u32 pages = self->fits + MORE_PAGES;
 	long kb = beyond(self, pages) * self->page_kb;
@@ -184,7 +184,7 @@ TEST_F(memlock, what_is_more_is_within_the_limit_of_the_process)
 	EXPECT_EQ(kb, memory_pinned_kb());
 }
 
-TEST_F(memlock, capable_of_more)
+TEST_F(memlock, capable_process_may_have_more)
 {
 	__u32 pages = self->fits + MORE_PAGES;
 
@@ -195,7 +195,7 @@ TEST_F(memlock, capable_of_more)
 	EXPECT_EQ(0, memory_pinned_kb());
 }
 
-TEST_F(memlock, perf_and_we_share_one_allowance)
+TEST_F(memlock, perf_and_the_module_share_the_allowance)
 {
 	ASSERT_TRUE(is_all_there(self));
 	ASSERT_EQ(0, in_child(self, alloc_all));
@@ -205,7 +205,7 @@ TEST_F(memlock, perf_and_we_share_one_allowance)
 }
 
 /* A buffer that is mapped elsewhere is paid for until that is over. */
-TEST_F(memlock, given_back_by_the_last_mapping)
+TEST_F(memlock, last_mapping_gives_the_memory_back)
 {
 	int handle, ready[2], end[2], status;
 	size_t size = self->fits * self->page_kb * 1024;
@@ -245,7 +245,7 @@ TEST_F(memlock, given_back_by_the_last_mapping)
 }
 
 /* A handle that is passed on, of a trace that is closed. */
-TEST_F(memlock, given_back_by_the_last_handle)
+TEST_F(memlock, last_handle_gives_the_memory_back)
 {
 	int handle;
 
@@ -265,7 +265,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 }
 
 /* Who allocated is gone, and who frees has nothing to do with the charge. */
-TEST_F(memlock, given_back_for_a_process_that_is_gone)
+TEST_F(memlock, memory_of_a_gone_process_is_given_back)
 {
 	pid_t pid = fork();
 	int status;
@@ -281,7 +281,7 @@ TEST_F(memlock, given_back_for_a_process_that_is_gone)
 	EXPECT_EQ(0, memory_pinned_kb());
 }
 
-TEST_F(memlock, given_back_by_a_process_that_is_killed)
+TEST_F(memlock, memory_of_a_killed_process_is_given_back)
 {
 	int ready[2], status;
 	char byte = 0;

@@ -141,7 +141,7 @@ static void probe_read(FIXTURE_DATA(unlocked) *self)
 	pmc_value(self->reader, 0);
 }
 
-TEST_F(unlocked, a_call_beside_alloc)
+TEST_F(unlocked, call_does_not_wait_for_alloc)
 {
 	bool seen = false;
 	int i;
@@ -162,7 +162,7 @@ static void probe_offline(FIXTURE_DATA(unlocked) *self)
 	cpu_switch(self->online, "0");
 }
 
-TEST_F_TIMEOUT(unlocked, a_cpu_goes_offline_beside_alloc, 300)
+TEST_F_TIMEOUT(unlocked, cpu_goes_offline_during_alloc, 300)
 {
 	bool seen = false;
 	int i;
@@ -177,7 +177,7 @@ TEST_F_TIMEOUT(unlocked, a_cpu_goes_offline_beside_alloc, 300)
 	EXPECT_TRUE(seen);
 }
 
-TEST_F(unlocked, a_call_beside_free)
+TEST_F(unlocked, call_does_not_wait_for_free)
 {
 	bool seen = false;
 	pthread_t thread;
@@ -198,7 +198,7 @@ TEST_F(unlocked, a_call_beside_free)
 }
 
 /* A close begins with the counters, and lets the next writer in at its end. */
-TEST_F(unlocked, a_call_beside_close)
+TEST_F(unlocked, call_does_not_wait_for_close)
 {
 	bool seen = false;
 	pthread_t thread;
