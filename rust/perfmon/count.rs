@@ -37,9 +37,14 @@ pub(crate) struct Count {
     /// The bits of the counter's control register that are its own, and what they are while it runs and
     /// while it is stopped.
     control: [Word; 3],
+    /// The most that can be counted between two looks: [`Width::most`].
+    most: Word,
     /// The hardware counter, from the first setup on.
     register: MsrCell,
 }
+
+/// A step of a counter that is larger than what can have been counted: somebody else has written it.
+pub(crate) struct Implausible;
 
 impl Count {
     /// Begins a new value, 0, on a stopped counter that was loaded with `width.start()` and is to count
@@ -55,6 +60,7 @@ impl Count {
         self.register.set(counter);
         self.select.set(select.stopped());
         self.mask.set(width.mask);
+        self.most.set(width.most());
         self.period.set(width.period);
         self.offset.set(offset(width.start(), self.total.get()));
     }
@@ -96,9 +102,13 @@ impl Count {
         }
     }
 
-    /// Brings the total up to date with the hardware counter, and tells what that holds.
+    /// Brings the total up to date with the hardware counter.
+    ///
+    /// # Errors
+    ///
+    /// [`Implausible`] if the counter can't have counted so much since the last look.
     #[inline(always)]
-    pub(crate) fn update(&self, here: &ThisCpu, counter: Msr) -> u64 {
+    pub(crate) fn update(&self, here: &ThisCpu, counter: Msr) -> Result<(), Implausible> {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
@@ -109,9 +119,19 @@ impl Count {
             }
             let new = advance(total, offset, raw, self.mask.get());
             if self.total.replace(total, new) {
-                return raw;
+                let counted = new.wrapping_sub(total);
+                return if counted > self.most.get() {
+                    Err(Implausible)
+                } else {
+                    Ok(())
+                };
             }
         }
+    }
+
+    /// Tells loads of the hardware counter apart: another one after each load, unless nothing was counted.
+    pub(crate) fn load_id(&self) -> u64 {
+        self.offset.get()
     }
 
     /// As [`Self::update`], for the overflow handler, which nothing interrupts; tells the total.
@@ -162,12 +182,13 @@ impl Count {
         self.width().has_overflowed(msr::read(here, counter))
     }
 
-    /// Brings the total up to date, and reloads the hardware counter if it has overflowed; true if so.
+    /// Reloads the hardware counter if it has overflowed; true if so. The total is up to date.
     ///
     /// For a counter that is not active.
     pub(crate) fn overflow(&self, here: &ThisCpu, lines: &Lines) -> bool {
-        let raw = self.update(here, lines.read);
         let width = self.width();
+        // It is stopped, and so holds what it held when the total was brought up to date.
+        let raw = self.offset.get().wrapping_add(self.total()) & width.mask;
         if !width.has_overflowed(raw) {
             return false;
         }

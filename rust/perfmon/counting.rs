@@ -185,7 +185,10 @@ fn value_alone(session: &Session, number: c_int) -> Option<u64> {
         }
         let count = slot.count(id);
         if slot.active.get() & id.bit() != 0 {
-            count.update(here, count.register()?);
+            if count.update(here, count.register()?).is_err() {
+                slot.tampered.insert(id.bit());
+                return None;
+            }
         }
         Some(count.value())
     })

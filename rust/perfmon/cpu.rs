@@ -5,7 +5,7 @@ use crate::{
     count::Count,
     ffi,
     logic::counter::{CounterId, MAX_COUNTERS},
-    overflow::late::PendingPmi,
+    overflow::{budget::Budget, late::PendingPmi, watch::Watch},
     pmu::{ModelCell, SavedRegisters},
     recorder::{Event, Recorder},
 };
@@ -50,8 +50,12 @@ pub(crate) struct Slot {
     pub(crate) tampered: Word,
     /// Whether counters were found switched off that should have run.
     pub(crate) interrupted: Word,
-    /// The PMI that may arrive late.
+    /// The PMIs that may arrive late.
     pub(crate) pending: PendingPmi,
+    /// What overflow interrupts may still take of the CPU's time.
+    pub(crate) budget: Budget,
+    /// The timer that watches the CPU.
+    pub(crate) watch: Watch,
     /// Bits in a general and in a fixed-function counter of this CPU.
     pub(crate) widths: [Word; 2],
     /// Its [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
@@ -298,16 +302,6 @@ impl CpuSet {
         &self.mask
     }
 
-    /// Stays on the current CPU if it is the only one in the set.
-    #[inline(always)]
-    pub(crate) fn pin_if_only(&self) -> Option<Pinned> {
-        if self.count != 1 {
-            return None;
-        }
-        let here = pin();
-        (here.slot().counted.get() != 0).then_some(here)
-    }
-
     fn place(cpu: CpuId) -> (usize, usize) {
         let n = cpu.as_u32();
         ((n / u64::BITS) as usize, 1 << (n % u64::BITS))
@@ -358,25 +352,41 @@ impl CpuSet {
     }
 }
 
+/// Runs `f` if the set is the current CPU alone, and tells whether it did.
+#[inline(always)]
+fn run_here_if_only(cpus: &CpuSet, f: impl FnOnce(&ThisCpu)) -> bool {
+    cpus.count == 1
+        && undisturbed(|here| {
+            let counted = here.slot().counted.get() != 0;
+            if counted {
+                f(here);
+            }
+            counted
+        })
+}
+
 /// Runs `f` on every CPU of the set at once, and returns when all have.
 ///
-/// `f` can't sleep. Where the set is the current CPU alone, no other is disturbed. The CPUs stay
-/// online meanwhile if the arbiter's lock is held: [`Callbacks::offline`] takes it.
+/// `f` runs with interrupts off, so that the timer of the CPU ([`Watch`]) comes before it or after it. Where the
+/// set is the current CPU alone, no other is disturbed. The CPUs stay online meanwhile if the arbiter's lock is
+/// held: [`Callbacks::offline`] takes it.
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, f: F) {
-    match cpus.pin_if_only() {
-        Some(here) => f(&here),
-        None => call_each(cpus, None, &f),
+    if !run_here_if_only(cpus, &f) {
+        call_each(cpus, None, &f);
     }
 }
 
 /// Runs `f` on the CPUs of the set whose numbers are in `range`, as [`on_each`] does, and interrupts no
 /// other CPU.
 pub(crate) fn on_each_within<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
-    match cpus.pin_if_only() {
-        Some(here) if range.contains(&here.number()) => f(&here),
-        Some(_) => {}
-        None => call_each(cpus, Some(range), &f),
+    let done = run_here_if_only(cpus, |here| {
+        if range.contains(&here.number()) {
+            f(here);
+        }
+    });
+    if !done {
+        call_each(cpus, Some(range), &f);
     }
 }
 

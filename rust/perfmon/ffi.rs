@@ -50,7 +50,8 @@ extern "C" {
     pub(crate) fn perfmon_lvtpc_read() -> u32;
     pub(crate) fn perfmon_lvtpc_write(value: u32);
 
-    pub(crate) fn perfmon_timers_init(tick: unsafe extern "C" fn());
+    pub(crate) fn perfmon_timers_init(tick: unsafe extern "C" fn() -> bool);
+    pub(crate) fn perfmon_tick_ns() -> u64;
     pub(crate) fn perfmon_timer_start();
     pub(crate) fn perfmon_timer_stop();
 

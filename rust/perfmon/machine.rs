@@ -4,12 +4,13 @@
 
 use crate::{
     arbiter::{Arbiter, Reservation, ARBITER},
-    cpu::{self, on_each, Callbacks, Hotplug, ThisCpu},
+    cpu::{self, on_each, undisturbed, Callbacks, Hotplug, ThisCpu},
     dirty,
     logic::{
         count::Width,
         cpuid::{Architecture, Capabilities, NoPmu},
         state::State,
+        throttle::Limits,
     },
     msr,
     pmu::{self, Model},
@@ -28,7 +29,11 @@ use kernel::{cpu::CpuId, prelude::*};
 ///
 /// To be called once in the module's life, before anything else of this file and of
 /// [`crate::arbiter`] is used.
-pub(crate) unsafe fn begin(unarbitrated: bool, period_bits: u32) -> Result<Hotplug<Machine>> {
+pub(crate) unsafe fn begin(
+    unarbitrated: bool,
+    period_bits: u32,
+    limits: Limits,
+) -> Result<Hotplug<Machine>> {
     // SAFETY: By the requirement this is the first use, and the only initialization.
     unsafe { ARBITER.init() };
     ARBITER.lock().common = find(unarbitrated)?;
@@ -37,7 +42,7 @@ pub(crate) unsafe fn begin(unarbitrated: bool, period_bits: u32) -> Result<Hotpl
         // Until here, each CPU that joined could lessen what all have in common.
         let arbiter = ARBITER.lock();
         check_period(period_bits, &arbiter.common).map(|()| {
-            pmu::settle(arbiter.common, period_bits);
+            pmu::settle(arbiter.common, period_bits, limits);
         })
     }?;
     Ok(cpus)
@@ -169,7 +174,7 @@ impl Callbacks for Machine {
         if arbiter.is_reserved() {
             dirty::clean_here(here);
         }
-        join(&arbiter, &cpu::pin());
+        undisturbed(|here| join(&arbiter, here));
     }
 
     fn offline(cpu: CpuId, _here: &ThisCpu) {
@@ -177,12 +182,12 @@ impl Callbacks for Machine {
         arbiter.paused.remove(cpu);
         arbiter.unfit.remove(cpu);
         if arbiter.counted.remove(cpu) {
-            part(&arbiter, &cpu::pin());
+            undisturbed(|here| part(&arbiter, here));
         }
     }
 }
 
-/// Begins to count on a CPU. No other task may run on it meanwhile: it could read the counters.
+/// Begins to count on a CPU. Nothing else may run on it meanwhile: a task could read the counters.
 fn join(arbiter: &Arbiter, here: &ThisCpu) {
     let model = pmu::model();
     if arbiter.is_reserved() {
@@ -198,7 +203,7 @@ fn join(arbiter: &Arbiter, here: &ThisCpu) {
     here.slot().counted.set(1);
 }
 
-/// Ceases to count on a CPU; the values stay. As above, no other task may run there.
+/// Ceases to count on a CPU; the values stay. Nothing else may run on it meanwhile, as in [`join`].
 fn part(arbiter: &Arbiter, here: &ThisCpu) {
     let model = pmu::model();
     here.slot().counted.set(0);

@@ -23,7 +23,14 @@ const EX_TYPE_RDMSR: u32 = 9;
 
 /// Reads a register.
 #[inline(always)]
-pub(crate) fn read(_here: &ThisCpu, msr: Msr) -> u64 {
+pub(crate) fn read(here: &ThisCpu, msr: Msr) -> u64 {
+    let (low, high) = read_halves(here, msr);
+    high << 32 | low
+}
+
+/// Reads a register, as RDMSR gives it: bits 31:0, and bits 63:32.
+#[inline(always)]
+pub(crate) fn read_halves(_here: &ThisCpu, msr: Msr) -> (u64, u64) {
     let (low, high): (u64, u64);
     // SAFETY: Reading a register of the PMU has no effect, and if it is missing the exception table
     // leads to the next instruction. It counts as an access to memory, so that loads and stores of
@@ -46,7 +53,7 @@ pub(crate) fn read(_here: &ThisCpu, msr: Msr) -> u64 {
             options(nostack, preserves_flags),
         );
     }
-    high << 32 | low
+    (low, high)
 }
 
 /// Writes a register.

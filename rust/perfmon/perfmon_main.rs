@@ -30,6 +30,7 @@ mod session;
 mod trace;
 mod uaccess;
 
+use crate::logic::throttle::{Limits, Settings};
 use kernel::{miscdevice::MiscDeviceRegistration, prelude::*};
 
 module! {
@@ -49,10 +50,16 @@ module! {
             description: "For tests of the overflow path on any PMU: let counters overflow after \
                           2^period_bits events, 8 to width - 1 (0, the default: half of their range)",
         },
-        max_overflows: u32 {
-            default: 50000,
-            description: "Overflow interrupts that a trace may take on a CPU between two timer ticks \
-                          (default 50000): with more, the CPU counts only, for a while",
+        perf_event_max_sample_rate: u32 {
+            default: 100_000,
+            description: "Samples per second and CPU (default 100000; 0: no limit), as the sysctl of \
+                          this name for Linux perf: with more, the CPU is throttled",
+        },
+        perf_cpu_time_max_percent: u32 {
+            default: 25,
+            description: "The share of each CPU's time that samples may take (default 25; 0 or 100: no \
+                          limit), as the sysctl of this name for Linux perf: with more, the CPU is \
+                          throttled",
         },
         perf_event_mlock_kb: u32 {
             default: 516,
@@ -75,6 +82,18 @@ struct Perfmon {
     _slots: cpu::Slots,
 }
 
+/// What overflow interrupts may take of a CPU's time.
+fn limits() -> Limits {
+    Limits::new(&Settings {
+        max_sample_rate: compat::parameter(&module_parameters::perf_event_max_sample_rate),
+        max_percent: compat::parameter(&module_parameters::perf_cpu_time_max_percent),
+        // SAFETY: Written at boot only.
+        tsc_khz: unsafe { kernel::bindings::tsc_khz },
+        // SAFETY: Has no requirements.
+        tick_ns: unsafe { ffi::perfmon_tick_ns() },
+    })
+}
+
 impl kernel::InPlaceModule for Perfmon {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -90,6 +109,7 @@ impl kernel::InPlaceModule for Perfmon {
                 machine::begin(
                     compat::parameter(&module_parameters::unarbitrated) != 0,
                     compat::parameter(&module_parameters::period_bits),
+                    limits(),
                 )
             }?,
             _: {

@@ -220,17 +220,21 @@ void perfmon_lvtpc_write(u32 value)
 }
 
 static DEFINE_PER_CPU(struct hrtimer, timers);
-static void (*timer_tick)(void);
+static bool (*timer_tick)(void);
 
 static enum hrtimer_restart timer_event(struct hrtimer *timer)
 {
-	timer_tick();
+	if (!timer_tick())
+		return HRTIMER_NORESTART;
 	hrtimer_forward_now(timer, TICK_NSEC);
 	return HRTIMER_RESTART;
 }
 
-/* Timers for all CPUs, which call tick() on their own with interrupts off. */
-void perfmon_timers_init(void (*tick)(void))
+/*
+ * Timers for all CPUs, which call tick() on their own with interrupts off, until
+ * it returns false.
+ */
+void perfmon_timers_init(bool (*tick)(void))
 {
 	unsigned int cpu;
 
@@ -238,6 +242,12 @@ void perfmon_timers_init(void (*tick)(void))
 	for_each_possible_cpu(cpu)
 		hrtimer_setup(per_cpu_ptr(&timers, cpu), timer_event,
 			      CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* The time between two of their ticks: that of the kernel's own. */
+u64 perfmon_tick_ns(void)
+{
+	return TICK_NSEC;
 }
 
 /* Starts that of this CPU, which the caller does not leave. */

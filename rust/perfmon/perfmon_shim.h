@@ -51,7 +51,8 @@ void perfmon_nmi_unregister(void);
 u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
 
-void perfmon_timers_init(void (*tick)(void));
+void perfmon_timers_init(bool (*tick)(void));
+u64 perfmon_tick_ns(void);
 void perfmon_timer_start(void);
 void perfmon_timer_stop(void);
 

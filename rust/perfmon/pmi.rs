@@ -8,8 +8,8 @@
 use crate::{
     cpu::{jiffies, Regs, ThisCpu},
     ffi,
+    overflow::watch,
     pmu::{self, Lvtpc},
-    recorder,
 };
 use kernel::{
     bindings,
@@ -47,7 +47,7 @@ impl Drop for Handler {
     }
 }
 
-/// Makes the timers that watch how often CPUs are interrupted; none runs.
+/// Makes the timers that watch CPUs ([`watch`]); none runs.
 ///
 /// # Safety
 ///
@@ -61,9 +61,9 @@ pub(crate) unsafe fn make_timers() {
 /// # Safety
 ///
 /// To be called with interrupts off.
-unsafe extern "C" fn tick() {
-    // SAFETY: Whoever can't be interrupted stays on the CPU.
-    recorder::watch(unsafe { ThisCpu::assume() }, pmu::model());
+unsafe extern "C" fn tick() -> bool {
+    // SAFETY: Interrupts are off, so that the caller stays on the CPU.
+    watch::tick(unsafe { ThisCpu::assume() }, pmu::model())
 }
 
 /// Tells for how many interrupts of ours this NMI stands: 0 (`NMI_DONE`) if it is none. The kernel

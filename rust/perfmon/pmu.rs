@@ -8,9 +8,12 @@
 mod amd;
 mod intel;
 pub(crate) mod lbr;
+mod repair;
 
 use crate::{
-    cpu::{self, in_ticks, jiffies, Regs, Slot, ThisCpu, Word, HEED_AMD, HEED_BRANCHES, HEED_KERNEL},
+    cpu::{
+        self, in_ticks, jiffies, Regs, Slot, ThisCpu, Word, HEED_AMD, HEED_BRANCHES, HEED_KERNEL,
+    },
     ffi,
     logic::{
         count::Width,
@@ -19,6 +22,7 @@ use crate::{
         evtsel::EventSelect,
         plan::{Saved, Step},
         regs::{Global, Msr, Registers},
+        throttle::Limits,
     },
     msr,
     recorder::Set,
@@ -27,7 +31,7 @@ use core::{
     ptr,
     sync::atomic::{AtomicPtr, Ordering::Relaxed},
 };
-use kernel::{pr_err_once, pr_warn_once, prelude::*, sync::SetOnce, time::Msecs};
+use kernel::{pr_err_once, prelude::*, sync::SetOnce, time::Msecs};
 
 /// How late a PMI may be, in milliseconds: far more than any skid.
 const SKID: Msecs = 10;
@@ -94,6 +98,8 @@ pub(crate) struct Model {
     pub(crate) maker: Maker,
     /// If not 0, counters overflow after 2^`period_bits` events.
     pub(crate) period_bits: u32,
+    /// What overflow interrupts may take of a CPU's time.
+    pub(crate) limits: Limits,
 }
 
 /// What all CPUs that are counted on have in common. Set when the module has been loaded.
@@ -142,9 +148,10 @@ impl ModelCell {
 ///
 /// Not inlined: keeps the [`Model`] off the stack of the caller.
 #[inline(never)]
-pub(crate) fn settle(capabilities: Capabilities, period_bits: u32) {
+pub(crate) fn settle(capabilities: Capabilities, period_bits: u32, limits: Limits) {
     let mut model = Model::new(capabilities);
     model.period_bits = period_bits;
+    model.limits = limits;
     MODEL.populate(model);
 }
 
@@ -207,6 +214,7 @@ impl Lvtpc {
     /// Delivers them as NMIs, not masked.
     pub(crate) const NMI: Self = Self(0b100 << 8);
     const DELIVERY_MODE: u32 = 0b111 << 8;
+    const MASKED: u32 = 1 << 16;
 
     /// Reads the current CPU's.
     pub(crate) fn read(_here: &ThisCpu) -> Self {
@@ -225,6 +233,11 @@ impl Lvtpc {
     pub(crate) fn is_nmi(&self) -> bool {
         self.0 & Self::DELIVERY_MODE == Self::NMI.0
     }
+
+    /// Returns whether interrupts are NMIs and are delivered.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0 & (Self::DELIVERY_MODE | Self::MASKED) == Self::NMI.0
+    }
 }
 
 impl Model {
@@ -240,6 +253,7 @@ impl Model {
                 Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => Maker::Amd,
             },
             period_bits: 0,
+            limits: Limits::NONE,
         }
     }
 
@@ -289,6 +303,7 @@ impl Model {
     /// Puts back what belongs to no counter: the last has been given back.
     pub(crate) fn leave(&self, here: &ThisCpu) {
         let slot = here.slot();
+        slot.watch.stop(here);
         if matches!(self.maker, Maker::Intel) {
             intel::await_late(slot);
         }
@@ -350,7 +365,7 @@ impl Model {
         if select.is_kernel() {
             slot.heed.insert(counter.bit());
         }
-        // An active counter that is not enabled there is one that perf has interrupted (`repair`).
+        // An active counter that is not enabled there is one that somebody else has interrupted (`look`).
         if let Some(step) = self.registers.admit(counter) {
             msr::change(here, &step);
         }
@@ -359,6 +374,7 @@ impl Model {
         self.settle_shared(here, || {
             msr::change(here, &self.registers.control(counter, select, true));
         });
+        slot.watch.start(here, self);
     }
 
     /// Makes a change of a counter's registers, one of which all fixed-function counters share
@@ -389,12 +405,9 @@ impl Model {
             return;
         }
         self.inspect(here, &written, found, counter);
-        self.repair(here, counter.bit());
+        self.look_at_global(here, counter.bit());
         self.halt(here, counter);
-        if slot.interrupted.get() != 0 {
-            slot.interrupted.set(0);
-            report_interruption(here);
-        }
+        repair::report(here);
     }
 
     /// The same, without looking at what it was doing.
@@ -413,10 +426,9 @@ impl Model {
         let expectation = slot.pending.expect(in_ticks(SKID));
         slot.active.remove(counter.bit());
         slot.heed.remove(counter.bit());
+        self.update(here, counter);
         if count.overflow(here, self.lines(counter)) {
-            if let Some(clear) = self.registers.clear_overflow(counter) {
-                msr::change(here, &clear);
-            }
+            self.forget_overflow(here, counter);
         } else {
             slot.pending.cancel(expectation);
         }
@@ -430,25 +442,29 @@ impl Model {
         }
     }
 
+    /// Clears the overflow of a counter that is not active any more.
+    #[cold]
+    fn forget_overflow(&self, here: &ThisCpu, counter: CounterId) {
+        let Some(global) = &self.registers.global else {
+            return;
+        };
+        if msr::read(here, global.status) & counter.bit() == 0 {
+            // It did not overflow by counting, or its PMI has been taken for another's.
+            here.slot().lose(counter.bit());
+        }
+        if let Some(clear) = self.registers.clear_overflow(counter) {
+            msr::change(here, &clear);
+        }
+    }
+
     /// Brings the value of a counter up to date.
     #[inline(always)]
     pub(crate) fn update(&self, here: &ThisCpu, counter: CounterId) {
-        here.slot()
-            .count(counter)
-            .update(here, self.lines(counter).read);
-    }
-
-    /// Sees to it that counters which should count are enabled in the register that they share with
-    /// Linux perf, whose handler clears it in passing when it samples by Intel PT or for BPF.
-    #[cold]
-    fn repair(&self, here: &ThisCpu, counters: u64) {
-        let Some(global) = self.registers.global else {
-            return;
-        };
-        let control = msr::read(here, global.control);
-        if control & counters != counters {
-            msr::write(here, global.control, control | counters);
-            here.slot().interrupted.set(1);
+        let slot = here.slot();
+        let counted = slot.count(counter).update(here, self.lines(counter).read);
+        if counted.is_err() {
+            // Nor can a trace's other records be right.
+            slot.tampered.insert(counter.bit());
         }
     }
 
@@ -456,53 +472,70 @@ impl Model {
     /// interrupts that stands.
     #[inline(always)]
     pub(crate) fn serve(&self, here: &ThisCpu, regs: Regs<'_>) -> u32 {
+        let begin = cpu::timestamp();
         let slot = here.slot();
         let active = slot.active.get();
         let mut found = 0;
         if let Some(global) = &self.registers.global {
-            if !msr::read(here, global.control) & active != 0 {
-                self.repair(here, active);
-            }
+            self.look_at_global(here, active);
             found = acknowledge(here, global, active);
         }
         if found == 0 {
             // There is no status, or somebody else has cleared it: the counters still tell.
             found = self.overflowed(here, active);
             if found == 0 {
-                return self.conclude(here, regs, 0);
+                return self.conclude(here, regs, begin, 0);
             }
         }
         slot.pending.served();
-        let served = self.extend(here, found, regs);
-        if slot.heed.get() != 0 {
-            return self.conclude(here, regs, served);
+        let served = self.extend(here, found, regs, begin);
+        if slot.heed.get() != 0 || self.has_overflow(here, active) {
+            return self.conclude(here, regs, begin, served);
         }
         Lvtpc::NMI.write(here);
+        self.charge(here, begin);
         served
+    }
+
+    /// Returns whether the status shows an overflow. The entry of the local APIC is unmasked when it does not:
+    /// silicon may raise one late.
+    #[inline(always)]
+    fn has_overflow(&self, here: &ThisCpu, counters: u64) -> bool {
+        match &self.registers.global {
+            Some(global) => msr::read(here, global.status) & counters != 0,
+            None => false,
+        }
+    }
+
+    /// Charges an NMI that began at `begin`. If its CPU spends too much time in such ones, sampling is
+    /// suspended.
+    #[inline(always)]
+    fn charge(&self, here: &ThisCpu, begin: u64) {
+        let slot = here.slot();
+        let cycles = cpu::timestamp().wrapping_sub(begin);
+        if slot.budget.charge(&self.limits, cycles) {
+            slot.recorder.suspend();
+        }
     }
 
     /// What else there may be to do when overflows have been served.
     #[cold]
     #[inline(never)]
-    fn conclude(&self, here: &ThisCpu, regs: Regs<'_>, served: u32) -> u32 {
-        let heed = here.slot().heed.get();
-        if heed & HEED_BRANCHES != 0 {
+    fn conclude(&self, here: &ThisCpu, regs: Regs<'_>, begin: u64, served: u32) -> u32 {
+        let slot = here.slot();
+        if slot.heed.get() & HEED_BRANCHES != 0 {
             lbr::unfreeze(here, self);
         }
-        // What only counts programs can't overflow in here.
-        let again = heed & HEED_KERNEL != 0;
-        let mut drained = 0;
-        if again {
-            drained += self.drain(here, regs);
-        }
+        let mut drained = self.drain(here, regs);
         // Delivering a PMI masks the entry on Intel (SDM volume 3A, section 12.5.1). On AMD others may have
         // left it masked.
         Lvtpc::NMI.write(here);
-        if again {
+        // What only counts programs can't overflow in here.
+        if slot.heed.get() & HEED_KERNEL != 0 {
             // What overflowed between the last look and the unmasking has raised no interrupt.
             drained += self.drain(here, regs);
         }
-        let slot = here.slot();
+        self.charge(here, begin);
         if served + drained == 0 {
             return slot.pending.consume(jiffies()).into();
         }
@@ -531,7 +564,7 @@ impl Model {
             if found == 0 {
                 break;
             }
-            served += self.extend(here, found, regs);
+            served += self.extend(here, found, regs, cpu::timestamp());
         }
         served
     }
@@ -546,11 +579,11 @@ impl Model {
         }))
     }
 
-    /// Extends or records counters that have overflowed, and tells how many they are.
+    /// Extends or records counters that have overflowed, as of the time `now`, and tells how many they are.
     #[inline(always)]
-    fn extend(&self, here: &ThisCpu, found: u64, regs: Regs<'_>) -> u32 {
+    fn extend(&self, here: &ThisCpu, found: u64, regs: Regs<'_>, now: u64) -> u32 {
         let slot = here.slot();
-        let mut set = Set::new(&slot.recorder, regs);
+        let mut set = Set::new(&slot.recorder, regs, now);
         let mut served: u32 = 0;
         for counter in each(found) {
             let count = slot.count(counter);
@@ -589,14 +622,5 @@ fn report_tampering(here: &ThisCpu, written: &Step, found: u64) {
         here.number(),
         found,
         written.apply(found)
-    );
-}
-
-/// Tells in the log, once, that counting was interrupted.
-fn report_interruption(here: &ThisCpu) {
-    pr_warn_once!(
-        "Linux perf (Intel PT, or a BPF program that takes branch records) switches all counters off \
-         for moments: some events on CPU {} are missing\n",
-        here.number()
     );
 }

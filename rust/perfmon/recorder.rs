@@ -14,7 +14,6 @@ use crate::{
     abi,
     buffer::{Buffer, BufferPtr, Writer},
     cpu::{self, Regs, Slot, ThisCpu, Word, ADDRESS_SPACE},
-    ffi,
     logic::{
         config::{Config, Recorded, Role},
         counter::{bits, each, CounterId},
@@ -24,14 +23,6 @@ use crate::{
     },
     pmu::{lbr, Model},
 };
-
-/// How many ticks of the timer a throttled CPU counts only. So a CPU that gets stuck in overflow handlers
-/// does, for most of the time, what it is for.
-const PAUSE: u64 = 256;
-
-/// With this rate and above, no CPU gets stuck in the handler, which takes far fewer instructions and
-/// cycles: there is nothing to watch.
-const HARMLESS_RATE: u32 = 1 << 16;
 
 /// The part of a trace that is on one CPU. Zero is a valid value of each field: no trace.
 pub(crate) struct Recorder {
@@ -59,13 +50,8 @@ pub(crate) struct Recorder {
     limit: Word,
     /// Whether a set did not fit, so that the counters were stopped.
     full: Word,
-    /// If not 0, sampling is suspended, for as many ticks of the timer.
+    /// Not 0 while sampling is suspended, until the next tick of the timer.
     throttled: Word,
-    /// Whether the timer runs, that watches.
-    watched: Word,
-    /// How many sets are allowed from one of its ticks to the next, and how many of them are left.
-    max_sets: Word,
-    sets_left: Word,
     /// The branch records.
     pub(crate) lbr: lbr::Saved,
 }
@@ -163,10 +149,10 @@ fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
 
 /// A TIME record.
 #[inline(always)]
-fn time() -> abi::perfmon_time_record {
+fn time(now: u64) -> abi::perfmon_time_record {
     abi::perfmon_time_record {
         header: header(abi::PERFMON_RECORD_TIME, EventId::NONE.0),
-        time: cpu::timestamp() as i64,
+        time: now as i64,
     }
 }
 
@@ -176,7 +162,6 @@ pub(crate) struct Program<'a> {
     /// The counters of the config's events, in their order.
     pub(crate) counters: &'a [Option<CounterId>],
     pub(crate) reveal: bool,
-    pub(crate) max_interrupts: u32,
 }
 
 impl Program<'_> {
@@ -213,17 +198,6 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     this.limit.set(this.last.get());
     this.full.set(0);
     this.throttled.set(0);
-    let watched = program
-        .events()
-        .any(|(_, event)| matches!(event.role, Role::Ticks(rate) if rate < HARMLESS_RATE));
-    this.watched.set(watched.into());
-    // Nobody would begin to count anew.
-    this.max_sets.set(if watched {
-        program.max_interrupts.into()
-    } else {
-        u64::MAX
-    });
-    this.sets_left.set(this.max_sets.get());
     this.aspace
         .set(if program.reveal { ADDRESS_SPACE } else { 0 });
     this.ticking.set(program.bits(ticks));
@@ -248,10 +222,6 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     if let Some(event) = program.config.last_branch() {
         lbr::start(here, &this.lbr, event.select);
     }
-    if watched {
-        // SAFETY: The caller stays on the CPU, and the slots outlive the trace.
-        unsafe { ffi::perfmon_timer_start() };
-    }
     // The timebase last: what depends on it is there when it ticks.
     for (counter, _) in program.events().skip(1) {
         model.start(here, counter);
@@ -270,8 +240,7 @@ pub(crate) fn finish(here: &ThisCpu, model: &Model, flags: u32) {
     if counters == 0 {
         return;
     }
-    // SAFETY: The caller stays on the CPU. Where no timer runs, there is nothing to do.
-    unsafe { ffi::perfmon_timer_stop() };
+    model.look(here);
     for counter in each(counters & slot.active.get()) {
         model.stop(here, counter);
     }
@@ -326,7 +295,7 @@ impl Recorder {
     unsafe fn put_counts(&self, slot: &Slot, counters: u64) {
         // SAFETY: By the requirement; while it is recorded, the trace has its buffers.
         let mut writer = unsafe { Writer::new(self.buffer(), self.end.get() as usize) };
-        writer.put(time());
+        writer.put(time(cpu::timestamp()));
         for counter in each(counters) {
             writer.put(slot.event(counter).count(slot.count(counter).total()));
         }
@@ -355,14 +324,42 @@ impl Recorder {
         }
     }
 
-    /// Suspends sampling for a while, if the trace samples here so often: its counters count on.
+    /// The bits of the counters whose overflows are recorded; 0 if there is no trace.
+    pub(crate) fn ticking(&self) -> u64 {
+        self.ticking.get() & self.counters.get()
+    }
+
+    /// Takes note, in the buffer, that events or branches may be missing. Nothing without a trace.
+    #[cold]
+    pub(crate) fn lose(&self) {
+        if self.counters.get() != 0 {
+            // SAFETY: The trace is recorded.
+            unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_LOST) };
+        }
+    }
+
+    /// Suspends sampling until the next tick of the timer. The counters count on.
     #[cold]
     pub(crate) fn suspend(&self) {
-        if self.counters.get() != 0 && self.watched.get() != 0 {
-            self.throttled.set(PAUSE);
-            self.limit.set(0);
+        if self.ticking() != 0 {
+            self.hold();
             // SAFETY: The trace is recorded.
             unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };
+        }
+    }
+
+    /// Keeps the handler from writing.
+    fn hold(&self) {
+        self.throttled.set(1);
+        self.limit.set(0);
+    }
+
+    /// Samples again after a PMI has been lost: its counter would not overflow for long.
+    pub(crate) fn restart(&self, here: &ThisCpu, model: &Model) {
+        self.lose();
+        if self.full.get() == 0 {
+            self.hold();
+            self.resume(here, model);
         }
     }
 
@@ -388,15 +385,11 @@ impl Recorder {
             model.start(here, counter);
         }
     }
-}
 
-/// A tick of the timer that watches how often a CPU is interrupted. Runs with interrupts off.
-pub(crate) fn watch(here: &ThisCpu, model: &Model) {
-    let this = &here.slot().recorder;
-    this.sets_left.set(this.max_sets.get());
-    match this.throttled.get() {
-        0 => {}
-        1 if this.full.get() == 0 => this.resume(here, model),
-        left => this.throttled.set(left - 1),
+    /// A tick of the timer that watches the CPU: ends a suspension.
+    pub(crate) fn tick(&self, here: &ThisCpu, model: &Model) {
+        if self.throttled.get() != 0 && self.ticking() != 0 && self.full.get() == 0 {
+            self.resume(here, model);
+        }
     }
 }

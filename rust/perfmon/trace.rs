@@ -8,7 +8,6 @@ use crate::{
     abi,
     arbiter::{Arbiter, ARBITER},
     buffer::Buffer,
-    compat,
     cpu::{self, on_each, ThisCpu},
     file,
     logic::{
@@ -18,7 +17,6 @@ use crate::{
         evtsel::EventSelect,
         life::{Call, Life, WrongState},
     },
-    module_parameters,
     pmu::{self, Model},
     policy,
     recorder::{self, Program},
@@ -269,7 +267,6 @@ pub(crate) fn start(_session: &Session) -> Result {
             config: &staged.config,
             counters: &counters,
             reveal: staged.reveal,
-            max_interrupts: compat::parameter(&module_parameters::max_overflows),
         };
         on_each(&arbiter.counted, |here| {
             if let Some(buffer) = trace.buffer() {

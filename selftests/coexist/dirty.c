@@ -45,13 +45,16 @@ FIXTURE_VARIANT(dirty)
 {
 	char before;	/* what RDPMC is when counting starts */
 	char meanwhile;	/* and what it is then changed to */
+	bool zeroed;	/* perf zeroes counters then: that is told */
 };
 
-FIXTURE_VARIANT_ADD(dirty, rdpmc_0) { '0', '0' };
-FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1' };
-FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2' };
-FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2' };
-FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1' };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_0) { '0', '0', false };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_1) { '1', '1', false };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_2) { '2', '2', false };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_1_then_2) { '1', '2', false };
+FIXTURE_VARIANT_ADD(dirty, rdpmc_2_then_1) { '2', '1', false };
+/* At 0 perf zeroes nothing, whatever is done, and at 2 all at once. */
+FIXTURE_VARIANT_ADD(dirty, rdpmc_0_then_2) { '0', '2', true };
 
 static int rdpmc_set(char value)
 {
@@ -158,7 +161,7 @@ static int run_both(int wake, char rdpmc)
 
 TEST_F(dirty, counts_are_right)
 {
-	int i;
+	int i, err;
 
 	for (i = 0; i < EVENTS; i++) {
 		ASSERT_EQ(0, pmc_setup(self->fd, i, EVENT_INSTRUCTIONS,
@@ -167,7 +170,10 @@ TEST_F(dirty, counts_are_right)
 	}
 	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
 	for (i = 0; i < EVENTS; i++) {
-		EXPECT_EQ(0, pmc_stop(self->fd, i));
+		err = pmc_stop(self->fd, i);
+		if (variant->zeroed && err == -EIO)
+			continue;
+		EXPECT_EQ(0, err);
 		EXPECT_LE((__s64)(2 * LOOP_INSNS * N), pmc_value(self->fd, i));
 		EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + OVERHEAD,
 			  pmc_value(self->fd, i));
@@ -179,7 +185,7 @@ TEST_F(dirty, sums_of_a_trace_are_right)
 	struct perfmon_config config = { .events = { 0 } };
 	struct trace_sums sums;
 	struct trace t;
-	int i;
+	int i, err;
 
 	/* Some are sampled, some only counted. */
 	for (i = 0; i < EVENTS; i++) {
@@ -192,7 +198,12 @@ TEST_F(dirty, sums_of_a_trace_are_right)
 	ASSERT_EQ(0, trace_stage(&t, &config));
 	ASSERT_EQ(0, trace_start(&t));
 	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
-	EXPECT_EQ(0, trace_stop(&t));
+	err = trace_stop(&t);
+	if (variant->zeroed && (err == -EIO || t.buffer[self->cpu]->flags)) {
+		trace_free(&t);
+		return;
+	}
+	EXPECT_EQ(0, err);
 	ASSERT_STREQ("", trace_sum(&t, self->cpu, &sums));
 	EXPECT_EQ(0U, t.buffer[self->cpu]->flags);
 	for (i = 0; i < EVENTS; i++) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -48,7 +50,14 @@ int module_load_file(const char *path, const char *parameters)
 
 int module_load_with(const char *parameters)
 {
-	return module_load_file(MODULE_PATH, parameters);
+	char all[256];
+
+	/* A parameter of a Rust module can't be set twice. */
+	snprintf(all, sizeof(all), "%s%s%s",
+		 strstr(parameters, "max_sample_rate") ? "" : MODULE_ANY_RATE,
+		 strstr(parameters, "max_percent") ? "" : MODULE_ANY_TIME,
+		 parameters);
+	return module_load_file(MODULE_PATH, all);
 }
 
 int module_load(void)

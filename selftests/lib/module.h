@@ -16,7 +16,17 @@
 /* The module's file, to be freed; NULL with errno. */
 char *module_read(size_t *size);
 
-/* Return 0 or a negative errno. */
+/*
+ * What an overflow interrupt may take of a CPU's time is not limited for tests: it
+ * takes longer on a busy host.
+ */
+#define MODULE_ANY_RATE		"perf_event_max_sample_rate=0 "
+#define MODULE_ANY_TIME		"perf_cpu_time_max_percent=0 "
+
+/*
+ * Return 0 or a negative errno. All but module_load_file() and module_load_image()
+ * load the module without limits, unless @parameters set them.
+ */
 int module_load_image(const char *image, size_t size);
 int module_load(void);
 int module_load_with(const char *parameters);

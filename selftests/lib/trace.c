@@ -156,6 +156,20 @@ int trace_loop(const struct trace *t, unsigned long n)
 	return started ? started : result;
 }
 
+int trace_wait_until_lost(const struct trace *t, unsigned int cpu)
+{
+	const struct perfmon_buffer_header *header = t->buffer[cpu];
+	int i;
+
+	for (i = 0; i < 500; i++) {
+		if (__atomic_load_n(&header->flags, __ATOMIC_RELAXED) &
+		    PERFMON_BUFFER_FLAG_LOST)
+			return 0;
+		usleep(10000);
+	}
+	return -ETIMEDOUT;
+}
+
 struct trace_cursor trace_records(const struct trace *t, unsigned int cpu)
 {
 	const char *buffer = (const char *)t->buffer[cpu];

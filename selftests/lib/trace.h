@@ -117,6 +117,12 @@ static inline bool is_kernel_address(__u64 address)
 	return address >> 63;
 }
 
+/*
+ * Waits until the buffer of CPU @cpu has PERFMON_BUFFER_FLAG_LOST: 0, or -ETIMEDOUT
+ * after five seconds.
+ */
+int trace_wait_until_lost(const struct trace *t, unsigned int cpu);
+
 /* A record, with the time of the TIME record before it. */
 struct trace_record {
 	__u8 type;

@@ -249,9 +249,9 @@ enum {
  * @max_misc_counter_width: their width in bits
  * @flags: PERFMON_PROPERTY_FLAG_*
  *
- * A CPU on which a trace takes more samples in the time between two timer ticks
- * than the module parameter max_overflows allows is throttled, whatever rate
- * these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED.
+ * A CPU on which a trace takes more samples, or spends more time with them, than
+ * the module's parameters allow is throttled, whatever rate these widths admit:
+ * see PERFMON_BUFFER_FLAG_THROTTLED.
  */
 struct perfmon_properties {
 	__u16 api_version;
@@ -417,6 +417,11 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  * the rest of its mapping raises SIGBUS.
  */
 #define PERFMON_BUFFER_FLAG_NOT_TRACED	(1U << 3)
+/*
+ * Somebody else changed what the trace depends on (registers of the PMU, the
+ * delivery of its interrupt): events, samples or branches may be missing.
+ */
+#define PERFMON_BUFFER_FLAG_LOST	(1U << 4)
 
 /**
  * struct perfmon_buffer_header - the beginning of a buffer

@@ -54,6 +54,7 @@ pub const PERFMON_BUFFER_FLAG_FULL: u32 = 1;
 pub const PERFMON_BUFFER_FLAG_THROTTLED: u32 = 2;
 pub const PERFMON_BUFFER_FLAG_OFFLINE: u32 = 4;
 pub const PERFMON_BUFFER_FLAG_NOT_TRACED: u32 = 8;
+pub const PERFMON_BUFFER_FLAG_LOST: u32 = 16;
 pub const PERFMON_RECORD_RESERVED: u32 = 0;
 pub const PERFMON_RECORD_TIME: u32 = 1;
 pub const PERFMON_RECORD_TICK: u32 = 2;
@@ -225,7 +226,7 @@ pub const PMIOSETUP2: _bindgen_ty_1 = 1075852553;
 pub const PMIOGET2: _bindgen_ty_1 = 3223336202;
 #[doc = " The commands are enumerators because bindgen can't evaluate _IOW(); each is\n a macro too, so that programs can test for it with #ifdef."]
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples in the time between two timer ticks\n than the module parameter max_overflows allows is throttled, whatever rate\n these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples, or spends more time with them, than\n the module's parameters allow is throttled, whatever rate these widths admit:\n see PERFMON_BUFFER_FLAG_THROTTLED."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -275,7 +276,7 @@ const _: () = {
     ["Offset of field: perfmon_properties::flags"]
         [::core::mem::offset_of!(perfmon_properties, flags) - 20usize];
 };
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples in the time between two timer ticks\n than the module parameter max_overflows allows is throttled, whatever rate\n these widths admit: see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples, or spends more time with them, than\n the module's parameters allow is throttled, whatever rate these widths admit:\n see PERFMON_BUFFER_FLAG_THROTTLED."]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
 #[doc = " struct perfmon_info - what struct perfmon_properties has no room for\n @nr_cpu_ids: highest possible CPU number + 1: how many buffers a trace has\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
 #[repr(C)]

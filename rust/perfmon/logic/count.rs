@@ -51,6 +51,25 @@ impl Width {
         }
     }
 
+    /// The most events that can be counted between two looks, of which there is one in each tick of the
+    /// kernel's timer and one at each overflow. A larger step is a sign that somebody else has written the
+    /// counter.
+    ///
+    /// A counter that is set to 0 seems to have counted what was left to its overflow: half of its range, less
+    /// what it had counted. A wide one can't count a quarter of its range in so short a time.
+    #[inline]
+    #[must_use]
+    pub const fn most(self) -> u64 {
+        /// Counters of at least so many bits are wide.
+        const WIDE: u64 = (1 << 40) - 1;
+
+        if self.mask >= WIDE {
+            self.mask >> 2
+        } else {
+            self.mask >> 1
+        }
+    }
+
     /// What to load for an overflow after [`Self::period`] events.
     #[inline]
     #[must_use]
@@ -128,6 +147,21 @@ mod tests {
         // A counter that is narrower than a write.
         assert_eq!(Width::new(24, false).start(), 0x80_0000);
         assert_eq!(Width::new(32, false).start(), 0x8000_0000);
+    }
+
+    #[test]
+    fn a_counter_that_is_set_to_0_is_found() {
+        for w in [FULL, Width::new(40, true)] {
+            // What it seems to have counted after 5 events, and after a tenth of its range.
+            for counted in [5, w.mask / 10] {
+                let raw = (w.start() + counted) & w.mask;
+                let step = advance(counted, offset(raw, counted), 0, w.mask) - counted;
+                assert!(step > w.most());
+            }
+        }
+        // Half of a narrow one's range passes until its next overflow.
+        let w = Width::new(24, true);
+        assert!(w.period - 1 <= w.most());
     }
 
     #[test]

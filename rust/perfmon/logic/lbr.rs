@@ -51,13 +51,13 @@ pub const fn hidden(select: EventSelect) -> u64 {
     }
 }
 
-/// What a record tells of a branch, from its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63 is set if it was
-/// mispredicted.
+/// What a record tells of a branch, from the two halves of its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63
+/// is set if it was mispredicted.
 #[must_use]
 #[inline]
-pub const fn info(raw: u64) -> u64 {
-    let mispredicted = raw >> 63 << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT;
-    raw & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
+pub const fn info(low: u64, high: u64) -> u64 {
+    let mispredicted = high >> 31 << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT;
+    low & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
 }
 
 /// The beginning of a LAST_BRANCH record, before the branches.
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn nothing_but_cycles_and_misprediction_is_told() {
-        assert_eq!(info(u64::MAX), 0x1_ffff);
-        assert_eq!(info(0x6fff_ffff_ffff_1234), 0x1234);
-        assert_eq!(info(1 << 63), 0x1_0000);
+        assert_eq!(info(0xffff_ffff, 0xffff_ffff), 0x1_ffff);
+        assert_eq!(info(0xffff_1234, 0x6fff_ffff), 0x1234);
+        assert_eq!(info(0, 1 << 31), 0x1_0000);
     }
 
     #[test]

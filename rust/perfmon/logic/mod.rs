@@ -22,3 +22,4 @@ pub mod publish;
 pub mod record;
 pub mod regs;
 pub mod state;
+pub mod throttle;

@@ -24,6 +24,8 @@ use crate::{
 pub(crate) struct Saved {
     debugctl: Word,
     select: Word,
+    /// What `MSR_LBR_SELECT` holds while branches are recorded.
+    filter: Word,
     /// What addresses have in common that must not be told: a bit, or none.
     hidden: Word,
 }
@@ -36,6 +38,7 @@ pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
     saved.select.set(msr::read(here, Msr::LBR_SELECT));
     saved.hidden.set(lbr::hidden(select));
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    saved.filter.set(lbr::filter(select));
     msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
     clear(here);
     // From here on the handler lets a frozen stack go on.
@@ -70,17 +73,47 @@ pub(crate) fn unfreeze(here: &ThisCpu, model: &Model) {
     msr::change(here, &model.registers.unfreeze_branches());
 }
 
+/// Looks at the registers by which branches are recorded: others switch that off (a BPF program that calls
+/// `bpf_get_branch_snapshot()` does, for ever). What the stack holds then is of an unknown time: it is
+/// emptied, so that it is not told.
+pub(crate) fn look(here: &ThisCpu, model: &Model) {
+    let slot = here.slot();
+    // Before version 4 the PMI clears the enable bit when it freezes the stack.
+    let wanted = if model.registers.remembers_frozen_branches {
+        OURS
+    } else {
+        DEBUGCTL_FREEZE
+    };
+    let filter = slot.recorder.lbr.filter.get();
+    if msr::read(here, Msr::DEBUGCTL) & wanted == wanted
+        && msr::read(here, Msr::LBR_SELECT) == filter
+    {
+        return;
+    }
+    start_again(here, filter);
+}
+
+#[cold]
+fn start_again(here: &ThisCpu, filter: u64) {
+    here.slot().recorder.lose();
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    msr::write(here, Msr::LBR_SELECT, filter);
+    clear(here);
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
+}
+
 /// Writes a LAST_BRANCH record, and gives the writer back.
 pub(crate) fn write(
     here: &ThisCpu,
-    saved: &Saved,
+    model: &Model,
     mut writer: Writer,
     header: abi::perfmon_record_header,
     aspace: u64,
 ) -> Writer {
+    look(here, model);
     let start = writer.skip(size_of::<lbr::Head>());
     let first = writer.end();
-    let hidden = saved.hidden.get();
+    let hidden = here.slot().recorder.lbr.hidden.get();
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
     // Newest first, downwards and around.
     let mut left = DEPTH;
@@ -97,7 +130,8 @@ pub(crate) fn write(
             // A branch of the record, in parts, for it is the shorter code.
             writer.put(from);
             writer.put(to);
-            writer.put(lbr::info(msr::read(here, Msr::lbr_info(n))));
+            let (low, high) = msr::read_halves(here, Msr::lbr_info(n));
+            writer.put(lbr::info(low, high));
         }
         left = left.wrapping_sub(1);
     }

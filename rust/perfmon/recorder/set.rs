@@ -18,18 +18,21 @@ use crate::{
 pub(crate) struct Set<'a> {
     recorder: &'a Recorder,
     regs: Regs<'a>,
+    /// The time of the interrupt.
+    now: u64,
     /// [`Event::mark`] of those that have ticked, and bits of those that should have done so again; or
     /// [`REFUSED`].
     marks: u64,
 }
 
 impl<'a> Set<'a> {
-    /// Nothing yet, of what `recorder` may find in an interrupt that came at `regs`.
+    /// Nothing yet, of what `recorder` may find in an interrupt that came at `regs`, at the time `now`.
     #[inline(always)]
-    pub(crate) fn new(recorder: &'a Recorder, regs: Regs<'a>) -> Self {
+    pub(crate) fn new(recorder: &'a Recorder, regs: Regs<'a>, now: u64) -> Self {
         Self {
             recorder,
             regs,
+            now,
             marks: 0,
         }
     }
@@ -92,7 +95,7 @@ impl<'a> Set<'a> {
             return;
         }
         // SAFETY: As in `tick`, where room was left for this.
-        unsafe { Writer::new(recorder.buffer(), recorder.end.get() as usize) }.put(time());
+        unsafe { Writer::new(recorder.buffer(), recorder.end.get() as usize) }.put(time(self.now));
         if self.marks != TICKED {
             follow(here, model, self.marks);
         }
@@ -100,10 +103,6 @@ impl<'a> Set<'a> {
         recorder.end_at(end);
         // SAFETY: As above.
         unsafe { recorder.buffer().publish(end as usize) };
-        match recorder.sets_left.get().checked_sub(1) {
-            Some(left) => recorder.sets_left.set(left),
-            None => recorder.suspend(),
-        }
     }
 }
 
@@ -142,7 +141,7 @@ fn follow(here: &ThisCpu, model: &Model, ticked: u64) {
     if let Some(counter) = each(ticked & recorder.branching.get()).next() {
         let header = slot.event(counter).header(abi::PERFMON_RECORD_LAST_BRANCH);
         let aspace = cpu::cr3() & recorder.aspace.get();
-        writer = lbr::write(here, &recorder.lbr, writer, header, aspace);
+        writer = lbr::write(here, model, writer, header, aspace);
     }
     recorder.next.set(writer.end() as u64);
 }

@@ -136,11 +136,12 @@ pub struct Header {
 pub struct Flags(u32);
 
 /// The flags that there are, with their names.
-const FLAGS: [(u32, &str); 4] = [
+const FLAGS: [(u32, &str); 5] = [
     (abi::PERFMON_BUFFER_FLAG_FULL, "full"),
     (abi::PERFMON_BUFFER_FLAG_THROTTLED, "throttled"),
     (abi::PERFMON_BUFFER_FLAG_OFFLINE, "offline"),
     (abi::PERFMON_BUFFER_FLAG_NOT_TRACED, "not traced"),
+    (abi::PERFMON_BUFFER_FLAG_LOST, "lost"),
 ];
 
 impl Flags {
@@ -178,6 +179,12 @@ impl Flags {
     #[must_use]
     pub const fn is_not_traced(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_NOT_TRACED != 0
+    }
+
+    /// Somebody else changed registers that the trace depends on: events, samples or branches may be missing.
+    #[must_use]
+    pub const fn is_lost(self) -> bool {
+        self.0 & abi::PERFMON_BUFFER_FLAG_LOST != 0
     }
 }
 

@@ -177,7 +177,8 @@ fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> 
     let loss = |(cpu, flags): (&u32, &Flags)| {
         let samples = lost.get(cpu).copied().unwrap_or(0);
         // A CPU that was never online has nothing to lose.
-        let incomplete = flags.is_full() || flags.is_throttled() || flags.is_offline();
+        let incomplete =
+            flags.is_full() || flags.is_throttled() || flags.is_offline() || flags.is_lost();
         incomplete.then(|| Loss {
             cpu: *cpu,
             reason: flags.to_string(),

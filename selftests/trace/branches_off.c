@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A BPF program that calls bpf_get_branch_snapshot() leaves branch recording
+ * switched off when Linux perf has no user of it. What the stack holds then is
+ * old: it is in no record, the gap is told, and recording goes on.
+ *
+ * Here the register is written through /dev/cpu/N/msr, as that call does.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "msr.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define PAGES	2048
+#define RATE	1009
+#define N	10000UL
+
+/* IA32_DEBUGCTL */
+#define LBR		(1ULL << 0)
+#define FREEZE		(1ULL << 11)
+
+/* MSR_LBR_SELECT: nothing but branches that end in the kernel */
+#define NO_USER		(1ULL << 1)
+
+extern const char first_loop[], second_loop[];
+
+/* Two loops at different places, so that their branches tell which one ran. */
+static __attribute__((noinline)) void run_first(unsigned long n)
+{
+	__asm__ volatile("	.globl	first_loop\n"
+			 "first_loop:\n"
+			 "	dec	%0\n"
+			 "	jnz	first_loop"
+			 : "+r" (n) : : "cc");
+}
+
+static __attribute__((noinline)) void run_second(unsigned long n)
+{
+	__asm__ volatile("	.globl	second_loop\n"
+			 "second_loop:\n"
+			 "	dec	%0\n"
+			 "	jnz	second_loop"
+			 : "+r" (n) : : "cc");
+}
+
+FIXTURE(branches)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_VARIANT(branches)
+{
+	__u32 msr;
+	bool wait;	/* until the timer has looked */
+};
+
+FIXTURE_VARIANT_ADD(branches, debugctl) { MSR_IA32_DEBUGCTL, false };
+FIXTURE_VARIANT_ADD(branches, debugctl_for_long) { MSR_IA32_DEBUGCTL, true };
+FIXTURE_VARIANT_ADD(branches, lbr_select) { MSR_LBR_SELECT, false };
+FIXTURE_VARIANT_ADD(branches, lbr_select_for_long) { MSR_LBR_SELECT, true };
+
+FIXTURE_SETUP(branches)
+{
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
+}
+
+FIXTURE_TEARDOWN(branches)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* As BPF's call leaves it. */
+static int tamper(int cpu, __u32 msr)
+{
+	__u64 value;
+	int err = msr_read(cpu, msr, &value);
+
+	value = msr == MSR_LBR_SELECT ? NO_USER : value & ~(LBR | FREEZE);
+	return err ?: msr_write(cpu, msr, value);
+}
+
+TEST_F(branches, old_ones_are_not_told)
+{
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_LAST_BRANCH);
+	unsigned int i, before = 0, old = 0, new = 0;
+	struct trace_record r;
+	struct trace_cursor c;
+	__s64 tampered;
+	__u64 to;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	run_first(N);
+	ASSERT_EQ(0, tamper(self->cpu, variant->msr));
+	tampered = __rdtsc();
+	if (variant->wait)
+		ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
+	run_second(N);
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
+
+	c = trace_records(&self->trace, self->cpu);
+	while (trace_next(&c, &r) > 0) {
+		if (r.type != PERFMON_RECORD_LAST_BRANCH)
+			continue;
+		for (i = 0; i < r.branches->num_branches; i++) {
+			to = r.branches->branches[i].to;
+			if (to == (__u64)(unsigned long)first_loop) {
+				if (r.time < tampered)
+					before++;
+				else
+					old++;
+			}
+			new += to == (__u64)(unsigned long)second_loop;
+		}
+	}
+	EXPECT_LT(0U, before);
+	EXPECT_EQ(0U, old);
+	EXPECT_LT(32U, new);
+}
+
+/* It is found by STOP, too, where nothing else has looked. */
+TEST_F(branches, a_gap_until_stop_is_told)
+{
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, 1U << 30, FLAG_USER | FLAG_LAST_BRANCH);
+	int i;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, trace_start(&self->trace));
+		ASSERT_EQ(0, tamper(self->cpu, variant->msr));
+		ASSERT_EQ(0, trace_stop(&self->trace));
+		EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST,
+			  self->trace.buffer[self->cpu]->flags);
+	}
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Somebody else writes the registers that all counters share: Linux perf for
+ * Intel PT or for a BPF program, KVM, or as here whoever has /dev/cpu/N/msr. The
+ * module repairs it, and says so: no trace and no count looks whole and is not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "msr.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define PAGES	2048
+#define RATE	10007
+#define N	200000UL
+
+/* Some ticks of the timer, in microseconds, if the host is not busy. */
+#define TICKS	20000
+
+#define ROUNDS	150
+
+FIXTURE(lost)
+{
+	struct trace trace;
+	struct perfmon_properties p;
+	int fd;
+	int cpu;
+	int reference;	/* a counter of the counting interface */
+};
+
+FIXTURE_SETUP(lost)
+{
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->p));
+	self->reference = self->p.max_num_programmable_events - 1;
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+}
+
+FIXTURE_TEARDOWN(lost)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+static int start_both(struct trace *t, int reference)
+{
+	return pmc_start(t->fd, reference) ?: trace_start(t);
+}
+
+/* The gap is told, both are repaired, and what follows is right. */
+TEST_F(lost, global_ctrl_at_0_is_told)
+{
+	const __u32 global_ctrl = pmu_registers()->global_ctrl;
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
+	struct trace_sums sums;
+	__u64 ticks;
+
+	if (!global_ctrl)
+		return;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, start_both(&self->trace, self->reference));
+	loop(N);
+	ASSERT_EQ(0, msr_write(self->cpu, global_ctrl, 0));
+	ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	ticks = sums.event[0].ticks;
+	loop(N);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_LE(ticks + LOOP_INSNS * N / RATE - 1, sums.event[0].ticks);
+	EXPECT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
+	EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
+	EXPECT_EQ(-EIO, pmc_value(self->fd, self->reference));
+
+	/* The next ones begin anew. */
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N), sums.event[0].total);
+}
+
+/* The same, found by the calls that stop. */
+TEST_F(lost, a_gap_until_stop_is_told)
+{
+	const __u32 global_ctrl = pmu_registers()->global_ctrl;
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER);
+	int i;
+
+	if (!global_ctrl)
+		return;
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, trace_start(&self->trace));
+		ASSERT_EQ(0, msr_write(self->cpu, global_ctrl, 0));
+		EXPECT_EQ(0, trace_stop(&self->trace));
+		EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST,
+			  self->trace.buffer[self->cpu]->flags);
+
+		ASSERT_EQ(0, pmc_setup(self->fd, self->reference,
+				       EVENT_INSTRUCTIONS, PMCF_USR));
+		ASSERT_EQ(0, pmc_start(self->fd, self->reference));
+		ASSERT_EQ(0, msr_write(self->cpu, global_ctrl, 0));
+		EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
+	}
+}
+
+FIXTURE(lvtpc)
+{
+	struct trace trace;
+	struct perfmon_properties p;
+	int fd;
+	int cpu;
+	int reference;
+};
+
+FIXTURE_VARIANT(lvtpc)
+{
+	__u32 value;
+};
+
+FIXTURE_VARIANT_ADD(lvtpc, masked) { LVTPC_MASKED | LVTPC_NMI };
+FIXTURE_VARIANT_ADD(lvtpc, masked_and_no_nmi) { LVTPC_MASKED };
+
+FIXTURE_SETUP(lvtpc)
+{
+	SKIP_WITHOUT_PMU();
+	self->fd = open_device(_metadata, O_RDWR);
+	ASSERT_EQ(0, device_properties(self->fd, &self->p));
+	self->reference = self->p.max_num_programmable_events - 1;
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+}
+
+FIXTURE_TEARDOWN(lvtpc)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+/* Samples are missing, which is told; sampling goes on, and all is counted. */
+TEST_F(lvtpc, another_value_is_told)
+{
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
+	struct trace_sums sums;
+	__u64 ticks = 0;
+	__s64 value;
+	int i;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	ASSERT_EQ(0, start_both(&self->trace, self->reference));
+	loop(N);
+	ASSERT_EQ(0, lvtpc_write(self->cpu, variant->value));
+	loop(N);
+	ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
+	/* An overflow that was not served is taken for lost after two ticks. */
+	for (i = 0; i < 500; i++) {
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		ticks = sums.event[0].ticks + LOOP_INSNS * N / RATE - 1;
+		loop(N);
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		if (ticks <= sums.event[0].ticks)
+			break;
+		usleep(10000);
+	}
+	EXPECT_LE(ticks, sums.event[0].ticks);
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(0, pmc_stop(self->fd, self->reference));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	value = pmc_value(self->fd, self->reference);
+	EXPECT_LE((__s64)(3 * LOOP_INSNS * N), (__s64)sums.event[0].total);
+	EXPECT_LE((__s64)sums.event[0].total, value);
+	EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value);
+}
+
+/*
+ * At any moment, whatever the trace does just then: sums are those of the other
+ * counter, or the gap is told.
+ */
+TEST_F_TIMEOUT(lost, at_any_moment_sums_are_exact_or_the_gap_is_told, 120)
+{
+	const __u32 global_ctrl = pmu_registers()->global_ctrl;
+	struct perfmon_config config =
+		one_event(INSTRUCTIONS, RATE, FLAG_USER | FLAG_PC);
+	unsigned int told = 0, exact = 0, what;
+	struct trace_sums sums;
+	__s64 value;
+	int i, err;
+
+	srand(1);
+	for (i = 0; i < ROUNDS; i++) {
+		config.rate[0] = 503 + rand() % 5000;
+		ASSERT_EQ(0, trace_stage(&self->trace, &config));
+		ASSERT_EQ(0, pmc_setup(self->fd, self->reference,
+				       EVENT_INSTRUCTIONS, PMCF_USR));
+		ASSERT_EQ(0, start_both(&self->trace, self->reference));
+		loop(1 + rand() % N);
+		what = rand() % 4;
+		if (what == 1)
+			ASSERT_EQ(0, lvtpc_write(self->cpu, LVTPC_MASKED));
+		if (what == 2 && global_ctrl)
+			ASSERT_EQ(0, msr_write(self->cpu, global_ctrl, 0));
+		loop(1 + rand() % N);
+		if (rand() % 2)
+			usleep(rand() % TICKS);
+		loop(1 + rand() % N);
+		err = trace_stop(&self->trace);
+		ASSERT_TRUE(err == 0 || err == -EIO);
+		err = err ?: pmc_stop(self->fd, self->reference);
+		ASSERT_TRUE(err == 0 || err == -EIO);
+		if (err || self->trace.buffer[self->cpu]->flags) {
+			EXPECT_NE(0U, what);
+			told++;
+			pmc_stop(self->fd, self->reference);
+			continue;
+		}
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		value = pmc_value(self->fd, self->reference);
+		EXPECT_LE((__s64)sums.event[0].total, value);
+		EXPECT_GE((__s64)sums.event[0].total + CALL_OVERHEAD, value) {
+			TH_LOG("round %d, %u", i, what);
+		}
+		EXPECT_LE(sums.event[0].total / config.rate[0] - 1,
+			  sums.event[0].ticks);
+		exact++;
+	}
+	EXPECT_LT(0U, told);
+	EXPECT_LT(0U, exact);
+}
+
+TEST_HARNESS_MAIN

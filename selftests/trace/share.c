@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs keep three quarters of their CPU at any rate, by the defaults of the
+ * module's limits.
+ *
+ * For a machine whose time-stamp counter advances with each instruction
+ * (vm/run --icount): the share of the CPU is one of instructions, whatever the
+ * host does meanwhile.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "module.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define PAGES	16384
+#define N	20000000UL
+
+FIXTURE(share)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+};
+
+FIXTURE_VARIANT(share)
+{
+	const char *parameters;
+	__u32 rate;
+	bool throttled;
+	unsigned int least;	/* the program's share of the CPU, in percent */
+	unsigned int most;
+};
+
+/* Both limits. What samples may take they do take. */
+FIXTURE_VARIANT_ADD(share, each_one) { "", 1, true, 75, 95 };
+FIXTURE_VARIANT_ADD(share, each_10) { "", 10, true, 75, 95 };
+FIXTURE_VARIANT_ADD(share, each_100) { "", 100, true, 75, 95 };
+FIXTURE_VARIANT_ADD(share, each_1000) { "", 1000, true, 75, 95 };
+FIXTURE_VARIANT_ADD(share, each_100003) { "", 100003, false, 98, 100 };
+/* The limit of the time alone. */
+FIXTURE_VARIANT_ADD(share, each_one_by_time) { MODULE_ANY_RATE, 1, true, 75, 90 };
+FIXTURE_VARIANT_ADD(share, each_100_by_time) { MODULE_ANY_RATE, 100, true, 75, 90 };
+/* None. */
+FIXTURE_VARIANT_ADD(share, lifted) {
+	MODULE_ANY_RATE MODULE_ANY_TIME, 97, false, 1, 25,
+};
+
+FIXTURE_SETUP(share)
+{
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_loaded() ? module_unload() : 0);
+	ASSERT_EQ(0, module_load_file(MODULE_PATH, variant->parameters));
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
+}
+
+FIXTURE_TEARDOWN(share)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+	if (module_reload(""))
+		TH_LOG("the module can't be loaded again");
+}
+
+TEST_F_TIMEOUT(share, programs_keep_three_quarters, 240)
+{
+	const struct perfmon_config config = one_event(INSTRUCTIONS,
+						       variant->rate,
+						       FLAG_USER | FLAG_PC);
+	/* Not more than the buffer has room for. */
+	const unsigned long n = variant->most < 50 ? N / 100 : N;
+	unsigned long long begin, took, percent;
+	struct trace_sums sums;
+
+	ASSERT_EQ(0, trace_stage(&self->trace, &config));
+	begin = __rdtsc();
+	ASSERT_EQ(0, trace_loop(&self->trace, n));
+	took = __rdtsc() - begin;
+	percent = 100 * LOOP_INSNS * n / took;
+	TH_LOG("%llu %% of the CPU", percent);
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(variant->throttled ? PERFMON_BUFFER_FLAG_THROTTLED : 0,
+		  self->trace.buffer[self->cpu]->flags);
+	EXPECT_EQ(TRACE_LOOP_INSNS(n), sums.event[0].total);
+	EXPECT_LE(variant->least, percent);
+	EXPECT_GE(variant->most, percent);
+	EXPECT_LT(0ULL, sums.event[0].ticks);
+}
+
+TEST_HARNESS_MAIN
