@@ -419,11 +419,12 @@ fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, range: Option<&Range<u32>>, 
     }
 
     let work = Work { f, range };
+    let is_wanted: unsafe extern "C" fn(c_int, *mut c_void) -> bool = is_wanted::<F>;
     // SAFETY: `call` and `is_wanted` get a pointer to a `Work<F>`, and `F` is `Sync`; `call` runs with
     // interrupts off. `wait` is set, so that neither uses the pointer when this has returned.
     unsafe {
         bindings::on_each_cpu_cond_mask(
-            range.map(|_| is_wanted::<F> as _),
+            range.map(|_| is_wanted),
             Some(call::<F>),
             ptr::from_ref(&work).cast_mut().cast(),
             true,
