@@ -9,12 +9,13 @@ use crate::{
     logic::{
         count::Width,
         cpuid::{Architecture, Capabilities, NoPmu},
+        limit::LoadLimit,
         state::State,
         throttle::Limits,
     },
     msr,
     pmu::{self, Model},
-    trace,
+    trace, trial,
 };
 use kernel::{cpu::CpuId, prelude::*};
 
@@ -42,8 +43,10 @@ pub(crate) unsafe fn begin(
         // Until here, each CPU that joined could lessen what all have in common.
         let arbiter = ARBITER.lock();
         check_period(period_bits, &arbiter.common).map(|()| {
-            pmu::settle(arbiter.common, period_bits, limits);
-        })
+            let load_limit = LoadLimit::of(&pmu::processor(&cpu::pin()));
+            pmu::settle(arbiter.common, period_bits, limits, load_limit);
+        })?;
+        trial::run(&arbiter)
     }?;
     Ok(cpus)
 }

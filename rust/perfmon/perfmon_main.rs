@@ -28,6 +28,7 @@ mod power;
 mod recorder;
 mod session;
 mod trace;
+mod trial;
 mod uaccess;
 
 use crate::logic::throttle::{Limits, Settings};
@@ -104,6 +105,10 @@ impl kernel::InPlaceModule for Perfmon {
             _cleaner: unsafe { dirty::Cleaner::new() },
             // SAFETY: As above.
             _nmi: unsafe { pmi::Handler::register() }?,
+            _: {
+                // SAFETY: As above. No counter is active yet, which would start a timer.
+                unsafe { pmi::make_timers() };
+            },
             // SAFETY: As above.
             _cpus: unsafe {
                 machine::begin(
@@ -112,10 +117,6 @@ impl kernel::InPlaceModule for Perfmon {
                     limits(),
                 )
             }?,
-            _: {
-                // SAFETY: As above; a trace, which starts timers, is a device's.
-                unsafe { pmi::make_timers() };
-            },
             // SAFETY: As above.
             _power: unsafe { power::Power::register() }?,
             _device <- device::register(),

@@ -20,6 +20,7 @@ use crate::{
         counter::{bits, each, CounterId, Kind, MAX_COUNTERS, MAX_GENERAL},
         cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
+        limit::LoadLimit,
         plan::{Saved, Step},
         regs::{Global, Msr, Registers},
         throttle::Limits,
@@ -100,6 +101,8 @@ pub(crate) struct Model {
     pub(crate) period_bits: u32,
     /// What overflow interrupts may take of a CPU's time.
     pub(crate) limits: Limits,
+    /// How few events a counter may be loaded for.
+    pub(crate) load_limit: LoadLimit,
 }
 
 /// What all CPUs that are counted on have in common. Set when the module has been loaded.
@@ -148,10 +151,16 @@ impl ModelCell {
 ///
 /// Not inlined: keeps the [`Model`] off the stack of the caller.
 #[inline(never)]
-pub(crate) fn settle(capabilities: Capabilities, period_bits: u32, limits: Limits) {
+pub(crate) fn settle(
+    capabilities: Capabilities,
+    period_bits: u32,
+    limits: Limits,
+    load_limit: LoadLimit,
+) {
     let mut model = Model::new(capabilities);
     model.period_bits = period_bits;
     model.limits = limits;
+    model.load_limit = load_limit;
     MODEL.populate(model);
 }
 
@@ -254,6 +263,7 @@ impl Model {
             },
             period_bits: 0,
             limits: Limits::NONE,
+            load_limit: LoadLimit::Two,
         }
     }
 

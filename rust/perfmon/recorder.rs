@@ -23,6 +23,7 @@ use crate::{
     },
     pmu::{lbr, Model},
 };
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The part of a trace that is on one CPU. Zero is a valid value of each field: no trace.
 pub(crate) struct Recorder {
@@ -58,7 +59,8 @@ pub(crate) struct Recorder {
 
 /// What is to be known of one counter's event to record it, or to leave it alone.
 pub(crate) struct Event {
-    /// The header of the records that it ticks with, as a number.
+    /// The header of the records that it ticks with, as a number, and above that the fewest events that the
+    /// counter may be loaded for.
     tick: Word,
     /// Events from one tick to the next. What does not tick has the largest of all rates.
     rate: Word,
@@ -84,7 +86,7 @@ impl Event {
     }
 
     /// Begins to record an event.
-    fn begin(&self, event: &Recorded, longest: u64, mark: u64) {
+    fn begin(&self, event: &Recorded, longest: u64, least: u32, mark: u64) {
         let kind = if event.pc {
             abi::PERFMON_RECORD_PC
         } else {
@@ -95,16 +97,22 @@ impl Event {
             Role::Tallies | Role::Depends => u64::MAX,
         };
         let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
-        self.tick.set(header.into());
+        self.tick.set(u64::from(least) << 32 | u64::from(header));
         self.rate.set(rate);
         self.recorded.set(0);
         self.longest.set(longest);
         self.mark.set(mark);
     }
 
+    /// Events to load the counter for if `left` are left to its next tick. It may overflow some events late.
+    #[inline(always)]
+    fn to_load(&self, left: u64) -> u64 {
+        left.min(self.longest.get()).max(self.tick.get() >> 32)
+    }
+
     /// Events from a tick to the next overflow.
     fn next(&self) -> u64 {
-        self.rate.get().min(self.longest.get())
+        self.to_load(self.rate.get())
     }
 
     /// The header of the records that it ticks with, as a number.
@@ -210,7 +218,12 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     for (counter, recorded) in program.events() {
         model.program(here, counter, recorded.select);
         let (count, event) = (slot.count(counter), slot.event(counter));
-        event.begin(recorded, count.period(), TICKED | followed & counter.bit());
+        event.begin(
+            recorded,
+            count.period(),
+            model.load_limit.least(recorded.select),
+            TICKED | followed & counter.bit(),
+        );
         count.load(
             here,
             model.lines(counter).write,
@@ -341,7 +354,7 @@ impl Recorder {
     /// Suspends sampling until the next tick of the timer. The counters count on.
     #[cold]
     pub(crate) fn suspend(&self) {
-        if self.ticking() != 0 {
+        if self.ticking() != 0 && self.full.get() == 0 {
             self.hold();
             // SAFETY: The trace is recorded.
             unsafe { self.buffer().mark(abi::PERFMON_BUFFER_FLAG_THROTTLED) };
@@ -350,7 +363,9 @@ impl Recorder {
 
     /// Keeps the handler from writing.
     fn hold(&self) {
+        // The handler must not take a limit of 0 for a full buffer.
         self.throttled.set(1);
+        compiler_fence(SeqCst);
         self.limit.set(0);
     }
 

@@ -18,6 +18,8 @@
 
 #include <linux/perfmon.h>
 
+#include "loop.h"
+
 #define ROUNDS	1000
 
 /* What the operations work on. */
@@ -144,8 +146,42 @@ static const struct row perf[] = {
 	{ "perf: disable + enable", perf_disable_enable },
 };
 
+/* A loop of ten ticks of the kernel's timer, at one instruction a nanosecond. */
+#define TICKS	10
+#define TICK	4000000UL
+
+static unsigned long long least_loop(void)
+{
+	unsigned long long best = ~0ULL, begin, took;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		begin = __rdtsc();
+		loop(TICKS * TICK / LOOP_INSNS);
+		took = __rdtsc() - begin;
+		if (took < best)
+			best = took;
+	}
+	return best;
+}
+
+/*
+ * What a counter that runs costs beside its overflows: the timer that watches its
+ * CPU, in each tick.
+ */
+static void print_watch(unsigned long long without)
+{
+	unsigned long long with = least_loop();
+
+	mark();
+	loop(TICK / LOOP_INSNS);
+	mark();
+	printf("a tick of the watching timer\t%llu\n", (with - without) / TICKS);
+}
+
 int main(void)
 {
+	unsigned long long undisturbed = least_loop();
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(attr),
@@ -166,6 +202,7 @@ int main(void)
 		return EXIT_FAILURE;
 	}
 	PRINT(running);
+	print_watch(undisturbed);
 	close(device);
 
 	/* perf on one CPU, as /dev/perfmon counts; the counters are free now. */

@@ -89,6 +89,9 @@ impl CounterId {
         None
     }
 
+    /// The first general counter, which every PMU has.
+    pub const FIRST: Self = Self(0);
+
     /// The general counter `n`, or `None` if the architecture has no room for it.
     #[must_use]
     pub const fn general(n: u8) -> Option<Self> {

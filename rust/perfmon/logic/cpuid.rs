@@ -243,13 +243,16 @@ impl Processor {
         if general == 0 || general_width == 0 {
             return Err(NoPmu::Counters);
         }
+        let fixed_width = (leaf.edx >> 5 & 0xff) as u8;
+        // Hypervisors list counters that they don't have.
+        let fixed = if fixed_width == 0 { 0 } else { fixed };
         Ok(Capabilities {
             architecture: Architecture::Intel,
             version,
             general: general.min(MAX_GENERAL as u8),
             general_width,
             fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
-            fixed_width: (leaf.edx >> 5 & 0xff) as u8,
+            fixed_width,
             full_width_writes: perf_capabilities & FW_WRITE != 0,
             arch_events,
             select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
@@ -504,6 +507,15 @@ mod tests {
         // Before version 5, ECX is reserved.
         let cpu = intel(INTEL, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
         assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b111));
+    }
+
+    #[test]
+    fn fixed_counters_without_a_width_are_none() {
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8003));
+        assert_eq!(
+            cpu.capabilities(0).map(|c| (c.fixed, c.fixed_width)),
+            Ok((0, 0))
+        );
     }
 
     #[test]

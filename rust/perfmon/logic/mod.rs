@@ -17,6 +17,7 @@ pub mod events;
 pub mod evtsel;
 pub mod lbr;
 pub mod life;
+pub mod limit;
 pub mod plan;
 pub mod publish;
 pub mod record;

@@ -43,14 +43,13 @@ impl<'a> Set<'a> {
     pub(crate) fn serve(&mut self, counter: CounterId, event: &Event, total: u64) -> u64 {
         let (rate, recorded) = (event.rate.get(), event.recorded.get());
         let since = total.wrapping_sub(recorded);
-        let longest = event.longest.get();
         if since < rate {
-            return rate.wrapping_sub(since).min(longest);
+            return event.to_load(rate.wrapping_sub(since));
         }
         let recorder = self.recorder;
         if recorder.end.get() > recorder.limit.get() {
             self.marks |= REFUSED;
-            return longest;
+            return event.longest.get();
         }
         self.tick(event);
         event.recorded.set(recorded.wrapping_add(rate));
@@ -63,7 +62,7 @@ impl<'a> Set<'a> {
             self.marks |= counter.bit();
             left_of_late(rate, since)
         };
-        left.min(longest)
+        event.to_load(left)
     }
 
     /// Writes a TICK or PC record.
