@@ -29,7 +29,7 @@ count_on() {
 }
 
 cpus=$(nproc)
-plan $((17 + (cpus > 1)))
+plan $((19 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -38,6 +38,15 @@ for event in instructions:u r00c0:u; do
 	is "$event is exact" 2000000 $((${b:-0} - ${a:-0}))
 	is "$event gives the same again" "$a" \
 		"$(pmctl_count $event "$loop" 1000000)"
+done
+
+# Each event is another number for the loop: the clocks of the virtual PMU have
+# constant rates of their own.
+for rate in cycles:u=2500000 branches:u=1000000; do
+	event=${rate%=*}
+	a=$(pmctl_count "$event" "$loop" 1000000)
+	b=$(pmctl_count "$event" "$loop" 2000000)
+	is "$event is counted, and no other event" "${rate#*=}" $((${b:-0} - ${a:-0}))
 done
 
 k=$(pmctl_count instructions:k "$loop" 90000000)
