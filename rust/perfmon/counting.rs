@@ -179,14 +179,13 @@ fn value_alone(session: &Session, number: c_int) -> Option<u64> {
     session.opener().allow_counting().ok()?;
     cpu::undisturbed(|here| {
         let slot = here.slot();
-        let good = slot.readable.get() & !slot.tampered.get();
-        if slot.alone.get() == 0 || good & id.bit() == 0 {
+        if slot.alone.get() == 0 || slot.readable.get() & id.bit() == 0 {
             return None;
         }
         let count = slot.count(id);
         if slot.active.get() & id.bit() != 0 {
             if count.update(here, count.register()?).is_err() {
-                slot.tampered.insert(id.bit());
+                slot.spoil(id.bit());
                 return None;
             }
         }

@@ -35,7 +35,7 @@ pub(crate) struct Slot {
     pub(crate) counted: Word,
     /// Whether no other CPU ever was: then the values here are those of the machine.
     pub(crate) alone: Word,
-    /// Bits of the counters that are set up here, for PMIOREAD.
+    /// Bits of the counters that are set up here and not [`Self::tampered`] with, for PMIOREAD.
     pub(crate) readable: Word,
     /// What its PMU is, while its registers are ours: [`Self::saved`] is to be put back.
     pub(crate) model: ModelCell,
@@ -95,6 +95,13 @@ impl Slot {
     #[inline(always)]
     pub(crate) fn event(&self, counter: CounterId) -> &Event {
         &self.counters[counter.index()].event
+    }
+
+    /// Marks counters as tampered with: their values can't be relied on.
+    #[cold]
+    pub(crate) fn spoil(&self, counters: u64) {
+        self.tampered.insert(counters);
+        self.readable.remove(counters);
     }
 }
 
@@ -397,6 +404,8 @@ struct Work<'a, F> {
     range: Option<&'a Range<u32>>,
 }
 
+/// Not inlined: keeps what it needs off the stack of the calls on one CPU.
+#[inline(never)]
 fn call_each<F: Fn(&ThisCpu) + Sync>(cpus: &CpuSet, range: Option<&Range<u32>>, f: &F) {
     /// # Safety
     ///

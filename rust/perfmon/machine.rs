@@ -197,7 +197,8 @@ fn join(arbiter: &Arbiter, here: &ThisCpu) {
         model.take(here);
         for (id, counter) in arbiter.all() {
             model.resume(here, id, counter.select);
-            here.slot().readable.insert(id.bit());
+            let slot = here.slot();
+            slot.readable.insert(id.bit() & !slot.tampered.get());
             if counter.state == State::Running {
                 model.start(here, id);
             }

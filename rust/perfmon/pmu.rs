@@ -447,7 +447,7 @@ impl Model {
     /// Marks a counter as tampered with if a register holds something else than was written to it.
     fn inspect(&self, here: &ThisCpu, written: &Step, found: u64, counter: CounterId) {
         if !written.is_held_by(found) {
-            here.slot().tampered.insert(counter.bit());
+            here.slot().spoil(counter.bit());
             report_tampering(here, written, found);
         }
     }
@@ -474,7 +474,7 @@ impl Model {
         let counted = slot.count(counter).update(here, self.lines(counter).read);
         if counted.is_err() {
             // Nor can a trace's other records be right.
-            slot.tampered.insert(counter.bit());
+            slot.spoil(counter.bit());
         }
     }
 
@@ -599,7 +599,7 @@ impl Model {
             let count = slot.count(counter);
             let lines = self.lines(counter);
             if !count.is_controlled_by(msr::read(here, lines.control)) {
-                slot.tampered.insert(counter.bit());
+                slot.spoil(counter.bit());
             }
             let total = count.update_in_nmi(here, lines.read);
             let events = set.serve(counter, slot.event(counter), total);

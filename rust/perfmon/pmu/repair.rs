@@ -62,7 +62,7 @@ impl Slot {
         if traced != 0 {
             self.recorder.lose();
         }
-        self.tampered.insert(counters & !traced);
+        self.spoil(counters & !traced);
     }
 }
 
