@@ -27,25 +27,32 @@
 /* MSR_LBR_SELECT: nothing but branches that end in the kernel */
 #define NO_USER		(1ULL << 1)
 
-extern const char first_loop[], second_loop[];
-
-/* Two loops at different places, so that their branches tell which one ran. */
-static __attribute__((noinline)) void run_first(unsigned long n)
+/*
+ * Two loops at different places, so that their branches tell which one ran. They
+ * return where these branches lead to.
+ */
+static __attribute_noinline__ __u64 run_first(unsigned long n)
 {
-	__asm__ volatile("	.globl	first_loop\n"
-			 "first_loop:\n"
-			 "	dec	%0\n"
-			 "	jnz	first_loop"
-			 : "+r" (n) : : "cc");
+	__u64 target;
+
+	__asm__ volatile("	lea	1f(%%rip), %1\n"
+			 "1:	dec	%0\n"
+			 "	jnz	1b"
+			 : "+r" (n), "=&r" (target) : : "cc");
+	return target;
 }
 
-static __attribute__((noinline)) void run_second(unsigned long n)
+/* A compiler may make one function of two that are the same. */
+static __attribute_noinline__ __u64 run_second(unsigned long n)
 {
-	__asm__ volatile("	.globl	second_loop\n"
-			 "second_loop:\n"
-			 "	dec	%0\n"
-			 "	jnz	second_loop"
-			 : "+r" (n) : : "cc");
+	__u64 target;
+
+	__asm__ volatile("	lea	1f(%%rip), %1\n"
+			 "	nop\n"
+			 "1:	dec	%0\n"
+			 "	jnz	1b"
+			 : "+r" (n), "=&r" (target) : : "cc");
+	return target;
 }
 
 FIXTURE(branches)
@@ -97,17 +104,17 @@ TEST_F(branches, old_ones_are_not_told)
 	unsigned int i, before = 0, old = 0, new = 0;
 	struct trace_record r;
 	struct trace_cursor c;
+	__u64 first, second, to;
 	__s64 tampered;
-	__u64 to;
 
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_start(&self->trace));
-	run_first(N);
+	first = run_first(N);
 	ASSERT_EQ(0, tamper(self->cpu, variant->msr));
 	tampered = __rdtsc();
 	if (variant->wait)
 		ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
-	run_second(N);
+	second = run_second(N);
 	ASSERT_EQ(0, trace_stop(&self->trace));
 	EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST, self->trace.buffer[self->cpu]->flags);
 
@@ -117,13 +124,13 @@ TEST_F(branches, old_ones_are_not_told)
 			continue;
 		for (i = 0; i < r.branches->num_branches; i++) {
 			to = r.branches->branches[i].to;
-			if (to == (__u64)(unsigned long)first_loop) {
+			if (to == first) {
 				if (r.time < tampered)
 					before++;
 				else
 					old++;
 			}
-			new += to == (__u64)(unsigned long)second_loop;
+			new += to == second;
 		}
 	}
 	EXPECT_LT(0U, before);

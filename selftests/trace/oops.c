@@ -66,7 +66,7 @@ FIXTURE_TEARDOWN(oops)
 }
 
 /* An oops on this CPU. Returns whether it killed nobody but its maker. */
-static bool oops(void)
+static bool die_in_kernel(void)
 {
 	pid_t pid = fork();
 	int status;
@@ -100,7 +100,7 @@ TEST_F_TIMEOUT(oops, oops_loses_no_overflow, 120)
 	for (i = 0; i < OOPSES; i++) {
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		ticks = sums.event[0].ticks;
-		ASSERT_TRUE(oops());
+		ASSERT_TRUE(die_in_kernel());
 		loop(N);
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		EXPECT_LE(ticks + LOOP_INSNS * N / RATE, sums.event[0].ticks);
