@@ -50,8 +50,8 @@
  * Counting: the interface of FreeBSD's perfmon(4).
  */
 
-/*
- * NPMC - bound of the general counter numbers, on any supported CPU
+/**
+ * define NPMC - bound of the general counter numbers, on any supported CPU
  *
  * The architectural limit: bits 31:0 of IA32_PERF_GLOBAL_CTRL (Intel SDM,
  * volume 3B, section 21.2.2). The number that this CPU has is in
@@ -62,13 +62,15 @@
 /* Never implemented, there or here: a call with it is refused with EINVAL. */
 #define PMC_ALL		(-1)
 
-/*
- * PMC_FIXED(n) - the number of fixed-function counter n
+#define PMC_FIXED_BASE	0x40000000
+
+/**
+ * define PMC_FIXED - the number of fixed-function counter @n
+ * @n: from 0
  *
  * An extension. The encoding is that of the RDPMC instruction (Intel SDM,
  * volume 2B, "RDPMC"). Event, unit and mask of a fixed counter must be 0.
  */
-#define PMC_FIXED_BASE	0x40000000
 #define PMC_FIXED(n)	(PMC_FIXED_BASE + (n))
 
 /* &struct pmc.pmc_flags: bits 23:16 of IA32_PERFEVTSELx */
@@ -82,6 +84,13 @@
 #define PMCF_INV	0x80	/* invert the comparison with the counter mask */
 #define PMCF_SYS_FLAGS	(PMCF_INT | PMCF_EN)
 
+#ifdef __BINDGEN__
+/* struct pmc - what a counter counts. Rust's unions are unsafe: it gets one member. */
+struct pmc {
+	int pmc_num;
+	__u32 pmc_val;
+};
+#else
 /**
  * struct pmc - what a counter counts
  * @pmc_num: 0 to &struct perfmon_properties.max_num_programmable_events - 1,
@@ -95,20 +104,28 @@
  */
 struct pmc {
 	int pmc_num;
-#ifndef __BINDGEN__
-	__extension__ union {
-		__extension__ struct {
+	union {
+		struct {
 			__u8 pmc_event;
 			__u8 pmc_unit;
 			__u8 pmc_flags;
 			__u8 pmc_mask;
 		};
 		__u32 pmc_val;
+		/* private: the same by FreeBSD's names; there, those above are macros */
+		union {
+			struct {
+				__u8 pmcus_event;
+				__u8 pmcus_unit;
+				__u8 pmcus_flags;
+				__u8 pmcus_mask;
+			} pmcu_s;
+			__u32 pmcu_val;
+		} pmc_pmcu;
+		/* public: */
 	};
-#else
-	__u32 pmc_val;
-#endif
 };
+#endif
 
 /**
  * struct pmc_data - the value of a counter
@@ -176,11 +193,13 @@ struct pmc2 {
 	__u64 reserved;
 };
 
-/*
- * The commands are enumerators because bindgen can't evaluate _IOW(); each is
- * a macro too, so that programs can test for it with #ifdef.
+/**
+ * enum pmc_command - the calls that count
+ *
+ * Enumerators, because bindgen can't evaluate _IOW(); each is a macro, too, so
+ * that programs can test for it with #ifdef.
  */
-enum {
+enum pmc_command {
 	/**
 	 * @PMIOSETUP: set counter &struct pmc.pmc_num up on every CPU: stopped
 	 * and zero. It belongs to this descriptor until close(2).
@@ -297,11 +316,22 @@ typedef __u16 perfmon_event_id_t;
 #define PERFMON_MAX_EVENT			0x3ff
 #define PERFMON_EVENT_ID_NONE			0
 
-#define PERFMON_GROUP_RESERVED	0
-#define PERFMON_GROUP_ARCH	1	/* PERFMON_ARCH_EVENT_* */
-#define PERFMON_GROUP_FIXED	2	/* PERFMON_FIXED_EVENT_* */
-#define PERFMON_GROUP_MODEL	3	/* made by PERFMON_DEFINE_EVENT */
-#define PERFMON_GROUP_MISC	4	/* no counters: values of other registers */
+/**
+ * enum perfmon_group_type - the groups of event ids
+ * @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event
+ * @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*
+ * @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*
+ * @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT
+ * @PERFMON_GROUP_MISC: no counters: values of other registers
+ */
+enum perfmon_group_type {
+	PERFMON_GROUP_RESERVED	= 0,
+	PERFMON_GROUP_ARCH	= 1,
+	PERFMON_GROUP_FIXED	= 2,
+	PERFMON_GROUP_MODEL	= 3,
+	PERFMON_GROUP_MISC	= 4,
+};
+typedef enum perfmon_group_type perfmon_group_type_t;
 
 /*
  * The architectural events, in general counters (Intel SDM, volume 3B, section
@@ -400,9 +430,9 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
 
 #define PERFMON_BUFFER_VERSION		0
 
-#define PERFMON_BUFFER_ARCH_UNKNOWN	0
-#define PERFMON_BUFFER_ARCH_X86_64	1
-#define PERFMON_BUFFER_ARCH_ARM64	2
+#define PERFMON_BUFFER_ARCH_UNKNOWN	0U
+#define PERFMON_BUFFER_ARCH_X86_64	1U
+#define PERFMON_BUFFER_ARCH_ARM64	2U
 
 /* &struct perfmon_buffer_header.flags */
 /* Full: nothing was recorded from here to the records of IOCTL_PERFMON_STOP. */
@@ -443,14 +473,26 @@ struct perfmon_buffer_header {
 };
 typedef struct perfmon_buffer_header perfmon_buffer_header_t;
 
-/* &struct perfmon_record_header.type */
-#define PERFMON_RECORD_RESERVED		0
-#define PERFMON_RECORD_TIME		1
-#define PERFMON_RECORD_TICK		2
-#define PERFMON_RECORD_COUNT		3
-#define PERFMON_RECORD_VALUE		4
-#define PERFMON_RECORD_PC		5
-#define PERFMON_RECORD_LAST_BRANCH	6
+/**
+ * enum perfmon_record_type - &struct perfmon_record_header.type
+ * @PERFMON_RECORD_RESERVED: no record has it
+ * @PERFMON_RECORD_TIME: &struct perfmon_time_record
+ * @PERFMON_RECORD_TICK: &struct perfmon_tick_record
+ * @PERFMON_RECORD_COUNT: &struct perfmon_count_record
+ * @PERFMON_RECORD_VALUE: &struct perfmon_value_record
+ * @PERFMON_RECORD_PC: &struct perfmon_pc_record
+ * @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record
+ */
+enum perfmon_record_type {
+	PERFMON_RECORD_RESERVED		= 0,
+	PERFMON_RECORD_TIME		= 1,
+	PERFMON_RECORD_TICK		= 2,
+	PERFMON_RECORD_COUNT		= 3,
+	PERFMON_RECORD_VALUE		= 4,
+	PERFMON_RECORD_PC		= 5,
+	PERFMON_RECORD_LAST_BRANCH	= 6,
+};
+typedef enum perfmon_record_type perfmon_record_type_t;
 
 /* Rust can't have an aligned structure in a packed one: there the header is neither. */
 #define PERFMON_ALIGN_RECORD	__attribute__((packed, aligned(4)))
@@ -532,12 +574,12 @@ struct perfmon_pc_record {
 typedef struct perfmon_pc_record perfmon_pc_record_t;
 
 /* &struct perfmon_last_branch.info: cycles since the branch before, if known */
-#define PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT	0
-#define PERFMON_LAST_BRANCH_INFO_CYCLES_LEN	16
+#define PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT	0U
+#define PERFMON_LAST_BRANCH_INFO_CYCLES_LEN	16U
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_MASK	0xffffULL
 /* It was mispredicted. */
-#define PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT	16
-#define PERFMON_LAST_BRANCH_INFO_MISPRED_LEN	1
+#define PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT	16U
+#define PERFMON_LAST_BRANCH_INFO_MISPRED_LEN	1U
 #define PERFMON_LAST_BRANCH_INFO_MISPRED_MASK	0x10000ULL
 
 /**
@@ -553,7 +595,7 @@ struct perfmon_last_branch {
 } PERFMON_ALIGN_RECORD;
 typedef struct perfmon_last_branch perfmon_last_branch_t;
 
-#define PERFMON_MAX_NUM_LAST_BRANCH	32
+#define PERFMON_MAX_NUM_LAST_BRANCH	32U
 
 /**
  * struct perfmon_last_branch_record - the branches before an overflow
@@ -576,7 +618,10 @@ typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
 	 (PERFMON_MAX_NUM_LAST_BRANCH - (lbr)->num_branches) *		\
 	 sizeof((lbr)->branches[0]))
 
-enum {
+/**
+ * enum perfmon_command - the calls that sample
+ */
+enum perfmon_command {
 	/** @IOCTL_PERFMON_GET_PROPERTIES: needs no write access. */
 	IOCTL_PERFMON_GET_PROPERTIES	= _IOR('6', 0, struct perfmon_properties),
 	/** @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle. */

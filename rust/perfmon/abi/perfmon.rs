@@ -21,11 +21,6 @@ pub const PERFMON_FEATURE_FULL_WIDTH_WRITES: u32 = 1;
 pub const PERFMON_MAX_GROUP: u32 = 63;
 pub const PERFMON_MAX_EVENT: u32 = 1023;
 pub const PERFMON_EVENT_ID_NONE: u32 = 0;
-pub const PERFMON_GROUP_RESERVED: u32 = 0;
-pub const PERFMON_GROUP_ARCH: u32 = 1;
-pub const PERFMON_GROUP_FIXED: u32 = 2;
-pub const PERFMON_GROUP_MODEL: u32 = 3;
-pub const PERFMON_GROUP_MISC: u32 = 4;
 pub const PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES: u32 = 0;
 pub const PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED: u32 = 1;
 pub const PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES: u32 = 2;
@@ -55,13 +50,6 @@ pub const PERFMON_BUFFER_FLAG_THROTTLED: u32 = 2;
 pub const PERFMON_BUFFER_FLAG_OFFLINE: u32 = 4;
 pub const PERFMON_BUFFER_FLAG_NOT_TRACED: u32 = 8;
 pub const PERFMON_BUFFER_FLAG_LOST: u32 = 16;
-pub const PERFMON_RECORD_RESERVED: u32 = 0;
-pub const PERFMON_RECORD_TIME: u32 = 1;
-pub const PERFMON_RECORD_TICK: u32 = 2;
-pub const PERFMON_RECORD_COUNT: u32 = 3;
-pub const PERFMON_RECORD_VALUE: u32 = 4;
-pub const PERFMON_RECORD_PC: u32 = 5;
-pub const PERFMON_RECORD_LAST_BRANCH: u32 = 6;
 pub const PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT: u32 = 0;
 pub const PERFMON_LAST_BRANCH_INFO_CYCLES_LEN: u32 = 16;
 pub const PERFMON_LAST_BRANCH_INFO_CYCLES_MASK: u32 = 65535;
@@ -74,7 +62,7 @@ pub type __u16 = ::core::ffi::c_ushort;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __s64 = ::core::ffi::c_longlong;
 pub type __u64 = ::core::ffi::c_ulonglong;
-#[doc = " struct pmc - what a counter counts\n @pmc_num: 0 to &struct perfmon_properties.max_num_programmable_events - 1,\n\tor PMC_FIXED(n)\n @pmc_event: event select\n @pmc_unit: unit mask\n @pmc_flags: PMCF_*\n @pmc_mask: counter mask\n @pmc_val: the four above in one, with the layout of bits 31:0 of\n\tIA32_PERFEVTSELx (Intel SDM, volume 3B, section 21.2.1.1)"]
+#[doc = " struct pmc - what a counter counts. Rust's unions are unsafe: it gets one member."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -205,27 +193,27 @@ const _: () = {
     ["Offset of field: pmc2::reserved"][::core::mem::offset_of!(pmc2, reserved) - 24usize];
 };
 #[doc = " @PMIOSETUP: set counter &struct pmc.pmc_num up on every CPU: stopped\n and zero. It belongs to this descriptor until close(2)."]
-pub const PMIOSETUP: _bindgen_ty_1 = 1074279681;
+pub const PMIOSETUP: pmc_command = 1074279681;
 #[doc = " @PMIOSTART: go on counting from the value at the stop."]
-pub const PMIOSTART: _bindgen_ty_1 = 1074017538;
+pub const PMIOSTART: pmc_command = 1074017538;
 #[doc = " @PMIOSTOP: stop; the value stays. With EIO it has none any more."]
-pub const PMIOSTOP: _bindgen_ty_1 = 1074017539;
+pub const PMIOSTOP: pmc_command = 1074017539;
 #[doc = " @PMIOREAD: the live value, or that at the stop."]
-pub const PMIOREAD: _bindgen_ty_1 = 3222287620;
+pub const PMIOREAD: pmc_command = 3222287620;
 #[doc = " @PMIORESET: zero; a running counter goes on from there."]
-pub const PMIORESET: _bindgen_ty_1 = 1074017541;
+pub const PMIORESET: pmc_command = 1074017541;
 #[doc = " @PMIOTSTAMP: the time-stamp counter and its frequency."]
-pub const PMIOTSTAMP: _bindgen_ty_1 = 2148545798;
+pub const PMIOTSTAMP: pmc_command = 2148545798;
 #[doc = " @PMIOGET: what PMIOSETUP took; PMCF_EN tells whether it runs."]
-pub const PMIOGET: _bindgen_ty_1 = 3221763335;
+pub const PMIOGET: pmc_command = 3221763335;
 #[doc = " @PMIOREADCPU: as PMIOREAD, for each CPU; EOPNOTSUPP if one of them is\n online and not counted on, for it has fewer counters than the others."]
-pub const PMIOREADCPU: _bindgen_ty_1 = 3255842056;
+pub const PMIOREADCPU: pmc_command = 3255842056;
 #[doc = " @PMIOSETUP2: as PMIOSETUP."]
-pub const PMIOSETUP2: _bindgen_ty_1 = 1075852553;
+pub const PMIOSETUP2: pmc_command = 1075852553;
 #[doc = " @PMIOGET2: as PMIOGET, which gives bits 31:0 of the same."]
-pub const PMIOGET2: _bindgen_ty_1 = 3223336202;
-#[doc = " The commands are enumerators because bindgen can't evaluate _IOW(); each is\n a macro too, so that programs can test for it with #ifdef."]
-pub type _bindgen_ty_1 = ::core::ffi::c_uint;
+pub const PMIOGET2: pmc_command = 3223336202;
+#[doc = " enum pmc_command - the calls that count\n\n Enumerators, because bindgen can't evaluate _IOW(); each is a macro, too, so\n that programs can test for it with #ifdef."]
+pub type pmc_command = ::core::ffi::c_uint;
 #[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples, or spends more time with them, than\n the module's parameters allow is throttled, whatever rate these widths admit:\n see PERFMON_BUFFER_FLAG_THROTTLED."]
 #[repr(C)]
 #[derive(
@@ -308,6 +296,15 @@ const _: () = {
 };
 #[doc = " Event ids: a group of 6 bits, and an event of 10 bits within that."]
 pub type perfmon_event_id_t = __u16;
+pub const PERFMON_GROUP_RESERVED: perfmon_group_type = 0;
+pub const PERFMON_GROUP_ARCH: perfmon_group_type = 1;
+pub const PERFMON_GROUP_FIXED: perfmon_group_type = 2;
+pub const PERFMON_GROUP_MODEL: perfmon_group_type = 3;
+pub const PERFMON_GROUP_MISC: perfmon_group_type = 4;
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event\n @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*\n @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*\n @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: no counters: values of other registers"]
+pub type perfmon_group_type = ::core::ffi::c_uint;
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event\n @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*\n @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*\n @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: no counters: values of other registers"]
+pub use self::perfmon_group_type as perfmon_group_type_t;
 #[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id that gets this meaning, for this descriptor\n @reserved: must be 0\n @select: the event, with the layout of IA32_PERFEVTSELx or AMD's PERF_CTL:\n\tevent, unit mask, edge, invert, counter mask. The modes are those of the\n\tconfig: PMCF_USR and PMCF_OS are ignored, as PMCF_INT and PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
 #[repr(C)]
 #[derive(
@@ -455,6 +452,17 @@ const _: () = {
 };
 #[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: of the times in the records: the frequency of the\n\ttime-stamp counter, 0 if it is not known\n @capture_end: offset of the end of the data. It is stored with release\n\torder after whole sets of records: who loads it with acquire order sees\n\twhole records, also while the trace runs."]
 pub type perfmon_buffer_header_t = perfmon_buffer_header;
+pub const PERFMON_RECORD_RESERVED: perfmon_record_type = 0;
+pub const PERFMON_RECORD_TIME: perfmon_record_type = 1;
+pub const PERFMON_RECORD_TICK: perfmon_record_type = 2;
+pub const PERFMON_RECORD_COUNT: perfmon_record_type = 3;
+pub const PERFMON_RECORD_VALUE: perfmon_record_type = 4;
+pub const PERFMON_RECORD_PC: perfmon_record_type = 5;
+pub const PERFMON_RECORD_LAST_BRANCH: perfmon_record_type = 6;
+#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has it\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
+pub type perfmon_record_type = ::core::ffi::c_uint;
+#[doc = " enum perfmon_record_type - &struct perfmon_record_header.type\n @PERFMON_RECORD_RESERVED: no record has it\n @PERFMON_RECORD_TIME: &struct perfmon_time_record\n @PERFMON_RECORD_TICK: &struct perfmon_tick_record\n @PERFMON_RECORD_COUNT: &struct perfmon_count_record\n @PERFMON_RECORD_VALUE: &struct perfmon_value_record\n @PERFMON_RECORD_PC: &struct perfmon_pc_record\n @PERFMON_RECORD_LAST_BRANCH: &struct perfmon_last_branch_record"]
+pub use self::perfmon_record_type as perfmon_record_type_t;
 #[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
 #[repr(C)]
 #[derive(
@@ -672,25 +680,26 @@ const _: () = {
 #[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &struct perfmon_pc_record.aspace\n @branches: the newest first; the record ends after @num_branches"]
 pub type perfmon_last_branch_record_t = perfmon_last_branch_record;
 #[doc = " @IOCTL_PERFMON_GET_PROPERTIES: needs no write access."]
-pub const IOCTL_PERFMON_GET_PROPERTIES: _bindgen_ty_2 = 2149070336;
+pub const IOCTL_PERFMON_GET_PROPERTIES: perfmon_command = 2149070336;
 #[doc = " @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle."]
-pub const IOCTL_PERFMON_ALLOC_TRACE: _bindgen_ty_2 = 1074279937;
+pub const IOCTL_PERFMON_ALLOC_TRACE: perfmon_command = 1074279937;
 #[doc = " @IOCTL_PERFMON_FREE_TRACE: let go of the buffers; in state Allocated\n or Staged. Their handles and mappings stay."]
-pub const IOCTL_PERFMON_FREE_TRACE: _bindgen_ty_2 = 13826;
+pub const IOCTL_PERFMON_FREE_TRACE: perfmon_command = 13826;
 #[doc = " @IOCTL_PERFMON_GET_ALLOC: what was allocated; not in state Idle."]
-pub const IOCTL_PERFMON_GET_ALLOC: _bindgen_ty_2 = 2148021763;
+pub const IOCTL_PERFMON_GET_ALLOC: perfmon_command = 2148021763;
 #[doc = " @IOCTL_PERFMON_STAGE_CONFIG: say what to record; in state Allocated or\n Staged. What is refused changes nothing."]
-pub const IOCTL_PERFMON_STAGE_CONFIG: _bindgen_ty_2 = 1094727172;
+pub const IOCTL_PERFMON_STAGE_CONFIG: perfmon_command = 1094727172;
 #[doc = " @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged."]
-pub const IOCTL_PERFMON_GET_CONFIG: _bindgen_ty_2 = 2168468997;
+pub const IOCTL_PERFMON_GET_CONFIG: perfmon_command = 2168468997;
 #[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a\n buffer, closed on exec, to be mapped with PROT_READ and MAP_SHARED; in\n state Allocated or Staged."]
-pub const IOCTL_PERFMON_GET_BUFFER_HANDLE: _bindgen_ty_2 = 1074017798;
+pub const IOCTL_PERFMON_GET_BUFFER_HANDLE: perfmon_command = 1074017798;
 #[doc = " @IOCTL_PERFMON_START: empty the buffers and begin to record; in state\n Staged."]
-pub const IOCTL_PERFMON_START: _bindgen_ty_2 = 13831;
+pub const IOCTL_PERFMON_START: perfmon_command = 13831;
 #[doc = " @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it\n does not run; not in state Idle. With EIO it has ended, too, but what\n was counted can't be relied on."]
-pub const IOCTL_PERFMON_STOP: _bindgen_ty_2 = 13832;
+pub const IOCTL_PERFMON_STOP: perfmon_command = 13832;
 #[doc = " @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in\n state Idle or Allocated. A later definition replaces an earlier one;\n all last until close(2)."]
-pub const PERFMON_DEFINE_EVENT: _bindgen_ty_2 = 1076377120;
+pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 #[doc = " @PERFMON_GET_INFO: needs no write access."]
-pub const PERFMON_GET_INFO: _bindgen_ty_2 = 2151691809;
-pub type _bindgen_ty_2 = ::core::ffi::c_uint;
+pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
+#[doc = " enum perfmon_command - the calls that sample"]
+pub type perfmon_command = ::core::ffi::c_uint;
