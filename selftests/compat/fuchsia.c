@@ -16,6 +16,7 @@
 #include "fixture.h"
 #include "idle.h"
 #include "loop.h"
+#include "program.h"
 
 #define N		1000000UL
 #define REPEATS		20
@@ -58,13 +59,14 @@ FIXTURE_SETUP(fuchsia)
 {
 	ioctl_perfmon_buffer_handle_req_t req;
 	perfmon_ioctl_properties_t properties;
-	zx_handle_t handle;
+	zx_handle_t handle = ZX_HANDLE_INVALID;
 	void *p;
 
 	SKIP_WITHOUT_PMU();
 	self->fd = open(_PATH_PERFMON, O_RDWR);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ(0, ioctl_perfmon_get_properties(self->fd, &properties));
+	ASSERT_EQ((ssize_t)sizeof(properties),
+		  ioctl_perfmon_get_properties(self->fd, &properties));
 	ASSERT_EQ(PERFMON_API_VERSION, properties.api_version);
 	ASSERT_LE(2, properties.max_num_programmable_events);
 
@@ -77,8 +79,9 @@ FIXTURE_SETUP(fuchsia)
 	self->size = PAGES * sysconf(_SC_PAGESIZE);
 	for (req.descriptor = 0; req.descriptor < self->alloc.num_buffers;
 	     req.descriptor++) {
-		ASSERT_EQ(0, ioctl_perfmon_get_buffer_handle(self->fd, &req,
-							     &handle));
+		ASSERT_EQ((ssize_t)sizeof(handle),
+			  ioctl_perfmon_get_buffer_handle(self->fd, &req,
+							  &handle));
 		p = mmap(NULL, self->size, PROT_READ, MAP_SHARED, handle, 0);
 		ASSERT_NE(MAP_FAILED, p);
 		close(handle);
@@ -148,9 +151,11 @@ TEST_F(fuchsia, allocation_and_config_read_back)
 	perfmon_ioctl_config_t staged;
 	ioctl_perfmon_alloc_t alloc;
 
-	ASSERT_EQ(0, ioctl_perfmon_get_alloc(self->fd, &alloc));
+	ASSERT_EQ((ssize_t)sizeof(alloc),
+		  ioctl_perfmon_get_alloc(self->fd, &alloc));
 	EXPECT_EQ(0, memcmp(&alloc, &self->alloc, sizeof(alloc)));
-	ASSERT_EQ(0, ioctl_perfmon_get_config(self->fd, &staged));
+	ASSERT_EQ((ssize_t)sizeof(staged),
+		  ioctl_perfmon_get_config(self->fd, &staged));
 	EXPECT_EQ(0, memcmp(&staged, &config, sizeof(staged)));
 }
 
@@ -159,11 +164,11 @@ TEST_F(fuchsia, errors_are_negative)
 	const ioctl_perfmon_buffer_handle_req_t none = {
 		.descriptor = self->alloc.num_buffers,
 	};
-	zx_handle_t handle = -1;
+	zx_handle_t handle = ZX_HANDLE_INVALID;
 
 	EXPECT_EQ(-EINVAL, ioctl_perfmon_get_buffer_handle(self->fd, &none,
 							   &handle));
-	EXPECT_EQ(-1, handle);
+	EXPECT_EQ(ZX_HANDLE_INVALID, handle);
 	EXPECT_EQ(-EBADFD, ioctl_perfmon_alloc_trace(self->fd, &self->alloc));
 	EXPECT_EQ(0, ioctl_perfmon_free_trace(self->fd));
 	EXPECT_EQ(-EBADFD, ioctl_perfmon_start(self->fd));
@@ -200,6 +205,18 @@ TEST_F(fuchsia, sums_are_exact_each_time)
 	}
 	ksft_print_msg("%llu samples, %lu + %llu instructions, %d times\n",
 		       sums.samples, LOOP_INSNS * N, ends.instructions, REPEATS);
+}
+
+/* The reader goes through every name of the interface, and records the loop. */
+TEST(reader_of_every_name_records_the_loop)
+{
+	long long first;
+
+	SKIP_WITHOUT_PMU();
+	first = run_program("compat_fuchsia_reader");
+	ASSERT_LE((long long)(LOOP_INSNS * N), first);
+	EXPECT_GE((long long)(LOOP_INSNS * N) + CALL_OVERHEAD, first);
+	EXPECT_EQ(first, run_program("compat_fuchsia_reader"));
 }
 
 TEST_HARNESS_MAIN

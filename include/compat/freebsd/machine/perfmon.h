@@ -6,7 +6,18 @@
 #ifndef _COMPAT_MACHINE_PERFMON_H
 #define _COMPAT_MACHINE_PERFMON_H
 
+#include <sys/ioccom.h>
+#include <sys/types.h>
+
+#include <linux/types.h>
+
+/*
+ * A value is a quad_t, as large as Linux's __s64 and yet another type to the
+ * compiler, which refuses a pointer to the wrong one.
+ */
+#define __s64	quad_t
 #include <linux/perfmon.h>
+#undef __s64
 
 /*
  * Event selects of the P6 family. On today's processors only some of them mean

@@ -4,86 +4,109 @@
  * that it calls. What remains to be changed in it is how it opens the device
  * and how it maps a buffer.
  *
- * The functions return 0 or a negative errno. (There, those that store
- * something return its size: a program that asks for less than 0 needs no
- * change.)
+ * As there, the functions return a negative status (here an errno), or how many
+ * bytes they have stored: 0 if they store nothing.
  */
 #ifndef _COMPAT_CPU_TRACE_PERF_MON_H
 #define _COMPAT_CPU_TRACE_PERF_MON_H
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/ioctl.h>
+#include <sys/types.h>
 
+#include <linux/types.h>
+#include <zircon/types.h>
+
+/*
+ * Members of 64 bits are uint64_t and int64_t, as large as Linux's __u64 and
+ * __s64 and yet other types to the compiler, which refuses a pointer to the
+ * wrong one.
+ */
+#define __s64	int64_t
+#define __u64	uint64_t
 #include <linux/perfmon.h>
+#undef __s64
+#undef __u64
 
-/* A buffer's handle is a file descriptor, to be mapped by mmap(2). */
-typedef int zx_handle_t;
-typedef __s64 zx_ticks_t;
+/* Unsigned there. */
+#undef PERFMON_MAX_EVENTS
+#define PERFMON_MAX_EVENTS	32U
 
-static inline int ioctl_perfmon_call(int fd, unsigned long command, void *arg)
+/* The name of perfmon_ioctl_config_t in earlier headers of the same version. */
+typedef perfmon_ioctl_config_t perfmon_config_t;
+
+#define PERFMON_GEN_MASK64(len, shift)	(((1ULL << (len)) - 1) << (shift))
+
+static inline ssize_t ioctl_perfmon_call(int fd, unsigned long command,
+					 const void *arg, size_t stored)
 {
-	int result = ioctl(fd, command, arg);
-
-	return result < 0 ? -errno : result;
+	if (ioctl(fd, command, arg) < 0)
+		return -errno;
+	return stored;
 }
 
-static inline int ioctl_perfmon_get_properties(int fd,
-					       perfmon_ioctl_properties_t *out)
+static inline ssize_t
+ioctl_perfmon_get_properties(int fd, perfmon_ioctl_properties_t *out)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_PROPERTIES, out);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_PROPERTIES, out,
+				  sizeof(*out));
 }
 
-static inline int ioctl_perfmon_alloc_trace(int fd,
-					    const ioctl_perfmon_alloc_t *in)
+static inline ssize_t ioctl_perfmon_alloc_trace(int fd,
+						const ioctl_perfmon_alloc_t *in)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_ALLOC_TRACE, (void *)in);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_ALLOC_TRACE, in, 0);
 }
 
-static inline int ioctl_perfmon_free_trace(int fd)
+static inline ssize_t ioctl_perfmon_free_trace(int fd)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_FREE_TRACE, NULL);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_FREE_TRACE, NULL, 0);
 }
 
-static inline int ioctl_perfmon_get_alloc(int fd, ioctl_perfmon_alloc_t *out)
+static inline ssize_t ioctl_perfmon_get_alloc(int fd, ioctl_perfmon_alloc_t *out)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_ALLOC, out);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_ALLOC, out,
+				  sizeof(*out));
 }
 
-static inline int ioctl_perfmon_stage_config(int fd,
-					     const perfmon_ioctl_config_t *in)
+static inline ssize_t
+ioctl_perfmon_stage_config(int fd, const perfmon_ioctl_config_t *in)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_STAGE_CONFIG, (void *)in);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_STAGE_CONFIG, in, 0);
 }
 
-static inline int ioctl_perfmon_get_config(int fd, perfmon_ioctl_config_t *out)
+static inline ssize_t ioctl_perfmon_get_config(int fd,
+					       perfmon_ioctl_config_t *out)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_CONFIG, out);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_CONFIG, out,
+				  sizeof(*out));
 }
 
 /* The handle is the caller's, who closes it; mappings stay. */
-static inline int
+static inline ssize_t
 ioctl_perfmon_get_buffer_handle(int fd,
 				const ioctl_perfmon_buffer_handle_req_t *in,
 				zx_handle_t *out)
 {
-	int result = ioctl_perfmon_call(fd, IOCTL_PERFMON_GET_BUFFER_HANDLE,
-					(void *)in);
+	int handle = ioctl(fd, IOCTL_PERFMON_GET_BUFFER_HANDLE, in);
 
-	if (result < 0)
-		return result;
-	*out = result;
-	return 0;
+	if (handle < 0)
+		return -errno;
+	*out = handle;
+	return sizeof(*out);
 }
 
-static inline int ioctl_perfmon_start(int fd)
+static inline ssize_t ioctl_perfmon_start(int fd)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_START, NULL);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_START, NULL, 0);
 }
 
-static inline int ioctl_perfmon_stop(int fd)
+static inline ssize_t ioctl_perfmon_stop(int fd)
 {
-	return ioctl_perfmon_call(fd, IOCTL_PERFMON_STOP, NULL);
+	return ioctl_perfmon_call(fd, IOCTL_PERFMON_STOP, NULL, 0);
 }
 
 #endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Programs as those for other systems, which lie beside the test.
+ */
+#ifndef SELFTESTS_COMPAT_PROGRAM_H
+#define SELFTESTS_COMPAT_PROGRAM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "idle.h"
+
+/* Runs the program @name: the number it prints, or a negative errno. */
+static inline long long run_program(const char *name)
+{
+	char self[PATH_MAX - NAME_MAX] = "", path[PATH_MAX];
+	long long value = -EIO;
+	int out[2], status;
+	FILE *f;
+	pid_t pid;
+
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "%s/%s", dirname(self), name);
+	if (pipe2(out, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		/* The program must not count how we go to sleep. */
+		if (dup2(out[1], STDOUT_FILENO) < 0 || wait_until_idle())
+			_exit(1);
+		execl(path, path, NULL);
+		_exit(1);
+	}
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (!f || fscanf(f, "%lld", &value) != 1)
+		value = -EIO;
+	if (f)
+		fclose(f);
+	if (waitpid(pid, &status, 0) != pid || status)
+		value = -EIO;
+	return value;
+}
+
+#endif
