@@ -91,11 +91,27 @@ fn symbols(symbolizer: &Symbolizer, file: &Path, places: &BTreeSet<u64>) -> Vec<
             _ => symbols.push(Symbol {
                 start,
                 length,
-                name: symbol.name.into_owned(),
+                name: demangled(&symbol.name),
             }),
         }
     }
     symbols
+}
+
+/// The name as its programmer wrote it, if a C++ or Rust compiler has encoded it.
+///
+/// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
+/// so take a function `i` for `int`.
+fn demangled(name: &str) -> String {
+    let rust = || {
+        let symbol = rustc_demangle::try_demangle(name).ok()?;
+        // Without the hash at the end.
+        Some(format!("{symbol:#}"))
+    };
+    let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();
+    let encoded = name.starts_with("_Z") || name.starts_with("_R");
+    let readable = encoded.then(|| rust().or_else(cpp)).flatten();
+    readable.unwrap_or_else(|| name.to_owned())
 }
 
 /// What the linker calls this version of a file, if it does.
@@ -158,11 +174,55 @@ mod tests {
         assert_eq!(kernel_build_id(&[0xff; 12]), None);
     }
 
+    /// Of a name that is the encoding of a type, too: C++'s `float`.
+    #[unsafe(no_mangle)]
+    extern "C" fn f(number: u64) -> u64 {
+        std::hint::black_box(number)
+    }
+
+    #[test]
+    fn a_c_function_keeps_its_name() {
+        let (symbol, _) = look_up(f as *const () as usize as u64);
+        assert_eq!(symbol.name, "f");
+    }
+
+    #[test]
+    fn only_encoded_names_are_decoded() {
+        for name in [
+            "i",
+            "f",
+            "z",
+            "Pv",
+            "St",
+            "main",
+            "R",
+            "_Z",
+            "_R",
+            "_Zx y",
+            "ptmalloc_init.part.0",
+        ] {
+            assert_eq!(demangled(name), name);
+        }
+        for (encoded, name) in [
+            ("_ZN5space3fooEibc", "space::foo(int, bool, char)"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
+        ] {
+            assert_eq!(demangled(encoded), name);
+        }
+    }
+
     #[test]
     fn a_function_of_this_program_has_its_name() {
-        // This test's own process: the function below, where its file is mapped.
-        let task = Task::leader(std::process::id());
         let address = symbols as *const () as usize as u64;
+        let (symbol, map) = look_up(address);
+        assert!(symbol.name.contains("symbols"), "{symbol:?}");
+        assert_eq!(symbol.start, address - map.start + map.offset);
+    }
+
+    /// What is found at an address in this test's own process, and where its file is mapped.
+    fn look_up(address: u64) -> (Symbol, Map) {
+        let task = Task::leader(std::process::id());
         let mut records = super::super::processes::process(task.pid);
         records.push(Record {
             stamp: Stamp {
@@ -177,18 +237,16 @@ mod tests {
         let mut places = Places::default();
         records.iter().for_each(|record| places.take(record));
         let (tables, _) = places.look_up();
-        let [table] = &tables[..] else {
+        let [SymbolTable { symbols, .. }] = &tables[..] else {
             panic!("one file has a sample: {tables:?}");
         };
-        let [symbol] = &table.symbols[..] else {
-            panic!("one function has it: {table:?}");
+        let [symbol] = &symbols[..] else {
+            panic!("one function has it: {symbols:?}");
         };
-        assert!(symbol.name.contains("symbols"), "{symbol:?}");
-        let map = records.iter().find_map(|record| match &record.body {
+        let map = records.into_iter().find_map(|record| match record.body {
             Body::Map(map) if map.start <= address && address < map.start + map.length => Some(map),
             _ => None,
         });
-        let Map { start, offset, .. } = map.expect("it is mapped");
-        assert_eq!(symbol.start, address - start + offset);
+        (symbol.clone(), map.expect("it is mapped"))
     }
 }
