@@ -136,6 +136,61 @@ pub(crate) fn find(vendor: Vendor, name: &str) -> Option<&'static Named> {
     })
 }
 
+/// Names that perf knows besides, by their beginnings, and why they can't be counted here.
+const OF_PERF_ONLY: &[(&[&str], &str)] = &[
+    (
+        &[
+            "task-clock",
+            "cpu-clock",
+            "page-faults",
+            "faults",
+            "minor-faults",
+            "major-faults",
+            "context-switches",
+            "cs",
+            "cpu-migrations",
+            "migrations",
+            "alignment-faults",
+            "emulation-faults",
+            "cgroup-switches",
+            "bpf-output",
+            "dummy",
+            "duration_time",
+            "user_time",
+            "system_time",
+        ],
+        "It is counted by the kernel, not by the CPU's counters: `perf stat` shows it.",
+    ),
+    (
+        &[
+            "l1-dcache-",
+            "l1-icache-",
+            "llc-",
+            "dtlb-",
+            "itlb-",
+            "branch-loads",
+            "branch-load-misses",
+            "node-",
+            "stalled-cycles-",
+        ],
+        "perf looks it up for each CPU model, and pmctl knows no models. Take its number from the CPU's manual: \
+         `rUUEE`, or `cpu/event=..,umask=../`.",
+    ),
+];
+
+/// Why an event that perf knows by name can't be counted here; `None` for any other name.
+pub(crate) fn of_perf_only(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let matches = |known: &&str| match known.strip_suffix('-') {
+        Some(_) => name.starts_with(*known),
+        None => name == **known,
+    };
+    let found = OF_PERF_ONLY
+        .iter()
+        .find(|(names, _)| names.iter().any(|known| matches(known)));
+    found.map(|(_, reason)| *reason)
+}
+
 /// The names that are most like `name`, the likeliest first; none if none is like it.
 pub(crate) fn nearest(vendor: Vendor, name: &str) -> Vec<&'static str> {
     /// Below it, names have nothing in common to the eye.

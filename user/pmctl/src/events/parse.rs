@@ -9,7 +9,8 @@
 //! ```
 //!
 //! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter), separated by
-//! commas. `{a,b}:u` gives both the same modifiers.
+//! commas, with or without blanks. perf's groups, `{a,b}`, are refused: the driver can't read several counters at
+//! one moment.
 
 use std::ops::Range;
 
@@ -53,7 +54,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
     let mut parser = Parser { text, at: 0 };
     let mut specs = Vec::new();
     loop {
-        parser.item(&mut specs)?;
+        parser.skip_blanks();
+        specs.push(parser.event()?);
+        parser.skip_blanks();
         if parser.at_end() {
             return Ok(specs);
         }
@@ -63,6 +66,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
         }
     }
 }
+
+/// What ends a word.
+const STOPS: [char; 6] = [',', ':', '/', '{', '}', ' '];
 
 struct Parser<'a> {
     text: &'a str,
@@ -91,6 +97,12 @@ impl Parser<'_> {
         found
     }
 
+    /// Goes to the next character that is no blank.
+    fn skip_blanks(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start_matches(' ').len();
+    }
+
     /// The longest piece without any of these characters.
     fn until(&mut self, stops: &[char]) -> Piece {
         let rest = &self.text[self.at..];
@@ -103,35 +115,15 @@ impl Parser<'_> {
         }
     }
 
-    /// One event or one group.
-    fn item(&mut self, specs: &mut Vec<Spec>) -> Result<(), Fault> {
-        let open = self.here();
-        if !self.take('{') {
-            specs.push(self.event()?);
-            return Ok(());
-        }
-        let first = specs.len();
-        loop {
-            specs.push(self.event()?);
-            if self.take('}') {
-                break;
-            }
-            if !self.take(',') {
-                return Err(Fault::new(open, "this group has no end")
-                    .help("Write a `}` after its last event."));
-            }
-        }
-        // Everything here counts at the same time: a group only hands its modifiers on.
-        let modifiers = self.modifiers();
-        for spec in &mut specs[first..] {
-            spec.modifiers.extend(modifiers.iter().cloned());
-        }
-        Ok(())
-    }
-
     fn event(&mut self) -> Result<Spec, Fault> {
         let start = self.at;
-        let word = self.until(&[',', ':', '/', '{', '}']);
+        if self.text[start..].starts_with('{') {
+            return Err(
+                Fault::new(self.here(), "the driver has no groups of events yet")
+                    .help("Write the events without the braces: all of them count all the time."),
+            );
+        }
+        let word = self.until(&STOPS);
         if word.text.is_empty() {
             return Err(Fault::new(self.here(), "an event is missing here")
                 .help("For example: -e instructions:u,cycles:u,r1c0"));
@@ -147,7 +139,7 @@ impl Parser<'_> {
             }
             let terms = self.terms(start)?;
             // As perf allows it: `cpu/.../u`.
-            let modifier = self.until(&[',', ':', '/', '{', '}']);
+            let modifier = self.until(&STOPS);
             if !modifier.text.is_empty() {
                 modifiers.push(modifier);
             }
@@ -166,7 +158,7 @@ impl Parser<'_> {
     fn modifiers(&mut self) -> Vec<Piece> {
         let mut modifiers = Vec::new();
         while self.take(':') {
-            modifiers.push(self.until(&[',', ':', '/', '{', '}']));
+            modifiers.push(self.until(&STOPS));
         }
         modifiers
     }
@@ -175,6 +167,7 @@ impl Parser<'_> {
     fn terms(&mut self, start: usize) -> Result<Vec<Term>, Fault> {
         let mut terms = Vec::new();
         loop {
+            self.skip_blanks();
             let key = self.until(&[',', '=', '/']);
             let value = self.take('=').then(|| self.until(&[',', '/']));
             let empty = key.text.is_empty();
@@ -253,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn groups_hand_their_modifiers_on() {
-        assert_eq!(show("{a,b:PMC1}:u,c"), ["a|u", "b|PMC1|u", "c"]);
+    fn blanks_may_stand_around_a_comma() {
+        assert_eq!(show("cycles:u, r1c0 ,  x "), ["cycles|u", "r1c0", "x"]);
     }
 
     #[test]
@@ -265,7 +258,11 @@ mod tests {
             ("a,,b", 2..3, "event is missing"),
             (":u", 0..1, "event is missing"),
             ("a}", 1..2, "comma"),
-            ("{a,b", 0..1, "no end"),
+            ("{a,b}", 0..1, "no groups"),
+            ("a,{b}:u", 2..3, "no groups"),
+            ("a{", 1..2, "comma"),
+            ("a b", 2..3, "comma"),
+            ("a, ", 3..3, "event is missing"),
             ("uncore/event=1/", 0..6, "no PMU"),
             ("cpu/event=1", 0..11, "second slash"),
             ("cpu/", 0..4, "second slash"),
@@ -283,7 +280,7 @@ mod tests {
     proptest! {
         /// Whatever is typed: no panic, and a span that can be shown.
         #[test]
-        fn any_text_is_parsed_or_refused(text in "[a-z0-9,:/={}é\t]{0,24}") {
+        fn any_text_is_parsed_or_refused(text in "[a-z0-9,:/={}é\t ]{0,24}") {
             match parse(&text) {
                 Ok(specs) => prop_assert!(!specs.is_empty()),
                 Err(fault) => {

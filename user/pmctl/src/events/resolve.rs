@@ -58,27 +58,15 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault
         allow_pin(*counter, span.clone(), &target, pmu)?;
     }
     Ok(Event {
-        label: target.label.unwrap_or_else(|| label(spec, text)),
+        label: target
+            .label
+            .unwrap_or_else(|| text[spec.span.clone()].to_owned()),
         meaning: target.meaning,
         modes: modes.unwrap_or_default(),
         general: target.general,
         fixed: target.fixed,
         pinned: pinned.map(|(counter, _)| counter),
     })
-}
-
-/// An event as it was written, with the modifiers that its group has given it.
-fn label(spec: &Spec, text: &str) -> String {
-    let (own, given): (Vec<&Piece>, Vec<&Piece>) = spec
-        .modifiers
-        .iter()
-        .partition(|modifier| modifier.span.end <= spec.span.end);
-    given
-        .iter()
-        .filter(|given| own.iter().all(|own| own.text != given.text))
-        .fold(text[spec.span.clone()].to_owned(), |label, given| {
-            label + ":" + &given.text
-        })
 }
 
 /// What is counted when nothing is asked for: as much of [`names::DEFAULT`] as the CPU has.
@@ -171,7 +159,13 @@ fn unknown(word: &Piece, vendor: Vendor) -> Fault {
             )),
         };
     }
+    if let Some(reason) = names::of_perf_only(&word.text) {
+        return fault.help(reason);
+    }
     match names::nearest(vendor, &word.text)[..] {
+        [] if word.text.starts_with(['r', 'R']) => fault.help(
+            "A raw encoding is an `r` and hexadecimal digits, unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
+        ),
         [] => fault.help(
             "Events of your CPU model are given by number: `rUUEE` or `cpu/event=..,umask=../`. \
              `pmctl info` lists the names.",
@@ -380,7 +374,8 @@ fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Faul
             )
         };
     };
-    let parsed = match value.text.strip_prefix("0x") {
+    let hexadecimal = value.text.strip_prefix("0x");
+    let parsed = match hexadecimal.or_else(|| value.text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => value.text.parse(),
     };

@@ -53,6 +53,7 @@ fn raw_encodings_and_fields_say_the_same() {
     let table = [
         ("r1c0:u", "cpu/event=0xc0,umask=1/u", 0x0001_01c0),
         ("r00c0", "cpu/event=192/", 0x0003_00c0),
+        ("r1c0", "cpu/event=0XC0, umask=0X1/", 0x0003_01c0),
         (
             "r284003c:k",
             "cpu/event=0x3c,cmask=2,inv,edge=1/k",
@@ -128,24 +129,14 @@ fn a_counter_can_be_asked_for() {
 }
 
 #[test]
-fn a_group_gives_its_modifiers_to_all() {
-    let modes: Vec<Modes> = all("{cycles,instructions}:u,branches")
-        .iter()
-        .map(|e| e.modes)
-        .collect();
-    assert_eq!(modes, [Modes::User, Modes::User, Modes::Both]);
-}
-
-#[test]
 fn an_event_is_called_what_it_counts() {
     let labels = |text| -> Vec<String> { all(text).into_iter().map(|e| e.label).collect() };
     assert_eq!(
-        labels("{cycles,instructions}:u,branches"),
-        ["cycles:u", "instructions:u", "branches"]
+        labels("cycles:u, r1c4,branches:k"),
+        ["cycles:u", "r1c4", "branches:k"]
     );
-    // What both say is said once; a name that the user chose stays.
-    assert_eq!(labels("{cycles:u,r1c4}:u"), ["cycles:u", "r1c4:u"]);
-    assert_eq!(labels("{cpu/event=0x3c,name=mine/}:k"), ["mine"]);
+    // A name that the user chose stays.
+    assert_eq!(labels("cpu/event=0x3c,name=mine/:k"), ["mine"]);
 }
 
 #[test]
@@ -187,6 +178,30 @@ fn faults_say_what_where_and_what_instead() {
             "on this CPU the same is called `branches`",
         ),
         ("zzzzzz", "no event is called", 0, 6, "rUUEE"),
+        ("r", "no event is called `r`", 0, 1, "hexadecimal digits"),
+        (
+            "rzz:u",
+            "no event is called `rzz`",
+            0,
+            3,
+            "hexadecimal digits",
+        ),
+        ("reff-cycles", "no event is called", 0, 11, "`ref-cycles`"),
+        (
+            "task-clock",
+            "no event is called",
+            0,
+            10,
+            "counted by the kernel",
+        ),
+        (
+            "L1-dcache-load-misses",
+            "no event is called",
+            0,
+            21,
+            "for each CPU model",
+        ),
+        ("{cycles,r1c0}", "no groups", 0, 1, "without the braces"),
         (
             "TOPDOWN.SLOTS",
             "does not have the event",
