@@ -50,7 +50,8 @@ impl<'a, W: Write> Csv<'a, W> {
             self.writer
                 .write_field(running_time(self.subject, runs).to_string())?;
             self.writer.write_field("100.00")?;
-            match metric(&self.subject.columns, &figures.means(), index) {
+            let metric = metric(&self.subject.columns, &figures.means(), index);
+            match metric.filter(|_| at.is_none()) {
                 Some(metric) => {
                     self.writer.write_field(format!("{:.2}", metric.value))?;
                     self.writer.write_field(metric.unit)?;
@@ -119,15 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn intervals_begin_with_their_time_and_have_no_total() {
-        let subject = subject("instructions");
+    fn intervals_begin_with_their_time_and_have_no_total_and_no_ratio() {
+        let subject = subject("instructions,cycles");
         let text = written(|out| {
             let mut csv = Csv::new(&subject, out, b';');
-            csv.interval(Duration::from_millis(100), &run(&[Some(5)]))
+            let run = run(&[Some(5), Some(4)]);
+            csv.interval(Duration::from_millis(100), &run)
                 .expect("room");
-            csv.end(&[run(&[Some(5)])]).expect("room");
+            csv.end(&[run]).expect("room");
         });
-        assert_eq!(text, "0.100000000;5;;instructions;3000000000;100.00;;\n");
+        let expected = "\
+0.100000000;5;;instructions;3000000000;100.00;;
+0.100000000;4;;cycles;3000000000;100.00;;
+";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -44,14 +44,20 @@ impl<'a, W: Write> Human<'a, W> {
         }
     }
 
-    /// One event: its number, its name, and what it tells with another.
+    /// One event: its number and its name.
     fn line(&self, figures: &Figures, index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
         let number = match figures.counts[index] {
             Some(count) => thousands(count),
             None => UNTRUSTED.to_owned(),
         };
-        let mut line = format!("{number:>NUMBER$}      {label}");
+        format!("{number:>NUMBER$}      {label}")
+    }
+
+    /// The same, and what it tells with another; with several runs, how much they differ.
+    fn line_of_total(&self, figures: &Figures, index: usize) -> String {
+        let label = &self.subject.columns[index].event.label;
+        let mut line = self.line(figures, index);
         if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
             let pad = self.name - label.chars().count();
             let _ = write!(line, "{:pad$}  # {:8.2}  {}", "", metric.value, metric.unit);
@@ -111,7 +117,7 @@ impl<W: Write> Report for Human<'_, W> {
         writeln!(self.output, "\n{}\n", self.title(runs))?;
         let figures = Figures::of(runs);
         for index in 0..self.subject.columns.len() {
-            writeln!(self.output, "{}", self.line(&figures, index))?;
+            writeln!(self.output, "{}", self.line_of_total(&figures, index))?;
         }
         writeln!(self.output)?;
         let mut times = vec![(
@@ -209,21 +215,23 @@ mod tests {
     }
 
     #[test]
-    fn intervals_have_one_heading() {
-        let subject = subject("instructions");
+    fn intervals_have_one_heading_and_no_ratio() {
+        let subject = subject("instructions,cycles");
         let text = written(|out| {
             let mut human = Human::new(&subject, out);
             for second in [1, 2] {
                 let at = Duration::from_secs(second);
                 human
-                    .interval(at, &run(&[Some(second * 1000)]))
+                    .interval(at, &run(&[Some(second * 1000), Some(500)]))
                     .expect("a vector takes all");
             }
         });
         let expected = "\
 #           time               count      event
      1.000000000               1,000      instructions
+     1.000000000                 500      cycles
      2.000000000               2,000      instructions
+     2.000000000                 500      cycles
 ";
         assert_eq!(text, expected);
     }

@@ -48,6 +48,7 @@ impl<'a, W: Write> Perf<'a, W> {
         let figures = Figures::of(runs);
         for (index, column) in self.subject.columns.iter().enumerate() {
             let metric = metric(&self.subject.columns, &figures.means(), index);
+            let metric = metric.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
             let line = PerfLine {
                 interval: at.map(|at| at.as_secs_f64()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What two counts tell together.
+//! What two counts tell together, of a whole run: all counters have stopped then, and each has run as long as the
+//! others. While they run they are read one after the other, so that a ratio of intervals would be of two times.
 
 use super::Column;
 use crate::events::Meaning;
