@@ -89,6 +89,9 @@ pub(crate) fn read(file: &[u8]) -> Result<Recording, ReadError> {
     if Reader(file).u64() != Some(MAGIC) {
         return Err(ReadError::NotPerfData);
     }
+    if file.len() < HEADER_SIZE {
+        return Err(ReadError::Broken("header"));
+    }
     // perf may have larger attrs than pmctl.
     let header = Header::decode(Reader(file)).ok_or(ReadError::NotOurs)?;
     if header.data.1 == 0 && header.numbers().next().is_none() {
