@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
 use inferno::flamegraph::{self, Options};
@@ -15,7 +15,7 @@ use crate::profile;
 use crate::text::thousands;
 
 /// Draws the picture.
-pub(crate) fn flamegraph(args: &Flamegraph) -> Result<()> {
+pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = event(&recording, args.event.as_deref())?;
     let stacks = stacks(&recording, event)?;
@@ -42,7 +42,7 @@ pub(crate) fn flamegraph(args: &Flamegraph) -> Result<()> {
         BufWriter::new(file),
     )
     .with_context(|| format!("can't draw {}", path.display()))?;
-    println!("{}", path.display());
+    writeln!(output, "{}", path.display())?;
     Ok(())
 }
 

@@ -28,9 +28,10 @@ mod report;
 mod script;
 mod signals;
 mod stat;
+mod stdio;
 mod text;
 
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -40,11 +41,16 @@ use clap::Parser;
 use child::CannotRun;
 use cli::{Cli, Command};
 use machine::Machine;
+use stdio::complain;
 
 /// The program.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and the version, too, which are no fault.
+        Err(answer) => return print(&answer),
+    };
     let failure = match cli.command {
         Command::Stat(_) | Command::Record(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
@@ -53,20 +59,42 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pmctl: {error:#}");
+            complain(format_args!("{error:#}"));
             ExitCode::from(exit_code(&error).unwrap_or(failure))
         }
     }
 }
 
+/// Prints what clap has to say, and gives the exit code.
+fn print(answer: &clap::Error) -> ExitCode {
+    match answer.print() {
+        Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
+        Err(_) => ExitCode::from(exit::FAILURE),
+    }
+}
+
 fn run(command: &Command) -> Result<u8> {
-    let output = &mut io::stdout().lock();
     match command {
         Command::Stat(args) => return stat::stat(args),
         Command::Record(args) => return record::record(args),
+        _ => stdio::require_output()?,
+    }
+    let mut output = BufWriter::with_capacity(OUTPUT, io::stdout().lock());
+    let code = show(command, &mut output)?;
+    output.flush()?;
+    Ok(code)
+}
+
+/// How much of the output is written at once.
+const OUTPUT: usize = 1 << 16;
+
+/// The commands that look at something.
+fn show(command: &Command, output: &mut impl Write) -> Result<u8> {
+    match command {
+        Command::Stat(_) | Command::Record(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
-        Command::Flamegraph(args) => flamegraph::flamegraph(args)?,
+        Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
         Command::Encode(args) => {

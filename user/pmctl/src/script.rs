@@ -26,7 +26,8 @@ pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
         let line = texts.collect::<Vec<_>>().join(" ");
         Ok(writeln!(output, "{}", printable(line.trim_end()))?)
     })?;
-    // Not between the lines, which are for other programs.
+    // Behind the lines, and not among them: they are for other programs.
+    output.flush()?;
     perfdata::warn(&recording.notes, &mut io::stderr())?;
     Ok(())
 }

@@ -41,3 +41,59 @@ fn output_that_nobody_reads_is_no_error() {
     drop(pmctl.stdout.take());
     assert!(pmctl.wait().expect("it ends").success());
 }
+
+/// Runs a command line of the shell in which `pmctl` is the program, and gives its exit code.
+fn shell(line: &str) -> Option<i32> {
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_pmctl")).parent();
+    let path = format!("{}:/usr/bin:/bin", folder.expect("it has one").display());
+    let mut shell = std::process::Command::new("sh");
+    let status = shell.args(["-c", line]).env("PATH", path).status();
+    status.expect("there is a shell").code()
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    for (line, code) in [
+        ("pmctl nonsense 2>/dev/full", 1),
+        ("pmctl encode x 2>/dev/full", 2),
+        ("pmctl stat -- nonexistent-program 2>/dev/full", 127),
+        ("pmctl record -- nonexistent-program 2>/dev/full", 127),
+        ("pmctl --help >/dev/full", 1),
+        (
+            "pmctl info --replay tests/trees/ready >/dev/full 2>/dev/null",
+            1,
+        ),
+        ("pmctl info --replay tests/trees/ready >&- 2>/dev/null", 1),
+        (
+            "pmctl script -i tests/recordings/lost.data >/dev/full 2>/dev/null",
+            1,
+        ),
+        (
+            "pmctl script -i tests/recordings/lost.data 2>/dev/full >/dev/null",
+            1,
+        ),
+        ("pmctl info --replay tests/trees/ready >/dev/null 2>&-", 0),
+    ] {
+        assert_eq!(shell(line), Some(code), "{line}");
+    }
+}
+
+#[test]
+fn lines_are_not_written_one_by_one() {
+    // Each write(2) to this socket is a packet of its own.
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().expect("a pair can be made");
+    let mut pmctl = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
+        .args(["script", "-i", "tests/recordings/lost.data"])
+        .stdout(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+            theirs,
+        )))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it was built");
+    assert!(pmctl.wait().expect("it ends").success());
+    drop(pmctl);
+    ours.set_nonblocking(true).expect("it is ours");
+    let mut bytes = vec![0; 1 << 17];
+    let packets = std::iter::from_fn(|| ours.recv(&mut bytes).ok()).take_while(|size| *size > 0);
+    assert!(packets.count() <= 2);
+}

@@ -32,6 +32,7 @@ use crate::explain::explain;
 use crate::machine::Machine;
 use crate::place::{Supply, place};
 use crate::pmu::Pmu;
+use crate::stdio::{self, complain};
 
 /// What is counted, and for what.
 pub(crate) struct Subject {
@@ -190,7 +191,10 @@ fn count(
     report.end(&runs)?;
     if runs.iter().any(|run| run.counts.contains(&None)) {
         let message = perfmon::Cause::Untrusted;
-        eprintln!("pmctl: {message}\n{}", message.help().unwrap_or_default());
+        complain(format_args!(
+            "{message}\n{}",
+            message.help().unwrap_or_default()
+        ));
         return Ok(exit::NO_COUNT);
     }
     let mut codes = runs
@@ -251,7 +255,10 @@ fn report<'a>(args: &Stat, subject: &'a Subject, output: Box<dyn Write>) -> Box<
 
 fn output(args: &Stat) -> Result<Box<dyn Write>> {
     Ok(match &args.output {
-        None => Box::new(io::stderr()),
+        None => {
+            stdio::require_error()?;
+            Box::new(io::stderr())
+        }
         Some(path) => {
             Box::new(File::create(path).with_context(|| format!("can't write {}", path.display()))?)
         }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Standard output and standard error: they may be closed, or full.
+//!
+//! Rust opens `/dev/null` in place of a descriptor that is closed, before `main`: from then on every write succeeds
+//! and nothing arrives. So the descriptors are looked at earlier, when the C library initializes the program.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::{Result, bail};
+use nix::libc;
+
+/// Bit n: descriptor n was closed when the program was executed.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+// SAFETY: The C library calls each function in `.init_array`, before Rust's runtime is set up. `look` needs none of
+// it: it makes system calls and stores a number.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    for descriptor in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: It reads the flags of a descriptor and takes no pointer; for one that is closed it fails.
+        if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << descriptor, Ordering::Relaxed);
+        }
+    }
+}
+
+fn is_closed(descriptor: libc::c_int) -> bool {
+    CLOSED.load(Ordering::Relaxed) & 1 << descriptor != 0
+}
+
+/// Fails if standard output is closed.
+pub(crate) fn require_output() -> Result<()> {
+    if is_closed(libc::STDOUT_FILENO) {
+        bail!("standard output is closed: there is nowhere to write to.");
+    }
+    Ok(())
+}
+
+/// Fails if standard error is closed.
+pub(crate) fn require_error() -> Result<()> {
+    if is_closed(libc::STDERR_FILENO) {
+        bail!(
+            "standard error is closed: there is nowhere to write the numbers to. Give a file with -o."
+        );
+    }
+    Ok(())
+}
+
+/// Writes a message to standard error. That it can't be written changes nothing: the exit code tells the rest.
+pub(crate) fn complain(message: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "pmctl: {message}");
+}
