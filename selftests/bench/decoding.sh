@@ -19,11 +19,14 @@ cost() {
 	shift
 	"$@" >/dev/null 2>&1
 	perf stat -x, -e instructions:u,task-clock -o "$out" -- "$@" >/dev/null 2>&1
-	awk -F, -v name="$name" -v samples="$samples" '
+	memory=$(command time -v "$@" 2>&1 >/dev/null | awk '/Maximum resident/ { print $NF }')
+	awk -F, -v name="$name" -v samples="$samples" -v memory="$memory" '
 		$3 == "instructions:u" { insns = $1 }
 		$3 == "task-clock" { ms = $1 }
-		END { printf "%s\t%d\t%d\n", name, insns / samples, samples / ms * 1000 }' "$out"
+		END { printf "%s\t%d\t%d\t%d\n", name, insns / samples, samples / ms * 1000, memory }' "$out"
 }
 
 cost "pmctl script" pmctl script -i "$file"
 cost "perf script" perf script -i "$file"
+cost "pmctl report" pmctl report -i "$file"
+cost "perf report" perf report --stdio -i "$file"

@@ -29,7 +29,7 @@ count_on() {
 }
 
 cpus=$(nproc)
-plan $((19 + (cpus > 1)))
+plan $((24 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -67,6 +67,18 @@ is "stat exits with the code of the child" 42 "$(exit_code "$loop" 42 exit)"
 is "stat exits with 137 if the child is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
 is "stat exits with 127 if there is no such program" 127 \
 	"$(exit_code /nonexistent/program)"
+
+# Numbers that can't be written are no success.
+pmctl stat -e instructions:u -- true 2>&-
+is "stat exits with 125 if standard error is closed" 125 $?
+pmctl stat -e instructions:u -- true 2>/dev/full
+is "stat exits with 125 if standard error is full" 125 $?
+pmctl stat -e instructions:u -o "$counts" -- true 2>&-
+is "stat needs no standard error with -o" 0 $?
+
+pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 1 2>"$counts"
+is "an interval has no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
+says "the total has one" "$(tail -n 15 "$counts")" "insn per cycle"
 
 # Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
 timeout -s INT 1 pmctl stat -e instructions:u -- sleep 60 >/dev/null 2>&1

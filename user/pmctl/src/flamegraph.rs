@@ -64,14 +64,11 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
 /// What stands on each other, and how many events fall to it.
 fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    profile::each_sample(recording, |named, _| {
+    profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
+            let (comm, dso) = (names.comm(named.stamp.task), named.site.dso());
+            let levels = [comm, &dso, named.site.symbol()];
             // The semicolon stands between two levels.
-            let levels = [
-                named.comm.clone(),
-                named.site.dso(),
-                named.site.symbol().to_owned(),
-            ];
             let stack = levels.map(|level| level.replace(';', ":")).join(";");
             let events = stacks.entry(stack).or_default();
             *events = events.saturating_add(named.sample.period);
@@ -89,7 +86,7 @@ mod tests {
     #[test]
     fn what_stands_on_each_other_is_one_events() {
         let bytes = include_bytes!("../tests/recordings/timebase.data");
-        let recording = perfdata::read(bytes).expect("it is whole");
+        let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {
             let stacks = stacks(&recording, index).expect("nothing fails");
             let of_event = recording.samples().filter(|(_, s)| s.event == index);

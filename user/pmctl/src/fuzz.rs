@@ -38,7 +38,7 @@ pub fn recording(file: &[u8]) {
     assert_eq!(samples, recording.samples().count());
 
     let again = written(&recording);
-    assert_eq!(perfdata::read(&again), Ok(recording));
+    assert_eq!(perfdata::read(again), Ok(recording));
 }
 
 /// A small `perf.data` file, with or without branches.

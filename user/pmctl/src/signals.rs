@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signals as something to wait for, with a time limit.
 
+use std::fs;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ impl Signals {
             Signal::SIGTERM,
         ] {
             mask.add(signal);
+        }
+        // The terminal is gone. To ignore that is what nohup(1) asks for, and a signal that is held back would be
+        // seen all the same.
+        if !is_ignored(Signal::SIGHUP) {
+            mask.add(Signal::SIGHUP);
         }
         let mut before = SigSet::empty();
         sigprocmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))
@@ -80,6 +86,15 @@ impl Signals {
             },
         )
     }
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit 0 is signal 1.
+    ignored.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 != 0)
 }
 
 impl Drop for Signals {

@@ -14,11 +14,11 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// `1 counter`, `2 counters`.
+/// `1 counter`, `2,000 counters`.
 pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
         1 => format!("1 {noun}"),
-        number => format!("{number} {noun}s"),
+        number => format!("{} {noun}s", thousands(number)),
     }
 }
 

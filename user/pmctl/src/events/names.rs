@@ -181,13 +181,11 @@ const OF_PERF_ONLY: &[(&[&str], &str)] = &[
 /// Why an event that perf knows by name can't be counted here; `None` for any other name.
 pub(crate) fn of_perf_only(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
-    let matches = |known: &&str| match known.strip_suffix('-') {
-        Some(_) => name.starts_with(*known),
-        None => name == **known,
-    };
+    // A `-` at the end stands for more.
+    let matches = |known: &&str| name == *known || known.ends_with('-') && name.starts_with(known);
     let found = OF_PERF_ONLY
         .iter()
-        .find(|(names, _)| names.iter().any(|known| matches(known)));
+        .find(|(names, _)| names.iter().any(matches));
     found.map(|(_, reason)| *reason)
 }
 

@@ -242,6 +242,23 @@ impl Sample {
     }
 }
 
+/// How long the first record of `bytes` is.
+pub(super) fn size(bytes: &[u8]) -> Option<usize> {
+    let size = Reader(bytes.get(HEADER - 2..)?).u16()?;
+    Some(size.into()).filter(|size| *size >= HEADER)
+}
+
+/// The time of the first record of `bytes`.
+pub(super) fn time(bytes: &[u8]) -> Option<u64> {
+    let place = match Reader(bytes).u32()? {
+        // Behind the identifier, the address and the task.
+        SAMPLE => HEADER + 24,
+        // Behind the task, at the end.
+        _ => size(bytes)?.checked_sub(TRAILER - 8)?,
+    };
+    Reader(bytes.get(place..)?).u64()
+}
+
 /// The first record of `bytes`, and how long it is. The record is `None` if pmctl has no use for its type;
 /// everything is if the bytes are no record.
 pub(crate) fn decode(bytes: &[u8], branches: bool) -> Option<(Option<Record>, usize)> {

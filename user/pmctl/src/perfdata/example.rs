@@ -4,12 +4,12 @@
 use perfmon::Modes;
 
 use super::{
-    Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Record, Recording, Sample, Stamp,
-    Task,
+    Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Record, Recording, Records, Sample,
+    Stamp, Task,
 };
 
 /// A record of each kind, a nanosecond from one to the next.
-fn records(branches: bool) -> Vec<Record> {
+pub(super) fn records(branches: bool) -> Vec<Record> {
     let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
     let branch = Branch {
         from: 0x40_1000,
@@ -85,7 +85,7 @@ pub(crate) fn example(branches: bool) -> Recording {
             event("cycles:u", Kind::Hardware(0), 1000, Modes::User),
             event("r1c0", Kind::Raw(0x1c0), 0, Modes::Both),
         ],
-        records: records(branches),
+        records: Records::from(&records(branches)[..]),
         host: Host {
             name: "here".to_owned(),
             release: "7.3.0".to_owned(),

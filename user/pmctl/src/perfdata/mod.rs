@@ -26,6 +26,7 @@ mod features;
 mod notes;
 mod read;
 mod record;
+mod records;
 mod write;
 
 pub(crate) use attr::{Attr, Kind};
@@ -34,14 +35,14 @@ pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use read::read;
 pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
-pub(crate) use write::Writer;
+pub(crate) use records::Records;
+pub(crate) use write::{Finished, Writer, is_full};
 
 /// A recording: everything that is in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recording {
     pub(crate) events: Vec<Event>,
-    /// By time.
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Records,
     pub(crate) host: Host,
     /// Of the files that samples are in.
     pub(crate) build_ids: Vec<BuildId>,
@@ -76,9 +77,9 @@ impl Recording {
     }
 
     /// The samples, each with its stamp.
-    pub(crate) fn samples(&self) -> impl Iterator<Item = (&Stamp, &Sample)> {
-        self.records.iter().filter_map(|record| match &record.body {
-            Body::Sample(sample) => Some((&record.stamp, sample)),
+    pub(crate) fn samples(&self) -> impl Iterator<Item = (Stamp, Sample)> + '_ {
+        self.records.iter().filter_map(|record| match record.body {
+            Body::Sample(sample) => Some((record.stamp, sample)),
             _ => None,
         })
     }
@@ -90,10 +91,12 @@ impl Recording {
 /// Those of `output`.
 pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
     let mut writer = Writer::new(output, recording.events.clone())?;
-    for record in &recording.records {
-        writer.record(record)?;
+    for record in recording.records.iter() {
+        writer.record(&record)?;
     }
-    writer.finish(&recording.host, &recording.build_ids, &recording.notes)
+    let mut notes = recording.notes.clone();
+    let file = writer.finish(&recording.host, &recording.build_ids, &mut notes)?;
+    Ok(file.output)
 }
 
 /// Whether samples of these events may have branches.

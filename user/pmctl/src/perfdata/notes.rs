@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::{printable, thousands};
+use crate::text::{count, printable};
 
 /// What other tools have no place for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub(crate) struct Notes {
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) gaps: Gaps,
+    /// Why the file ends before the recording did, if so; in words.
+    #[serde(default)]
+    pub(crate) cut: Option<String>,
     pub(crate) symbols: Vec<SymbolTable>,
 }
 
@@ -33,25 +36,32 @@ impl Notes {
 
     /// Whether all that happened is in the file, if one knows of the gaps.
     pub(crate) fn is_whole(&self) -> bool {
-        self.losses.is_empty()
+        self.losses.is_empty() && self.cut.is_none()
+    }
+
+    /// Whether the totals are all that happened while it was recorded.
+    pub(crate) fn counted_all(&self) -> bool {
+        self.losses.iter().all(|loss| loss.counted)
     }
 }
 
 /// Tells what is wrong with a recording, a line for each thing; nothing if all is well.
 pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
     for loss in &notes.losses {
-        let Loss {
-            cpu,
-            reason,
-            samples,
-        } = loss;
-        let what = match samples {
-            0 => "an unknown number of samples".to_owned(),
-            1 => "1 sample or more".to_owned(),
-            samples => format!("{} samples or more", thousands(*samples)),
-        };
+        let reason = printable(&loss.reason);
+        writeln!(
+            output,
+            "LOST: CPU {} ({reason}): {}.",
+            loss.cpu,
+            loss.what()
+        )?;
+    }
+    if let Some(reason) = &notes.cut {
         let reason = printable(reason);
-        writeln!(output, "LOST: CPU {cpu} ({reason}): {what}.")?;
+        writeln!(
+            output,
+            "LOST: the end of the recording: the file could not grow ({reason})."
+        )?;
     }
     let Gaps {
         number,
@@ -59,9 +69,10 @@ pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
     } = notes.gaps;
     if number > 0 {
         let time = Duration::from_nanos(nanoseconds).as_secs_f64() * 1000.0;
+        let times = count(number, "time");
         writeln!(
             output,
-            "The buffers were changed {number} times; {time:.1} ms in all were not recorded."
+            "The buffers were changed {times}; {time:.1} ms in all were not recorded."
         )?;
     }
     for reason in &notes.degraded {
@@ -76,11 +87,25 @@ pub(crate) struct Loss {
     pub(crate) cpu: u32,
     /// Why: the flags of its buffer, in words.
     pub(crate) reason: String,
-    /// At least so many samples, as far as it is known.
+    /// Samples that were not made, though their events were counted.
     pub(crate) samples: u64,
+    /// Whether these are all: no event went uncounted. Recordings of earlier versions don't say.
+    #[serde(default)]
+    pub(crate) counted: bool,
 }
 
 impl Loss {
+    /// What is missing, in words.
+    fn what(&self) -> String {
+        const UNKNOWN: &str = "an unknown number of events that were neither counted nor sampled";
+        let samples = count(self.samples, "sample");
+        match (self.samples, self.counted) {
+            (0, false) => UNKNOWN.to_owned(),
+            (_, false) => format!("{samples} whose events were counted, and {UNKNOWN}"),
+            (_, true) => format!("{samples} whose events were counted; no event is missing"),
+        }
+    }
+
     /// How many samples are missing, or more.
     pub(crate) fn least(&self) -> u64 {
         self.samples.max(1)
@@ -130,6 +155,67 @@ impl SymbolTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_counted_is_told_from_what_was_not() {
+        let lost = |reason: &str, samples, counted| {
+            let reason = reason.to_owned();
+            let loss = Loss {
+                cpu: 1,
+                reason,
+                samples,
+                counted,
+            };
+            let notes = Notes {
+                losses: vec![loss],
+                ..Notes::default()
+            };
+            let mut text = Vec::new();
+            warn(&notes, &mut text).expect("a vector takes everything");
+            (
+                String::from_utf8(text).expect("it is text"),
+                notes.counted_all(),
+            )
+        };
+        let unknown = "an unknown number of events that were neither counted nor sampled.\n";
+        assert_eq!(
+            lost("full", 0, false),
+            (format!("LOST: CPU 1 (full): {unknown}"), false)
+        );
+        let (text, all) = lost("full", 2, false);
+        assert_eq!(
+            text,
+            format!("LOST: CPU 1 (full): 2 samples whose events were counted, and {unknown}")
+        );
+        assert!(!all);
+        let (text, all) = lost("throttled", 1, true);
+        assert_eq!(
+            text,
+            "LOST: CPU 1 (throttled): 1 sample whose events were counted; no event is missing.\n"
+        );
+        assert!(all);
+    }
+
+    #[test]
+    fn a_single_change_of_buffers_is_one_time() {
+        let gaps = Gaps {
+            number: 1,
+            nanoseconds: 2_500_000,
+        };
+        let mut text = Vec::new();
+        warn(
+            &Notes {
+                gaps,
+                ..Notes::default()
+            },
+            &mut text,
+        )
+        .expect("a vector takes everything");
+        assert_eq!(
+            text,
+            b"The buffers were changed 1 time; 2.5 ms in all were not recorded.\n"
+        );
+    }
 
     #[test]
     fn an_offset_is_in_the_function_that_begins_before_it() {

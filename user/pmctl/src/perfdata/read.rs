@@ -6,7 +6,7 @@ use std::fmt;
 use super::attr::{self, Attr, sample_fields};
 use super::bytes::Reader;
 use super::features::{self, Features};
-use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, decode};
+use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records};
 
 /// Why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,8 @@ impl fmt::Display for ReadError {
                 "this perf.data file is not from `pmctl record`\n`perf report` and `perf script` can read it.",
             ),
             Self::Unfinished => f.write_str(
-                "this recording was not finished: who wrote it was killed, or still writes it",
+                "this recording was not finished: who wrote it was killed, or still writes it\n`perf report` and \
+                 `perf script` can read what there is.",
             ),
             Self::Version(version) => write!(
                 f,
@@ -74,10 +75,16 @@ impl Header {
     }
 }
 
-/// The bytes of a section.
-fn part(file: &[u8], (offset, size): (u64, u64)) -> Option<&[u8]> {
+/// Where a section begins and ends.
+fn range(file: &[u8], (offset, size): (u64, u64)) -> Option<(usize, usize)> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(size).ok()?)?;
+    (end <= file.len()).then_some((start, end))
+}
+
+/// The bytes of a section.
+fn part(file: &[u8], section: (u64, u64)) -> Option<&[u8]> {
+    let (start, end) = range(file, section)?;
     file.get(start..end)
 }
 
@@ -85,7 +92,9 @@ fn part(file: &[u8], (offset, size): (u64, u64)) -> Option<&[u8]> {
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
-pub(crate) fn read(file: &[u8]) -> Result<Recording, ReadError> {
+pub(crate) fn read(file: impl Into<Vec<u8>>) -> Result<Recording, ReadError> {
+    let bytes = file.into();
+    let file = &bytes[..];
     if Reader(file).u64() != Some(MAGIC) {
         return Err(ReadError::NotPerfData);
     }
@@ -94,7 +103,8 @@ pub(crate) fn read(file: &[u8]) -> Result<Recording, ReadError> {
     }
     // perf may have larger attrs than pmctl.
     let header = Header::decode(Reader(file)).ok_or(ReadError::NotOurs)?;
-    if header.data.1 == 0 && header.numbers().next().is_none() {
+    // They are written last.
+    if header.numbers().next().is_none() {
         return Err(ReadError::Unfinished);
     }
     let features = read_features(file, &header)?;
@@ -116,33 +126,17 @@ pub(crate) fn read(file: &[u8]) -> Result<Recording, ReadError> {
     }
     let events = features.names.into_iter().zip(attrs);
 
-    let data = part(file, header.data).ok_or(ReadError::Broken("list of records"))?;
-    let recording = Recording {
-        events: events.map(|(name, attr)| Event { name, attr }).collect(),
-        records: read_records(data, branches).ok_or(ReadError::Broken("list of records"))?,
+    const RECORDS: ReadError = ReadError::Broken("list of records");
+    let place = range(file, header.data).ok_or(RECORDS)?;
+    let events: Vec<Event> = events.map(|(name, attr)| Event { name, attr }).collect();
+    let records = Records::read(bytes, place, branches, events.len()).ok_or(RECORDS)?;
+    Ok(Recording {
+        events,
+        records,
         host: features.host,
         build_ids: features.build_ids,
         notes,
-    };
-    if recording
-        .samples()
-        .any(|(_, sample)| sample.event >= recording.events.len())
-    {
-        return Err(ReadError::Broken("list of records"));
-    }
-    Ok(recording)
-}
-
-fn read_records(mut data: &[u8], branches: bool) -> Option<Vec<super::Record>> {
-    let mut records = Vec::new();
-    while !data.is_empty() {
-        let (record, size) = decode(data, branches)?;
-        records.extend(record);
-        data = &data[size..];
-    }
-    // Of those with the same time, what was written first comes first.
-    records.sort_by_key(|record| record.stamp.time);
-    Some(records)
+    })
 }
 
 fn read_features(file: &[u8], header: &Header) -> Result<Features, ReadError> {

@@ -20,7 +20,7 @@ fn bytes(recording: &Recording) -> Vec<u8> {
 fn what_is_written_is_read_again() {
     for branches in [false, true] {
         let recording = example(branches);
-        assert_eq!(read(&bytes(&recording)), Ok(recording));
+        assert_eq!(read(bytes(&recording)), Ok(recording));
     }
 }
 
@@ -99,37 +99,138 @@ fn what_another_reader_finds_is_what_was_meant() {
 
 #[test]
 fn other_files_are_told_apart() {
-    assert_eq!(read(b""), Err(ReadError::NotPerfData));
-    assert_eq!(read(&[0x7f; 200]), Err(ReadError::NotPerfData));
+    assert_eq!(read(*b""), Err(ReadError::NotPerfData));
+    assert_eq!(read([0x7f; 200]), Err(ReadError::NotPerfData));
     let mut perfs = bytes(&example(false));
     // No notes: the highest bit of the features.
     perfs[HEADER_SIZE - 1] = 0;
-    assert_eq!(read(&perfs), Err(ReadError::NotOurs));
+    assert_eq!(read(perfs), Err(ReadError::NotOurs));
     let mut newer = example(false);
     newer.notes.version = 2;
-    assert_eq!(read(&bytes(&newer)), Err(ReadError::Version(2)));
+    assert_eq!(read(bytes(&newer)), Err(ReadError::Version(2)));
 }
 
-#[test]
-fn a_recording_that_was_not_finished_is_told() {
+/// A file of the example's, with these records in this order.
+fn written(records: &[Record]) -> Vec<u8> {
     let Recording {
-        events, records, ..
+        events,
+        host,
+        build_ids,
+        mut notes,
+        ..
     } = example(true);
     let mut file = Cursor::new(Vec::new());
     let mut writer = Writer::new(&mut file, events).expect("a vector takes everything");
+    for record in records {
+        writer.record(record).expect("a vector takes everything");
+    }
+    let finished = writer.finish(&host, &build_ids, &mut notes);
+    finished.expect("a vector takes everything");
+    file.into_inner()
+}
+
+#[test]
+fn the_header_of_an_unfinished_recording_tells_what_follows() {
+    let records = super::example::records(true);
+    let mut file = Cursor::new(Vec::new());
+    let mut writer =
+        Writer::new(&mut file, example(true).events).expect("a vector takes everything");
     for record in &records {
         writer.record(record).expect("a vector takes everything");
     }
+    writer.save().expect("a vector takes everything");
     drop(writer);
-    assert_eq!(read(&file.into_inner()), Err(ReadError::Unfinished));
+    let bytes = file.into_inner();
+    assert_eq!(read(&bytes[..]), Err(ReadError::Unfinished));
+    let PerfFileReader {
+        mut record_iter,
+        mut perf_file,
+    } = PerfFileReader::parse_file(Cursor::new(&bytes)).expect("it is well formed");
+    let mut found = 0;
+    while let Some(record) = record_iter
+        .next_record(&mut perf_file)
+        .expect("it is well formed")
+    {
+        assert!(matches!(record, PerfFileRecord::EventRecord { .. }));
+        found += 1;
+    }
+    assert_eq!(found, records.len());
+}
+
+/// A disk of some bytes.
+struct Disk {
+    file: Cursor<Vec<u8>>,
+    size: usize,
+}
+
+impl io::Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let place = usize::try_from(self.file.position()).expect("it is small");
+        let room = self.size.saturating_sub(place).min(bytes.len());
+        if room == 0 && !bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(nix::libc::ENOSPC));
+        }
+        self.file.write(&bytes[..room])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl io::Seek for Disk {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Writes as many samples as there is room for on a disk of this size, and ends the file.
+fn fill(size: usize, samples: usize) -> io::Result<Finished<Disk>> {
+    let Recording {
+        events,
+        host,
+        build_ids,
+        mut notes,
+        ..
+    } = example(false);
+    let file = Cursor::new(Vec::new());
+    let mut writer = Writer::new(Disk { file, size }, events)?;
+    let mut sample = super::example::records(false).swap_remove(4);
+    for _ in 0..samples {
+        sample.stamp.time += 1;
+        match writer.record(&sample) {
+            Err(error) if is_full(&error) => break,
+            result => result?,
+        }
+    }
+    writer.finish(&host, &build_ids, &mut notes)
+}
+
+#[test]
+fn a_full_disk_leaves_a_recording_of_what_fits() {
+    // Full while records are written, and full when only the end is to be written.
+    for (size, samples) in [(300_000, 10_000), (300_000, 5_348), (560_500, 10_000)] {
+        let finished = fill(size, samples).expect("there is room for some");
+        let bytes = finished.output.file.into_inner();
+        assert!(finished.size <= size as u64);
+        let recording = read(bytes).expect("it is whole");
+        assert_eq!(recording.samples().count() as u64, finished.samples);
+        assert!(finished.samples >= 3500, "{}", finished.samples);
+        assert!(!recording.notes.is_whole());
+    }
+    let whole = fill(1_000_000, 10_000).expect("there is room");
+    assert_eq!(whole.samples, 10_000);
+    let recording = read(whole.output.file.into_inner()).expect("it is whole");
+    assert!(recording.notes.is_whole());
+    assert!(fill(600, 10).is_err_and(|error| is_full(&error)));
 }
 
 #[test]
 fn what_was_written_late_has_its_place() {
-    let mut recording = example(true);
-    let sorted = recording.clone();
-    recording.records.reverse();
-    assert_eq!(read(&bytes(&recording)), Ok(sorted));
+    let recording = example(true);
+    let mut records = super::example::records(true);
+    records.reverse();
+    assert_eq!(read(written(&records)), Ok(recording));
 }
 
 #[test]
@@ -226,16 +327,14 @@ fn record() -> impl Strategy<Value = Record> {
 proptest! {
     #[test]
     fn any_records_are_read_as_they_were_written(mut records in prop::collection::vec(record(), 0..30)) {
-        let mut recording = example(true);
-        recording.records.clone_from(&records);
-        let read = read(&bytes(&recording)).expect("it is whole");
+        let read = read(written(&records)).expect("it is whole");
         records.sort_by_key(|record| record.stamp.time);
-        prop_assert_eq!(read.records, records);
+        prop_assert_eq!(read.records.iter().collect::<Vec<_>>(), records);
     }
 
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let _ = read(&bytes);
+        let _ = read(&bytes[..]);
         let _ = decode(&bytes, true);
     }
 
@@ -246,6 +345,6 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = value;
         }
-        let _ = read(&bytes);
+        let _ = read(&bytes[..]);
     }
 }

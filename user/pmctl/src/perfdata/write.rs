@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writing the file: the records as they come, and at the end what is known then only.
+//!
+//! Whatever happens, the header tells the truth about what follows: [`Writer::save`] makes it say what has been
+//! written so far, and where the disk is full, the last records give way to the end of the file.
 
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
+
+use nix::libc;
 
 use super::bytes::Put;
 use super::features::{self, BITS, Ending};
@@ -23,6 +28,10 @@ impl Section {
         }
     }
 
+    const fn end(self) -> u64 {
+        self.offset + self.size
+    }
+
     fn encode(self, bytes: &mut Vec<u8>) {
         bytes.u64(self.offset);
         bytes.u64(self.size);
@@ -32,21 +41,50 @@ impl Section {
 const SECTION_SIZE: u64 = 16;
 /// Of an event's identifier.
 const ID_SIZE: u64 = 8;
+/// How many bytes of records are written at once.
+const BLOCK: usize = 1 << 16;
+/// What a file system may take for itself when the file ends elsewhere: a block on each side.
+const SLACK: u64 = 1 << 13;
 
-/// A file that is being written. Until [`finish`](Self::finish) its header says that it has no records, which perf
-/// and [`read`](super::read()) take for a recording that was not finished.
+/// A place between two records, and what is in front of it.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    /// The bytes of the records.
+    size: u64,
+    samples: u64,
+    /// The times of the first sample and of the last.
+    times: Option<(u64, u64)>,
+}
+
+/// A file that is being written. Until [`finish`](Self::finish) it has no features, by which
+/// [`read`](super::read()) knows a recording that was not finished; perf shows what there is.
 pub(crate) struct Writer<W: Write + Seek> {
-    output: BufWriter<W>,
+    output: W,
     events: Vec<Event>,
     /// Whether samples have branches.
     branches: bool,
-    /// Where the records are, as far as there are some.
-    records: Section,
-    /// The times of the first sample and of the last.
-    times: Option<(u64, u64)>,
-    samples: u64,
-    /// The bytes of one record.
-    scratch: Vec<u8>,
+    /// The records that are not written yet.
+    block: Vec<u8>,
+    /// Behind the block.
+    now: Mark,
+    /// Behind what was written: after each block.
+    marks: Vec<Mark>,
+    /// Why some records are missing: there was no room.
+    cut: Option<String>,
+}
+
+/// A file that is whole.
+pub(crate) struct Finished<W> {
+    pub(crate) output: W,
+    pub(crate) samples: u64,
+    /// In bytes. What is behind is of records that gave way.
+    pub(crate) size: u64,
+}
+
+/// Whether there is no room for more, on the disk or by a limit.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    let reasons = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
+    error.raw_os_error().is_some_and(|e| reasons.contains(&e))
 }
 
 impl<W: Write + Seek> Writer<W> {
@@ -57,48 +95,85 @@ impl<W: Write + Seek> Writer<W> {
     pub(crate) fn new(output: W, events: Vec<Event>) -> io::Result<Self> {
         let branches = super::have_branches(&events);
         let mut writer = Self {
-            output: BufWriter::new(output),
-            records: attrs(&events).then(0),
+            output,
             events,
             branches,
-            times: None,
-            samples: 0,
-            scratch: Vec::new(),
+            block: Vec::new(),
+            now: Mark::default(),
+            marks: Vec::new(),
+            cut: None,
         };
         writer.head(&[])?;
-        // From now on one can see what it is going to be.
-        writer.output.flush()?;
         Ok(writer)
     }
 
     /// Appends a record.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Those of the output. What is not written yet is gone then.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         if record.is_sample() {
             let time = record.stamp.time;
-            let (first, last) = self.times.unwrap_or((time, time));
-            self.times = Some((first.min(time), last.max(time)));
-            self.samples += 1;
+            let (first, last) = self.now.times.unwrap_or((time, time));
+            self.now.times = Some((first.min(time), last.max(time)));
+            self.now.samples += 1;
         }
-        self.scratch.clear();
-        record.encode(self.branches, &mut self.scratch);
-        self.records.size += self.scratch.len() as u64;
-        self.output.write_all(&self.scratch)
+        let before = self.block.len();
+        record.encode(self.branches, &mut self.block);
+        self.now.size += (self.block.len() - before) as u64;
+        if self.block.len() < BLOCK {
+            return Ok(());
+        }
+        self.flush()
     }
 
-    /// How many samples there are.
-    pub(crate) const fn samples(&self) -> u64 {
-        self.samples
+    /// Writes all records, and makes the header say so.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.head(&[])
     }
 
-    /// The time of the last sample; 0 if there is none.
-    pub(crate) fn last(&self) -> u64 {
-        self.times.map_or(0, |times| times.1)
+    fn flush(&mut self) -> io::Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let end = self.records().end();
+        let result = self
+            .output
+            .seek(SeekFrom::Start(end))
+            .and_then(|_| self.output.write_all(&self.block));
+        self.block.clear();
+        match result {
+            Ok(()) => self.marks.push(self.now),
+            Err(error) => self.cut_off(error)?,
+        }
+        Ok(())
     }
 
-    /// Writes what belongs to all records, and makes the file whole.
+    /// Gives up what is not written, and gives the error back.
+    fn cut_off(&mut self, error: io::Error) -> io::Result<()> {
+        self.now = self.written();
+        if is_full(&error) {
+            self.cut.get_or_insert_with(|| error.to_string());
+        }
+        Err(error)
+    }
+
+    /// What is in the file.
+    fn written(&self) -> Mark {
+        self.marks.last().copied().unwrap_or_default()
+    }
+
+    /// Where the records are that are in the file.
+    fn records(&self) -> Section {
+        attrs(&self.events).then(self.written().size)
+    }
+
+    /// Writes what belongs to all records, and makes the file whole. If there is no room, the last records give way,
+    /// and `notes` say so.
     ///
     /// # Errors
     /// Those of the output.
@@ -106,31 +181,47 @@ impl<W: Write + Seek> Writer<W> {
         mut self,
         host: &Host,
         build_ids: &[BuildId],
-        notes: &Notes,
-    ) -> io::Result<W> {
-        let features = features::encode(&Ending {
-            events: &self.events,
-            host,
-            build_ids,
-            notes,
-            times: self.times.unwrap_or_default(),
-        })?;
-        // Where the features are is right behind the records, in the order of their numbers.
-        let mut table = Vec::new();
-        let mut last = self.records.then(SECTION_SIZE * features.len() as u64);
-        for (_, content) in &features {
-            last = last.then(content.len() as u64);
-            last.encode(&mut table);
+        notes: &mut Notes,
+    ) -> io::Result<Finished<W>> {
+        let mut result = self.flush();
+        let room = self.records().end();
+        loop {
+            match result {
+                Err(error) if !is_full(&error) => return Err(error),
+                _ => notes.cut.clone_from(&self.cut),
+            }
+            let features = features::encode(&Ending {
+                events: &self.events,
+                host,
+                build_ids,
+                notes,
+                times: self.written().times.unwrap_or_default(),
+            })?;
+            let bytes = end(self.records(), &features);
+            let start = self.records().end();
+            let written = self
+                .output
+                .seek(SeekFrom::Start(start))
+                .and_then(|_| self.output.write_all(&bytes));
+            match written {
+                Err(error) if self.marks.is_empty() => return Err(error),
+                Err(error) => result = self.cut_off(error),
+                Ok(()) => {
+                    let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
+                    self.head(&numbers)?;
+                    return Ok(Finished {
+                        samples: self.written().samples,
+                        size: start + bytes.len() as u64,
+                        output: self.output,
+                    });
+                }
+            }
+            // The next end is a little longer than this one: it says why.
+            let limit = room.saturating_sub(bytes.len() as u64 + SLACK);
+            while !self.marks.is_empty() && self.records().end() > limit.min(start - 1) {
+                self.marks.pop();
+            }
         }
-        self.output.write_all(&table)?;
-        for (_, content) in &features {
-            self.output.write_all(content)?;
-        }
-
-        self.output.seek(SeekFrom::Start(0))?;
-        let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
-        self.head(&numbers)?;
-        self.output.into_inner().map_err(io::Error::from)
     }
 
     /// Writes what comes before the records; `features` are the numbers of those that there are.
@@ -141,7 +232,7 @@ impl<W: Write + Seek> Writer<W> {
         bytes.u64(HEADER_SIZE as u64);
         bytes.u64(ENTRY_SIZE as u64);
         attrs.encode(&mut bytes);
-        self.records.encode(&mut bytes);
+        self.records().encode(&mut bytes);
         // Names of trace points, which has been elsewhere since 2010.
         Section::default().encode(&mut bytes);
         bytes.extend(bits(features));
@@ -157,8 +248,23 @@ impl<W: Write + Seek> Writer<W> {
             id = id.then(ID_SIZE);
             id.encode(&mut bytes);
         }
+        self.output.seek(SeekFrom::Start(0))?;
         self.output.write_all(&bytes)
     }
+}
+
+/// What is behind the records: where the features are, in the order of their numbers, and the features.
+fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = records.then(SECTION_SIZE * features.len() as u64);
+    for (_, content) in features {
+        last = last.then(content.len() as u64);
+        last.encode(&mut bytes);
+    }
+    for (_, content) in features {
+        bytes.extend(content);
+    }
+    bytes
 }
 
 /// Where the identifiers of so many events are.

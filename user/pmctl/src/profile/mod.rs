@@ -3,15 +3,19 @@
 
 mod spaces;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
-pub(crate) use spaces::{KERNEL, Spaces, UNKNOWN};
+pub(crate) use spaces::{File, KERNEL, Name, Spaces, UNKNOWN};
 
-use crate::perfdata::{self, Body, Branch, Recording, Sample, Stamp, Symbol, SymbolTable};
+use crate::perfdata::{
+    self, Body, Branch, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
+};
 
 /// The recording in a file.
 ///
@@ -19,57 +23,69 @@ use crate::perfdata::{self, Body, Branch, Recording, Sample, Stamp, Symbol, Symb
 /// In words, with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
     let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    perfdata::read(&bytes).with_context(|| path.display().to_string())
+    perfdata::read(bytes).with_context(|| path.display().to_string())
 }
 
 /// A sample with its names.
 #[derive(Clone, Debug)]
 pub(crate) struct Named<'a> {
-    pub(crate) stamp: &'a Stamp,
+    pub(crate) stamp: Stamp,
     pub(crate) sample: &'a Sample,
-    /// The task's name.
-    pub(crate) comm: String,
     /// Where the CPU was.
     pub(crate) site: Site<'a>,
 }
 
 /// The names of an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Site<'a> {
     /// The file; `None` if there is none at this address.
-    pub(crate) file: Option<PathBuf>,
+    file: Option<(File, &'a Path)>,
     /// The function; `None` if it is not known.
-    pub(crate) symbol: Option<&'a str>,
+    symbol: Option<&'a Symbol>,
     /// How far the address is behind the function's beginning.
     pub(crate) offset: u64,
 }
 
 impl Site<'_> {
+    /// What two addresses of one function of one file have in common, and no others.
+    pub(crate) fn function(&self) -> (Option<File>, Option<u64>) {
+        (self.number(), self.symbol.map(|symbol| symbol.start))
+    }
+
+    /// The number of the file.
+    pub(crate) fn number(&self) -> Option<File> {
+        self.file.map(|(number, _)| number)
+    }
+
+    /// Whether the function is known.
+    pub(crate) const fn has_symbol(&self) -> bool {
+        self.symbol.is_some()
+    }
+
     /// The function, or what stands for one that is not known.
     pub(crate) fn symbol(&self) -> &str {
-        self.symbol.unwrap_or(UNKNOWN)
+        self.symbol.map_or(UNKNOWN, |symbol| &symbol.name)
     }
 
     /// The file, or what stands for none.
-    pub(crate) fn file(&self) -> String {
-        let file = self.file.as_deref();
-        file.map_or_else(|| UNKNOWN.to_owned(), |file| file.display().to_string())
+    pub(crate) fn path(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
     }
 
     /// The file without its folder.
-    pub(crate) fn dso(&self) -> String {
-        let file = self.file.as_deref();
-        let name = file.map(|file| file.file_name().unwrap_or(file.as_os_str()));
-        name.map_or_else(
-            || UNKNOWN.to_owned(),
-            |name| name.to_string_lossy().into_owned(),
-        )
+    pub(crate) fn dso(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
+        name.map_or(Cow::Borrowed(UNKNOWN), OsStr::to_string_lossy)
     }
 }
 
 /// The symbols of a recording.
 pub(crate) struct Names<'a> {
     tables: HashMap<&'a str, &'a SymbolTable>,
+    /// The table of each file that there was so far, by its number.
+    files: Vec<Option<&'a SymbolTable>>,
     spaces: Spaces,
 }
 
@@ -79,26 +95,46 @@ impl<'a> Names<'a> {
         let tables = &recording.notes.symbols;
         Self {
             tables: tables.iter().map(|t| (t.file.as_str(), t)).collect(),
+            files: Vec::new(),
             spaces: Spaces::default(),
         }
     }
 
+    /// Takes a record into account.
+    fn apply(&mut self, record: &Record) {
+        self.spaces.apply(record);
+        for path in self.spaces.files().skip(self.files.len()) {
+            let table = self.tables.get(&*path.to_string_lossy());
+            self.files.push(table.copied());
+        }
+    }
+
+    /// The number of a task's name; `None` if that is not known.
+    pub(crate) fn name(&self, task: Task) -> Option<Name> {
+        self.spaces.name(task)
+    }
+
+    /// What a task is called.
+    pub(crate) fn comm(&self, task: Task) -> &str {
+        self.spaces.comm(task)
+    }
+
     /// The names of an address, for a process.
-    pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'a> {
+    pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
         let Some(place) = self.spaces.find(pid, address) else {
             return Site::default();
         };
-        let table = self.tables.get(&*place.file.to_string_lossy());
-        let symbol: Option<&'a Symbol> = table.and_then(|table| table.at(place.offset));
+        let table = self.files[place.file.index()];
+        let symbol = table.and_then(|table| table.at(place.offset));
         Site {
-            file: Some(place.file.to_owned()),
-            symbol: symbol.map(|symbol| symbol.name.as_str()),
+            file: Some((place.file, self.spaces.path(place.file))),
+            symbol,
             offset: symbol.map_or(place.offset, |symbol| place.offset - symbol.start),
         }
     }
 
     /// The names of both ends of a branch.
-    pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'a>, Site<'a>) {
+    pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))
     }
 }
@@ -112,22 +148,20 @@ pub(crate) fn number(number: u32) -> String {
 }
 
 /// Goes through the samples, with the names as of the time of each.
-pub(crate) fn each_sample<'a>(
-    recording: &'a Recording,
-    mut take: impl FnMut(&Named<'a>, &Names<'a>) -> Result<()>,
+pub(crate) fn each_sample(
+    recording: &Recording,
+    mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = Names::new(recording);
-    for record in &recording.records {
+    for record in recording.records.iter() {
         let Body::Sample(sample) = &record.body else {
-            names.spaces.apply(record);
+            names.apply(&record);
             continue;
         };
-        let task = record.stamp.task;
         let named = Named {
-            stamp: &record.stamp,
+            stamp: record.stamp,
             sample,
-            comm: names.spaces.name(task).to_owned(),
-            site: names.site(task.pid, sample.ip),
+            site: names.site(record.stamp.task.pid, sample.ip),
         };
         take(&named, &names)?;
     }
@@ -149,8 +183,8 @@ mod tests {
     fn samples_have_names() {
         let recording = perfdata::read(RECORDINGS[1]).expect("it is whole");
         let mut symbols = Vec::new();
-        each_sample(&recording, |named, _| {
-            if named.comm == "pmctl_shares" {
+        each_sample(&recording, |named, names| {
+            if names.comm(named.stamp.task) == "pmctl_shares" {
                 assert_eq!(
                     named.site.dso() == "pmctl_shares",
                     !named.sample.in_kernel()
@@ -177,7 +211,7 @@ mod tests {
                 let place = place.index(bytes.len());
                 bytes[place] = value;
             }
-            if let Ok(recording) = perfdata::read(&bytes) {
+            if let Ok(recording) = perfdata::read(bytes) {
                 let walked = each_sample(&recording, |named, names| {
                     for branch in &named.sample.branches {
                         names.ends(named.stamp.task.pid, branch);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who is called what, and has what in its memory: as of the records so far.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use crate::perfdata::{Body, Map, Record, Task, is_kernel};
@@ -12,20 +14,62 @@ pub(crate) struct Spaces {
     /// The mappings of each process, by their beginning.
     processes: HashMap<u32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
-    names: HashMap<Task, String>,
+    names: HashMap<Task, Name>,
+    /// What files and names are called: each once.
+    paths: Numbered<PathBuf>,
+    texts: Numbered<String>,
 }
 
-#[derive(Clone, Debug)]
+/// Things by their numbers, from 0 on; equal ones have one number.
+#[derive(Debug)]
+struct Numbered<T> {
+    things: Vec<T>,
+    numbers: HashMap<T, u32>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self {
+            things: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Numbered<T> {
+    fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, thing: &Q) -> u32
+    where
+        T: Borrow<Q>,
+    {
+        if let Some(number) = self.numbers.get(thing) {
+            return *number;
+        }
+        let number = u32::try_from(self.things.len()).unwrap_or(u32::MAX);
+        self.things.push(thing.to_owned());
+        self.numbers.insert(thing.to_owned(), number);
+        number
+    }
+}
+
+/// The number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct File(u32);
+
+/// The number of a task's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(u32);
+
+#[derive(Clone, Copy, Debug)]
 struct Mapping {
     length: u64,
     offset: u64,
-    file: PathBuf,
+    file: File,
 }
 
 /// A place in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
-    pub(crate) file: &'a Path,
+pub(crate) struct Place {
+    pub(crate) file: File,
     /// From the file's beginning; for the kernel, the address.
     pub(crate) offset: u64,
 }
@@ -40,10 +84,11 @@ impl Spaces {
                     // It has a new memory, and it is the only thread left.
                     self.processes.remove(&task.pid);
                 }
-                self.names.insert(*task, name.clone());
+                let name = Name(self.texts.number(name.as_str()));
+                self.names.insert(*task, name);
             }
             Body::Fork { child, parent } => {
-                if let Some(name) = self.names.get(parent).cloned() {
+                if let Some(name) = self.names.get(parent).copied() {
                     self.names.insert(*child, name);
                 }
                 if child.pid != parent.pid {
@@ -65,6 +110,7 @@ impl Spaces {
     }
 
     fn map(&mut self, map: &Map) {
+        let file = File(self.paths.number(file_name(&map.file)));
         let maps = if map.kernel {
             &mut self.kernel
         } else {
@@ -83,13 +129,7 @@ impl Spaces {
             let old_end = start.saturating_add(old.length);
             if start < map.start {
                 let length = map.start - start;
-                maps.insert(
-                    start,
-                    Mapping {
-                        length,
-                        ..old.clone()
-                    },
-                );
+                maps.insert(start, Mapping { length, ..old });
             }
             if old_end > end {
                 let rest = Mapping {
@@ -105,13 +145,13 @@ impl Spaces {
         let mapping = Mapping {
             length: end - map.start,
             offset,
-            file: file_name(&map.file).to_owned(),
+            file,
         };
         maps.insert(map.start, mapping);
     }
 
     /// Where an address is, for a process.
-    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place<'_>> {
+    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place> {
         let maps = if is_kernel(address) {
             &self.kernel
         } else {
@@ -120,7 +160,7 @@ impl Spaces {
         let (start, mapping) = maps.range(..=address).next_back()?;
         let inside = address - start;
         (inside < mapping.length).then(|| Place {
-            file: &mapping.file,
+            file: mapping.file,
             offset: mapping.offset.wrapping_add(inside),
         })
     }
@@ -135,15 +175,37 @@ impl Spaces {
         owner.filter(|_| owners.next().is_none())
     }
 
-    /// What a task is called; an unnamed thread as its process.
-    pub(crate) fn name(&self, task: Task) -> &str {
+    /// The files that there were so far, by their numbers.
+    pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.paths.things.iter().map(PathBuf::as_path)
+    }
+
+    /// What a file is called.
+    pub(crate) fn path(&self, file: File) -> &Path {
+        &self.paths.things[file.index()]
+    }
+
+    /// The number of a task's name; an unnamed thread has its process's.
+    pub(crate) fn name(&self, task: Task) -> Option<Name> {
         let leader = Task::leader(task.pid);
         let name = self.names.get(&task).or_else(|| self.names.get(&leader));
-        match name {
-            Some(name) => name,
+        name.copied()
+    }
+
+    /// What a task is called.
+    pub(crate) fn comm(&self, task: Task) -> &str {
+        match self.name(task) {
+            Some(name) => &self.texts.things[name.0 as usize],
             None if task.pid == 0 => "swapper",
             None => UNKNOWN,
         }
+    }
+}
+
+impl File {
+    /// The number, as an index.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -186,7 +248,8 @@ mod tests {
 
     fn place(spaces: &Spaces, pid: u32, address: u64) -> Option<(&str, u64)> {
         let place = spaces.find(pid, address)?;
-        Some((place.file.to_str().expect("it is text"), place.offset))
+        let file = spaces.path(place.file);
+        Some((file.to_str().expect("it is text"), place.offset))
     }
 
     #[test]
@@ -242,7 +305,7 @@ mod tests {
         spaces.apply(&map(1, 0x1000, 0x1000, "/bin/sh"));
         assert_eq!(spaces.only_owner(0x1000), Some(1));
         spaces.apply(&record(Body::Fork { child, parent }));
-        assert_eq!(spaces.name(child), "sh");
+        assert_eq!(spaces.comm(child), "sh");
         assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/sh", 0x1000)));
         assert_eq!(spaces.only_owner(0x1000), None, "both have it");
         spaces.apply(&record(Body::Comm {
@@ -251,7 +314,7 @@ mod tests {
             exec: true,
         }));
         assert_eq!(place(&spaces, 2, 0x1000), None);
-        assert_eq!(spaces.name(Task { pid: 2, tid: 9 }), "ls");
-        assert_eq!(spaces.name(Task::leader(9)), UNKNOWN);
+        assert_eq!(spaces.comm(Task { pid: 2, tid: 9 }), "ls");
+        assert_eq!(spaces.comm(Task::leader(9)), UNKNOWN);
     }
 }

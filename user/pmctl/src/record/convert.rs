@@ -22,13 +22,21 @@ pub(super) fn convert(
     counted: &mut Counted,
     samples: &mut Vec<Record>,
 ) -> Result<()> {
-    let records: Vec<Timed<'_>> = chunk.records().collect::<Result<_, _>>()?;
-    for record in &records {
-        counted.totals.add(record)?;
-    }
+    let before = samples.len();
     // All records of one interrupt have one time.
-    for set in records.chunk_by(|a, b| a.time == b.time) {
-        Set::new(set, plan).convert(clock, &mut counted.lost, samples);
+    let mut set: Vec<Timed<'_>> = Vec::new();
+    for record in chunk.records() {
+        let record = record?;
+        counted.totals.add(&record)?;
+        if set.first().is_some_and(|first| first.time != record.time) {
+            Set::new(&set, plan).convert(clock, &mut counted.lost, samples);
+            set.clear();
+        }
+        set.push(record);
+    }
+    Set::new(&set, plan).convert(clock, &mut counted.lost, samples);
+    if let Some(last) = samples[before..].last() {
+        counted.last.insert(last.stamp.cpu, last.stamp.time);
     }
     Ok(())
 }
@@ -189,6 +197,7 @@ mod tests {
         let mut counted = Counted {
             totals: Totals::new(&plan.config),
             lost: BTreeMap::new(),
+            last: BTreeMap::new(),
             others: 0,
         };
         let mut samples = Vec::new();

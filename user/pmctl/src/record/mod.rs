@@ -29,6 +29,7 @@ use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
 use perfmon::Session;
 use perfmon::trace::Flags;
+use perfmon_core::abi;
 
 use collect::{Collected, Ready};
 use plan::Plan;
@@ -40,7 +41,7 @@ use crate::child::{Command, Ending, Waiting};
 use crate::cli::Record as Args;
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
-use crate::perfdata::{self, Body, Host, Loss, Notes, Record, Stamp};
+use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
 use crate::pmu::Pmu;
 use crate::signals::Signals;
 use crate::text::{count, thousands};
@@ -94,19 +95,27 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     })?;
 
     let mut ended = stream.end(&mut story).with_context(cannot_write)?;
-    let notes = notes(args, &plan, &mut ended, &run.collected, story.degraded());
-    for loss in &notes.losses {
-        let record = lost_record(loss, ended.last());
-        ended.record(&record).with_context(cannot_write)?;
-    }
+    let mut notes = notes(args, &plan, &mut ended, &run.collected, story.degraded());
+    let last = mem::take(&mut ended.counted.last);
+    let lost = |loss| lost_record(loss, &last);
+    ended
+        .append(notes.losses.iter().map(lost))
+        .with_context(cannot_write)?;
     let others = ended.counted.others;
     let host = host(online.len())?;
-    let (samples, size) = ended.finish(&host, &notes).with_context(cannot_write)?;
+    let Finished { samples, size, .. } =
+        ended.finish(&host, &mut notes).with_context(cannot_write)?;
     let written = Written {
         samples,
         size,
         others,
         elapsed: run.elapsed,
+        flags: run
+            .collected
+            .flags
+            .values()
+            .copied()
+            .fold(Flags::default(), union),
     };
     // The recording is whole without it.
     let _ = summarize(args, &host, &notes, &written);
@@ -169,31 +178,39 @@ fn notes(
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost),
         gaps: collected.gaps,
+        // It is known when the file is finished.
+        cut: None,
         symbols: mem::take(&mut ended.symbols),
     }
 }
 
 /// What is missing, by CPU.
 fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
+    /// A CPU that was never online has nothing to lose.
+    const NOTHING: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
+    /// What happened meanwhile is in the counts.
+    const COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
-        let samples = lost.get(cpu).copied().unwrap_or(0);
-        // A CPU that was never online has nothing to lose.
-        let incomplete =
-            flags.is_full() || flags.is_throttled() || flags.is_offline() || flags.is_lost();
-        incomplete.then(|| Loss {
+        let bits = flags.bits() & !NOTHING;
+        (bits != 0).then(|| Loss {
             cpu: *cpu,
             reason: flags.to_string(),
-            samples,
+            samples: lost.get(cpu).copied().unwrap_or(0),
+            counted: bits & !COUNTED == 0,
         })
     };
     flags.iter().filter_map(loss).collect()
 }
 
-/// The record by which perf tells its users that something is missing.
-fn lost_record(loss: &Loss, time: u64) -> Record {
+fn union(a: Flags, b: Flags) -> Flags {
+    Flags::from_bits(a.bits() | b.bits())
+}
+
+/// The record by which perf tells its users that something is missing, behind the CPU's last sample.
+fn lost_record(loss: &Loss, last: &BTreeMap<u32, u64>) -> Record {
     Record {
         stamp: Stamp {
-            time,
+            time: last.get(&loss.cpu).copied().unwrap_or(0),
             cpu: loss.cpu,
             ..Stamp::default()
         },
@@ -219,6 +236,8 @@ fn host(online: usize) -> Result<Host> {
 
 /// What there is now.
 struct Written {
+    /// What happened to any CPU's buffer.
+    flags: Flags,
     samples: u64,
     /// In bytes.
     size: u64,
@@ -230,18 +249,17 @@ struct Written {
 /// Tells the user what there is now, and what is missing.
 fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::Result<()> {
     let mut output = io::stderr().lock();
-    let lost: u64 = notes.losses.iter().map(Loss::least).sum();
+    let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
+    let lost = if notes.counted_all() && notes.cut.is_none() {
+        thousands(known)
+    } else {
+        "an unknown number".to_owned()
+    };
     write!(
         output,
-        "pmctl: {}: {} {}, {} lost, in {:.2} s on {}, {} KiB",
+        "pmctl: {}: {}, {lost} lost, in {:.2} s on {}, {} KiB",
         args.output.display(),
-        thousands(written.samples),
-        if written.samples == 1 {
-            "sample"
-        } else {
-            "samples"
-        },
-        thousands(lost),
+        count(written.samples, "sample"),
         written.elapsed.as_secs_f64(),
         count(host.cpus_online, "CPU"),
         thousands(written.size.div_ceil(1024)),
@@ -255,17 +273,97 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
     }
     writeln!(output)?;
     perfdata::warn(notes, &mut output)?;
-    if !notes.is_whole() {
+    for line in advice(written.flags, args.rotate) {
+        writeln!(output, "{line}")?;
+    }
+    if written.samples == 0 && notes.is_whole() {
         writeln!(
             output,
-            "Record less often (-c with a larger number), or with larger buffers (-m)."
+            "No event happened {} times: give a smaller number with -c.",
+            thousands(args.period.into())
         )?;
-        if !args.rotate {
-            writeln!(
-                output,
-                "With --rotate a buffer that gets full loses a moment instead of the rest."
-            )?;
-        }
     }
     Ok(())
+}
+
+/// What to do about what is missing.
+fn advice(flags: Flags, rotates: bool) -> Vec<&'static str> {
+    let table = [
+        (
+            flags.is_full(),
+            "A buffer was full: give larger ones (-m), or a larger number with -c.",
+        ),
+        (
+            flags.is_full() && !rotates,
+            "With --rotate a buffer that gets full loses a moment instead of the rest.",
+        ),
+        (
+            flags.is_throttled(),
+            "There were too many samples in a second: give a larger number with -c.",
+        ),
+        (
+            flags.is_lost(),
+            "Something else changed the PMU's registers: the kernel's log may say what.",
+        ),
+        (
+            flags.is_offline(),
+            "A CPU went offline: what it did until then is in the file.",
+        ),
+    ];
+    let applies = table.into_iter().filter(|(applies, _)| *applies);
+    applies.map(|(_, line)| line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_throttled_is_counted() {
+        let losses = |bits: u32, samples| {
+            let flags = BTreeMap::from([(3, Flags::from_bits(bits))]);
+            losses(&flags, &BTreeMap::from([(3, samples)]))
+        };
+        let (full, throttled) = (1, 2);
+        let (offline, not_traced) = (4, 8);
+        let (lost, unknown) = (abi::PERFMON_BUFFER_FLAG_LOST, 1 << 20);
+        assert!(losses(0, 0).is_empty() && losses(not_traced, 0).is_empty());
+        for (bits, counted) in [
+            (throttled, true),
+            (full, false),
+            (full | throttled, false),
+            (offline, false),
+            (lost, false),
+            (unknown, false),
+        ] {
+            let losses = losses(bits, 7);
+            assert_eq!(
+                (losses[0].samples, losses[0].counted),
+                (7, counted),
+                "{bits}"
+            );
+        }
+    }
+
+    #[test]
+    fn advice_is_about_what_happened() {
+        let advice = |bits, rotates| advice(Flags::from_bits(bits), rotates).join(" ");
+        assert_eq!(advice(0, false), "");
+        assert!(advice(1, false).contains("-m") && advice(1, false).contains("--rotate"));
+        assert!(!advice(1, true).contains("--rotate"));
+        assert!(advice(2, false).contains("-c") && !advice(2, false).contains("-m"));
+        let offline = advice(4, false);
+        assert!(offline.contains("offline") && !offline.contains("-m") && !offline.contains("-c"));
+    }
+
+    #[test]
+    fn what_is_lost_is_behind_the_cpus_last_sample() {
+        let loss = Loss {
+            cpu: 1,
+            ..Loss::default()
+        };
+        let record = lost_record(&loss, &BTreeMap::from([(0, 9), (1, 5)]));
+        assert_eq!((record.stamp.time, record.stamp.cpu), (5, 1));
+        assert_eq!(record.body, Body::Lost(1));
+    }
 }

@@ -2,6 +2,7 @@
 //! The time of the recording: from the start to the end that the command, the clock or the user makes.
 
 use std::io::{IsTerminal, Write, stderr};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -12,6 +13,7 @@ use super::processes;
 use crate::child::{Ending, Running, Waiting};
 use crate::cli::Record;
 use crate::signals::{Event, Signals};
+use crate::stdio::complain;
 
 /// How long a round is: perf's rings, which hold some thousand switches, must not get full.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -24,12 +26,13 @@ pub(super) struct Run {
     pub(super) ending: Option<Ending>,
 }
 
-/// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end.
+/// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end;
+/// it may break the recording off.
 pub(super) fn run(
     args: &Record,
     ready: Ready<'_>,
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
-    mut round: impl FnMut(Vec<Chunk>) -> Result<()>,
+    mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
 ) -> Result<Run> {
     let begin = Instant::now();
     let mut collector = ready.start()?;
@@ -52,7 +55,13 @@ pub(super) fn run(
                 break;
             }
         }
-        round(collector.poll()?)?;
+        if round(collector.poll()?)?.is_break() {
+            complain(format_args!(
+                "{}: there is no room for more: the recording ends here",
+                args.output.display()
+            ));
+            break;
+        }
         if args.pid.is_some_and(|pid| !processes::is_alive(pid)) {
             break;
         }
@@ -63,9 +72,10 @@ pub(super) fn run(
     }
     let elapsed = begin.elapsed();
     let mut collected = collector.stop()?;
-    round(collected.take())?;
+    // What it says is of no use any more.
+    let _ = round(collected.take())?;
     drop(progress);
-    // The time was over before the command.
+    // The recording was over before the command.
     while let (None, Some(running)) = (ending, &running) {
         if let Next::Ended(how) = react(signals.wait(None)?, Some(running))? {
             ending = Some(how);

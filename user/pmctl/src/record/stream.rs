@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 
 use anyhow::Result;
 use perfmon::trace::{Chunk, Totals};
@@ -18,7 +19,7 @@ use super::plan::Plan;
 use super::scope::Scope;
 use super::story::Story;
 use super::symbols::Places;
-use crate::perfdata::{Body, BuildId, Host, Notes, Record, SymbolTable, Writer};
+use crate::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable, Writer, is_full};
 
 /// A file that is being recorded.
 pub(super) struct Stream<'a> {
@@ -31,6 +32,8 @@ pub(super) struct Stream<'a> {
     limit: u64,
     /// Of what was written.
     places: Places,
+    /// Whether nothing is written any more: there is no room.
+    full: bool,
     counted: Counted,
 }
 
@@ -40,6 +43,8 @@ pub(super) struct Counted {
     pub(super) totals: Totals,
     /// How many samples each CPU would have made besides, had they not been lost: their events were counted.
     pub(super) lost: BTreeMap<u32, u64>,
+    /// The time of the last sample that each CPU made.
+    pub(super) last: BTreeMap<u32, u64>,
     /// How many samples were left out because they are of others.
     pub(super) others: u64,
 }
@@ -62,9 +67,11 @@ impl<'a> Stream<'a> {
             pending: Vec::new(),
             limit: 0,
             places: Places::default(),
+            full: false,
             counted: Counted {
                 totals: Totals::new(&plan.config),
                 lost: BTreeMap::new(),
+                last: BTreeMap::new(),
                 others: 0,
             },
         })
@@ -91,14 +98,31 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Ends a round: writes what nothing can come before any more.
+    /// Ends a round: writes what nothing can come before any more. It is a break if there is no room for it.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn write(&mut self, story: &mut Story) -> io::Result<()> {
+    pub(super) fn write(&mut self, story: &mut Story) -> io::Result<ControlFlow<()>> {
         let latest = self.pending.last().map_or(0, |record| record.stamp.time);
-        self.write_until(self.limit, story)?;
+        self.write_or_drop(self.limit, story)?;
         self.limit = latest.max(self.limit);
+        Ok(if self.full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Writes what is pending up to a time, as far as there is room.
+    fn write_or_drop(&mut self, limit: u64, story: &mut Story) -> io::Result<()> {
+        if !self.full {
+            let written = self.write_until(limit, story);
+            match written.and_then(|()| self.writer.save()) {
+                Err(error) if is_full(&error) => self.full = true,
+                result => return result,
+            }
+        }
+        self.pending.clear();
         Ok(())
     }
 
@@ -127,7 +151,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// Those of the file.
     pub(super) fn end(mut self, story: &mut Story) -> io::Result<Ended<'a>> {
-        self.write_until(u64::MAX, story)?;
+        self.write_or_drop(u64::MAX, story)?;
         let (symbols, build_ids) = self.places.look_up();
         Ok(Ended {
             writer: self.writer,
@@ -149,26 +173,27 @@ pub(super) struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// The time of the last sample.
-    pub(super) fn last(&self) -> u64 {
-        self.writer.last()
-    }
-
-    /// Appends a record that is about none of the others.
+    /// Appends records that are about none of the others, if there is room.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn record(&mut self, record: &Record) -> io::Result<()> {
-        self.writer.record(record)
+    pub(super) fn append(&mut self, records: impl Iterator<Item = Record>) -> io::Result<()> {
+        for record in records {
+            match self.writer.record(&record) {
+                Err(error) if is_full(&error) => return Ok(()),
+                result => result?,
+            }
+        }
+        Ok(())
     }
 
-    /// Makes the file whole; gives the number of its samples, and its size in bytes.
+    /// Makes the file whole.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn finish(self, host: &Host, notes: &Notes) -> io::Result<(u64, u64)> {
-        let samples = self.writer.samples();
-        let file = self.writer.finish(host, &self.build_ids, notes)?;
-        Ok((samples, file.metadata()?.len()))
+    pub(super) fn finish(self, host: &Host, notes: &mut Notes) -> io::Result<Finished<File>> {
+        let finished = self.writer.finish(host, &self.build_ids, notes)?;
+        finished.output.set_len(finished.size)?;
+        Ok(finished)
     }
 }

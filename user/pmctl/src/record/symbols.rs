@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of what was sampled, looked up while the files are those that ran.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
@@ -18,8 +18,8 @@ use crate::profile::{KERNEL, Spaces};
 pub(super) struct Places {
     /// As of the last record.
     spaces: Spaces,
-    /// Offsets in each file, addresses in the kernel: they are as many as there is code that was seen.
-    files: BTreeMap<PathBuf, BTreeSet<u64>>,
+    /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
+    files: Vec<HashSet<u64>>,
 }
 
 impl Places {
@@ -35,15 +35,11 @@ impl Places {
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
         for address in ends.chain([sample.ip]) {
             if let Some(place) = self.spaces.find(record.stamp.task.pid, address) {
-                // Most samples are where others are: then there is nothing to allocate.
-                match self.files.get_mut(place.file) {
-                    Some(offsets) => offsets.insert(place.offset),
-                    None => self
-                        .files
-                        .entry(place.file.to_owned())
-                        .or_default()
-                        .insert(place.offset),
-                };
+                let file = place.file.index();
+                if self.files.len() <= file {
+                    self.files.resize_with(file + 1, HashSet::new);
+                }
+                self.files[file].insert(place.offset);
             }
         }
     }
@@ -51,19 +47,23 @@ impl Places {
     /// The symbols and the build-ids of all files that samples are in.
     pub(super) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let symbolizer = Symbolizer::new();
-        let tables = self.files.iter().map(|(file, offsets)| SymbolTable {
+        let files = self.spaces.files().zip(&self.files);
+        let mut files: Vec<_> = files.filter(|(_, offsets)| !offsets.is_empty()).collect();
+        files.sort_unstable_by_key(|(file, _)| *file);
+        let tables = files.iter().map(|(file, offsets)| SymbolTable {
             file: file.to_string_lossy().into_owned(),
             symbols: symbols(&symbolizer, file, offsets),
         });
-        let ids = self.files.keys().filter_map(|file| build_id(file));
+        let ids = files.iter().filter_map(|(file, _)| build_id(file));
         (tables.collect(), ids.collect())
     }
 }
 
 /// The functions at these places; none if the file can't be read, or has no names.
-fn symbols(symbolizer: &Symbolizer, file: &Path, places: &BTreeSet<u64>) -> Vec<Symbol> {
+fn symbols(symbolizer: &Symbolizer, file: &Path, places: &HashSet<u64>) -> Vec<Symbol> {
+    let mut places: Vec<Addr> = places.iter().copied().collect();
+    places.sort_unstable();
     let kernel = places.first().is_some_and(|place| is_kernel(*place));
-    let places: Vec<Addr> = places.iter().copied().collect();
     let found = if kernel {
         let source = Source::Kernel(Kernel {
             // As it runs, with its modules.

@@ -64,8 +64,9 @@ pub(super) fn write(recording: &Recording, output: &mut impl Write) -> Result<()
 
 /// One end of a branch.
 fn end(site: &Site<'_>, address: u64) -> String {
-    match site.symbol {
-        Some(symbol) => format!("{symbol}+{:#x} ({})", site.offset, site.dso()),
-        None => format!("{address:#x} ({})", site.dso()),
+    if site.has_symbol() {
+        format!("{}+{:#x} ({})", site.symbol(), site.offset, site.dso())
+    } else {
+        format!("{address:#x} ({})", site.dso())
     }
 }

@@ -12,7 +12,7 @@ use anyhow::Result;
 use crate::cli::{Key, Report};
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording};
-use crate::profile::{self, Named, number};
+use crate::profile::{self, File, Name, Named, Names, number};
 use crate::text::{count, printable, thousands};
 use table::{Align, Table};
 
@@ -53,28 +53,83 @@ struct Share {
     samples: u64,
 }
 
-/// The shares of an event, by what the rows differ in.
+impl Share {
+    fn add(&mut self, other: Self) {
+        self.events = self.events.saturating_add(other.events);
+        self.samples += other.samples;
+    }
+}
+
+/// The shares of an event, by what the rows say.
 type Shares = HashMap<Vec<String>, Share>;
+
+/// What the samples of a row have in common, as numbers: they are compared for each sample, texts are made for each
+/// row. Rows that differ in it may say the same, as functions of one name do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct RowId {
+    event: usize,
+    comm: Option<Name>,
+    idle: bool,
+    pid: u32,
+    function: (Option<File>, Option<u64>),
+    kernel: bool,
+    cpu: u32,
+}
+
+impl RowId {
+    fn new(keys: &[Key], named: &Named<'_>, names: &Names<'_>) -> Self {
+        let mut id = Self {
+            event: named.sample.event,
+            ..Self::default()
+        };
+        for key in keys {
+            match key {
+                Key::Comm => {
+                    id.comm = names.name(named.stamp.task);
+                    // It has a name without being told one.
+                    id.idle = named.stamp.task.pid == 0;
+                }
+                Key::Pid => id.pid = named.stamp.task.pid,
+                Key::Dso => id.function.0 = named.site.number(),
+                Key::Symbol => {
+                    id.function = named.site.function();
+                    id.kernel = named.sample.in_kernel();
+                }
+                Key::Cpu => id.cpu = named.stamp.cpu,
+            }
+        }
+        id
+    }
+}
 
 /// Adds up the samples of each event.
 fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
-    let mut tables = vec![Shares::new(); recording.events.len()];
-    profile::each_sample(recording, |named, _| {
-        let row = keys.iter().map(|key| text(*key, named)).collect();
-        let share = tables[named.sample.event].entry(row).or_default();
-        share.events = share.events.saturating_add(named.sample.period);
-        share.samples += 1;
+    let mut rows: HashMap<RowId, (Vec<String>, Share)> = HashMap::new();
+    profile::each_sample(recording, |named, names| {
+        let row = rows.entry(RowId::new(keys, named, names));
+        let row = row.or_insert_with(|| {
+            let cells = keys.iter().map(|key| text(*key, named, names)).collect();
+            (cells, Share::default())
+        });
+        row.1.add(Share {
+            events: named.sample.period,
+            samples: 1,
+        });
         Ok(())
     })?;
+    let mut tables = vec![Shares::new(); recording.events.len()];
+    for (id, (cells, share)) in rows {
+        tables[id.event].entry(cells).or_default().add(share);
+    }
     Ok(tables)
 }
 
 /// What a row says of a sample.
-fn text(key: Key, named: &Named<'_>) -> String {
+fn text(key: Key, named: &Named<'_>, names: &Names<'_>) -> String {
     match key {
-        Key::Comm => named.comm.clone(),
+        Key::Comm => names.comm(named.stamp.task).to_owned(),
         Key::Pid => number(named.stamp.task.pid),
-        Key::Dso => named.site.dso(),
+        Key::Dso => named.site.dso().into_owned(),
         Key::Symbol => {
             // As perf has it: which functions are the kernel's is seen at a glance.
             let mode = if named.sample.in_kernel() {
@@ -110,15 +165,16 @@ fn write_event(
     let samples: u64 = shares.values().map(|share| share.samples).sum();
     writeln!(
         output,
-        "{}: {} of {} events; {} events were counted on all CPUs",
+        "{}: {} of {} events; {} events {}",
         printable(&recording.events[index].name),
-        if samples == 1 {
-            "1 sample".to_owned()
-        } else {
-            format!("{} samples", thousands(samples))
-        },
+        count(samples, "sample"),
         thousands(events),
         thousands(recording.notes.totals[index]),
+        if recording.notes.counted_all() {
+            "were counted on all CPUs"
+        } else {
+            "or more happened on all CPUs: see LOST"
+        },
     )?;
     if samples == 0 {
         return Ok(());
