@@ -258,9 +258,10 @@ impl Cause {
     pub fn help(self) -> Option<&'static str> {
         match self {
             Self::Absent => Some("Load the module: `insmod perfmon.ko`."),
-            Self::NodeForbidden => {
-                Some("Run it as root, or give your user the device with `chgrp` or a udev rule.")
-            }
+            Self::NodeForbidden => Some(
+                "Run it as root, or be a member of the group that has the device: `usermod -aG perfmon USER` \
+                      after `make install`, then log in again.",
+            ),
             Self::AnotherWriter => Some(
                 "One program counts at a time: wait for it, or find it with `fuser -v /dev/perfmon`.",
             ),

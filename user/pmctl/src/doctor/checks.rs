@@ -76,6 +76,21 @@ impl Facts<'_> {
             .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
     }
 
+    /// Whether modprobe(8) finds the module for the kernel that runs.
+    fn is_installed(&self) -> bool {
+        let text = |name: &str| self.machine.text(name).ok().flatten();
+        let release = text("/proc/sys/kernel/osrelease");
+        let modules =
+            release.and_then(|release| text(&format!("/lib/modules/{release}/modules.dep")));
+        modules.is_some_and(|modules| {
+            let files = modules.lines().filter_map(|line| line.split(':').next());
+            let names = files.filter_map(|file| file.rsplit('/').next());
+            names
+                .into_iter()
+                .any(|name| name.split('.').next() == Some("perfmon"))
+        })
+    }
+
     fn has_module(&self, module: &str) -> Result<bool, Finding> {
         let modules = self.text("/proc/modules")?.unwrap_or_default();
         Ok(modules
@@ -125,14 +140,27 @@ fn module(facts: &Facts<'_>) -> Finding {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
-        let version = facts.pmu.capabilities.map_or(0, |capabilities| capabilities.version);
+        if facts.pmu.capabilities.is_err() {
+            return Finding::unknown("perfmon is not loaded: without a PMU it does not load");
+        }
+        let version = facts
+            .pmu
+            .capabilities
+            .map_or(0, |capabilities| capabilities.version);
         // From version 6 on, perf uses registers that the kernel's reservation does not know.
         let fix = if version >= 6 {
-            "`insmod perfmon.ko unarbitrated=1`: perf and perfmon must not count at the same time then."
+            " unarbitrated=1`: perf and perfmon must not count at the same time then."
         } else {
-            "`insmod perfmon.ko`."
+            "`."
         };
-        Finding::bad("perfmon is not loaded").fix(format!("{fix} If it fails, `dmesg | tail` says why."))
+        let load = if facts.is_installed() {
+            "modprobe perfmon"
+        } else {
+            "insmod perfmon.ko"
+        };
+        Finding::bad("perfmon is not loaded").fix(format!(
+            "`{load}{fix} If it fails, `dmesg | tail` says why."
+        ))
     }))
 }
 
