@@ -133,6 +133,14 @@ impl Ending {
         };
         u8::try_from(code).unwrap_or(u8::MAX)
     }
+
+    /// What a shell would say of it; nothing if it exited, or by what the user typed.
+    pub(crate) fn in_words(self) -> Option<String> {
+        match self {
+            Self::Exit(_) | Self::Killed(Signal::SIGINT) => None,
+            Self::Killed(signal) => Some(format!("the command was killed by {signal}")),
+        }
+    }
 }
 
 impl<'a> Waiting<'a> {
@@ -371,6 +379,15 @@ mod tests {
             search(OsStr::new("bin"), OsStr::new("/usr")),
             Err(Errno::ENOENT)
         );
+    }
+
+    #[test]
+    fn who_was_killed_is_told_by_the_signal() {
+        let words = |ending: Ending| ending.in_words();
+        assert_eq!(words(Ending::Exit(1)), None);
+        assert_eq!(words(Ending::Killed(Signal::SIGINT)), None);
+        let crash = words(Ending::Killed(Signal::SIGSEGV));
+        assert_eq!(crash.as_deref(), Some("the command was killed by SIGSEGV"));
     }
 
     #[test]

@@ -18,11 +18,14 @@ use crate::stat::Column;
 pub(crate) fn explain(
     output: &mut dyn Write,
     columns: &[Column],
-    counters: &[Counter],
+    counters: &[Option<Counter>],
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<()> {
     for (column, counter) in columns.iter().zip(counters) {
-        let id = column.counter;
+        let (Some(id), Some(counter)) = (column.counter, counter) else {
+            writeln!(output, "{}: this CPU does not have it", column.event.label)?;
+            continue;
+        };
         writeln!(output, "{} on {id}", column.event.label)?;
         let asked = counter.select().bits();
         writeln!(output, "  asked for   {asked:#012x}  {}", words(id, asked))?;

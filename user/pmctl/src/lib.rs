@@ -79,7 +79,11 @@ fn run(command: &Command) -> Result<u8> {
         Command::Record(args) => return record::record(args),
         _ => stdio::require_output()?,
     }
-    let mut output = BufWriter::with_capacity(OUTPUT, io::stdout().lock());
+    let output = stdio::Named {
+        output: io::stdout().lock(),
+        name: "standard output".to_owned(),
+    };
+    let mut output = BufWriter::with_capacity(OUTPUT, output);
     let code = show(command, &mut output)?;
     output.flush()?;
     Ok(code)

@@ -51,6 +51,31 @@ pub(crate) fn require_error() -> Result<()> {
     Ok(())
 }
 
+/// An output with its name, which its errors tell.
+pub(crate) struct Named<W> {
+    pub(crate) output: W,
+    pub(crate) name: String,
+}
+
+impl<W> Named<W> {
+    fn told<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        let name = &self.name;
+        result.map_err(|error| io::Error::new(error.kind(), format!("can't write {name}: {error}")))
+    }
+}
+
+impl<W: Write> Write for Named<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.output.write(bytes);
+        self.told(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.output.flush();
+        self.told(result)
+    }
+}
+
 /// Writes a message to standard error. That it can't be written changes nothing: the exit code tells the rest.
 pub(crate) fn complain(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "pmctl: {message}");

@@ -115,6 +115,10 @@ pub(crate) struct Stat {
     #[arg(long)]
     pub(crate) explain: bool,
 
+    /// Known from perf, and refused with the reason
+    #[arg(short, long, action = clap::ArgAction::Count, hide = true)]
+    pub(crate) detailed: u8,
+
     /// Not possible yet: count one process
     #[arg(short, long, value_name = "PID", hide = true)]
     pub(crate) pid: Option<String>,

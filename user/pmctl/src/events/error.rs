@@ -13,6 +13,8 @@ pub(crate) struct Fault {
     pub(crate) message: String,
     /// What to write instead.
     pub(crate) help: Option<String>,
+    /// Whether the text is right, and this CPU does not have the event.
+    pub(crate) absent: bool,
 }
 
 impl Fault {
@@ -22,6 +24,7 @@ impl Fault {
             span,
             message: message.into(),
             help: None,
+            absent: false,
         }
     }
 
@@ -29,6 +32,14 @@ impl Fault {
     pub(crate) fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),
+            ..self
+        }
+    }
+
+    /// The same of a CPU that does not have the event.
+    pub(crate) fn absent(self) -> Self {
+        Self {
+            absent: true,
             ..self
         }
     }
@@ -55,6 +66,7 @@ impl fmt::Display for EventError {
             span,
             message,
             help,
+            ..
         } = &self.fault;
         // The caret counts characters; a tab or a line's end in the text would move it.
         let shown: String = self

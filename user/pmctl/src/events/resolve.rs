@@ -28,6 +28,23 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// An event that this CPU does not have.
+    pub(super) fn absent(label: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            meaning: None,
+            modes: Modes::default(),
+            general: None,
+            fixed: None,
+            pinned: None,
+        }
+    }
+
+    /// Whether this CPU does not have it.
+    pub(crate) const fn is_absent(&self) -> bool {
+        self.general.is_none() && self.fixed.is_none()
+    }
+
     /// What `counter` has to be told to count it.
     pub(crate) fn select_on(&self, counter: CounterId) -> EventSelect {
         let select = match counter {
@@ -133,6 +150,7 @@ fn absent(event: &Named, word: &Piece) -> Fault {
         format!("this CPU does not have the event `{}`", word.text),
     )
     .help(format!("{reason}; `pmctl info` lists what it has."))
+    .absent()
 }
 
 /// A name that is not in the table: what may be meant.

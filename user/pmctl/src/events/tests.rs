@@ -129,6 +129,23 @@ fn a_counter_can_be_asked_for() {
 }
 
 #[test]
+fn an_event_that_the_cpu_lacks_is_told_beside_the_others() {
+    let found = |text| -> Result<Vec<(String, bool)>, String> {
+        let events =
+            events_or_absent(text, &Pmu::for_tests()).map_err(|error| error.to_string())?;
+        let events = events.into_iter().map(|e| (e.label.clone(), e.is_absent()));
+        Ok(events.collect())
+    };
+    let (cycles, misses) = ("cycles:u".to_owned(), "cache-misses:u".to_owned());
+    assert_eq!(
+        found("cycles:u,cache-misses:u"),
+        Ok(vec![(cycles, false), (misses, true)])
+    );
+    assert!(found("cache-misses").is_err_and(|error| error.contains("does not have the event")));
+    assert!(found("cycles,cache-mises").is_err_and(|error| error.contains("no event is called")));
+}
+
+#[test]
 fn an_event_is_called_what_it_counts() {
     let labels = |text| -> Vec<String> { all(text).into_iter().map(|e| e.label).collect() };
     assert_eq!(

@@ -40,7 +40,7 @@ impl<'a, W: Write> Csv<'a, W> {
             }
             let value = figures.counts[index].map(|count| count.to_string());
             self.writer
-                .write_field(value.as_deref().unwrap_or("<not counted>"))?;
+                .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
             self.writer.write_field("")?;
             self.writer.write_field(&column.event.label)?;
             if runs.len() > 1 {
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn the_fields_are_perfs() {
-        let subject = subject("instructions:u,cycles:u,r1c0");
+        let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
         let text = written(|out| {
-            let run = run(&[Some(3_000_000), Some(1_500_000), None]);
+            let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
             Csv::new(&subject, out, b',')
                 .end(&[run])
                 .expect("a vector takes all");
@@ -101,6 +101,7 @@ mod tests {
 3000000,,instructions:u,3000000000,100.00,2.00,insn per cycle
 1500000,,cycles:u,3000000000,100.00,,
 <not counted>,,r1c0,3000000000,100.00,,
+<not supported>,,cache-misses,3000000000,100.00,,
 ";
         assert_eq!(text, expected);
     }

@@ -17,7 +17,7 @@ const UNTRUSTED: &str = "<not trusted>";
 
 /// Said when a command was given without `-a`.
 const SCOPE_NOTE: &str =
-    " Other tasks' work is in these numbers too: /dev/perfmon counts CPUs (-a hides this line).";
+    " All that ran on these CPUs is counted, not the command alone (-a hides this).";
 
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
@@ -49,7 +49,7 @@ impl<'a, W: Write> Human<'a, W> {
         let label = &self.subject.columns[index].event.label;
         let number = match figures.counts[index] {
             Some(count) => thousands(count),
-            None => UNTRUSTED.to_owned(),
+            None => self.subject.columns[index].missing(UNTRUSTED).to_owned(),
         };
         format!("{number:>NUMBER$}      {label}")
     }
@@ -62,10 +62,17 @@ impl<'a, W: Write> Human<'a, W> {
             let pad = self.name - label.chars().count();
             let _ = write!(line, "{:pad$}  # {:8.2}  {}", "", metric.value, metric.unit);
         }
-        if let Some(summary) = figures.summaries[index].filter(|_| figures.runs > 1) {
-            line.push_str(&error(summary));
+        match figures.summaries[index].filter(|_| figures.runs > 1) {
+            Some(summary) => self.with_error(&line, summary),
+            None => line,
         }
-        line
+    }
+
+    /// A line with the error of its number, all errors in one column.
+    fn with_error(&self, line: &str, summary: Summary) -> String {
+        // Behind the number, the name, and a ratio.
+        let width = NUMBER + 6 + self.name + 32;
+        format!("{line:<width$}( +-{:6.2}% )", summary.error_percent)
     }
 
     /// The line above the numbers: what was counted, and where.
@@ -132,12 +139,11 @@ impl<W: Write> Report for Human<'_, W> {
         for (label, time) in times {
             let seconds = runs.iter().map(|run| Some(time(run).as_secs_f64()));
             if let Some(summary) = Summary::of(seconds) {
-                let error = if runs.len() > 1 {
-                    error(summary)
-                } else {
-                    String::new()
-                };
-                writeln!(self.output, "{:>NUMBER$.9} {label}{error}", summary.mean)?;
+                let mut line = format!("{:>NUMBER$.9} {label}", summary.mean);
+                if runs.len() > 1 {
+                    line = self.with_error(&line, summary);
+                }
+                writeln!(self.output, "{line}")?;
             }
         }
         if !self.subject.all_cpus && self.subject.only.is_none() {
@@ -148,10 +154,6 @@ impl<W: Write> Report for Human<'_, W> {
     }
 }
 
-fn error(summary: Summary) -> String {
-    format!("  ( +-{:6.2}% )", summary.error_percent)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{run, subject, written};
@@ -159,9 +161,9 @@ mod tests {
 
     #[test]
     fn one_run() {
-        let subject = subject("instructions:u,cycles:u,r1c0:k");
+        let subject = subject("instructions:u,cycles:u,r1c0:k,cache-misses");
         let text = written(|out| {
-            let run = run(&[Some(3_000_000), Some(1_500_000), None]);
+            let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
             Human::new(&subject, out)
                 .end(&[run])
                 .expect("a vector takes all");
@@ -172,6 +174,7 @@ mod tests {
            3,000,000      instructions:u    #     2.00  insn per cycle
            1,500,000      cycles:u
        <not trusted>      r1c0:k
+     <not supported>      cache-misses
 
          1.500000000 seconds time elapsed
          1.200000000 seconds user
@@ -185,16 +188,22 @@ mod tests {
 
     #[test]
     fn several_runs_show_their_variation() {
-        let subject = subject("instructions");
+        let subject = subject("instructions,cycles");
         let text = written(|out| {
-            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            let runs = [run(&[Some(90), Some(9)]), run(&[Some(110), Some(11)])];
             Human::new(&subject, out)
                 .end(&runs)
                 .expect("a vector takes all");
         });
         assert!(text.contains("mean of 2 runs"), "{text}");
+        let errors: Vec<&str> = text.lines().filter(|l| l.contains("+-")).collect();
+        assert_eq!(errors.len(), 5, "{text}");
+        assert!(errors[0].ends_with("( +- 10.00% )"), "{text}");
+        let columns = errors.iter().map(|line| line.find("( +-"));
         assert!(
-            text.contains("100      instructions  ( +- 10.00% )"),
+            columns
+                .clone()
+                .all(|column| column == columns.clone().next().flatten()),
             "{text}"
         );
     }
@@ -209,6 +218,7 @@ mod tests {
                 .end(&[run(&[Some(1)])])
                 .expect("a vector takes all");
         });
+        assert!(SCOPE_NOTE.chars().count() < 80, "it is one line");
         assert!(!text.contains(SCOPE_NOTE), "{text}");
         assert!(!text.contains("seconds user"), "{text}");
         assert!(text.contains("stats for the machine,"), "{text}");

@@ -53,7 +53,7 @@ impl<'a, W: Write> Perf<'a, W> {
             let line = PerfLine {
                 interval: at.map(|at| at.as_secs_f64()),
                 counter_value: figures.counts[index].map_or_else(
-                    || "<not counted>".to_owned(),
+                    || column.missing("<not counted>").to_owned(),
                     |count| format!("{count}.000000"),
                 ),
                 unit: "",
@@ -107,8 +107,9 @@ struct V1Document<'a> {
 #[derive(Serialize)]
 struct V1Event<'a> {
     event: &'a str,
-    counter: String,
-    select: u64,
+    /// Null if the CPU does not have the event.
+    counter: Option<String>,
+    select: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -151,8 +152,10 @@ impl<W: Write> Report for V1<'_, W> {
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         let events = self.subject.columns.iter().map(|column| V1Event {
             event: &column.event.label,
-            counter: column.counter.to_string(),
-            select: column.event.select_on(column.counter).bits(),
+            counter: column.counter.map(|counter| counter.to_string()),
+            select: column
+                .counter
+                .map(|counter| column.event.select_on(counter).bits()),
         });
         let runs = runs.iter().map(|run| V1Run {
             elapsed_seconds: run.elapsed.as_secs_f64(),
@@ -235,23 +238,24 @@ mod tests {
 
     #[test]
     fn our_object_loses_nothing() {
-        let subject = subject("instructions:u,fixed1:k");
+        let subject = subject("instructions:u,fixed1:k,cache-misses");
         let text = written(|out| {
             let mut v1 = V1::new(&subject, out);
-            v1.interval(Duration::from_secs(1), &run(&[Some(1), Some(2)]))
+            v1.interval(Duration::from_secs(1), &run(&[Some(1), Some(2), None]))
                 .expect("room");
-            v1.end(&[run(&[Some(u64::MAX), None])]).expect("room");
+            v1.end(&[run(&[Some(u64::MAX), None, None])]).expect("room");
         });
         let expected = json!({
             "schema": "pmctl-stat-v1", "command": "ls -l", "cpus": 2,
             "events": [
                 {"event": "instructions:u", "counter": "general counter 0", "select": 0x0001_00c0},
                 {"event": "fixed1:k", "counter": "fixed counter 1", "select": 0x0002_0000},
+                {"event": "cache-misses", "counter": null, "select": null},
             ],
-            "intervals": [{"seconds": 1.0, "counts": [1, 2]}],
+            "intervals": [{"seconds": 1.0, "counts": [1, 2, null]}],
             "runs": [{
                 "elapsed_seconds": 1.5, "user_seconds": 1.2, "system_seconds": 0.3,
-                "exit_code": 0, "counts": [u64::MAX, null],
+                "exit_code": 0, "counts": [u64::MAX, null, null],
             }],
         });
         assert_eq!(lines(&text), [expected]);

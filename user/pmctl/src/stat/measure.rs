@@ -19,7 +19,7 @@ use crate::signals::{Event, Signals};
 /// The counts are those of all CPUs, or of `cpus` only.
 pub(super) fn measure(
     command: Option<&Command>,
-    (counters, cpus): (&[Counter], Option<&Cpus>),
+    (counters, cpus): (&[Option<Counter>], Option<&Cpus>),
     interval: Option<Duration>,
     report: &mut dyn Report,
 ) -> Result<Run> {
@@ -122,7 +122,7 @@ struct Ticker<'a> {
     before: Vec<Option<u64>>,
     /// When that was.
     since: Duration,
-    counters: &'a [Counter],
+    counters: &'a [Option<Counter>],
     cpus: Option<&'a Cpus>,
     report: &'a mut dyn Report,
 }
@@ -131,7 +131,7 @@ impl<'a> Ticker<'a> {
     fn new(
         length: Duration,
         begin: Instant,
-        (counters, cpus): (&'a [Counter], Option<&'a Cpus>),
+        (counters, cpus): (&'a [Option<Counter>], Option<&'a Cpus>),
         report: &'a mut dyn Report,
     ) -> Self {
         Self {
@@ -181,18 +181,20 @@ impl<'a> Ticker<'a> {
 }
 
 /// Makes one call for each counter, in their order.
-fn each(counters: &[Counter], call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
-    counters.iter().try_for_each(call).map_err(exit::with_help)
+fn each(counters: &[Option<Counter>], call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
+    let mut counters = counters.iter().flatten();
+    counters.try_for_each(call).map_err(exit::with_help)
 }
 
-/// The counts; `None` for one that somebody else spoiled.
-fn read(counters: &[Counter], cpus: Option<&Cpus>) -> Result<Vec<Option<u64>>> {
+/// The counts; `None` for one that somebody else spoiled, and without a counter.
+fn read(counters: &[Option<Counter>], cpus: Option<&Cpus>) -> Result<Vec<Option<u64>>> {
     let one = |counter: &Counter| match value(counter, cpus) {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.cause == Cause::Untrusted => Ok(None),
         Err(error) => Err(exit::with_help(error)),
     };
-    counters.iter().map(one).collect()
+    let or_none = |counter: &Option<Counter>| counter.as_ref().map_or(Ok(None), one);
+    counters.iter().map(or_none).collect()
 }
 
 /// The count on all CPUs, or on some.

@@ -47,10 +47,21 @@ pub(crate) struct Subject {
     pub(crate) columns: Vec<Column>,
 }
 
-/// An event and its counter.
+/// An event and its counter; `None` if the CPU does not have the event.
 pub(crate) struct Column {
     pub(crate) event: Event,
-    pub(crate) counter: CounterId,
+    pub(crate) counter: Option<CounterId>,
+}
+
+impl Column {
+    /// What stands for a count that there is not; `spoiled` is the word for one that can't be trusted.
+    fn missing(&self, spoiled: &'static str) -> &'static str {
+        if self.counter.is_some() {
+            spoiled
+        } else {
+            "<not supported>"
+        }
+    }
 }
 
 /// What one run gave.
@@ -139,16 +150,15 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         // The driver tells how many, CPUID tells which.
         fixed: pmu.fixed_bitmap(),
     };
-    let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
-    let columns: Vec<Column> = events
-        .into_iter()
-        .zip(places)
-        .map(|(event, counter)| Column { event, counter })
-        .collect();
+    let columns = columns(events, supply)?;
+    let counter = |Column { event, counter }: &Column| {
+        let counter = counter.map(|id| session.counter(id, event.select_on(id)));
+        counter.transpose()
+    };
     let counters = columns
         .iter()
-        .map(|Column { event, counter }| session.counter(*counter, event.select_on(*counter)))
-        .collect::<Result<Vec<Counter>, _>>()
+        .map(counter)
+        .collect::<Result<Vec<Option<Counter>>, _>>()
         .map_err(exit::with_help)?;
 
     let output = output(args)?;
@@ -167,11 +177,27 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     count(args, command.as_ref(), &counters, report.as_mut())
 }
 
+/// A counter for each event that the CPU has.
+fn columns(events: Vec<Event>, supply: Supply) -> Result<Vec<Column>, Usage> {
+    let present: Vec<Event> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
+    let places = place(&present, supply).map_err(|error| Usage(error.to_string()))?;
+    let mut places = places.into_iter();
+    let column = |event: Event| Column {
+        counter: if event.is_absent() {
+            None
+        } else {
+            places.next()
+        },
+        event,
+    };
+    Ok(events.into_iter().map(column).collect())
+}
+
 /// Runs as often as it is wanted; the exit code.
 fn count(
     args: &Stat,
     command: Option<&Command>,
-    counters: &[Counter],
+    counters: &[Option<Counter>],
     report: &mut dyn Report,
 ) -> Result<u8> {
     let mut runs = Vec::new();
@@ -189,12 +215,22 @@ fn count(
         }
     }
     report.end(&runs)?;
-    if runs.iter().any(|run| run.counts.contains(&None)) {
+    let last = runs.last().and_then(|run| run.ending);
+    if let Some(words) = last.and_then(Ending::in_words) {
+        complain(words);
+    }
+    let is_spoiled =
+        |(counter, count): (&Option<Counter>, &Option<u64>)| counter.is_some() && count.is_none();
+    let has_spoiled = |run: &Run| counters.iter().zip(&run.counts).any(is_spoiled);
+    if runs.iter().any(has_spoiled) {
         let message = perfmon::Cause::Untrusted;
         complain(format_args!(
             "{message}\n{}",
             message.help().unwrap_or_default()
         ));
+        return Ok(exit::NO_COUNT);
+    }
+    if counters.iter().any(Option::is_none) {
         return Ok(exit::NO_COUNT);
     }
     let mut codes = runs
@@ -211,6 +247,11 @@ fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
             args.pid.is_some(),
             "-p: the counters belong to the CPUs, and the driver does not tell the tasks on them apart yet.\n\
              Count the machine while it does only that (`pmctl stat -a`), or use `perf stat -p`.",
+        ),
+        (
+            args.detailed > 0,
+            "-d: the events of the caches have other numbers on each CPU model, and pmctl knows no models.\n\
+             Give them with -e: `rUUEE` or `cpu/event=..,umask=../`, with the numbers of the CPU's manual.",
         ),
         (
             args.cpu.is_some() && args.all_cpus,
@@ -237,7 +278,10 @@ fn wanted(args: &Stat, pmu: &Pmu) -> Result<Vec<Event>> {
     if args.events.is_empty() {
         return Ok(events::default_events(pmu));
     }
-    let lists = args.events.iter().map(|text| events::events(text, pmu));
+    let lists = args
+        .events
+        .iter()
+        .map(|text| events::events_or_absent(text, pmu));
     let lists = lists
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Usage(error.to_string()))?;
@@ -254,15 +298,22 @@ fn report<'a>(args: &Stat, subject: &'a Subject, output: Box<dyn Write>) -> Box<
 }
 
 fn output(args: &Stat) -> Result<Box<dyn Write>> {
-    Ok(match &args.output {
+    let (output, name): (Box<dyn Write>, _) = match &args.output {
         None => {
             stdio::require_error()?;
-            Box::new(io::stderr())
+            (Box::new(io::stderr()), "standard error".to_owned())
+        }
+        Some(path) if path.as_os_str() == "-" => {
+            stdio::require_output()?;
+            (Box::new(io::stdout()), "standard output".to_owned())
         }
         Some(path) => {
-            Box::new(File::create(path).with_context(|| format!("can't write {}", path.display()))?)
+            let name = path.display().to_string();
+            let file = File::create(path).with_context(|| format!("can't write {name}"))?;
+            (Box::new(file), name)
         }
-    })
+    };
+    Ok(Box::new(stdio::Named { output, name }))
 }
 
 /// The command as one line.
@@ -287,17 +338,12 @@ mod testing {
 
     /// Columns for these events on an Intel PMU with 8 general and 3 fixed counters.
     pub(super) fn columns(text: &str) -> Vec<Column> {
-        let events = events::events(text, &Pmu::for_tests()).expect("they exist");
-        let places = place(
-            &events,
-            Supply {
-                general: 8,
-                fixed: 0b111,
-            },
-        )
-        .expect("there is room");
-        let column = |(event, counter)| Column { event, counter };
-        events.into_iter().zip(places).map(column).collect()
+        let events = events::events_or_absent(text, &Pmu::for_tests()).expect("they exist");
+        let supply = Supply {
+            general: 8,
+            fixed: 0b111,
+        };
+        super::columns(events, supply).expect("there is room")
     }
 
     pub(super) fn subject(events: &str) -> Subject {
