@@ -56,6 +56,10 @@ pub(crate) struct Record {
     #[arg(short = 'F', long = "freq", value_name = "HZ", hide = true)]
     pub(crate) frequency: Option<String>,
 
+    /// Known from perf, and refused with the reason
+    #[arg(short = 'g', long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
+    pub(crate) call_graph: Option<String>,
+
     /// Record the last branches with each sample
     #[arg(short, long)]
     pub(crate) branches: bool,
@@ -191,6 +195,23 @@ pub(crate) struct Report {
     /// Show which branches were taken, how often, and how often mispredicted
     #[arg(long)]
     pub(crate) branches: bool,
+
+    /// Show no more than N rows of each table
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Show no rows below PERCENT
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0.0,
+        hide_default_value = true
+    )]
+    pub(crate) percent_limit: f64,
+
+    /// Cut lines off after COLUMNS characters
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) width: Option<usize>,
 
     /// Write text, as always; for those who are used to it
     #[arg(long, hide = true)]

@@ -126,10 +126,10 @@ pub(crate) fn read(file: impl Into<Vec<u8>>) -> Result<Recording, ReadError> {
     }
     let events = features.names.into_iter().zip(attrs);
 
-    const RECORDS: ReadError = ReadError::Broken("list of records");
-    let place = range(file, header.data).ok_or(RECORDS)?;
+    let unreadable = ReadError::Broken("list of records");
+    let place = range(file, header.data).ok_or(unreadable)?;
     let events: Vec<Event> = events.map(|(name, attr)| Event { name, attr }).collect();
-    let records = Records::read(bytes, place, branches, events.len()).ok_or(RECORDS)?;
+    let records = Records::read(bytes, place, branches, events.len()).ok_or(unreadable)?;
     Ok(Recording {
         events,
         records,

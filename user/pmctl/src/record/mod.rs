@@ -16,12 +16,12 @@ mod sideband;
 mod story;
 mod stream;
 mod symbols;
+mod target;
 mod tasks;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 use std::{env, mem};
 
@@ -36,6 +36,7 @@ use plan::Plan;
 use scope::Scope;
 use story::Story;
 use stream::{Ended, Stream};
+use target::Target;
 
 use crate::child::{Command, Ending, Waiting};
 use crate::cli::Record as Args;
@@ -44,6 +45,7 @@ use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
 use crate::pmu::Pmu;
 use crate::signals::Signals;
+use crate::stdio::complain;
 use crate::text::{count, thousands};
 
 /// Records, and gives the exit code.
@@ -69,8 +71,8 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     let session = Session::open().map_err(exit::with_help)?;
     let plan = Plan::new(args, &pmu, &session)?;
     // Before the work: whoever can't write learns it now.
-    let cannot_write = || format!("can't write {}", args.output.display());
-    let file = open(&args.output).with_context(cannot_write)?;
+    let target = Target::open(&args.output)?;
+    let cannot_write = || format!("can't write {}", target.name());
 
     let signals = Signals::hold()?;
     let waiting = command
@@ -84,7 +86,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     let ready = Ready::new(&session, &plan.config, args.pages)?;
     sideband::visit(&online)?;
     let scope = Scope::new(args, process, story.knows_tasks());
-    file.set_len(0).with_context(cannot_write)?;
+    let file = target.begin().with_context(cannot_write)?;
     let stream = Stream::new(&plan, scope, args.branches, file);
     let mut stream = stream.with_context(cannot_write)?;
     let run = run::run(args, ready, (&signals, waiting), |chunks| {
@@ -103,9 +105,14 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .with_context(cannot_write)?;
     let others = ended.counted.others;
     let host = host(online.len())?;
-    let Finished { samples, size, .. } =
-        ended.finish(&host, &mut notes).with_context(cannot_write)?;
+    let Finished {
+        samples,
+        size,
+        output,
+    } = ended.finish(&host, &mut notes).with_context(cannot_write)?;
+    target.end(output).with_context(cannot_write)?;
     let written = Written {
+        name: target.name(),
         samples,
         size,
         others,
@@ -120,6 +127,9 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     // The recording is whole without it.
     let _ = summarize(args, &host, &notes, &written);
 
+    if let Some(words) = run.ending.and_then(Ending::in_words) {
+        complain(words);
+    }
     if !notes.is_whole() {
         return Ok(exit::NO_COUNT);
     }
@@ -138,6 +148,11 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
              Give the number with -c: how often the event happens in a second, divided by the samples wanted.",
         ),
         (
+            args.call_graph.is_some(),
+            "-g: the driver records where a CPU is, and not who called: there are no call chains yet.\n\
+             `pmctl record -b` records the last branches; `perf record -g` records call chains.",
+        ),
+        (
             args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && args.pid.is_none(),
             "there is nothing to run.\n\
              Give a command (`pmctl record -- make`) or a process (-p PID), or record the machine until Ctrl-C (-a).",
@@ -147,19 +162,6 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
         Some((_, reason)) => Err(Usage(reason.to_owned())),
         None => Ok(()),
     }
-}
-
-/// The file to write, if it can be written; what is in it stays until the recording begins.
-fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false);
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::other(
-        "it is no file, and the beginning of a recording is written last",
-    ))
 }
 
 /// What is to be said of a recording, once it has ended.
@@ -236,6 +238,8 @@ fn host(online: usize) -> Result<Host> {
 
 /// What there is now.
 struct Written {
+    /// Of the file.
+    name: String,
     /// What happened to any CPU's buffer.
     flags: Flags,
     samples: u64,
@@ -258,7 +262,7 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
     write!(
         output,
         "pmctl: {}: {}, {lost} lost, in {:.2} s on {}, {} KiB",
-        args.output.display(),
+        written.name,
         count(written.samples, "sample"),
         written.elapsed.as_secs_f64(),
         count(host.cpus_online, "CPU"),

@@ -57,7 +57,7 @@ pub(super) fn run(
         }
         if round(collector.poll()?)?.is_break() {
             complain(format_args!(
-                "{}: there is no room for more: the recording ends here",
+                "there is no room for more in {}: the recording ends here",
                 args.output.display()
             ));
             break;

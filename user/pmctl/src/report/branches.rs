@@ -6,8 +6,9 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::percent;
 use super::table::{Align, Table};
+use super::{percent, shown, write_rest};
+use crate::cli::Report;
 use crate::perfdata::Recording;
 use crate::profile::{self, Site};
 use crate::text::thousands;
@@ -20,7 +21,7 @@ struct Taken {
 }
 
 /// Writes the table.
-pub(super) fn write(recording: &Recording, output: &mut impl Write) -> Result<()> {
+pub(super) fn write(recording: &Recording, args: &Report, output: &mut impl Write) -> Result<()> {
     let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
     profile::each_sample(recording, |named, names| {
         for branch in &named.sample.branches {
@@ -50,16 +51,17 @@ pub(super) fn write(recording: &Recording, output: &mut impl Write) -> Result<()
         ("from", Align::Left),
         ("to", Align::Left),
     ]);
-    for ((from, to), taken) in rows {
+    for ((from, to), taken) in shown(&rows, args, |(_, taken)| taken.times as f64 / all as f64) {
         table.row(&[
             percent(taken.times, all),
             thousands(taken.times),
             percent(taken.mispredicted, taken.times),
-            from,
-            to,
+            from.clone(),
+            to.clone(),
         ]);
     }
-    Ok(table.write(output)?)
+    table.write(args.width, output)?;
+    Ok(write_rest(rows.len() - table.len(), output)?)
 }
 
 /// One end of a branch.

@@ -36,12 +36,12 @@ pub(crate) fn report(args: &Report, output: &mut impl Write) -> Result<()> {
     )?;
     perfdata::warn(&recording.notes, output)?;
     if args.branches {
-        return branches::write(&recording, output);
+        return branches::write(&recording, args, output);
     }
     let tables = shares(&recording, &args.sort)?;
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
-        write_event(&recording, (index, shares), &args.sort, output)?;
+        write_event(&recording, (index, shares), args, output)?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ const fn heading(key: Key) -> &'static str {
 fn write_event(
     recording: &Recording,
     (index, shares): (usize, &Shares),
-    keys: &[Key],
+    args: &Report,
     output: &mut impl Write,
 ) -> Result<()> {
     let events = shares.values().map(|share| share.events);
@@ -183,14 +183,31 @@ fn write_event(
     rows.sort_by(|(a_row, a), (b_row, b)| b.events.cmp(&a.events).then_with(|| a_row.cmp(b_row)));
 
     let mut headings = vec![("share", Align::Right), ("samples", Align::Right)];
-    headings.extend(keys.iter().map(|key| (heading(*key), Align::Left)));
+    headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
-    for (row, share) in rows {
+    for (row, share) in shown(&rows, args, |(_, share)| {
+        share.events as f64 / events as f64
+    }) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
         cells.extend(row.iter().cloned());
         table.row(&cells);
     }
-    Ok(table.write(output)?)
+    table.write(args.width, output)?;
+    Ok(write_rest(rows.len() - table.len(), output)?)
+}
+
+/// Those of the rows that are wanted: they are in the order of their shares.
+fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
+    let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
+    &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
+}
+
+/// Says how many rows are not shown.
+fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
+    if rows == 0 {
+        return Ok(());
+    }
+    writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
 }
 
 /// A part of a whole.

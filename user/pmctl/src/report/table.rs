@@ -40,8 +40,14 @@ impl Table {
             .push(cells.iter().map(|cell| printable(cell)).collect());
     }
 
-    /// Writes it, without blanks at the ends of lines.
-    pub(super) fn write(&self, output: &mut impl Write) -> io::Result<()> {
+    /// How many rows it has, without the headings.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len() - 1
+    }
+
+    /// Writes it, without blanks at the ends of lines, and no line longer than `width` characters.
+    pub(super) fn write(&self, width: Option<usize>, output: &mut impl Write) -> io::Result<()> {
+        let limit = width.unwrap_or(usize::MAX);
         let length = |text: &String| text.chars().count();
         let width = |column| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -56,6 +62,9 @@ impl Table {
                     Align::Left => write!(line, "  {cell:<width$}"),
                     Align::Right => write!(line, "  {cell:>width$}"),
                 };
+            }
+            if let Some((end, _)) = line.char_indices().nth(limit) {
+                line.truncate(end);
             }
             writeln!(output, "{}", line.trim_end())?;
         }
@@ -77,11 +86,19 @@ mod tests {
         table.row(&["1%".to_owned(), "a".to_owned(), "b".to_owned()]);
         table.row(&["100.00%".to_owned(), "abc".to_owned(), String::new()]);
         let mut text = Vec::new();
-        table.write(&mut text).expect("a vector takes everything");
+        table
+            .write(None, &mut text)
+            .expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
         assert_eq!(
             text,
             "    share  é    z\n       1%  a    b\n  100.00%  abc\n"
         );
+        let mut text = Vec::new();
+        table
+            .write(Some(12), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert_eq!(text, "    share  é\n       1%  a\n  100.00%  a\n");
     }
 }
