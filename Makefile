@@ -16,9 +16,9 @@ help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
 	@echo '  make demo           set everything up, count real programs, compare with perf'
 	@echo '  make check          linters, host tests, and the main selftests on Intel and AMD'
-	@echo '  make check-all      every test; what passed before on this machine with the same'
-	@echo '                      inputs is not repeated but with FRESH=1'
-	@echo '                      (both: ROWS="trace-amd policy" or TIER=matrix for some)'
+	@echo '  make check-all      every test; skips what passed before with the same inputs'
+	@echo '                      (FRESH=1 runs all)'
+	@echo '                      ROWS="trace-amd policy" or TIER=matrix choose, for both'
 	@echo '  make soak           the tests that can go on for long, MINUTES=60 of them'
 	@echo '  make vm             a shell in the machine, the module loaded'
 	@echo "  make bench          what each call costs in instructions, beside perf's"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# Reads the plans; sourced by the scripts that run them.
+# Reads the plans; sourced by the scripts that run them, after cache.sh.
 #
 # A row of a plan has four fields with tabs between them, `-` for an empty one:
 #
@@ -24,6 +24,17 @@ plan_rows() {
 		/^(#|$)/ { next }
 		NF != 4 { printf "%s:%d: %d fields; a row has 4\n", FILENAME, FNR, NF >"/dev/stderr"; exit 2 }
 		{ print $1, $2, $3, $4 }' "$@"
+}
+
+# plan_require FILE NAME... : ends the script unless each name is a row of the plan.
+plan_require() {
+	local plan=$1 names name
+	shift
+	names=$(plan_rows "$plan" | cut -f 1)
+	for name; do
+		grep -qxF -- "$name" <<<"$names" || die "There is no row '$name' in $plan. There are:" \
+			"$(paste -sd ' ' <<<"$names" | fold -s -w 78)"
+	done
 }
 
 # attribute NAME DEFAULT OPTIONS : the value of the attribute; 1 if it has none.

@@ -33,11 +33,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what this machine can count with
     Info(Look),
-    /// Tell why counting would not work here, and what to do
+    /// Check the set-up, and say what to do about each problem
     Doctor(Look),
     /// Count events while a command runs
     Stat(Stat),
-    /// Record where CPUs are, each time that an event has happened so often
+    /// Sample a command or the whole system
     Record(Record),
     /// Show which programs and functions a recording is about
     Report(Report),
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Script(Script),
     /// Draw a recording as a flame graph
     Flamegraph(Flamegraph),
-    /// Show what events are for the hardware
+    /// Show the encoding of events
     Encode(Encode),
     /// Show what the registers of the counters hold (root; needs the kernel's module `msr`)
     Regs(Regs),
@@ -87,7 +87,7 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Count on these CPUs only, as in 0-2,5; without a command until Ctrl-C
+    /// Show the counts of these CPUs only, as in 0-2,5; without a command until Ctrl-C
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
