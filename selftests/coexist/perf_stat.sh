@@ -46,6 +46,6 @@ is "perf counts the same afterwards" "$before" \
 rmmod perfmon
 is "perf counts the same without the module" "$before" \
 	"$(perf_count instructions:u "$loop" 50000000)"
-insmod /lib/modules/perfmon.ko
+load_module
 
 finish

@@ -64,6 +64,11 @@ says() {
 	fi
 }
 
+# load_module: loads the module as the machine did, with no limit of what samples take
+load_module() {
+	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0
+}
+
 # finish: the script's exit code
 finish() {
 	[ "$ktap_failed" = 0 ]

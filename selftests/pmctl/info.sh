@@ -30,7 +30,7 @@ rmmod perfmon
 doctor=$(pmctl doctor 2>&1)
 check "doctor fails without the module" [ $? -ne 0 ]
 says "doctor says what to do" "$doctor" '(insmod|modprobe)'
-insmod /lib/modules/perfmon.ko
+load_module
 pmctl doctor >/dev/null 2>&1
 is "doctor is content with the module back" 0 $?
 
