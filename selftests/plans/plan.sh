@@ -22,6 +22,8 @@
 plan_rows() {
 	awk -F '\t+' -v OFS='\t' '
 		/^(#|$)/ { next }
+		$1 in line { printf "%s:%d: %s stands in line %d, too\n", FILENAME, FNR, $1, line[$1] >"/dev/stderr"; exit 2 }
+		{ line[$1] = FNR }
 		NF != 4 { printf "%s:%d: %d fields; a row has 4\n", FILENAME, FNR, NF >"/dev/stderr"; exit 2 }
 		{ print $1, $2, $3, $4 }' "$@"
 }

@@ -40,6 +40,28 @@ span() {
 	fi
 }
 
+# sources PATHSPEC... : the files that git tracks or would track, each with a NUL behind
+# it. Where the project is not a git repository of its own, all files.
+sources() {
+	local git=(git -c "safe.directory=$TOP" -C "$TOP") file spec found
+	if [ "$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" = "$TOP" ]; then
+		"${git[@]}" ls-files -z --cached --others --exclude-standard -- "$@"
+		return
+	fi
+	(cd "$TOP" && find . -name .git -prune -o -type f -printf '%P\0') | while IFS= read -r -d '' file; do
+		found=
+		for spec; do
+			# A path specification is a pattern.
+			# shellcheck disable=SC2053
+			case $spec in
+			:!*) [[ $file != ${spec#:!} && $file != ${spec#:!}/* ]] || continue 2 ;;
+			*) [[ $spec = . || $file = $spec || $file = $spec/* ]] && found=1 ;;
+			esac
+		done
+		[ -z "$found" ] || printf '%s\0' "$file"
+	done
+}
+
 # key WITH FILE-OR-DIR... : a hash over the names, modes and contents of the
 # files, and over the text WITH: the name of the entry that they are built with,
 # or what else it depends on.
@@ -51,11 +73,7 @@ key() {
 		printf '%s\n' "$1"
 		shift
 		cd "$TOP" || exit 1
-		if git rev-parse --git-dir >/dev/null 2>&1; then
-			git ls-files -z --cached --others --exclude-standard -- "$@"
-		else
-			find "$@" -type f -print0 2>/dev/null
-		fi | sort -zu | while IFS= read -r -d '' f; do
+		sources "$@" | sort -zu | while IFS= read -r -d '' f; do
 			[ ! -f "$f" ] || printf '%s\0' "$f"
 		done | xargs -0 -r sha256sum -- | while read -r sum f; do
 			[ ! -x "$f" ] || printf x
@@ -93,10 +111,13 @@ entry() {
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
 cargo_directories() {
+	local old
 	mkdir -p "$CACHE/cargo/$TARGET"
 	touch "$CACHE/cargo/$TARGET"
 	# shellcheck disable=SC2012
-	ls -dt "$CACHE"/cargo/target-* | tail -n +9 | xargs -r rm -rf
+	ls -dt "$CACHE"/cargo/target-* | tail -n +9 | while IFS= read -r old; do
+		rm -rf "$old"
+	done
 }
 
 # The part of entry() under the lock; uses its variables.
@@ -124,6 +145,12 @@ builder() { "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; 
 
 prune() {
 	local old
+	# What interrupted builds left: nothing holds its lock.
+	for old in "$CACHE/.tmp-$1"-*; do
+		if [ -e "$old" ] && flock -n "$CACHE/.lock-${old##*/.tmp-}" true; then
+			remove "$old"
+		fi
+	done
 	# The names are ours: no white space.
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE/$1"-???????????????? 2>/dev/null | tail -n +$((${KEEP[$1]:-2} + 1)) | while read -r old; do

@@ -24,6 +24,9 @@ qemu_cpus() {
 		cpu_arguments=(-smp "$count" -cpu "$(qemu_model "$first")$properties")
 		return
 	fi
+	if [[ -z $first || -z $others || $others = *+* || $count -lt 2 ]]; then
+		die "run: --cpu A+B wants two kinds of CPU, and two CPUs at least"
+	fi
 	# The first CPU is there from the start; the others are plugged into sockets of
 	# their own, as devices, which may be of another model.
 	cpu_arguments=(-smp "1,maxcpus=$count,sockets=$count" -cpu "$(qemu_model "$first")$properties")

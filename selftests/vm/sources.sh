@@ -167,6 +167,10 @@ missing() {
 			lacks "There is no source of QEMU. Asked: $(places)"
 		return
 		;;
+	guest-stock)
+		offer linux-perf >/dev/null || lacks "There is no linux-perf. Asked: $(places)"
+		return
+		;;
 	*)
 		series=$(newest linux-source linux 2>&1) || lacks "$series"
 		return
