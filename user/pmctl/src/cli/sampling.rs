@@ -13,8 +13,8 @@ const RECORD_HELP: &str = "\
 A sample says where a CPU was, and in which program. With a command, only samples of it and of what it starts are \
 kept; with -a or -C those of all programs. The driver records the machine in any case.
 
-Events are those of `pmctl stat`. The default period is a prime number, so that no loop of a program is in step \
-with it.
+Events are those of `pmctl stat`. The default period is a prime number, but a loop can \
+still be nearly in step with it: compare with another period (-c).
 
 Examples:
   pmctl record -- make                           where `make` spends its cycles
