@@ -19,6 +19,7 @@ pub mod lbr;
 pub mod life;
 pub mod limit;
 pub mod plan;
+pub mod pmu;
 pub mod publish;
 pub mod record;
 pub mod regs;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The PMU of a CPU, as data: what it has, where its registers are, and the limits it is used within.
+
+use super::counter::{CounterId, MAX_COUNTERS};
+use super::cpuid::{Architecture, Capabilities};
+use super::evtsel::EventSelect;
+use super::limit::LoadLimit;
+use super::regs::{Msr, Registers};
+use super::throttle::Limits;
+
+/// The vendor, for what differs by more than register numbers.
+///
+/// An enum and no trait: the overflow handler is too short for indirect calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vendor {
+    /// Intel.
+    Intel,
+    /// AMD, and Hygon, which builds AMD's cores.
+    Amd,
+}
+
+impl Vendor {
+    /// Returns the vendor whose PMUs have this architecture.
+    #[must_use]
+    pub const fn of(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::Intel => Self::Intel,
+            Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => Self::Amd,
+        }
+    }
+}
+
+/// The registers of one counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterMsrs {
+    /// The register to read the counter from.
+    pub read: Msr,
+    /// The register to write the counter to.
+    pub write: Msr,
+    /// The register with the counter's own enable bits: its event select, or `IA32_FIXED_CTR_CTRL`.
+    pub control: Msr,
+}
+
+impl CounterMsrs {
+    const fn new(registers: &Registers, counter: CounterId) -> Self {
+        /// The value does not matter: only the number of the register is used.
+        const ANY: EventSelect = EventSelect::new(0, 0);
+
+        Self {
+            read: registers.read(counter),
+            write: registers.write(counter),
+            control: registers.control(counter, ANY, false).msr,
+        }
+    }
+}
+
+/// A PMU.
+pub struct Pmu {
+    /// What can be counted.
+    pub capabilities: Capabilities,
+    /// The register numbers.
+    pub registers: Registers,
+    /// The registers of each counter, by [`CounterId::index`]. Worked out in advance, because the overflow
+    /// handler uses them.
+    pub msrs: [CounterMsrs; MAX_COUNTERS],
+    /// The vendor.
+    pub vendor: Vendor,
+    /// If not 0, counters overflow after 2^`period_bits` events.
+    pub period_bits: u32,
+    /// The share of a CPU's time that overflow interrupts may take.
+    pub limits: Limits,
+    /// The fewest events that a counter is loaded for.
+    pub load_limit: LoadLimit,
+}
+
+impl Pmu {
+    /// A PMU without counters.
+    pub const NONE: Self = Self::new(Capabilities::NOTHING);
+
+    /// Returns the PMU with these capabilities, used without limits but that of silicon: a counter is loaded
+    /// for at least two events.
+    #[must_use]
+    pub const fn new(capabilities: Capabilities) -> Self {
+        let registers = Registers::new(&capabilities);
+        let mut msrs = [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS];
+        let mut index = 0;
+        while let Some(counter) = CounterId::from_index(index) {
+            msrs[counter.index()] = CounterMsrs::new(&registers, counter);
+            index += 1;
+        }
+        Self {
+            capabilities,
+            registers,
+            msrs,
+            vendor: Vendor::of(capabilities.architecture),
+            period_bits: 0,
+            limits: Limits::NONE,
+            load_limit: LoadLimit::Two,
+        }
+    }
+
+    /// Returns the registers of a counter.
+    #[inline(always)]
+    #[must_use]
+    pub const fn msrs(&self, counter: CounterId) -> &CounterMsrs {
+        &self.msrs[counter.index()]
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_pmu))]
+mod tests {
+    use super::*;
+
+    static INTEL: Pmu = Pmu::new(Capabilities {
+        version: 4,
+        general: 8,
+        fixed: 0b111,
+        full_width_writes: true,
+        ..Capabilities::NOTHING
+    });
+    static AMD: Pmu = Pmu::new(Capabilities {
+        architecture: Architecture::AmdV2,
+        general: 6,
+        ..Capabilities::NOTHING
+    });
+
+    fn numbers(pmu: &Pmu, counter: Option<CounterId>) -> Option<[u32; 3]> {
+        let msrs = pmu.msrs(counter?);
+        Some([msrs.read, msrs.write, msrs.control].map(Msr::number))
+    }
+
+    #[test]
+    fn each_counter_has_its_registers() {
+        let (general, fixed) = (CounterId::general(3), CounterId::fixed(2));
+        assert_eq!(numbers(&INTEL, general), Some([0xc4, 0x4c4, 0x189]));
+        assert_eq!(numbers(&INTEL, fixed), Some([0x30b, 0x30b, 0x38d]));
+        assert_eq!(
+            numbers(&AMD, general),
+            Some([0xc001_0207, 0xc001_0207, 0xc001_0206])
+        );
+    }
+
+    #[test]
+    fn the_table_agrees_with_the_registers() {
+        for pmu in [&INTEL, &AMD, &Pmu::NONE] {
+            for counter in (0..).map_while(CounterId::from_index) {
+                let msrs = pmu.msrs(counter);
+                assert_eq!(msrs.read, pmu.registers.read(counter));
+                assert_eq!(msrs.write, pmu.registers.write(counter));
+            }
+        }
+    }
+
+    #[test]
+    fn the_vendor_follows_from_the_architecture() {
+        assert_eq!(INTEL.vendor, Vendor::Intel);
+        assert_eq!(AMD.vendor, Vendor::Amd);
+        assert_eq!(Vendor::of(Architecture::AmdLegacy), Vendor::Amd);
+        assert_eq!(Vendor::of(Architecture::AmdCore), Vendor::Amd);
+    }
+
+    #[test]
+    fn a_new_pmu_has_no_limits() {
+        assert_eq!(INTEL.limits, Limits::NONE);
+        assert_eq!(INTEL.load_limit, LoadLimit::Two);
+        assert_eq!(INTEL.period_bits, 0);
+        assert_eq!(Pmu::NONE.capabilities.counters(), 0);
+    }
+}
