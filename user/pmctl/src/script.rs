@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl script`: the samples of a recording, one a line.
+//! `pmctl script`: prints the samples of a recording, one a line.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anyhow::Result;
 
 use crate::cli::{Field, Script};
 use crate::perfdata::{self, Event};
-use crate::profile::{self, Named, Names, Site, number};
-use crate::text::printable;
+use crate::profile::{self, Named, Names, Site};
+use crate::text::{printable, push_decimal, push_hexadecimal, push_left};
 
-/// Shows the samples.
+/// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let fields: Vec<Field> = args
@@ -24,77 +23,106 @@ pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
     profile::each_sample(&recording, |named, names| {
         line.clear();
         for field in &fields {
-            write_field(*field, named, names, (&recording.events, &mut line));
+            push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
         }
-        let text = line.trim_end();
-        // What is printable is not copied.
-        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            output.write_all(text.as_bytes())?;
-        } else {
-            output.write_all(printable(text).as_bytes())?;
+        line.truncate(line.trim_end().len());
+        // Without a branch for each byte: nearly all lines are printable.
+        let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
+        if !line.bytes().fold(true, is_printable) {
+            line = printable(&line);
         }
-        Ok(output.write_all(b"\n")?)
+        line.push('\n');
+        Ok(output.write_all(line.as_bytes())?)
     })?;
-    // Behind the lines, and not among them: they are for other programs.
+    // Not among the lines, which are for other programs.
     output.flush()?;
     perfdata::warn(&recording.notes, &mut io::stderr())?;
     Ok(())
 }
 
 /// Appends a field of a sample, as wide as it commonly is.
-fn write_field(
+fn push_field(
+    line: &mut String,
     field: Field,
     named: &Named<'_>,
     names: &Names<'_>,
-    (events, line): (&[Event], &mut String),
+    events: &[Event],
 ) {
     let (stamp, sample) = (named.stamp, named.sample);
-    // A text takes everything.
-    let _ = match field {
-        Field::Comm => write!(line, "{:<15}", names.comm(stamp.task)),
-        Field::Pid => write!(line, "{:>7}", number(stamp.task.pid)),
-        Field::Tid => write!(line, "{:>7}", number(stamp.task.tid)),
-        Field::Cpu => write!(line, "[{:03}]", stamp.cpu),
+    match field {
+        Field::Comm => push_left(line, names.comm(stamp.task), 15),
+        Field::Pid => push_id(line, stamp.task.pid),
+        Field::Tid => push_id(line, stamp.task.tid),
+        Field::Cpu => {
+            line.push('[');
+            push_zeros(line, stamp.cpu, 3);
+            line.push(']');
+        }
         Field::Time => {
-            let (seconds, rest) = (stamp.time / 1_000_000_000, stamp.time % 1_000_000_000);
-            write!(line, "{seconds:>5}.{:06}:", rest / 1000)
+            push_decimal(line, stamp.time / 1_000_000_000, 5);
+            line.push('.');
+            push_zeros(line, (stamp.time % 1_000_000_000 / 1000) as u32, 6);
+            line.push(':');
         }
-        Field::Event => write!(line, "{}:", events[sample.event].name),
-        Field::Period => write!(line, "{:>10}", sample.period),
-        Field::Ip => write!(line, "{:>16x}", sample.ip),
-        Field::Sym => write_place(&named.site, line),
-        Field::Dso => write!(line, "({})", named.site.path()),
-        Field::Brstack => {
-            write_branches(named, names, line);
-            Ok(())
+        Field::Event => {
+            line.push_str(&events[sample.event].name);
+            line.push(':');
         }
-    };
-}
-
-/// The branches, newest first.
-fn write_branches(named: &Named<'_>, names: &Names<'_>, line: &mut String) {
-    for branch in &named.sample.branches {
-        let (from, to) = names.ends(named.stamp.task.pid, branch);
-        for (site, address) in [(from, branch.from), (to, branch.to)] {
-            let _ = if site.has_symbol() {
-                write_place(&site, line)
-            } else {
-                write!(line, "{address:#x}")
-            };
-            line.push('/');
+        Field::Period => push_decimal(line, sample.period, 10),
+        Field::Ip => push_hexadecimal(line, sample.ip, 16),
+        Field::Sym => push_site(line, &named.site),
+        Field::Dso => {
+            line.push('(');
+            line.push_str(&named.site.path());
+            line.push(')');
         }
-        let prediction = if branch.mispredicted { 'M' } else { 'P' };
-        let _ = write!(line, "{prediction}/{} ", branch.cycles);
+        Field::Brstack => push_branches(line, named, names),
     }
 }
 
-/// The function and how far behind its beginning.
-fn write_place(site: &Site<'_>, line: &mut String) -> std::fmt::Result {
+/// Appends the number of a process or of a thread; -1 if it is not known, as perf does.
+fn push_id(line: &mut String, id: u32) {
+    match id {
+        u32::MAX => push_decimal(line, -1, 7),
+        known => push_decimal(line, known, 7),
+    }
+}
+
+/// Appends a number of at least `width` digits.
+fn push_zeros(line: &mut String, number: u32, width: u32) {
+    for place in (1..width).rev() {
+        if number < 10_u32.pow(place) {
+            line.push('0');
+        }
+    }
+    push_decimal(line, number, 0);
+}
+
+/// Appends the branches, newest first.
+fn push_branches(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
+    for branch in &named.sample.branches {
+        let (from, to) = names.ends(named.stamp.task.pid, branch);
+        for (site, address) in [(from, branch.from), (to, branch.to)] {
+            if site.has_symbol() {
+                push_site(line, &site);
+            } else {
+                line.push_str("0x");
+                push_hexadecimal(line, address, 0);
+            }
+            line.push('/');
+        }
+        line.push_str(if branch.mispredicted { "M/" } else { "P/" });
+        push_decimal(line, branch.cycles, 0);
+        line.push(' ');
+    }
+}
+
+/// Appends the function and the offset in it.
+fn push_site(line: &mut String, site: &Site<'_>) {
     line.push_str(site.symbol());
     if site.has_symbol() {
-        write!(line, "+{:#x}", site.offset)
-    } else {
-        Ok(())
+        line.push_str("+0x");
+        push_hexadecimal(line, site.offset, 0);
     }
 }

@@ -27,6 +27,7 @@ mod notes;
 mod read;
 mod record;
 mod records;
+mod source;
 mod write;
 
 pub(crate) use attr::{Attr, Kind};
@@ -36,6 +37,7 @@ pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use read::read;
 pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
 pub(crate) use records::Records;
+pub(crate) use source::Source;
 pub(crate) use write::{Finished, Writer, is_full};
 
 /// A recording: everything that is in the file.
@@ -78,8 +80,11 @@ impl Recording {
 
     /// The samples, each with its stamp.
     pub(crate) fn samples(&self) -> impl Iterator<Item = (Stamp, Sample)> + '_ {
-        self.records.iter().filter_map(|record| match record.body {
-            Body::Sample(sample) => Some((record.stamp, sample)),
+        self.records.iter().filter_map(|record| match record {
+            Ok(Record {
+                stamp,
+                body: Body::Sample(sample),
+            }) => Some((stamp, sample)),
             _ => None,
         })
     }
@@ -92,7 +97,7 @@ impl Recording {
 pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Result<W> {
     let mut writer = Writer::new(output, recording.events.clone())?;
     for record in recording.records.iter() {
-        writer.record(&record)?;
+        writer.record(&record.map_err(io::Error::other)?)?;
     }
     let mut notes = recording.notes.clone();
     let file = writer.finish(&recording.host, &recording.build_ids, &mut notes)?;

@@ -6,6 +6,8 @@ use std::fmt;
 use super::attr::{self, Attr, sample_fields};
 use super::bytes::Reader;
 use super::features::{self, Features};
+use super::source::Source;
+use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records};
 
 /// Why a file can't be read.
@@ -75,61 +77,52 @@ impl Header {
     }
 }
 
-/// Where a section begins and ends.
-fn range(file: &[u8], (offset, size): (u64, u64)) -> Option<(usize, usize)> {
-    let start = usize::try_from(offset).ok()?;
-    let end = start.checked_add(usize::try_from(size).ok()?)?;
-    (end <= file.len()).then_some((start, end))
-}
-
-/// The bytes of a section.
-fn part(file: &[u8], section: (u64, u64)) -> Option<&[u8]> {
-    let (start, end) = range(file, section)?;
-    file.get(start..end)
-}
-
-/// Reads a recording from the bytes of a file.
+/// Reads a recording.
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
-pub(crate) fn read(file: impl Into<Vec<u8>>) -> Result<Recording, ReadError> {
-    let bytes = file.into();
-    let file = &bytes[..];
-    if Reader(file).u64() != Some(MAGIC) {
+pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
+    let source = source.into();
+    let front = source.part((0, source.size().min(HEADER_SIZE as u64)));
+    let front = front.ok_or(ReadError::Broken("header"))?;
+    if Reader(&front).u64() != Some(MAGIC) {
         return Err(ReadError::NotPerfData);
     }
-    if file.len() < HEADER_SIZE {
+    if front.len() < HEADER_SIZE {
         return Err(ReadError::Broken("header"));
     }
     // perf may have larger attrs than pmctl.
-    let header = Header::decode(Reader(file)).ok_or(ReadError::NotOurs)?;
+    let header = Header::decode(Reader(&front)).ok_or(ReadError::NotOurs)?;
+    drop(front);
     // They are written last.
     if header.numbers().next().is_none() {
         return Err(ReadError::Unfinished);
     }
-    let features = read_features(file, &header)?;
+    let features = read_features(&source, &header).ok_or(ReadError::Broken("list of features"))?;
     let notes = features.notes.ok_or(ReadError::NotOurs)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version(notes.version));
     }
 
-    let attrs = part(file, header.attrs).ok_or(ReadError::Broken("list of events"))?;
+    let no_events = ReadError::Broken("list of events");
+    let attrs = source.part(header.attrs).ok_or(no_events)?;
     let attrs: Vec<Attr> = attrs
         .chunks_exact(ENTRY_SIZE)
         .map(|entry| Attr::decode(&entry[..attr::SIZE]))
         .collect::<Option<_>>()
-        .ok_or(ReadError::Broken("list of events"))?;
+        .ok_or(no_events)?;
     let branches = attrs.first().is_some_and(Attr::has_branches);
     let uniform = attrs.iter().all(|a| a.fields == sample_fields(branches));
     if !uniform || features.names.len() != attrs.len() || notes.totals.len() != attrs.len() {
-        return Err(ReadError::Broken("list of events"));
+        return Err(no_events);
     }
     let events = features.names.into_iter().zip(attrs);
-
-    let unreadable = ReadError::Broken("list of records");
-    let place = range(file, header.data).ok_or(unreadable)?;
     let events: Vec<Event> = events.map(|(name, attr)| Event { name, attr }).collect();
-    let records = Records::read(bytes, place, branches, events.len()).ok_or(unreadable)?;
+
+    let (start, size) = header.data;
+    let end = start.checked_add(size).filter(|end| *end <= source.size());
+    let end = end.ok_or(ReadError::Broken("list of records"))?;
+    let records = Records::read(source, (start, end), branches, events.len())?;
     Ok(Recording {
         events,
         records,
@@ -139,17 +132,14 @@ pub(crate) fn read(file: impl Into<Vec<u8>>) -> Result<Recording, ReadError> {
     })
 }
 
-fn read_features(file: &[u8], header: &Header) -> Result<Features, ReadError> {
+fn read_features(source: &Source, header: &Header) -> Option<Features> {
     let mut features = Features::default();
-    let table = header.data.0.checked_add(header.data.1);
-    let table = table.and_then(|offset| file.get(usize::try_from(offset).ok()?..));
-    let mut table = Reader(table.ok_or(ReadError::Broken("list of features"))?);
+    let start = header.data.0.checked_add(header.data.1)?;
+    let table = source.part((start, header.numbers().count() as u64 * SECTION_SIZE))?;
+    let mut table = Reader(&table);
     for number in header.numbers() {
-        let section = table.u64().zip(table.u64());
-        section
-            .and_then(|section| part(file, section))
-            .and_then(|content| features.add(number, content))
-            .ok_or(ReadError::Broken("list of features"))?;
+        let section = (table.u64()?, table.u64()?);
+        features.add(number, &source.part(section)?)?;
     }
-    Ok(features)
+    Some(features)
 }

@@ -1,84 +1,109 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a recording, as the bytes that they are in the file: each is decoded when its turn comes, so that
-//! a million samples take no more memory than their file.
+//! The records of a recording. They stay as bytes, in the file if possible, and each is decoded when its turn comes:
+//! reading takes no more memory for a million samples than for one.
 
 use super::codec::{self, decode};
+use super::read::ReadError;
 use super::record::{Body, Record};
+use super::source::{Source, Walk};
 
-/// The unit of places: all records are multiples of it.
+/// The unit of offsets: the size of each record is a multiple of it.
 const UNIT: usize = 8;
 
-/// Records by time.
+/// What is said if the records can't be read.
+const UNREADABLE: ReadError = ReadError::Broken("list of records");
+
+/// Records in the order of their times.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
-    /// What holds the records, and maybe more.
-    bytes: Vec<u8>,
-    /// Where they begin and end in it.
-    start: usize,
-    end: usize,
-    /// Whether samples have branches.
+    source: Source,
+    /// Where the records begin and end in the source.
+    section: (u64, u64),
+    /// Samples have branches.
     branches: bool,
-    /// Where each record begins, in units from the first, if they are not by time as they are.
+    /// The offset of each record in units, in the order of their times; `None` if they are in that order already.
     order: Option<Vec<u32>>,
 }
 
 impl Records {
-    /// The records between two places of a file; `None` if something there is no record, or a sample of an event that
-    /// there is not.
+    /// Checks the records in a section of `source`, from one offset to another.
+    ///
+    /// # Errors
+    /// If something there is no record, or is a sample of an event beyond the first `events`.
     pub(super) fn read(
-        bytes: Vec<u8>,
-        (start, end): (usize, usize),
+        source: Source,
+        section: (u64, u64),
         branches: bool,
         events: usize,
-    ) -> Option<Self> {
-        let data = bytes.get(start..end)?;
+    ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
-        let mut place = 0;
-        while place < data.len() {
-            let (record, size) = decode(&data[place..], branches)?;
+        let mut walk = Walk::new(&source, section);
+        while let Some((record, size)) = next(&mut walk, branches)? {
             if size % UNIT != 0 {
-                return None;
+                return Err(UNREADABLE);
             }
             if let Some(Record { stamp, body }) = record {
                 if matches!(body, Body::Sample(sample) if sample.event >= events) {
-                    return None;
+                    return Err(UNREADABLE);
                 }
                 sorted &= latest <= stamp.time;
                 latest = stamp.time;
             }
-            place += size;
         }
-        let order = if sorted { None } else { Some(by_time(data)?) };
-        Some(Self {
-            bytes,
-            start,
-            end,
+        let mut records = Self {
+            source,
+            section,
             branches,
-            order,
-        })
+            order: None,
+        };
+        if !sorted {
+            records.sort().ok_or(UNREADABLE)?;
+        }
+        Ok(records)
     }
 
-    /// The records, by time. Of those with the same time, what was written first comes first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
-        let data = self.bytes.get(self.start..self.end).unwrap_or_default();
-        let mut place = 0;
+    /// Takes the records into memory, and finds their order.
+    fn sort(&mut self) -> Option<()> {
+        let (start, end) = self.section;
+        let data = self.source.part((start, end - start))?.into_owned();
+        self.order = Some(by_time(&data)?);
+        self.section = (0, data.len() as u64);
+        self.source = data.into();
+        Some(())
+    }
+
+    /// Returns the records by time. Of those with the same time, what was written first comes first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Record, ReadError>> + '_ {
+        let mut walk = Walk::new(&self.source, self.section);
         let mut order = self.order.as_deref().map(<[u32]>::iter);
         std::iter::from_fn(move || {
             loop {
                 if let Some(order) = &mut order {
-                    place = *order.next()? as usize * UNIT;
+                    let start = u64::from(*order.next()?) * UNIT as u64;
+                    walk = Walk::new(&self.source, (start, self.section.1));
                 }
-                let (record, size) = decode(data.get(place..)?, self.branches)?;
-                place += size;
-                if record.is_some() {
-                    return record;
+                match next(&mut walk, self.branches) {
+                    Ok(Some((None, _))) => {}
+                    Ok(found) => return found.and_then(|(record, _)| record).map(Ok),
+                    Err(error) => return Some(Err(error)),
                 }
             }
         })
     }
 }
 
-/// Where the records begin, by time.
+/// Decodes the next record as [`decode`] does; `None` at the end.
+fn next(walk: &mut Walk<'_>, branches: bool) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+    let bytes = walk.rest().ok_or(UNREADABLE)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let (record, size) = decode(bytes, branches).ok_or(UNREADABLE)?;
+    walk.skip(size);
+    Ok(Some((record, size)))
+}
+
+/// Returns where the records begin, by time.
 fn by_time(data: &[u8]) -> Option<Vec<u32>> {
     let mut order = Vec::new();
     let mut place = 0;
@@ -100,8 +125,8 @@ impl From<&[Record]> for Records {
         for record in records {
             record.encode(branches, &mut bytes);
         }
-        let whole = (0, bytes.len());
-        Self::read(bytes, whole, branches, usize::MAX).unwrap_or_default()
+        let whole = (0, bytes.len() as u64);
+        Self::read(bytes.into(), whole, branches, usize::MAX).unwrap_or_default()
     }
 }
 

@@ -38,7 +38,8 @@ impl Section {
     }
 }
 
-const SECTION_SIZE: u64 = 16;
+/// Of a section's entry: its offset and its size.
+pub(super) const SECTION_SIZE: u64 = 16;
 /// Of an event's identifier.
 const ID_SIZE: u64 = 8;
 /// How many bytes of records are written at once.

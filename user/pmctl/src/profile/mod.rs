@@ -6,7 +6,6 @@ mod spaces;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,7 +13,7 @@ use anyhow::{Context, Result};
 pub(crate) use spaces::{File, KERNEL, Name, Spaces, UNKNOWN};
 
 use crate::perfdata::{
-    self, Body, Branch, Record, Recording, Sample, Stamp, Symbol, SymbolTable, Task,
+    self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
 
 /// The recording in a file.
@@ -22,8 +21,8 @@ use crate::perfdata::{
 /// # Errors
 /// In words, with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
-    let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-    perfdata::read(bytes).with_context(|| path.display().to_string())
+    let source = Source::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    perfdata::read(source).with_context(|| path.display().to_string())
 }
 
 /// A sample with its names.
@@ -154,6 +153,7 @@ pub(crate) fn each_sample(
 ) -> Result<()> {
     let mut names = Names::new(recording);
     for record in recording.records.iter() {
+        let record = record?;
         let Body::Sample(sample) = &record.body else {
             names.apply(&record);
             continue;

@@ -2,9 +2,11 @@
 //! Who is called what, and has what in its memory: as of the records so far.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
+
+use ahash::AHashMap;
 
 use crate::perfdata::{Body, Map, Record, Task, is_kernel};
 
@@ -12,9 +14,9 @@ use crate::perfdata::{Body, Map, Record, Task, is_kernel};
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
     /// The mappings of each process, by their beginning.
-    processes: HashMap<u32, BTreeMap<u64, Mapping>>,
+    processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
-    names: HashMap<Task, Name>,
+    names: AHashMap<Task, Name>,
     /// What files and names are called: each once.
     paths: Numbered<PathBuf>,
     texts: Numbered<String>,
@@ -24,14 +26,14 @@ pub(crate) struct Spaces {
 #[derive(Debug)]
 struct Numbered<T> {
     things: Vec<T>,
-    numbers: HashMap<T, u32>,
+    numbers: AHashMap<T, u32>,
 }
 
 impl<T> Default for Numbered<T> {
     fn default() -> Self {
         Self {
             things: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: AHashMap::new(),
         }
     }
 }

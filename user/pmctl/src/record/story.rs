@@ -26,7 +26,7 @@ pub(super) struct Story {
 enum Source {
     Perf(Sideband),
     /// perf may not be asked.
-    Proc(Seen),
+    Proc(Box<Seen>),
 }
 
 /// What one sees without perf.
@@ -46,11 +46,11 @@ impl Story {
             Ok(sideband) => Source::Perf(sideband),
             Err(errno) => {
                 degraded.push(refusal(errno));
-                Source::Proc(Seen {
+                Source::Proc(Box::new(Seen {
                     clock: Clock::Pairs(Vec::new()),
                     memory: Vec::new(),
                     spaces: Spaces::default(),
-                })
+                }))
             }
         };
         let kernel = processes::kernel();
@@ -187,11 +187,11 @@ mod tests {
         let stamp = Stamp::default();
         let body = Body::Map(map);
         let mut story = Story {
-            source: Source::Proc(Seen {
+            source: Source::Proc(Box::new(Seen {
                 clock: Clock::Pairs(Vec::new()),
                 memory: Vec::new(),
                 spaces: Spaces::default(),
-            }),
+            })),
             news: vec![Record { stamp, body }],
             process: None,
             degraded: Vec::new(),

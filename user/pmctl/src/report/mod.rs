@@ -4,9 +4,9 @@
 mod branches;
 mod table;
 
-use std::collections::HashMap;
 use std::io::Write;
 
+use ahash::AHashMap;
 use anyhow::Result;
 
 use crate::cli::{Key, Report};
@@ -61,7 +61,7 @@ impl Share {
 }
 
 /// The shares of an event, by what the rows say.
-type Shares = HashMap<Vec<String>, Share>;
+type Shares = AHashMap<Vec<String>, Share>;
 
 /// What the samples of a row have in common, as numbers: they are compared for each sample, texts are made for each
 /// row. Rows that differ in it may say the same, as functions of one name do.
@@ -104,7 +104,7 @@ impl RowId {
 
 /// Adds up the samples of each event.
 fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
-    let mut rows: HashMap<RowId, (Vec<String>, Share)> = HashMap::new();
+    let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
     profile::each_sample(recording, |named, names| {
         let row = rows.entry(RowId::new(keys, named, names));
         let row = row.or_insert_with(|| {
