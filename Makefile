@@ -10,7 +10,7 @@ VM     := selftests/vm
 # How long `make soak` takes.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings rust-analyzer install
+.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings rust-analyzer doc install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -35,6 +35,7 @@ help:
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate rust/perfmon/abi from the header'
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
+	@echo '  make doc            the documentation as HTML; says where it is'
 
 demo:
 	@MAKE_GOAL=demo selftests/demo/demo
@@ -72,7 +73,7 @@ install: modules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
 
-# The kernel and the toolchain of the virtual machine.
+# With the kernel and the toolchain of the virtual machine.
 
-fmt clippy bindings rust-analyzer:
+fmt clippy bindings rust-analyzer doc:
 	@MAKE_GOAL=$@ scripts/lint $@
