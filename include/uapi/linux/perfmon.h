@@ -2,41 +2,9 @@
 /*
  * /dev/perfmon: the x86 performance-monitoring counters.
  *
- * This file is the one source of truth of the interface. The module, the Rust
- * library and the C tests all use it; rust/perfmon/abi/ is generated from it.
- *
- * One errno, one meaning, for every call:
- *
- * =========  ================================================================
- * ENOTTY     the command is unknown, or (PMIOTSTAMP) the frequency of the
- *            time-stamp counter is not known
- * EPERM      the descriptor is not open for writing, or the kernel is locked
- *            down (kernel_lockdown(7)); IOCTL_PERFMON_ALLOC_TRACE: it is more
- *            memory than the caller may pin (perf_event_mlock_kb, RLIMIT_MEMLOCK,
- *            CAP_IPC_LOCK), as for the buffers of Linux perf
- * EFAULT     the argument can't be read or written
- * EINVAL     a counter number, an event, a flag or a value is out of its range
- * EACCES     Linux's own policy for perf events forbids it to this process
- *            (/proc/sys/kernel/perf_event_paranoid, CAP_PERFMON)
- * EBUSY      open(2): there is a writer; PMIOSETUP, IOCTL_PERFMON_START: Linux
- *            perf has the hardware counters (the kernel log says so), or a trace
- *            has this one, or PMIOSETUP has those that the trace needs; the
- *            other PMIO calls: nobody has set the counter up
- * EBADFD     the trace is not in the state that the call needs
- * EOPNOTSUPP PMIOREADCPU: this CPU is not counted on
- * ENOMEM     no memory
- * EMFILE     IOCTL_PERFMON_GET_BUFFER_HANDLE: no descriptor is free (ENFILE: in
- *            the whole system)
- * EIO        the hardware does not hold what was written to it, so there is
- *            no count to give, or none to rely on (the kernel log says which
- *            register)
- * =========  ================================================================
- *
- * Checks are made in this order: command, write access, argument copied in,
- * reserved bits, counter number, policy, state, values, hardware owner,
- * memory. A call that fails changes nothing, but with EIO: then PMIOSTOP and
- * IOCTL_PERFMON_STOP have stopped, PMIOSETUP has released the counter, and
- * IOCTL_PERFMON_START has emptied the buffers and stopped again.
+ * This file is the source of the interface: the module, the Rust library and the
+ * C tests use it, rust/perfmon/abi/ is generated from it, and the text of
+ * Documentation/abi.rst is taken from its comments.
  */
 #ifndef _UAPI_LINUX_PERFMON_H
 #define _UAPI_LINUX_PERFMON_H
@@ -46,6 +14,63 @@
 
 #define _PATH_PERFMON	"/dev/perfmon"
 
+/**
+ * DOC: Errors
+ *
+ * A call makes its checks in this order. One that fails has changed nothing,
+ * unless the table says otherwise.
+ *
+ * ==========  ================================================================
+ * ENOTTY      The command is unknown. PMIOTSTAMP: the kernel does not know the
+ *             frequency of the time-stamp counter.
+ * EPERM       The descriptor is not open for writing. PMIOREAD, PMIOREADCPU,
+ *             PMIOGET, PMIOGET2, PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and
+ *             PERFMON_GET_INFO do not need that.
+ * EFAULT      The argument can't be read.
+ * EINVAL      A member that must be 0 is not; PMCF_PC or PMCF_ANY is set; or the
+ *             event select has a bit that this CPU lacks.
+ * EINVAL      There is no such counter or no such buffer.
+ *             PERFMON_DEFINE_EVENT: the id is not in PERFMON_GROUP_MODEL.
+ * EPERM       The kernel is locked down (kernel_lockdown(7), reason *perf*).
+ * EACCES      Linux's policy for perf does not let the caller count all that
+ *             runs on a CPU (kernel.perf_event_paranoid above 0 and no
+ *             CAP_PERFMON), or count the kernel (above 1). PMIOGET, PMIOGET2,
+ *             PMIOTSTAMP, IOCTL_PERFMON_GET_PROPERTIES and PERFMON_GET_INFO do
+ *             not ask.
+ * EBUSY       Counting, but PMIOSETUP and PMIOSETUP2: the counter is not set up.
+ * EBADFD      The trace is not in a state that the call is for.
+ * EACCES      IOCTL_PERFMON_START: the config counts the kernel, and the caller
+ *             has lost that permission since IOCTL_PERFMON_STAGE_CONFIG.
+ * EINVAL      A value is out of its range; a fixed-function counter is given an
+ *             event; the config breaks a rule of struct perfmon_config; or the
+ *             event is an architectural one and CPUID says that a CPU lacks it
+ *             (leaf 0AH or 23H; the kernel log names the CPU, once).
+ * EBUSY       PMIOSETUP: a running trace has this counter. IOCTL_PERFMON_START:
+ *             counters that PMIOSETUP has leave too few for the config.
+ * EBUSY       PMIOSETUP, IOCTL_PERFMON_START: Linux perf or the NMI watchdog has
+ *             the counters. The kernel log says so, once.
+ * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
+ *             it has fewer counters than the others.
+ * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
+ *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
+ * ENOMEM      There is no memory, or none left in the caller's cgroup.
+ * EMFILE      IOCTL_PERFMON_GET_BUFFER_HANDLE: the process has too many open
+ *             files. ENFILE: the system has.
+ * EIO         A register does not hold what was written to it: a hypervisor or
+ *             another driver changed it. The kernel log names the register. The
+ *             same if the counter was switched off for a while, or holds what
+ *             can't have been counted. PMIOSTOP has stopped the counter;
+ *             PMIOSETUP has released it; it has no value until it is set up
+ *             again. IOCTL_PERFMON_START has emptied the buffers and stopped
+ *             again, IOCTL_PERFMON_STOP has stopped: the records are whole, but
+ *             their numbers can't be relied on.
+ * EFAULT      The result can't be written.
+ * ==========  ================================================================
+ *
+ * What is said of PMIOSETUP holds for PMIOSETUP2. open(2) for writing fails with
+ * EBUSY while another descriptor is open for writing.
+ */
+
 /*
  * Counting: the interface of FreeBSD's perfmon(4).
  */
@@ -54,12 +79,13 @@
  * define NPMC - bound of the general counter numbers, on any supported CPU
  *
  * The architectural limit: bits 31:0 of IA32_PERF_GLOBAL_CTRL (Intel SDM,
- * volume 3B, section 21.2.2). The number that this CPU has is in
- * &struct perfmon_properties.max_num_programmable_events.
+ * volume 3B, section 21.2.2). How many this CPU has is
+ * &perfmon_properties.max_num_programmable_events. A number below NPMC that this
+ * CPU lacks is EINVAL.
  */
 #define NPMC		32
 
-/* Never implemented, there or here: a call with it is refused with EINVAL. */
+/* FreeBSD's number for all counters. Neither driver implements it: EINVAL. */
 #define PMC_ALL		(-1)
 
 #define PMC_FIXED_BASE	0x40000000
@@ -69,19 +95,37 @@
  * @n: from 0
  *
  * An extension. The encoding is that of the RDPMC instruction (Intel SDM,
- * volume 2B, "RDPMC"). Event, unit and mask of a fixed counter must be 0.
+ * volume 2B, "RDPMC"). A fixed-function counter takes PMCF_USR and PMCF_OS; its
+ * event, unit, mask, PMCF_E and PMCF_INV must be 0.
  */
 #define PMC_FIXED(n)	(PMC_FIXED_BASE + (n))
 
-/* &struct pmc.pmc_flags: bits 23:16 of IA32_PERFEVTSELx */
-#define PMCF_USR	0x01	/* count in user mode (CPL 1 to 3) */
-#define PMCF_OS		0x02	/* count in kernel mode (CPL 0) */
-#define PMCF_E		0x04	/* count edges, not duration */
-#define PMCF_PC		0x08	/* pin control: refused with EINVAL */
-#define PMCF_INT	0x10	/* interrupt on overflow: the driver's, ignored */
-#define PMCF_ANY	0x20	/* AnyThread: refused with EINVAL */
-#define PMCF_EN		0x40	/* enabled: the driver's, ignored; set by PMIOGET */
-#define PMCF_INV	0x80	/* invert the comparison with the counter mask */
+/**
+ * DOC: Flags of a counter
+ *
+ * Bits 23:16 of IA32_PERFEVTSELx, in &pmc.pmc_flags:
+ *
+ * ========  ==================================================================
+ * PMCF_USR  Counts in user mode (CPL 1 to 3). With neither this nor PMCF_OS the
+ *           counter counts nothing, as in FreeBSD.
+ * PMCF_OS   Counts in kernel mode (CPL 0).
+ * PMCF_E    Counts how often the condition begins, not how long it lasts.
+ * PMCF_PC   Refused with EINVAL: it drives a pin of the processor.
+ * PMCF_INT  Ignored: the driver sets it.
+ * PMCF_ANY  Refused with EINVAL: AnyThread counts the sibling hyperthread.
+ * PMCF_EN   Ignored: the driver sets it. PMIOGET gives it if the counter runs.
+ * PMCF_INV  Counts cycles with fewer events than the counter mask, not those
+ *           with as many or more.
+ * ========  ==================================================================
+ */
+#define PMCF_USR	0x01
+#define PMCF_OS		0x02
+#define PMCF_E		0x04
+#define PMCF_PC		0x08
+#define PMCF_INT	0x10
+#define PMCF_ANY	0x20
+#define PMCF_EN		0x40
+#define PMCF_INV	0x80
 #define PMCF_SYS_FLAGS	(PMCF_INT | PMCF_EN)
 
 #ifdef __BINDGEN__
@@ -93,13 +137,13 @@ struct pmc {
 #else
 /**
  * struct pmc - what a counter counts
- * @pmc_num: 0 to &struct perfmon_properties.max_num_programmable_events - 1,
- *	or PMC_FIXED(n)
+ * @pmc_num: 0 to &perfmon_properties.max_num_programmable_events - 1, or
+ *	PMC_FIXED(n)
  * @pmc_event: event select
  * @pmc_unit: unit mask
  * @pmc_flags: PMCF_*
  * @pmc_mask: counter mask
- * @pmc_val: the four above in one, with the layout of bits 31:0 of
+ * @pmc_val: the four above in one, laid out as bits 31:0 of
  *	IA32_PERFEVTSELx (Intel SDM, volume 3B, section 21.2.1.1)
  */
 struct pmc {
@@ -112,7 +156,7 @@ struct pmc {
 			__u8 pmc_mask;
 		};
 		__u32 pmc_val;
-		/* private: the same by FreeBSD's names; there, those above are macros */
+		/* private: FreeBSD's names of the same; there, those above are macros */
 		union {
 			struct {
 				__u8 pmcus_event;
@@ -131,8 +175,8 @@ struct pmc {
  * struct pmc_data - the value of a counter
  * @pmcd_num: the counter's number
  * @reserved: ignored on input, 0 on output
- * @pmcd_value: events since the last PMIOSETUP or PMIORESET, the sum over all
- *	CPUs, those that went offline included
+ * @pmcd_value: events since the last PMIOSETUP or PMIORESET, summed over all
+ *	CPUs, including those that went offline
  */
 struct pmc_data {
 	int pmcd_num;
@@ -158,14 +202,14 @@ struct pmc_tstamp {
 /**
  * struct pmc_cpu_data - the value of a counter on each of some CPUs
  * @pmcc_num: the counter's number
- * @pmcc_first_cpu: the first CPU's number, below that of
- *	`sysconf(_SC_NPROCESSORS_CONF)` on common machines
- * @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values there
- *	are, fewer if there are no more CPU numbers
+ * @pmcc_first_cpu: the number of the first CPU, below
+ *	&perfmon_info.nr_cpu_ids
+ * @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values, fewer
+ *	if there are no more CPU numbers
  * @reserved: must be 0
  * @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU
- *	@pmcc_first_cpu and the following; the last total of one that is
- *	offline, 0 for one that never was online
+ *	@pmcc_first_cpu and the following ones; the last total of an offline
+ *	CPU, 0 for one that never was online
  */
 struct pmc_cpu_data {
 	int pmcc_num;
@@ -176,12 +220,11 @@ struct pmc_cpu_data {
 };
 
 /**
- * struct pmc2 - what a counter counts, for selects wider than 32 bits
- * @pmc2_num: as &struct pmc.pmc_num
+ * struct pmc2 - what a counter counts, for event selects wider than 32 bits
+ * @pmc2_num: as &pmc.pmc_num
  * @pmc2_flags: must be 0
- * @pmc2_select: as &struct pmc.pmc_val, with the layout of all 64 bits of
- *	IA32_PERFEVTSELx, or of AMD's PERF_CTL: bits 11:8 of an event are its
- *	bits 35:32. A bit that this CPU does not have is refused with EINVAL.
+ * @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or
+ *	of AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event
  * @pmc2_extra: must be 0
  * @reserved: must be 0
  */
@@ -193,38 +236,64 @@ struct pmc2 {
 	__u64 reserved;
 };
 
+/*
+ * The commands are enumerators, because bindgen can't evaluate _IOW(). Each is a
+ * macro, too, so that programs can test for it with #ifdef.
+ */
+
 /**
  * enum pmc_command - the calls that count
  *
- * Enumerators, because bindgen can't evaluate _IOW(); each is a macro, too, so
- * that programs can test for it with #ifdef.
+ * Each takes a pointer to what is in parentheses.
  */
 enum pmc_command {
 	/**
-	 * @PMIOSETUP: set counter &struct pmc.pmc_num up on every CPU: stopped
-	 * and zero. It belongs to this descriptor until close(2).
+	 * @PMIOSETUP: (&struct pmc) Sets a counter up on every CPU, stopped and
+	 * at 0; stops it first if it runs. The counter belongs to this
+	 * descriptor until close(2).
 	 */
 	PMIOSETUP	= _IOW('5', 1, struct pmc),
-	/** @PMIOSTART: go on counting from the value at the stop. */
+	/**
+	 * @PMIOSTART: (int, a counter's number) Starts the counter; it goes on
+	 * from its value. No effect if it runs.
+	 */
 	PMIOSTART	= _IOW('5', 2, int),
-	/** @PMIOSTOP: stop; the value stays. With EIO it has none any more. */
+	/**
+	 * @PMIOSTOP: (int) Stops the counter, which keeps its value. No effect if
+	 * it is stopped.
+	 */
 	PMIOSTOP	= _IOW('5', 3, int),
-	/** @PMIOREAD: the live value, or that at the stop. */
+	/**
+	 * @PMIOREAD: (&struct pmc_data) Gives the value: the present one if the
+	 * counter runs, else that at the stop.
+	 */
 	PMIOREAD	= _IOWR('5', 4, struct pmc_data),
-	/** @PMIORESET: zero; a running counter goes on from there. */
+	/**
+	 * @PMIORESET: (int) Sets the value to 0; a running counter goes on from
+	 * there.
+	 */
 	PMIORESET	= _IOW('5', 5, int),
-	/** @PMIOTSTAMP: the time-stamp counter and its frequency. */
+	/**
+	 * @PMIOTSTAMP: (&struct pmc_tstamp) Gives the time-stamp counter and its
+	 * frequency.
+	 */
 	PMIOTSTAMP	= _IOR('5', 6, struct pmc_tstamp),
-	/** @PMIOGET: what PMIOSETUP took; PMCF_EN tells whether it runs. */
+	/**
+	 * @PMIOGET: (&struct pmc) Gives what PMIOSETUP took, with PMCF_EN set if
+	 * the counter runs; bits 31:0 of what PMIOSETUP2 took.
+	 */
 	PMIOGET		= _IOWR('5', 7, struct pmc),
 	/**
-	 * @PMIOREADCPU: as PMIOREAD, for each CPU; EOPNOTSUPP if one of them is
-	 * online and not counted on, for it has fewer counters than the others.
+	 * @PMIOREADCPU: (&struct pmc_cpu_data) An extension: PMIOREAD for each of
+	 * up to PMC_CPU_MAX CPUs.
 	 */
 	PMIOREADCPU	= _IOWR('5', 8, struct pmc_cpu_data),
-	/** @PMIOSETUP2: as PMIOSETUP. */
+	/**
+	 * @PMIOSETUP2: (&struct pmc2) An extension: PMIOSETUP with all bits of the
+	 * event select.
+	 */
 	PMIOSETUP2	= _IOW('5', 9, struct pmc2),
-	/** @PMIOGET2: as PMIOGET, which gives bits 31:0 of the same. */
+	/** @PMIOGET2: (&struct pmc2) An extension: PMIOGET of all bits. */
 	PMIOGET2	= _IOWR('5', 10, struct pmc2),
 };
 
@@ -240,17 +309,13 @@ enum pmc_command {
 #define PMIOGET2	PMIOGET2
 
 /*
- * Tracing: the interface of Fuchsia's perfmon, API version 3.
- *
- * A trace goes from Idle by IOCTL_PERFMON_ALLOC_TRACE to Allocated, by
- * IOCTL_PERFMON_STAGE_CONFIG to Staged, by IOCTL_PERFMON_START to Running, and
- * by IOCTL_PERFMON_STOP back to Staged. IOCTL_PERFMON_FREE_TRACE makes it Idle
- * again. The typedefs are the reference's names.
+ * Sampling: the interface of Fuchsia's perfmon, API version 3. The typedefs are
+ * the reference's names.
  */
 
 #define PERFMON_API_VERSION	3
 
-/* &struct perfmon_properties.flags: last branch records can be taken */
+/* In perfmon_properties.flags: the CPUs can record branches. */
 #define PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH	(1U << 0)
 
 /**
@@ -267,10 +332,6 @@ enum pmc_command {
  * @max_num_misc_events: events that are no counters of the PMU
  * @max_misc_counter_width: their width in bits
  * @flags: PERFMON_PROPERTY_FLAG_*
- *
- * A CPU on which a trace takes more samples, or spends more time with them, than
- * the module's parameters allow is throttled, whatever rate these widths admit:
- * see PERFMON_BUFFER_FLAG_THROTTLED.
  */
 struct perfmon_properties {
 	__u16 api_version;
@@ -287,12 +348,12 @@ struct perfmon_properties {
 };
 typedef struct perfmon_properties perfmon_ioctl_properties_t;
 
-/* &struct perfmon_info.features: a rate may be as large as the counter */
+/* In perfmon_info.features: a rate may be as large as the counter. */
 #define PERFMON_FEATURE_FULL_WIDTH_WRITES	(1ULL << 0)
 
 /**
- * struct perfmon_info - what struct perfmon_properties has no room for
- * @nr_cpu_ids: highest possible CPU number + 1: how many buffers a trace has
+ * struct perfmon_info - more properties, an extension
+ * @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1
  * @flags: 0
  * @features: PERFMON_FEATURE_*
  * @reserved: 0
@@ -318,11 +379,16 @@ typedef __u16 perfmon_event_id_t;
 
 /**
  * enum perfmon_group_type - the groups of event ids
- * @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event
- * @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*
- * @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*
- * @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT
- * @PERFMON_GROUP_MISC: no counters: values of other registers
+ * @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it
+ * @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural
+ *	events (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.
+ *	On AMD they are AMD's events that count the same; LLC references and
+ *	misses are those of level 2, as in Linux perf; there is none for
+ *	reference cycles and top-down slots
+ * @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function
+ *	counter n - 1, which counts nothing else
+ * @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT
+ * @PERFMON_GROUP_MISC: values that are no counters; no CPU has any
  */
 enum perfmon_group_type {
 	PERFMON_GROUP_RESERVED	= 0,
@@ -333,11 +399,7 @@ enum perfmon_group_type {
 };
 typedef enum perfmon_group_type perfmon_group_type_t;
 
-/*
- * The architectural events, in general counters (Intel SDM, volume 3B, section
- * 21.2.1.2). On AMD the same numbers stand for AMD's own events that count the
- * same; one that this CPU does not have is refused with EINVAL.
- */
+/* In PERFMON_GROUP_ARCH. */
 #define PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES		0
 #define PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED		1
 #define PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES	2
@@ -347,7 +409,7 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 #define PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED	6
 #define PERFMON_ARCH_EVENT_TOPDOWN_SLOTS		7
 
-/* What the fixed-function counters count: event n is counter n - 1. */
+/* In PERFMON_GROUP_FIXED. */
 #define PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED	1
 #define PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES	2
 #define PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES	3
@@ -355,11 +417,11 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 
 /**
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
- * @id: the id that gets this meaning, for this descriptor
+ * @id: the event
  * @reserved: must be 0
- * @select: the event, with the layout of IA32_PERFEVTSELx or AMD's PERF_CTL:
- *	event, unit mask, edge, invert, counter mask. The modes are those of the
- *	config: PMCF_USR and PMCF_OS are ignored, as PMCF_INT and PMCF_EN are.
+ * @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.
+ *	The config has the modes: PMCF_USR and PMCF_OS are ignored, as PMCF_INT
+ *	and PMCF_EN are.
  * @extra: must be 0
  * @reserved2: must be 0
  */
@@ -375,9 +437,10 @@ struct perfmon_event_definition {
 #define PERFMON_MAX_BUFFER_PAGES	65536
 
 /**
- * struct perfmon_alloc - the memory of a trace
- * @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids
- * @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES
+ * struct perfmon_alloc - the buffers of a trace
+ * @num_buffers: must be &perfmon_info.nr_cpu_ids
+ * @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page
+ *	holds any set of records
  */
 struct perfmon_alloc {
 	__u32 num_buffers;
@@ -390,23 +453,60 @@ typedef struct perfmon_alloc ioctl_perfmon_alloc_t;
 
 typedef __u32 perfmon_rate_t;
 
-/* &struct perfmon_config.flags */
-#define PERFMON_CONFIG_FLAG_OS		(1U << 0)	/* count in kernel mode */
-#define PERFMON_CONFIG_FLAG_USER	(1U << 1)	/* count in user mode */
-#define PERFMON_CONFIG_FLAG_PC		(1U << 2)	/* PC records instead of TICK */
-#define PERFMON_CONFIG_FLAG_TIMEBASE0	(1U << 3)	/* COUNT whenever events[0] ticks */
-#define PERFMON_CONFIG_FLAG_LAST_BRANCH	(1U << 4)	/* LAST_BRANCH at each tick */
+/**
+ * DOC: Flags of an event
+ *
+ * In &perfmon_config.flags:
+ *
+ * ===============================  ===========================================
+ * PERFMON_CONFIG_FLAG_OS           Counts in kernel mode.
+ * PERFMON_CONFIG_FLAG_USER         Counts in user mode. With neither this nor
+ *                                  PERFMON_CONFIG_FLAG_OS nothing is counted.
+ * PERFMON_CONFIG_FLAG_PC           Writes PC records instead of TICK. Ignored
+ *                                  where nothing ticks.
+ * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT whenever events[0] ticks. On
+ *                                  events[0] it means nothing.
+ * PERFMON_CONFIG_FLAG_LAST_BRANCH  Writes a LAST_BRANCH record at each tick, of
+ *                                  branches in the event's modes.
+ * ===============================  ===========================================
+ */
+#define PERFMON_CONFIG_FLAG_OS		(1U << 0)
+#define PERFMON_CONFIG_FLAG_USER	(1U << 1)
+#define PERFMON_CONFIG_FLAG_PC		(1U << 2)
+#define PERFMON_CONFIG_FLAG_TIMEBASE0	(1U << 3)
+#define PERFMON_CONFIG_FLAG_LAST_BRANCH	(1U << 4)
 #define PERFMON_CONFIG_FLAG_MASK	0x1f
 
 /**
  * struct perfmon_config - what a trace records
  * @events: event ids, each at most once, from the front;
- *	PERFMON_EVENT_ID_NONE marks the end
- * @rate: a record is written each time that so many events have been counted;
- *	0 to count only. At most 2^width - 1, and 2^31 without
- *	PERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with
- *	PERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.
+ *	PERFMON_EVENT_ID_NONE ends them
+ * @rate: a record is written each time the event has been counted so often
  * @flags: PERFMON_CONFIG_FLAG_*
+ *
+ * =======  =========  =========================================================
+ * rate     TIMEBASE0  records
+ * =======  =========  =========================================================
+ * not 0    no         TICK or PC each time that rate events have been counted;
+ *                     COUNT of the rest at IOCTL_PERFMON_STOP
+ * 0        no         COUNT at IOCTL_PERFMON_STOP
+ * ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP
+ * =======  =========  =========================================================
+ *
+ * A config is refused with EINVAL, and nothing of it is taken, if
+ *
+ * - there is no event, or anything but 0 follows the first
+ *   PERFMON_EVENT_ID_NONE;
+ * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
+ * - an event is there twice, is not defined, or is one that these CPUs lack;
+ * - more events need general counters than there are;
+ * - a rate is above 2^width - 1, or above 2^31 without
+ *   PERFMON_FEATURE_FULL_WIDTH_WRITES;
+ * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;
+ * - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs
+ *   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;
+ * - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one
+ *   filter for branches.
  */
 struct perfmon_config {
 	__u16 events[PERFMON_MAX_EVENTS];
@@ -417,16 +517,12 @@ typedef struct perfmon_config perfmon_ioctl_config_t;
 
 /**
  * struct perfmon_buffer_handle_req - which buffer
- * @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers
+ * @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers
  */
 struct perfmon_buffer_handle_req {
 	__u32 descriptor;
 };
 typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
-
-/*
- * The buffer of a CPU: a header, and records up to @capture_end.
- */
 
 #define PERFMON_BUFFER_VERSION		0
 
@@ -434,23 +530,47 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
 #define PERFMON_BUFFER_ARCH_X86_64	1U
 #define PERFMON_BUFFER_ARCH_ARM64	2U
 
-/* &struct perfmon_buffer_header.flags */
-/* Full: nothing was recorded from here to the records of IOCTL_PERFMON_STOP. */
+/**
+ * DOC: Flags of a buffer
+ *
+ * In &perfmon_buffer_header.flags:
+ *
+ * PERFMON_BUFFER_FLAG_FULL
+ *   The buffer was full. The CPU recorded and counted nothing more until
+ *   IOCTL_PERFMON_STOP wrote the last counts, for which room is kept. The sums
+ *   are exact up to that moment.
+ *
+ * PERFMON_BUFFER_FLAG_THROTTLED
+ *   An extension. Samples were more, or took more of the CPU's time, than the
+ *   module's parameters perf_event_max_sample_rate and
+ *   perf_cpu_time_max_percent allow, or the CPU did nothing but handle
+ *   overflows. Until the next tick of its timer it counted and did not sample;
+ *   then it wrote TIME and a COUNT of each event that ticks. The sums are exact.
+ *
+ * PERFMON_BUFFER_FLAG_OFFLINE
+ *   An extension. The CPU went offline, or the system slept. The CPU wrote the
+ *   records of IOCTL_PERFMON_STOP then, and records again from the next
+ *   IOCTL_PERFMON_START on. A CPU that is offline at IOCTL_PERFMON_START has
+ *   this flag and no records.
+ *
+ * PERFMON_BUFFER_FLAG_NOT_TRACED
+ *   An extension. At IOCTL_PERFMON_ALLOC_TRACE the CPU was offline, or had fewer
+ *   counters or events than the others. It is not recorded, also if it comes
+ *   online later. The buffer is one page, which has the header; access to the
+ *   rest of its mapping raises SIGBUS.
+ *
+ * PERFMON_BUFFER_FLAG_LOST
+ *   An extension. Another driver, perf or a hypervisor changed what the trace
+ *   depends on: the register that enables all counters, the local APIC's entry
+ *   for their interrupt, or the registers that record branches. The module
+ *   repaired it; until then events, samples or branches may be missing. After
+ *   an interrupt that never came the CPU wrote TIME and a COUNT of each event
+ *   that ticks. Branches of an unknown time are in no record.
+ */
 #define PERFMON_BUFFER_FLAG_FULL	(1U << 0)
-/* Too many interrupts: some events were not sampled but only counted. */
 #define PERFMON_BUFFER_FLAG_THROTTLED	(1U << 1)
-/* The CPU went offline, or the system slept: the trace ended here before STOP. */
 #define PERFMON_BUFFER_FLAG_OFFLINE	(1U << 2)
-/*
- * The CPU was not traced: at IOCTL_PERFMON_ALLOC_TRACE it was offline, or had
- * fewer counters or events than the others. The buffer is one page; access to
- * the rest of its mapping raises SIGBUS.
- */
 #define PERFMON_BUFFER_FLAG_NOT_TRACED	(1U << 3)
-/*
- * Somebody else changed what the trace depends on (registers of the PMU, the
- * delivery of its interrupt): events, samples or branches may be missing.
- */
 #define PERFMON_BUFFER_FLAG_LOST	(1U << 4)
 
 /**
@@ -458,11 +578,11 @@ typedef struct perfmon_buffer_handle_req ioctl_perfmon_buffer_handle_req_t;
  * @version: PERFMON_BUFFER_VERSION
  * @arch: PERFMON_BUFFER_ARCH_X86_64
  * @flags: PERFMON_BUFFER_FLAG_*
- * @ticks_per_second: of the times in the records: the frequency of the
- *	time-stamp counter, 0 if it is not known
- * @capture_end: offset of the end of the data. It is stored with release
- *	order after whole sets of records: who loads it with acquire order sees
- *	whole records, also while the trace runs.
+ * @ticks_per_second: the frequency of the time-stamp counter, 0 if the kernel
+ *	does not know it
+ * @capture_end: the offset of the end of the records. It is stored with release
+ *	order after a whole set of records: a reader that loads it with acquire
+ *	order sees whole sets, also while the trace runs.
  */
 struct perfmon_buffer_header {
 	__u16 version;
@@ -494,7 +614,7 @@ enum perfmon_record_type {
 };
 typedef enum perfmon_record_type perfmon_record_type_t;
 
-/* Rust can't have an aligned structure in a packed one: there the header is neither. */
+/* Rust has no aligned structure in a packed one: there the header is neither. */
 #define PERFMON_ALIGN_RECORD	__attribute__((packed, aligned(4)))
 #ifndef __BINDGEN__
 #define PERFMON_ALIGN_HEADER	PERFMON_ALIGN_RECORD
@@ -518,7 +638,7 @@ typedef struct perfmon_record_header perfmon_record_header_t;
 /**
  * struct perfmon_time_record - the time of the records up to the next TIME
  * @header: its event is PERFMON_EVENT_ID_NONE
- * @time: the time-stamp counter
+ * @time: the CPU's time-stamp counter
  */
 struct perfmon_time_record {
 	struct perfmon_record_header header;
@@ -527,8 +647,10 @@ struct perfmon_time_record {
 typedef struct perfmon_time_record perfmon_time_record_t;
 
 /**
- * struct perfmon_tick_record - an event was counted as often as its rate says
+ * struct perfmon_tick_record - rate events have been counted
  * @header: names the event
+ *
+ * The rate is in &perfmon_config.rate, not in the record.
  */
 struct perfmon_tick_record {
 	struct perfmon_record_header header;
@@ -538,7 +660,7 @@ typedef struct perfmon_tick_record perfmon_tick_record_t;
 /**
  * struct perfmon_count_record - what was counted since the event's last record
  * @header: names the event
- * @count: how often it happened
+ * @count: how many events
  */
 struct perfmon_count_record {
 	struct perfmon_record_header header;
@@ -547,9 +669,11 @@ struct perfmon_count_record {
 typedef struct perfmon_count_record perfmon_count_record_t;
 
 /**
- * struct perfmon_value_record - the value of something that is no counter
+ * struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC
  * @header: names the event
  * @value: the value
+ *
+ * No CPU has such events, so this record is not written.
  */
 struct perfmon_value_record {
 	struct perfmon_record_header header;
@@ -558,13 +682,17 @@ struct perfmon_value_record {
 typedef struct perfmon_value_record perfmon_value_record_t;
 
 /**
- * struct perfmon_pc_record - as a TICK, and where the CPU was
+ * struct perfmon_pc_record - rate events have been counted, and where the CPU is
  * @header: names the event
- * @aspace: the address space: the address bits of CR3; 0 for a caller who may
- *	not see the kernel (Linux's policy for perf events)
- * @pc: the address of the instruction that the interrupt came before; 0 for
- *	such a caller if that is in the kernel, where an interrupt that is late
- *	may come also for an event of user mode
+ * @aspace: the address space: the address bits of CR3; 0 if the caller of
+ *	IOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel
+ *	thread has that of the program before it.
+ * @pc: the address of the next instruction. The hardware takes some
+ *	instructions to raise the interrupt, and the kernel sometimes delays it.
+ *	An address in the kernel is 0 for such a caller: also an event of user
+ *	mode may have one, if its interrupt is late.
+ *
+ * Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC.
  */
 struct perfmon_pc_record {
 	struct perfmon_record_header header;
@@ -573,11 +701,11 @@ struct perfmon_pc_record {
 } PERFMON_ALIGN_RECORD;
 typedef struct perfmon_pc_record perfmon_pc_record_t;
 
-/* &struct perfmon_last_branch.info: cycles since the branch before, if known */
+/* In perfmon_last_branch.info: core cycles since the branch before, 0: unknown. */
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_SHIFT	0U
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_LEN	16U
 #define PERFMON_LAST_BRANCH_INFO_CYCLES_MASK	0xffffULL
-/* It was mispredicted. */
+/* The branch was mispredicted. */
 #define PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT	16U
 #define PERFMON_LAST_BRANCH_INFO_MISPRED_LEN	1U
 #define PERFMON_LAST_BRANCH_INFO_MISPRED_MASK	0x10000ULL
@@ -585,7 +713,7 @@ typedef struct perfmon_pc_record perfmon_pc_record_t;
 /**
  * struct perfmon_last_branch - a branch that was taken
  * @from: the address of the branch
- * @to: that of its target
+ * @to: the address of its target
  * @info: PERFMON_LAST_BRANCH_INFO_*
  */
 struct perfmon_last_branch {
@@ -601,8 +729,9 @@ typedef struct perfmon_last_branch perfmon_last_branch_t;
  * struct perfmon_last_branch_record - the branches before an overflow
  * @header: names the event
  * @num_branches: how many follow
- * @aspace: as &struct perfmon_pc_record.aspace
- * @branches: the newest first; the record ends after @num_branches
+ * @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one
+ * @branches: the newest first; the record ends after @num_branches. Branches
+ *	from or to the kernel are left out for a caller who may not count it.
  */
 struct perfmon_last_branch_record {
 	struct perfmon_record_header header;
@@ -620,50 +749,77 @@ typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
 
 /**
  * enum perfmon_command - the calls that sample
+ *
+ * Each takes a pointer to what is in parentheses, and is for the states that are
+ * named::
+ *
+ *           ALLOC_TRACE               STAGE_CONFIG             START
+ *     Idle ------------> Allocated ----------------> Staged ---------> Running
+ *      ^                     |                        |  ^              |
+ *      |      FREE_TRACE     |                        |  '--------------'
+ *      '---------------------+------------------------'       STOP
  */
 enum perfmon_command {
-	/** @IOCTL_PERFMON_GET_PROPERTIES: needs no write access. */
+	/**
+	 * @IOCTL_PERFMON_GET_PROPERTIES: (&struct perfmon_properties) Gives what
+	 * all CPUs of the machine have in common. In any state.
+	 */
 	IOCTL_PERFMON_GET_PROPERTIES	= _IOR('6', 0, struct perfmon_properties),
-	/** @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle. */
+	/**
+	 * @IOCTL_PERFMON_ALLOC_TRACE: (&struct perfmon_alloc) Allocates a buffer
+	 * for each CPU number. In state Idle.
+	 */
 	IOCTL_PERFMON_ALLOC_TRACE	= _IOW('6', 1, struct perfmon_alloc),
 	/**
-	 * @IOCTL_PERFMON_FREE_TRACE: let go of the buffers; in state Allocated
-	 * or Staged. Their handles and mappings stay.
+	 * @IOCTL_PERFMON_FREE_TRACE: Releases the buffers and the config. Handles
+	 * and mappings of the buffers stay valid; so do events that were defined.
+	 * In state Allocated or Staged.
 	 */
 	IOCTL_PERFMON_FREE_TRACE	= _IO('6', 2),
-	/** @IOCTL_PERFMON_GET_ALLOC: what was allocated; not in state Idle. */
+	/**
+	 * @IOCTL_PERFMON_GET_ALLOC: (&struct perfmon_alloc) Gives what
+	 * IOCTL_PERFMON_ALLOC_TRACE took. In any state but Idle.
+	 */
 	IOCTL_PERFMON_GET_ALLOC		= _IOR('6', 3, struct perfmon_alloc),
 	/**
-	 * @IOCTL_PERFMON_STAGE_CONFIG: say what to record; in state Allocated or
-	 * Staged. What is refused changes nothing.
+	 * @IOCTL_PERFMON_STAGE_CONFIG: (&struct perfmon_config) Checks and stores
+	 * what to record. A config that is refused leaves the previous one. In
+	 * state Allocated or Staged.
 	 */
 	IOCTL_PERFMON_STAGE_CONFIG	= _IOW('6', 4, struct perfmon_config),
-	/** @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged. */
+	/**
+	 * @IOCTL_PERFMON_GET_CONFIG: (&struct perfmon_config) Gives what
+	 * IOCTL_PERFMON_STAGE_CONFIG took. In state Staged.
+	 */
 	IOCTL_PERFMON_GET_CONFIG	= _IOR('6', 5, struct perfmon_config),
 	/**
-	 * @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a
-	 * buffer, closed on exec, to be mapped with PROT_READ and MAP_SHARED; in
-	 * state Allocated or Staged.
+	 * @IOCTL_PERFMON_GET_BUFFER_HANDLE: (&struct perfmon_buffer_handle_req)
+	 * Returns a new file descriptor of a buffer, closed on exec, for mmap(2)
+	 * with PROT_READ and MAP_SHARED. In state Allocated or Staged.
 	 */
 	IOCTL_PERFMON_GET_BUFFER_HANDLE	= _IOW('6', 6, struct perfmon_buffer_handle_req),
 	/**
-	 * @IOCTL_PERFMON_START: empty the buffers and begin to record; in state
-	 * Staged.
+	 * @IOCTL_PERFMON_START: Takes the lowest free counters, empties the
+	 * buffers and begins to record, on every CPU that is online and has a
+	 * buffer. In state Staged.
 	 */
 	IOCTL_PERFMON_START		= _IO('6', 7),
 	/**
-	 * @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it
-	 * does not run; not in state Idle. With EIO it has ended, too, but what
-	 * was counted can't be relied on.
+	 * @IOCTL_PERFMON_STOP: Ends the recording: each CPU writes its last
+	 * counts, the counters are free again, the config stays. No effect if
+	 * the trace does not run. In any state but Idle.
 	 */
 	IOCTL_PERFMON_STOP		= _IO('6', 8),
 	/**
-	 * @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in
-	 * state Idle or Allocated. A later definition replaces an earlier one;
-	 * all last until close(2).
+	 * @PERFMON_DEFINE_EVENT: (&struct perfmon_event_definition) An extension:
+	 * defines an event of PERFMON_GROUP_MODEL, in place of an earlier
+	 * definition, until close(2). In state Idle or Allocated.
 	 */
 	PERFMON_DEFINE_EVENT		= _IOW('6', 0x20, struct perfmon_event_definition),
-	/** @PERFMON_GET_INFO: needs no write access. */
+	/**
+	 * @PERFMON_GET_INFO: (&struct perfmon_info) An extension: gives more
+	 * properties. In any state.
+	 */
 	PERFMON_GET_INFO		= _IOR('6', 0x21, struct perfmon_info),
 };
 

@@ -83,7 +83,7 @@ const _: () = {
     ["Offset of field: pmc::pmc_num"][::core::mem::offset_of!(pmc, pmc_num) - 0usize];
     ["Offset of field: pmc::pmc_val"][::core::mem::offset_of!(pmc, pmc_val) - 4usize];
 };
-#[doc = " struct pmc_data - the value of a counter\n @pmcd_num: the counter's number\n @reserved: ignored on input, 0 on output\n @pmcd_value: events since the last PMIOSETUP or PMIORESET, the sum over all\n\tCPUs, those that went offline included"]
+#[doc = " struct pmc_data - the value of a counter\n @pmcd_num: the counter's number\n @reserved: ignored on input, 0 on output\n @pmcd_value: events since the last PMIOSETUP or PMIORESET, summed over all\n\tCPUs, including those that went offline"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -133,7 +133,7 @@ const _: () = {
     ["Offset of field: pmc_tstamp::pmct_value"]
         [::core::mem::offset_of!(pmc_tstamp, pmct_value) - 8usize];
 };
-#[doc = " struct pmc_cpu_data - the value of a counter on each of some CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the first CPU's number, below that of\n\t`sysconf(_SC_NPROCESSORS_CONF)` on common machines\n @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values there\n\tare, fewer if there are no more CPU numbers\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following; the last total of one that is\n\toffline, 0 for one that never was online"]
+#[doc = " struct pmc_cpu_data - the value of a counter on each of some CPUs\n @pmcc_num: the counter's number\n @pmcc_first_cpu: the number of the first CPU, below\n\t&perfmon_info.nr_cpu_ids\n @pmcc_count: in: how many CPUs, 1 to PMC_CPU_MAX; out: how many values, fewer\n\tif there are no more CPU numbers\n @reserved: must be 0\n @pmcc_value: events since the last PMIOSETUP or PMIORESET on CPU\n\t@pmcc_first_cpu and the following ones; the last total of an offline\n\tCPU, 0 for one that never was online"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -165,7 +165,7 @@ const _: () = {
     ["Offset of field: pmc_cpu_data::pmcc_value"]
         [::core::mem::offset_of!(pmc_cpu_data, pmcc_value) - 16usize];
 };
-#[doc = " struct pmc2 - what a counter counts, for selects wider than 32 bits\n @pmc2_num: as &struct pmc.pmc_num\n @pmc2_flags: must be 0\n @pmc2_select: as &struct pmc.pmc_val, with the layout of all 64 bits of\n\tIA32_PERFEVTSELx, or of AMD's PERF_CTL: bits 11:8 of an event are its\n\tbits 35:32. A bit that this CPU does not have is refused with EINVAL.\n @pmc2_extra: must be 0\n @reserved: must be 0"]
+#[doc = " struct pmc2 - what a counter counts, for event selects wider than 32 bits\n @pmc2_num: as &pmc.pmc_num\n @pmc2_flags: must be 0\n @pmc2_select: as &pmc.pmc_val, laid out as all 64 bits of IA32_PERFEVTSELx or\n\tof AMD's PERF_CTL, where bits 35:32 are bits 11:8 of the event\n @pmc2_extra: must be 0\n @reserved: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -192,29 +192,29 @@ const _: () = {
     ["Offset of field: pmc2::pmc2_extra"][::core::mem::offset_of!(pmc2, pmc2_extra) - 16usize];
     ["Offset of field: pmc2::reserved"][::core::mem::offset_of!(pmc2, reserved) - 24usize];
 };
-#[doc = " @PMIOSETUP: set counter &struct pmc.pmc_num up on every CPU: stopped\n and zero. It belongs to this descriptor until close(2)."]
+#[doc = " @PMIOSETUP: (&struct pmc) Sets a counter up on every CPU, stopped and\n at 0; stops it first if it runs. The counter belongs to this\n descriptor until close(2)."]
 pub const PMIOSETUP: pmc_command = 1074279681;
-#[doc = " @PMIOSTART: go on counting from the value at the stop."]
+#[doc = " @PMIOSTART: (int, a counter's number) Starts the counter; it goes on\n from its value. No effect if it runs."]
 pub const PMIOSTART: pmc_command = 1074017538;
-#[doc = " @PMIOSTOP: stop; the value stays. With EIO it has none any more."]
+#[doc = " @PMIOSTOP: (int) Stops the counter, which keeps its value. No effect if\n it is stopped."]
 pub const PMIOSTOP: pmc_command = 1074017539;
-#[doc = " @PMIOREAD: the live value, or that at the stop."]
+#[doc = " @PMIOREAD: (&struct pmc_data) Gives the value: the present one if the\n counter runs, else that at the stop."]
 pub const PMIOREAD: pmc_command = 3222287620;
-#[doc = " @PMIORESET: zero; a running counter goes on from there."]
+#[doc = " @PMIORESET: (int) Sets the value to 0; a running counter goes on from\n there."]
 pub const PMIORESET: pmc_command = 1074017541;
-#[doc = " @PMIOTSTAMP: the time-stamp counter and its frequency."]
+#[doc = " @PMIOTSTAMP: (&struct pmc_tstamp) Gives the time-stamp counter and its\n frequency."]
 pub const PMIOTSTAMP: pmc_command = 2148545798;
-#[doc = " @PMIOGET: what PMIOSETUP took; PMCF_EN tells whether it runs."]
+#[doc = " @PMIOGET: (&struct pmc) Gives what PMIOSETUP took, with PMCF_EN set if\n the counter runs; bits 31:0 of what PMIOSETUP2 took."]
 pub const PMIOGET: pmc_command = 3221763335;
-#[doc = " @PMIOREADCPU: as PMIOREAD, for each CPU; EOPNOTSUPP if one of them is\n online and not counted on, for it has fewer counters than the others."]
+#[doc = " @PMIOREADCPU: (&struct pmc_cpu_data) An extension: PMIOREAD for each of\n up to PMC_CPU_MAX CPUs."]
 pub const PMIOREADCPU: pmc_command = 3255842056;
-#[doc = " @PMIOSETUP2: as PMIOSETUP."]
+#[doc = " @PMIOSETUP2: (&struct pmc2) An extension: PMIOSETUP with all bits of the\n event select."]
 pub const PMIOSETUP2: pmc_command = 1075852553;
-#[doc = " @PMIOGET2: as PMIOGET, which gives bits 31:0 of the same."]
+#[doc = " @PMIOGET2: (&struct pmc2) An extension: PMIOGET of all bits."]
 pub const PMIOGET2: pmc_command = 3223336202;
-#[doc = " enum pmc_command - the calls that count\n\n Enumerators, because bindgen can't evaluate _IOW(); each is a macro, too, so\n that programs can test for it with #ifdef."]
+#[doc = " enum pmc_command - the calls that count\n\n Each takes a pointer to what is in parentheses."]
 pub type pmc_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples, or spends more time with them, than\n the module's parameters allow is throttled, whatever rate these widths admit:\n see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -264,9 +264,9 @@ const _: () = {
     ["Offset of field: perfmon_properties::flags"]
         [::core::mem::offset_of!(perfmon_properties, flags) - 20usize];
 };
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*\n\n A CPU on which a trace takes more samples, or spends more time with them, than\n the module's parameters allow is throttled, whatever rate these widths admit:\n see PERFMON_BUFFER_FLAG_THROTTLED."]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*"]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
-#[doc = " struct perfmon_info - what struct perfmon_properties has no room for\n @nr_cpu_ids: highest possible CPU number + 1: how many buffers a trace has\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
+#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -301,11 +301,11 @@ pub const PERFMON_GROUP_ARCH: perfmon_group_type = 1;
 pub const PERFMON_GROUP_FIXED: perfmon_group_type = 2;
 pub const PERFMON_GROUP_MODEL: perfmon_group_type = 3;
 pub const PERFMON_GROUP_MISC: perfmon_group_type = 4;
-#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event\n @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*\n @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*\n @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: no counters: values of other registers"]
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: values that are no counters; no CPU has any"]
 pub type perfmon_group_type = ::core::ffi::c_uint;
-#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: PERFMON_EVENT_ID_NONE is in it, and no event\n @PERFMON_GROUP_ARCH: PERFMON_ARCH_EVENT_*\n @PERFMON_GROUP_FIXED: PERFMON_FIXED_EVENT_*\n @PERFMON_GROUP_MODEL: made by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: no counters: values of other registers"]
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: values that are no counters; no CPU has any"]
 pub use self::perfmon_group_type as perfmon_group_type_t;
-#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the id that gets this meaning, for this descriptor\n @reserved: must be 0\n @select: the event, with the layout of IA32_PERFEVTSELx or AMD's PERF_CTL:\n\tevent, unit mask, edge, invert, counter mask. The modes are those of the\n\tconfig: PMCF_USR and PMCF_OS are ignored, as PMCF_INT and PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
+#[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the event\n @reserved: must be 0\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tThe config has the modes: PMCF_USR and PMCF_OS are ignored, as PMCF_INT\n\tand PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -339,7 +339,7 @@ const _: () = {
     ["Offset of field: perfmon_event_definition::reserved2"]
         [::core::mem::offset_of!(perfmon_event_definition, reserved2) - 24usize];
 };
-#[doc = " struct perfmon_alloc - the memory of a trace\n @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES"]
+#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -362,10 +362,10 @@ const _: () = {
     ["Offset of field: perfmon_alloc::buffer_size_in_pages"]
         [::core::mem::offset_of!(perfmon_alloc, buffer_size_in_pages) - 4usize];
 };
-#[doc = " struct perfmon_alloc - the memory of a trace\n @num_buffers: one for each CPU number: &struct perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each, 1 to PERFMON_MAX_BUFFER_PAGES"]
+#[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with\n\tPERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.\n @flags: PERFMON_CONFIG_FLAG_*"]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -391,9 +391,9 @@ const _: () = {
     ["Offset of field: perfmon_config::flags"]
         [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
 };
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE marks the end\n @rate: a record is written each time that so many events have been counted;\n\t0 to count only. At most 2^width - 1, and 2^31 without\n\tPERFMON_FEATURE_FULL_WIDTH_WRITES. That of an event with\n\tPERFMON_CONFIG_FLAG_TIMEBASE0 is ignored, but for the first one's.\n @flags: PERFMON_CONFIG_FLAG_*"]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 pub type perfmon_ioctl_config_t = perfmon_config;
-#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers"]
+#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -415,9 +415,9 @@ const _: () = {
     ["Offset of field: perfmon_buffer_handle_req::descriptor"]
         [::core::mem::offset_of!(perfmon_buffer_handle_req, descriptor) - 0usize];
 };
-#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &struct perfmon_alloc.num_buffers"]
+#[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 pub type ioctl_perfmon_buffer_handle_req_t = perfmon_buffer_handle_req;
-#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: of the times in the records: the frequency of the\n\ttime-stamp counter, 0 if it is not known\n @capture_end: offset of the end of the data. It is stored with release\n\torder after whole sets of records: who loads it with acquire order sees\n\twhole records, also while the trace runs."]
+#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: the frequency of the time-stamp counter, 0 if the kernel\n\tdoes not know it\n @capture_end: the offset of the end of the records. It is stored with release\n\torder after a whole set of records: a reader that loads it with acquire\n\torder sees whole sets, also while the trace runs."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -450,7 +450,7 @@ const _: () = {
     ["Offset of field: perfmon_buffer_header::capture_end"]
         [::core::mem::offset_of!(perfmon_buffer_header, capture_end) - 16usize];
 };
-#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: of the times in the records: the frequency of the\n\ttime-stamp counter, 0 if it is not known\n @capture_end: offset of the end of the data. It is stored with release\n\torder after whole sets of records: who loads it with acquire order sees\n\twhole records, also while the trace runs."]
+#[doc = " struct perfmon_buffer_header - the beginning of a buffer\n @version: PERFMON_BUFFER_VERSION\n @arch: PERFMON_BUFFER_ARCH_X86_64\n @flags: PERFMON_BUFFER_FLAG_*\n @ticks_per_second: the frequency of the time-stamp counter, 0 if the kernel\n\tdoes not know it\n @capture_end: the offset of the end of the records. It is stored with release\n\torder after a whole set of records: a reader that loads it with acquire\n\torder sees whole sets, also while the trace runs."]
 pub type perfmon_buffer_header_t = perfmon_buffer_header;
 pub const PERFMON_RECORD_RESERVED: perfmon_record_type = 0;
 pub const PERFMON_RECORD_TIME: perfmon_record_type = 1;
@@ -492,7 +492,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_record_header - the beginning of every record\n @type: PERFMON_RECORD_*\n @reserved_flags: 0\n @event: the event that the record is for, or PERFMON_EVENT_ID_NONE"]
 pub type perfmon_record_header_t = perfmon_record_header;
-#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the time-stamp counter"]
+#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the CPU's time-stamp counter"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -515,9 +515,9 @@ const _: () = {
     ["Offset of field: perfmon_time_record::time"]
         [::core::mem::offset_of!(perfmon_time_record, time) - 4usize];
 };
-#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the time-stamp counter"]
+#[doc = " struct perfmon_time_record - the time of the records up to the next TIME\n @header: its event is PERFMON_EVENT_ID_NONE\n @time: the CPU's time-stamp counter"]
 pub type perfmon_time_record_t = perfmon_time_record;
-#[doc = " struct perfmon_tick_record - an event was counted as often as its rate says\n @header: names the event"]
+#[doc = " struct perfmon_tick_record - rate events have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
 #[repr(C)]
 #[repr(align(4))]
 #[derive(
@@ -538,9 +538,9 @@ const _: () = {
     ["Offset of field: perfmon_tick_record::header"]
         [::core::mem::offset_of!(perfmon_tick_record, header) - 0usize];
 };
-#[doc = " struct perfmon_tick_record - an event was counted as often as its rate says\n @header: names the event"]
+#[doc = " struct perfmon_tick_record - rate events have been counted\n @header: names the event\n\n The rate is in &perfmon_config.rate, not in the record."]
 pub type perfmon_tick_record_t = perfmon_tick_record;
-#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how often it happened"]
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how many events"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -563,9 +563,9 @@ const _: () = {
     ["Offset of field: perfmon_count_record::count"]
         [::core::mem::offset_of!(perfmon_count_record, count) - 4usize];
 };
-#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how often it happened"]
+#[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how many events"]
 pub type perfmon_count_record_t = perfmon_count_record;
-#[doc = " struct perfmon_value_record - the value of something that is no counter\n @header: names the event\n @value: the value"]
+#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value\n\n No CPU has such events, so this record is not written."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -588,9 +588,9 @@ const _: () = {
     ["Offset of field: perfmon_value_record::value"]
         [::core::mem::offset_of!(perfmon_value_record, value) - 4usize];
 };
-#[doc = " struct perfmon_value_record - the value of something that is no counter\n @header: names the event\n @value: the value"]
+#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value\n\n No CPU has such events, so this record is not written."]
 pub type perfmon_value_record_t = perfmon_value_record;
-#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before; 0 for\n\tsuch a caller if that is in the kernel, where an interrupt that is late\n\tmay come also for an event of user mode"]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tAn address in the kernel is 0 for such a caller: also an event of user\n\tmode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -616,9 +616,9 @@ const _: () = {
     ["Offset of field: perfmon_pc_record::pc"]
         [::core::mem::offset_of!(perfmon_pc_record, pc) - 12usize];
 };
-#[doc = " struct perfmon_pc_record - as a TICK, and where the CPU was\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 for a caller who may\n\tnot see the kernel (Linux's policy for perf events)\n @pc: the address of the instruction that the interrupt came before; 0 for\n\tsuch a caller if that is in the kernel, where an interrupt that is late\n\tmay come also for an event of user mode"]
+#[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tAn address in the kernel is 0 for such a caller: also an event of user\n\tmode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 pub type perfmon_pc_record_t = perfmon_pc_record;
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: that of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -644,9 +644,9 @@ const _: () = {
     ["Offset of field: perfmon_last_branch::info"]
         [::core::mem::offset_of!(perfmon_last_branch, info) - 16usize];
 };
-#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: that of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
+#[doc = " struct perfmon_last_branch - a branch that was taken\n @from: the address of the branch\n @to: the address of its target\n @info: PERFMON_LAST_BRANCH_INFO_*"]
 pub type perfmon_last_branch_t = perfmon_last_branch;
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &struct perfmon_pc_record.aspace\n @branches: the newest first; the record ends after @num_branches"]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller who may not count it."]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -677,29 +677,29 @@ const _: () = {
     ["Offset of field: perfmon_last_branch_record::branches"]
         [::core::mem::offset_of!(perfmon_last_branch_record, branches) - 16usize];
 };
-#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &struct perfmon_pc_record.aspace\n @branches: the newest first; the record ends after @num_branches"]
+#[doc = " struct perfmon_last_branch_record - the branches before an overflow\n @header: names the event\n @num_branches: how many follow\n @aspace: as &perfmon_pc_record.aspace; earlier branches may be of another one\n @branches: the newest first; the record ends after @num_branches. Branches\n\tfrom or to the kernel are left out for a caller who may not count it."]
 pub type perfmon_last_branch_record_t = perfmon_last_branch_record;
-#[doc = " @IOCTL_PERFMON_GET_PROPERTIES: needs no write access."]
+#[doc = " @IOCTL_PERFMON_GET_PROPERTIES: (&struct perfmon_properties) Gives what\n all CPUs of the machine have in common. In any state."]
 pub const IOCTL_PERFMON_GET_PROPERTIES: perfmon_command = 2149070336;
-#[doc = " @IOCTL_PERFMON_ALLOC_TRACE: allocate the buffers; in state Idle."]
+#[doc = " @IOCTL_PERFMON_ALLOC_TRACE: (&struct perfmon_alloc) Allocates a buffer\n for each CPU number. In state Idle."]
 pub const IOCTL_PERFMON_ALLOC_TRACE: perfmon_command = 1074279937;
-#[doc = " @IOCTL_PERFMON_FREE_TRACE: let go of the buffers; in state Allocated\n or Staged. Their handles and mappings stay."]
+#[doc = " @IOCTL_PERFMON_FREE_TRACE: Releases the buffers and the config. Handles\n and mappings of the buffers stay valid; so do events that were defined.\n In state Allocated or Staged."]
 pub const IOCTL_PERFMON_FREE_TRACE: perfmon_command = 13826;
-#[doc = " @IOCTL_PERFMON_GET_ALLOC: what was allocated; not in state Idle."]
+#[doc = " @IOCTL_PERFMON_GET_ALLOC: (&struct perfmon_alloc) Gives what\n IOCTL_PERFMON_ALLOC_TRACE took. In any state but Idle."]
 pub const IOCTL_PERFMON_GET_ALLOC: perfmon_command = 2148021763;
-#[doc = " @IOCTL_PERFMON_STAGE_CONFIG: say what to record; in state Allocated or\n Staged. What is refused changes nothing."]
+#[doc = " @IOCTL_PERFMON_STAGE_CONFIG: (&struct perfmon_config) Checks and stores\n what to record. A config that is refused leaves the previous one. In\n state Allocated or Staged."]
 pub const IOCTL_PERFMON_STAGE_CONFIG: perfmon_command = 1094727172;
-#[doc = " @IOCTL_PERFMON_GET_CONFIG: what was staged; in state Staged."]
+#[doc = " @IOCTL_PERFMON_GET_CONFIG: (&struct perfmon_config) Gives what\n IOCTL_PERFMON_STAGE_CONFIG took. In state Staged."]
 pub const IOCTL_PERFMON_GET_CONFIG: perfmon_command = 2168468997;
-#[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: returns a new file descriptor of a\n buffer, closed on exec, to be mapped with PROT_READ and MAP_SHARED; in\n state Allocated or Staged."]
+#[doc = " @IOCTL_PERFMON_GET_BUFFER_HANDLE: (&struct perfmon_buffer_handle_req)\n Returns a new file descriptor of a buffer, closed on exec, for mmap(2)\n with PROT_READ and MAP_SHARED. In state Allocated or Staged."]
 pub const IOCTL_PERFMON_GET_BUFFER_HANDLE: perfmon_command = 1074017798;
-#[doc = " @IOCTL_PERFMON_START: empty the buffers and begin to record; in state\n Staged."]
+#[doc = " @IOCTL_PERFMON_START: Takes the lowest free counters, empties the\n buffers and begins to record, on every CPU that is online and has a\n buffer. In state Staged."]
 pub const IOCTL_PERFMON_START: perfmon_command = 13831;
-#[doc = " @IOCTL_PERFMON_STOP: write the last counts and end; no effect if it\n does not run; not in state Idle. With EIO it has ended, too, but what\n was counted can't be relied on."]
+#[doc = " @IOCTL_PERFMON_STOP: Ends the recording: each CPU writes its last\n counts, the counters are free again, the config stays. No effect if\n the trace does not run. In any state but Idle."]
 pub const IOCTL_PERFMON_STOP: perfmon_command = 13832;
-#[doc = " @PERFMON_DEFINE_EVENT: give an id of PERFMON_GROUP_MODEL a meaning; in\n state Idle or Allocated. A later definition replaces an earlier one;\n all last until close(2)."]
+#[doc = " @PERFMON_DEFINE_EVENT: (&struct perfmon_event_definition) An extension:\n defines an event of PERFMON_GROUP_MODEL, in place of an earlier\n definition, until close(2). In state Idle or Allocated."]
 pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
-#[doc = " @PERFMON_GET_INFO: needs no write access."]
+#[doc = " @PERFMON_GET_INFO: (&struct perfmon_info) An extension: gives more\n properties. In any state."]
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
-#[doc = " enum perfmon_command - the calls that sample"]
+#[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named::\n\n           ALLOC_TRACE               STAGE_CONFIG             START\n     Idle ------------> Allocated ----------------> Staged ---------> Running\n      ^                     |                        |  ^              |\n      |      FREE_TRACE     |                        |  '--------------'\n      '---------------------+------------------------'       STOP"]
 pub type perfmon_command = ::core::ffi::c_uint;
