@@ -16,10 +16,10 @@ use crate::{
     dirty,
     logic::{
         counter::{each, CounterId, MAX_COUNTERS},
+        counter_state::CounterState,
         cpuid::Capabilities,
         events,
         evtsel::EventSelect,
-        state::State,
     },
     pmu,
     session::SessionId,
@@ -37,7 +37,7 @@ global_lock! {
 pub(crate) struct Counter {
     pub(crate) owner: SessionId,
     pub(crate) select: EventSelect,
-    pub(crate) state: State,
+    pub(crate) state: CounterState,
 }
 
 /// The counters of the machine, and their owners.
@@ -72,7 +72,7 @@ pub(crate) struct Arbiter {
 impl Arbiter {
     const fn new() -> Self {
         Self {
-            common: Capabilities::NOTHING,
+            common: Capabilities::NONE,
             counted: CpuSet::new(),
             known: CpuSet::new(),
             unfit: CpuSet::new(),
@@ -207,7 +207,7 @@ impl Arbiter {
 
     /// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
     pub(crate) fn check_event(&self, select: EventSelect) -> Result {
-        let Some(event) = events::missing(select, &pmu::model().capabilities) else {
+        let Some(event) = events::missing_event(select, &pmu::model().capabilities) else {
             return Ok(());
         };
         let lacks = |cpu: &CpuId| cpu::slot(*cpu).arch_events.get() >> event & 1 == 0;

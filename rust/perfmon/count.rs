@@ -4,8 +4,8 @@
 use crate::{
     cpu::{ThisCpu, Word},
     logic::{
-        count::{advance, offset, Width},
         evtsel::EventSelect,
+        extend64::{advance, offset, Width},
         plan::Step,
         regs::{Msr, MsrCell},
     },
@@ -13,7 +13,7 @@ use crate::{
     pmu::Lines,
 };
 
-/// The 64-bit value of one counter on one CPU; [`crate::logic::count`] tells the arithmetic.
+/// The 64-bit value of one counter on one CPU; [`crate::logic::extend64`] tells the arithmetic.
 ///
 /// All that changes a value runs on the value's own CPU: tasks and calls from other CPUs one at a
 /// time, by the arbiter's lock, and the overflow handler at any time between two of their
@@ -37,7 +37,7 @@ pub(crate) struct Count {
     /// The bits of the counter's control register that are its own, and what they are while it runs and
     /// while it is stopped.
     control: [Word; 3],
-    /// The most that can be counted between two looks: [`Width::most`].
+    /// The most that can be counted between two looks: [`Width::max_step`].
     most: Word,
     /// The hardware counter, from the first setup on.
     register: MsrCell,
@@ -47,7 +47,7 @@ pub(crate) struct Count {
 pub(crate) struct Implausible;
 
 impl Count {
-    /// Begins a new value, 0, on a stopped counter that was loaded with `width.start()` and is to count
+    /// Begins a new value, 0, on a stopped counter that was loaded with `width.load_value()` and is to count
     /// what `select` says.
     pub(crate) fn begin(&self, counter: Msr, width: Width, select: EventSelect) {
         self.total.set(0);
@@ -60,9 +60,10 @@ impl Count {
         self.register.set(counter);
         self.select.set(select.stopped());
         self.mask.set(width.mask);
-        self.most.set(width.most());
+        self.most.set(width.max_step());
         self.period.set(width.period);
-        self.offset.set(offset(width.start(), self.total.get()));
+        self.offset
+            .set(offset(width.load_value(), self.total.get()));
     }
 
     /// Takes note of what the steps that start and stop the counter make of its control register.
@@ -153,7 +154,7 @@ impl Count {
             mask: self.mask.get(),
             period: events,
         };
-        self.put(here, counter, width.start(), total);
+        self.put(here, counter, width.load_value(), total);
     }
 
     /// Writes the hardware counter, whose total, `total`, is up to date.
@@ -192,7 +193,7 @@ impl Count {
         if !width.has_overflowed(raw) {
             return false;
         }
-        self.put(here, lines.write, width.reload(raw), self.total());
+        self.put(here, lines.write, width.reload_value(raw), self.total());
         true
     }
 

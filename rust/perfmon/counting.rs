@@ -11,8 +11,8 @@ use crate::{
     error::errno,
     logic::{
         counter::{bits, each, CounterId},
+        counter_state::{Action, CounterCall, CounterState, NotSetUp},
         evtsel::EventSelect,
-        state::{Action, Call, NotSetUp, State},
     },
     pmu, policy,
     session::{Session, SessionId},
@@ -36,7 +36,7 @@ pub(crate) fn setup2(session: &Session, request: abi::pmc2) -> Result {
 /// What the two have in common.
 fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     let model = pmu::model();
-    let select = EventSelect::from_wide_request(select, model.capabilities.select_bits)?;
+    let select = EventSelect::from_abi(select, model.capabilities.select_bits)?;
     let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
     if select.is_kernel() {
@@ -44,8 +44,8 @@ fn set_up(session: &Session, number: c_int, select: u64) -> Result {
     }
     let mut arbiter = ARBITER.lock();
     let before = arbiter.get(id).map(|counter| counter.state);
-    let (state, _) = State::after(before, Call::Setup)?;
-    id.accept(select)?;
+    let (state, _) = CounterState::after(before, CounterCall::Setup)?;
+    id.check_select(select)?;
     arbiter.check_event(select)?;
     if arbiter.trace.counters() & id.bit() != 0 {
         return Err(EBUSY);
@@ -99,33 +99,33 @@ fn configuration(number: c_int) -> Result<u64> {
     let counter = arbiter.get(id).ok_or(NotSetUp)?;
     Ok(counter
         .select
-        .to_wide_request(counter.state == State::Running))
+        .to_abi(counter.state == CounterState::Running))
 }
 
 /// `PMIOSTART`
 pub(crate) fn start(_session: &Session, number: c_int) -> Result {
-    change(number, Call::Start)
+    change(number, CounterCall::Start)
 }
 
 /// `PMIOSTOP`
 pub(crate) fn stop(_session: &Session, number: c_int) -> Result {
-    change(number, Call::Stop)
+    change(number, CounterCall::Stop)
 }
 
 /// `PMIORESET`
 pub(crate) fn reset(_session: &Session, number: c_int) -> Result {
-    change(number, Call::Reset)
+    change(number, CounterCall::Reset)
 }
 
 /// What the three have in common.
-fn change(number: c_int, call: Call) -> Result {
+fn change(number: c_int, call: CounterCall) -> Result {
     let model = pmu::model();
     let id = CounterId::from_number(number, &model.capabilities)?;
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
     let mut counter = *arbiter.get(id).ok_or(NotSetUp)?;
-    let (state, action) = State::after(Some(counter.state), call)?;
-    if call != Call::Stop && !arbiter.is_intact(id) {
+    let (state, action) = CounterState::after(Some(counter.state), call)?;
+    if call != CounterCall::Stop && !arbiter.is_intact(id) {
         return Err(EIO);
     }
 
@@ -135,7 +135,7 @@ fn change(number: c_int, call: Call) -> Result {
         Action::Disable => on_each(&arbiter.counted, |here| model.stop(here, id)),
         Action::Zero => {
             on_each(&arbiter.counted, |here| {
-                if state == State::Running {
+                if state == CounterState::Running {
                     model.update(here, id);
                 }
                 here.slot().count(id).reset();
@@ -275,7 +275,7 @@ fn free(arbiter: &mut Arbiter, counters: u64) {
 /// Brings the values of a counter up to date on the CPUs in `cpus`.
 fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter, cpus: &Range<u32>) {
     // A counter that does not run is up to date.
-    if counter.state == State::Running {
+    if counter.state == CounterState::Running {
         let model = pmu::model();
         on_each_within(&arbiter.counted, cpus, |here| model.update(here, id));
     }

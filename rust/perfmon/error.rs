@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the errors of the parts are for a program. The header's table tells what each errno means.
 
-use crate::logic::{config::Refused, counter::Invalid, life::WrongState, state::NotSetUp};
+use crate::logic::{
+    config::InvalidConfig, counter::InvalidCounter, counter_state::NotSetUp,
+    trace_state::WrongState,
+};
 use kernel::{bindings, ffi::c_int, prelude::*};
 
 /// The result of a C function that returns 0 or a negative errno. In place: the kernel's own is a call.
@@ -19,14 +22,14 @@ pub(crate) fn errno(number: u32) -> Error {
     Error::from_errno(-(number as c_int))
 }
 
-impl From<Invalid> for Error {
-    fn from(_: Invalid) -> Self {
+impl From<InvalidCounter> for Error {
+    fn from(_: InvalidCounter) -> Self {
         EINVAL
     }
 }
 
-impl From<Refused> for Error {
-    fn from(_: Refused) -> Self {
+impl From<InvalidConfig> for Error {
+    fn from(_: InvalidConfig) -> Self {
         EINVAL
     }
 }

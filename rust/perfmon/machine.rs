@@ -7,10 +7,10 @@ use crate::{
     cpu::{self, on_each, undisturbed, Callbacks, Hotplug, ThisCpu},
     dirty,
     logic::{
-        count::Width,
+        counter_state::CounterState,
         cpuid::{Architecture, Capabilities, NoPmu},
-        limit::LoadLimit,
-        state::State,
+        extend64::Width,
+        load_limit::LoadLimit,
         throttle::Limits,
     },
     msr,
@@ -43,7 +43,7 @@ pub(crate) unsafe fn begin(
         // Until here, each CPU that joined could lessen what all have in common.
         let arbiter = ARBITER.lock();
         check_period(period_bits, &arbiter.common).map(|()| {
-            let load_limit = LoadLimit::of(&pmu::processor(&cpu::pin()));
+            let load_limit = LoadLimit::for_processor(&pmu::processor(&cpu::pin()));
             pmu::settle(arbiter.common, period_bits, limits, load_limit);
         })?;
         trial::run(&arbiter)
@@ -91,7 +91,7 @@ fn find(unarbitrated: bool) -> Result<Capabilities> {
             let cpu = pmu::processor(&here);
             pr_err!(
                 "no PMU: {} family {} model {:#x}{}: {}\n",
-                core::str::from_utf8(&cpu.vendor).unwrap_or("unknown maker"),
+                core::str::from_utf8(&cpu.vendor_id).unwrap_or("unknown maker"),
                 cpu.family(),
                 cpu.model(),
                 if cpu.is_virtual() {
@@ -119,7 +119,7 @@ fn check(here: &ThisCpu, found: Capabilities) -> Result<Capabilities, NoPmu> {
         return Ok(found);
     }
     let model = Model::new(found);
-    let counter = model.registers.general(0);
+    let counter = model.registers.counter_msr(0);
     msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
     // If they are Linux perf's, they are there.
     let Ok(_reservation) = Reservation::new(&model) else {
@@ -155,8 +155,8 @@ impl Callbacks for Machine {
             }
         };
         if pmu::settled().is_none() {
-            arbiter.common = arbiter.common.common(found);
-        } else if !found.cover(arbiter.common) {
+            arbiter.common = arbiter.common.intersection(found);
+        } else if !found.includes(arbiter.common) {
             arbiter.unfit.add(cpu);
             pr_warn!(
                 "CPU {} is not counted on: it has fewer counters or events than the others\n",
@@ -199,7 +199,7 @@ fn join(arbiter: &Arbiter, here: &ThisCpu) {
             model.resume(here, id, counter.select);
             let slot = here.slot();
             slot.readable.insert(id.bit() & !slot.tampered.get());
-            if counter.state == State::Running {
+            if counter.state == CounterState::Running {
                 model.start(here, id);
             }
         }
@@ -216,7 +216,7 @@ fn part(arbiter: &Arbiter, here: &ThisCpu) {
     }
     trace::part(here, model);
     for (id, counter) in arbiter.all() {
-        if counter.state == State::Running {
+        if counter.state == CounterState::Running {
             model.stop(here, id);
         }
         model.give_back(here, id.bit());

@@ -16,13 +16,13 @@ use crate::{
     },
     ffi,
     logic::{
-        count::Width,
-        counter::{bits, each, CounterId, Kind, MAX_COUNTERS, MAX_GENERAL},
+        counter::{bits, each, CounterId, CounterKind, MAX_COUNTERS, MAX_GENERAL},
         cpuid::{Architecture, Capabilities, Leaf, NoPmu, Processor},
         evtsel::EventSelect,
-        limit::LoadLimit,
-        plan::{Saved, Step},
-        regs::{Global, Msr, Registers},
+        extend64::Width,
+        load_limit::LoadLimit,
+        plan::{RestoreValues, Step},
+        regs::{GlobalMsrs, Msr, Registers},
         throttle::Limits,
     },
     msr,
@@ -78,8 +78,8 @@ impl Lines {
         let mut index = 0;
         while let Some(counter) = CounterId::from_index(index) {
             all[counter.index()] = Self {
-                read: registers.read(counter),
-                write: registers.write(counter),
+                read: registers.read_msr(counter),
+                write: registers.write_msr(counter),
                 control: registers
                     .control(counter, EventSelect::new(0, 0), false)
                     .msr,
@@ -111,7 +111,7 @@ static MODEL: SetOnce<Model> = SetOnce::new();
 /// What all CPUs that are counted on have in common; nothing as long as that is being found out.
 #[inline]
 pub(crate) fn model() -> &'static Model {
-    static NOTHING: Model = Model::new(Capabilities::NOTHING);
+    static NOTHING: Model = Model::new(Capabilities::NONE);
 
     MODEL.as_ref().unwrap_or(&NOTHING)
 }
@@ -201,7 +201,7 @@ pub(crate) struct SavedRegisters {
     lvtpc: Word,
 }
 
-impl Saved for SavedRegisters {
+impl RestoreValues for SavedRegisters {
     fn select(&self, n: u8) -> u64 {
         self.select.get(usize::from(n)).map_or(0, Word::get)
     }
@@ -278,7 +278,7 @@ impl Model {
     pub(crate) fn take(&'static self, here: &ThisCpu) {
         let saved = &here.slot().saved;
         for (n, select) in (0..self.capabilities.general).zip(&saved.select) {
-            select.set(msr::read(here, self.registers.select(n)));
+            select.set(msr::read(here, self.registers.select_msr(n)));
         }
         if self.capabilities.fixed != 0 {
             saved
@@ -346,8 +346,8 @@ impl Model {
     fn load(&self, here: &ThisCpu, counter: CounterId, select: EventSelect) -> Width {
         let [general, fixed] = &here.slot().widths;
         let bits = match counter.kind() {
-            Kind::General(_) => general,
-            Kind::Fixed(_) => fixed,
+            CounterKind::General(_) => general,
+            CounterKind::Fixed(_) => fixed,
         };
         let mut width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
         if self.period_bits != 0 {
@@ -356,7 +356,7 @@ impl Model {
         self.settle_shared(here, || {
             msr::execute(
                 here,
-                &self.registers.program(counter, select, width.start()),
+                &self.registers.program(counter, select, width.load_value()),
             );
         });
         let slot = here.slot();
@@ -376,7 +376,7 @@ impl Model {
             slot.heed.insert(counter.bit());
         }
         // An active counter that is not enabled there is one that somebody else has interrupted (`look`).
-        if let Some(step) = self.registers.admit(counter) {
+        if let Some(step) = self.registers.enable_global(counter) {
             msr::change(here, &step);
         }
         // Only now: as soon as it counts it may overflow.
@@ -446,7 +446,7 @@ impl Model {
 
     /// Marks a counter as tampered with if a register holds something else than was written to it.
     fn inspect(&self, here: &ThisCpu, written: &Step, found: u64, counter: CounterId) {
-        if !written.is_held_by(found) {
+        if !written.matches(found) {
             here.slot().spoil(counter.bit());
             report_tampering(here, written, found);
         }
@@ -613,7 +613,7 @@ impl Model {
 
 /// Those of the counters `active` of which the status says that they have overflowed: it is cleared.
 #[inline(always)]
-fn acknowledge(here: &ThisCpu, global: &Global, active: u64) -> u64 {
+fn acknowledge(here: &ThisCpu, global: &GlobalMsrs, active: u64) -> u64 {
     let found = msr::read(here, global.status) & active;
     if found != 0 {
         // Before the counters are looked at: what comes later sets it again.

@@ -15,10 +15,10 @@ use crate::{
     buffer::{Buffer, BufferPtr, Writer},
     cpu::{self, Regs, Slot, ThisCpu, Word, ADDRESS_SPACE},
     logic::{
-        config::{Config, Recorded, Role},
+        config::{Config, ConfigEvent, Role},
         counter::{bits, each, CounterId},
         events::EventId,
-        lbr::is_kernel,
+        lbr::is_kernel_address,
         record::{HEADER, TIME},
     },
     pmu::{lbr, Model},
@@ -86,15 +86,15 @@ impl Event {
     }
 
     /// Begins to record an event.
-    fn begin(&self, event: &Recorded, longest: u64, least: u32, mark: u64) {
+    fn begin(&self, event: &ConfigEvent, longest: u64, least: u32, mark: u64) {
         let kind = if event.pc {
             abi::PERFMON_RECORD_PC
         } else {
             abi::PERFMON_RECORD_TICK
         };
         let rate = match event.role {
-            Role::Ticks(rate) => rate.into(),
-            Role::Tallies | Role::Depends => u64::MAX,
+            Role::Sampled(rate) => rate.into(),
+            Role::Counted | Role::FollowsTimebase => u64::MAX,
         };
         let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
         self.tick.set(u64::from(least) << 32 | u64::from(header));
@@ -173,14 +173,14 @@ pub(crate) struct Program<'a> {
 }
 
 impl Program<'_> {
-    fn events(&self) -> impl Iterator<Item = (CounterId, &Recorded)> {
+    fn events(&self) -> impl Iterator<Item = (CounterId, &ConfigEvent)> {
         self.config
             .events()
             .zip(self.counters)
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
     }
 
-    fn bits(&self, which: impl Fn(&Recorded) -> bool) -> u64 {
+    fn bits(&self, which: impl Fn(&ConfigEvent) -> bool) -> u64 {
         let those = self.events().filter(|(_, event)| which(event));
         bits(those.map(|(counter, _)| counter))
     }
@@ -191,8 +191,8 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     let slot = here.slot();
     let this = &slot.recorder;
     let room = program.config.room();
-    let ticks = |event: &Recorded| matches!(event.role, Role::Ticks(_));
-    let dependents = program.bits(|event| event.role == Role::Depends);
+    let ticks = |event: &ConfigEvent| matches!(event.role, Role::Sampled(_));
+    let dependents = program.bits(|event| event.role == Role::FollowsTimebase);
     let timebase = program
         .events()
         .next()
@@ -202,7 +202,8 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
     unsafe { buffer.as_ptr().begin(0) };
     this.buffer.set(buffer.as_ptr().address());
     this.end_at(HEADER);
-    this.last.set(buffer.size() as u64 - room.stop - room.set);
+    this.last
+        .set(buffer.size() as u64 - room.stop - room.sample);
     this.limit.set(this.last.get());
     this.full.set(0);
     this.throttled.set(0);
@@ -221,7 +222,7 @@ pub(crate) fn begin(here: &ThisCpu, model: &Model, program: &Program<'_>, buffer
         event.begin(
             recorded,
             count.period(),
-            model.load_limit.least(recorded.select),
+            model.load_limit.min_events(recorded.select),
             TICKED | followed & counter.bit(),
         );
         count.load(
@@ -280,7 +281,7 @@ impl Recorder {
         let (aspace, pc) = (self.aspace.get(), regs.ip());
         if aspace != 0 {
             (cpu::cr3() & aspace, pc)
-        } else if is_kernel(pc) {
+        } else if is_kernel_address(pc) {
             (0, 0)
         } else {
             (0, pc)

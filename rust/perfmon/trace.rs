@@ -15,7 +15,7 @@ use crate::{
         counter::{bits, each},
         events::EventId,
         evtsel::EventSelect,
-        life::{Call, Life, WrongState},
+        trace_state::{TraceCall, TraceState, WrongState},
     },
     pmu::{self, Model},
     policy,
@@ -44,12 +44,12 @@ struct Staged {
 ///
 /// # Invariants
 ///
-/// - There are `buffers`, one for each CPU number, unless `life` is [`Life::Idle`].
-/// - There is `staged` if `life` is [`Life::Staged`] or [`Life::Running`].
-/// - While it is [`Life::Running`], `counters` are reserved and nobody else's, and CPUs may use the buffers.
+/// - There are `buffers`, one for each CPU number, unless `life` is [`TraceState::Idle`].
+/// - There is `staged` if `life` is [`TraceState::Staged`] or [`TraceState::Running`].
+/// - While it is [`TraceState::Running`], `counters` are reserved and nobody else's, and CPUs may use the buffers.
 ///   Otherwise there are none, and no CPU does.
 pub(crate) struct Trace {
-    life: Life,
+    life: TraceState,
     /// The events that programs have defined, by [`EventId`]. `None` if there are none: only that can be
     /// made by a constant function.
     definitions: Option<RBTree<u16, EventSelect>>,
@@ -62,7 +62,7 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) const fn new() -> Self {
         Self {
-            life: Life::Idle,
+            life: TraceState::Idle,
             definitions: None,
             alloc: abi::perfmon_alloc {
                 num_buffers: 0,
@@ -100,7 +100,7 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
         return Err(EINVAL);
     }
     let bits = pmu::model().capabilities.select_bits;
-    let select = EventSelect::from_wide_request(request.select, bits)?;
+    let select = EventSelect::from_abi(request.select, bits)?;
     let id = EventId(request.id);
     if !id.is_definable() {
         return Err(EINVAL);
@@ -110,7 +110,7 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
     // Declared before the guard, and so freed after the lock is released; the same holds for `node` on errors.
     let _replaced;
     let mut arbiter = ARBITER.lock();
-    arbiter.trace.life.after(Call::Define)?;
+    arbiter.trace.life.after(TraceCall::Define)?;
     arbiter.check_event(select)?;
     let definitions = &mut arbiter.trace.definitions;
     _replaced = definitions.get_or_insert_with(RBTree::new).insert(node);
@@ -120,7 +120,7 @@ pub(crate) fn define(_session: &Session, request: abi::perfmon_event_definition)
 /// `IOCTL_PERFMON_ALLOC_TRACE`
 pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
     policy::allow_counting()?;
-    ARBITER.lock().trace.life.after(Call::Alloc)?;
+    ARBITER.lock().trace.life.after(TraceCall::Alloc)?;
     let pages = request.buffer_size_in_pages;
     if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages)
     {
@@ -133,7 +133,7 @@ pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
         // may come and go: a buffer is for the records of a CPU that is counted on when its turn comes.
         let traced = {
             let arbiter = ARBITER.lock();
-            arbiter.trace.life.after(Call::Alloc)?;
+            arbiter.trace.life.after(TraceCall::Alloc)?;
             arbiter.counted.contains(cpu)
         };
         let buffer = Buffer::new(pages, traced)?;
@@ -141,7 +141,7 @@ pub(crate) fn alloc(_session: &Session, request: abi::perfmon_alloc) -> Result {
     }
     // Declared after `buffers`: on an error the lock is released before they are freed.
     let mut arbiter = ARBITER.lock();
-    let life = arbiter.trace.life.after(Call::Alloc)?;
+    let life = arbiter.trace.life.after(TraceCall::Alloc)?;
     let trace = &mut arbiter.trace;
     // INVARIANT: There are buffers for all.
     trace.life = life;
@@ -156,7 +156,7 @@ pub(crate) fn free(_session: &Session) -> Result {
     // Declared before the guard, and so freed after the lock is released.
     let _freed;
     let mut arbiter = ARBITER.lock();
-    arbiter.trace.life.after(Call::Free)?;
+    arbiter.trace.life.after(TraceCall::Free)?;
     // INVARIANT: All that an idle trace does not have is gone; the events that were defined stay.
     let idle = Trace {
         definitions: arbiter.trace.definitions.take(),
@@ -170,7 +170,7 @@ pub(crate) fn free(_session: &Session) -> Result {
 pub(crate) fn get_alloc(_session: &Session) -> Result<abi::perfmon_alloc> {
     policy::allow_counting()?;
     let arbiter = ARBITER.lock();
-    arbiter.trace.life.after(Call::GetAlloc)?;
+    arbiter.trace.life.after(TraceCall::GetAlloc)?;
     Ok(arbiter.trace.alloc)
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn stage(_session: &Session, raw: KBox<abi::perfmon_config>) -> Resul
     let _replaced;
     let mut arbiter = ARBITER.lock();
     let trace = &mut arbiter.trace;
-    let life = trace.life.after(Call::Stage)?;
+    let life = trace.life.after(TraceCall::Stage)?;
     config.set(&raw, &pmu::model().capabilities, |id| trace.definition(id))?;
     _replaced = trace.staged.replace(Staged {
         raw,
@@ -207,7 +207,7 @@ pub(crate) fn stage(_session: &Session, raw: KBox<abi::perfmon_config>) -> Resul
 pub(crate) fn get_config(_session: &Session) -> Result<abi::perfmon_config> {
     policy::allow_counting()?;
     let arbiter = ARBITER.lock();
-    arbiter.trace.life.after(Call::GetConfig)?;
+    arbiter.trace.life.after(TraceCall::GetConfig)?;
     arbiter
         .trace
         .staged
@@ -224,7 +224,7 @@ pub(crate) fn handle(_session: &Session, request: abi::perfmon_buffer_handle_req
     policy::allow_counting()?;
     let buffer = {
         let arbiter = ARBITER.lock();
-        arbiter.trace.life.after(Call::GetBufferHandle)?;
+        arbiter.trace.life.after(TraceCall::GetBufferHandle)?;
         let buffer = arbiter.trace.buffers.get(request.descriptor as usize);
         buffer.ok_or(EINVAL)?.clone()
     };
@@ -237,7 +237,7 @@ pub(crate) fn start(_session: &Session) -> Result {
     policy::allow_counting()?;
     let mut guard = ARBITER.lock();
     let arbiter: &mut Arbiter = &mut guard;
-    let life = arbiter.trace.life.after(Call::Start)?;
+    let life = arbiter.trace.life.after(TraceCall::Start)?;
     let staged = arbiter.trace.staged.as_ref().ok_or(WrongState)?;
     if staged.config.has_kernel() {
         policy::allow_kernel()?;
@@ -285,7 +285,7 @@ pub(crate) fn start(_session: &Session) -> Result {
 pub(crate) fn stop(_session: &Session) -> Result {
     policy::allow_counting()?;
     let mut arbiter = ARBITER.lock();
-    arbiter.trace.life.after(Call::Stop)?;
+    arbiter.trace.life.after(TraceCall::Stop)?;
     end(&mut arbiter)
 }
 
@@ -295,7 +295,7 @@ pub(crate) fn stop(_session: &Session) -> Result {
 ///
 /// EIO if one of its counters was tampered with.
 fn end(arbiter: &mut Arbiter) -> Result {
-    if arbiter.trace.life != Life::Running {
+    if arbiter.trace.life != TraceState::Running {
         return Ok(());
     }
     let model = pmu::model();
@@ -303,7 +303,7 @@ fn end(arbiter: &mut Arbiter) -> Result {
     let intact = each(arbiter.trace.counters).all(|id| arbiter.is_intact(id));
     // INVARIANT: No CPU records any more, so that there is nothing left for which the counters would be
     // needed.
-    arbiter.trace.life = Life::Staged;
+    arbiter.trace.life = TraceState::Staged;
     arbiter.trace.counters = 0;
     arbiter.leave_if_unused();
     if intact {

@@ -60,7 +60,7 @@ fn count(here: &ThisCpu, model: &Model) -> Result<(), &'static str> {
     if !Lvtpc::read(here).is_open() {
         return Err("this CPU has no local APIC that could deliver their interrupts");
     }
-    model.program(here, counter, INSTRUCTIONS.modes(false, true));
+    model.program(here, counter, INSTRUCTIONS.with_modes(false, true));
     value.load(here, model.lines(counter).write, PERIOD, value.total());
     let load = value.load_id();
     model.start(here, counter);

@@ -33,7 +33,7 @@ impl Reservation {
             selects: 0,
         };
         for n in 0..model.capabilities.general {
-            let (counter, select) = (this.registers.general(n), this.registers.select(n));
+            let (counter, select) = (this.registers.counter_msr(n), this.registers.select_msr(n));
             // SAFETY: Always callable.
             if !unsafe { ffi::perfmon_reserve_counter(counter.number()) } {
                 return Err(counter);
@@ -53,11 +53,11 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         for n in 0..self.selects {
             // SAFETY: By the type invariant it is ours.
-            unsafe { ffi::perfmon_release_select(self.registers.select(n).number()) };
+            unsafe { ffi::perfmon_release_select(self.registers.select_msr(n).number()) };
         }
         for n in 0..self.counters {
             // SAFETY: By the type invariant it is ours.
-            unsafe { ffi::perfmon_release_counter(self.registers.general(n).number()) };
+            unsafe { ffi::perfmon_release_counter(self.registers.counter_msr(n).number()) };
         }
     }
 }

@@ -1,133 +1,135 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What a trace records: the rules for `struct perfmon_config`, and which counters its events get.
+//! The config of a trace: the rules for `struct perfmon_config`, and the assignment of counters to events.
 
 use super::counter::{each, CounterId};
 use super::cpuid::Capabilities;
-use super::events::{Event, EventId};
+use super::events::{Encoding, EventId};
 use super::evtsel::EventSelect;
 use crate::abi;
 
 /// The most events of one trace.
 pub const MAX_EVENTS: usize = abi::PERFMON_MAX_EVENTS as usize;
 
-/// Why a config is refused. All are `EINVAL`.
+/// The rule that a config breaks. All are `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There is no event.
+pub enum InvalidConfig {
+    /// The first event is `PERFMON_EVENT_ID_NONE`.
     NoEvent,
-    /// There is something after the first `PERFMON_EVENT_ID_NONE`.
+    /// A row after the first `PERFMON_EVENT_ID_NONE` is not zero.
     AfterTheEnd,
-    /// A flag that does not exist.
+    /// A flag is undefined.
     Flag,
-    /// An event that these CPUs don't have.
+    /// An event is undefined, or these CPUs can't count it.
     Event,
-    /// An event for the second time.
+    /// An event occurs twice.
     Twice,
-    /// More events than there are counters for them.
+    /// There are more events than counters for them.
     TooMany,
-    /// A rate larger than the counter.
+    /// A rate is larger than its counter can be loaded for.
     Rate,
-    /// Branch records where there are none, or of an event that does not tick.
+    /// Branch records are asked for where the CPUs have none, or with an event that is not sampled.
     LastBranch,
-    /// Branch records of events in different modes: a CPU has one filter for them.
+    /// Branch records are asked for with events in different modes, but a CPU has one filter for all.
     LastBranchModes,
-    /// A timebase without a rate.
+    /// An event follows the timebase, but the first event has no rate.
     Timebase,
 }
 
-/// Where an event is counted.
+/// The counters that can count an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In any general counter.
-    General,
-    /// In this counter.
+pub enum CounterChoice {
+    /// Any general counter.
+    AnyGeneral,
+    /// This counter only.
     Only(CounterId),
 }
 
 /// When records of an event are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Each time that as many events have been counted.
-    Ticks(u32),
-    /// At the end.
-    Tallies,
-    /// Whenever the first event ticks.
-    Depends,
+    /// Each time that so many events have been counted.
+    Sampled(u32),
+    /// Once, with the sum, when the trace stops.
+    Counted,
+    /// With each sample of the first event, the timebase.
+    FollowsTimebase,
 }
 
 /// One event of a [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
-    /// Its name in the records.
+pub struct ConfigEvent {
+    /// The id that its records have.
     pub id: EventId,
     /// What is counted, and in which modes.
     pub select: EventSelect,
-    /// Where.
-    pub place: Place,
-    /// When it is recorded.
+    /// The counters that can count it.
+    pub counters: CounterChoice,
+    /// When records are written.
     pub role: Role,
-    /// Its ticks are PC records.
+    /// Samples are PC records.
     pub pc: bool,
-    /// Its ticks are followed by a LAST_BRANCH record.
+    /// Samples are followed by a LAST_BRANCH record.
     pub last_branch: bool,
 }
 
-/// A config that can be recorded on these CPUs.
+/// A config that these CPUs can record.
 ///
 /// # Invariants
 ///
-/// No two events need the same fixed-function counter, and no more need a general one than there are. All
-/// with `last_branch` tick, and have the same modes. Only [`Self::EMPTY`] has no event.
+/// - No two events need the same fixed-function counter, and no more need a general one than there are.
+/// - All events with `last_branch` are sampled, and in the same modes.
+/// - Only [`Self::EMPTY`] has no event.
 #[derive(Clone, Copy)]
 pub struct Config {
-    events: [Option<Recorded>; MAX_EVENTS],
+    events: [Option<ConfigEvent>; MAX_EVENTS],
 }
 
-/// The largest rate of an event that is counted at `place`: what a counter can be loaded with.
-fn largest_rate(c: &Capabilities, place: Place) -> u64 {
-    let width = match place {
-        Place::General => c.general_width,
-        Place::Only(_) => c.fixed_width,
+/// Returns the largest rate of an event: the most events that its counter can be loaded for.
+fn max_rate(cpus: &Capabilities, counters: CounterChoice) -> u64 {
+    let width = match counters {
+        CounterChoice::AnyGeneral => cpus.general_width,
+        CounterChoice::Only(_) => cpus.fixed_width,
     };
-    let all = (1 << width.min(63)) - 1;
-    if c.full_width_writes {
-        all
+    let range = (1 << width.min(63)) - 1;
+    if cpus.full_width_writes {
+        range
     } else {
-        all.min(1 << 31)
+        range.min(1 << 31)
     }
 }
 
 impl Config {
-    /// Records nothing.
+    /// The config without events.
     pub const EMPTY: Self = Self {
         events: [None; MAX_EVENTS],
     };
 
-    /// What `raw` asks for, of CPUs that all have `cpus`; `defined` knows the events that the program has defined.
+    /// Checks `raw` and returns it as a config of CPUs that all have the capabilities `cpus`. `defined` looks up
+    /// the events that programs have defined.
     ///
     /// # Errors
     ///
-    /// [`Refused`] tells which rule it breaks.
+    /// The first rule that `raw` breaks.
     pub fn new(
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
         defined: impl Fn(EventId) -> Option<EventSelect>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, InvalidConfig> {
         let mut this = Self::EMPTY;
         this.set(raw, cpus, defined).map(|()| this)
     }
 
-    /// Becomes what [`Self::new`] returns, in place: where stacks are small, a config belongs on the heap.
+    /// Does the same as [`Self::new`], but in place: a config is too large for the kernel's stack.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`]; it is empty then.
+    /// The first rule that `raw` breaks. The config is empty then.
     pub fn set(
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
         defined: impl Fn(EventId) -> Option<EventSelect>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InvalidConfig> {
         let result = self.fill(raw, cpus, defined);
         if result.is_err() {
             *self = Self::EMPTY;
@@ -135,85 +137,87 @@ impl Config {
         result
     }
 
-    /// As [`Self::set`], but leaves what it has done when it fails.
+    /// Does the same as [`Self::set`], but leaves a partial config on errors.
     fn fill(
         &mut self,
         raw: &abi::perfmon_config,
         cpus: &Capabilities,
         defined: impl Fn(EventId) -> Option<EventSelect>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), InvalidConfig> {
         let rows = || raw.events.iter().zip(&raw.rate).zip(&raw.flags);
         let none = EventId::NONE.0;
         let count = raw.events.iter().take_while(|&&id| id != none).count();
         if count == 0 {
-            return Err(Refused::NoEvent);
+            return Err(InvalidConfig::NoEvent);
         }
         if rows()
             .skip(count)
             .any(|((&id, &rate), &flags)| id != none || rate != 0 || flags != 0)
         {
-            return Err(Refused::AfterTheEnd);
+            return Err(InvalidConfig::AfterTheEnd);
         }
 
         *self = Self::EMPTY;
         for (n, ((&id, &rate), &flags)) in rows().take(count).enumerate() {
             if raw.events[..n].contains(&id) {
-                return Err(Refused::Twice);
+                return Err(InvalidConfig::Twice);
             }
-            let timebase = (n != 0).then_some(raw.rate[0]);
-            let event = recorded(EventId(id), rate, flags, timebase, cpus, &defined)?;
+            let timebase_rate = (n != 0).then_some(raw.rate[0]);
+            let event = check_event(EventId(id), rate, flags, timebase_rate, cpus, &defined)?;
             self.events[n] = Some(event);
         }
-        // The first event may say of itself that it is the timebase.
+        // The first event may have the flag as well: it is the timebase itself.
         if raw.flags[0] & abi::PERFMON_CONFIG_FLAG_TIMEBASE0 != 0 && raw.rate[0] == 0 {
-            return Err(Refused::Timebase);
+            return Err(InvalidConfig::Timebase);
         }
-        let general = self.events().filter(|e| e.place == Place::General).count();
+        let general = self
+            .events()
+            .filter(|e| e.counters == CounterChoice::AnyGeneral)
+            .count();
         if general > usize::from(cpus.general) {
-            return Err(Refused::TooMany);
+            return Err(InvalidConfig::TooMany);
         }
         let mut branches = self.events().filter(|e| e.last_branch);
         if let Some(first) = branches.next() {
-            let modes = |e: &Recorded| (e.select.is_user(), e.select.is_kernel());
+            let modes = |e: &ConfigEvent| (e.select.is_user(), e.select.is_kernel());
             if branches.any(|e| modes(e) != modes(first)) {
-                return Err(Refused::LastBranchModes);
+                return Err(InvalidConfig::LastBranchModes);
             }
         }
-        // INVARIANT: All of it was just checked; a fixed-function counter has one id, and no id was there
-        // twice.
+        // INVARIANT: General counters, roles and modes were just checked. A fixed-function counter has one id,
+        // and no id occurs twice.
         Ok(())
     }
 
-    /// The events, in their order.
-    pub fn events(&self) -> impl Iterator<Item = &Recorded> {
+    /// Returns the events, in the order of `struct perfmon_config`.
+    pub fn events(&self) -> impl Iterator<Item = &ConfigEvent> {
         self.events.iter().flatten()
     }
 
-    /// Whether something that the kernel does is counted.
+    /// Returns whether an event is counted in kernel mode.
     #[must_use]
     pub fn has_kernel(&self) -> bool {
         self.events().any(|e| e.select.is_kernel())
     }
 
-    /// The event whose modes filter the branch records, if there are to be such.
+    /// Returns an event with branch records, if there is one. Its modes are those of all such events.
     #[must_use]
-    pub fn last_branch(&self) -> Option<&Recorded> {
+    pub fn last_branch(&self) -> Option<&ConfigEvent> {
         self.events().find(|e| e.last_branch)
     }
 
-    /// Gives each event a counter: fixed-function ones theirs, the others the lowest of the `free` general
-    /// ones. `free` has the bits of the counters that can be had.
+    /// Assigns a counter to each event: its own to an event of a fixed-function counter, the lowest general one
+    /// of `free` to any other. `free` has the bits of the available counters.
     ///
-    /// The result is in the order of [`Self::events`]; `None` if there are not enough.
+    /// The result is in the order of [`Self::events`]; `None` if there are not enough counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
         let mut left = free;
         let mut assigned = [None; MAX_EVENTS];
-        // Fixed-function counters have the higher bits: the lowest is a general one if there is any.
         for (event, to) in self.events().zip(&mut assigned) {
-            let counter = match event.place {
-                Place::Only(counter) => counter,
-                Place::General => each(left & GENERAL).next()?,
+            let counter = match event.counters {
+                CounterChoice::Only(counter) => counter,
+                CounterChoice::AnyGeneral => each(left & GENERAL).next()?,
             };
             if left & counter.bit() == 0 {
                 return None;
@@ -228,46 +232,46 @@ impl Config {
 /// The bits of all general counters.
 const GENERAL: u64 = (1 << abi::NPMC) - 1;
 
-/// One event; `timebase` is the rate of the first one, for the others.
-fn recorded(
+/// Checks one event. `timebase_rate` is the rate of the first event, for all others.
+fn check_event(
     id: EventId,
     rate: u32,
     flags: u32,
-    timebase: Option<u32>,
+    timebase_rate: Option<u32>,
     cpus: &Capabilities,
     defined: impl Fn(EventId) -> Option<EventSelect>,
-) -> Result<Recorded, Refused> {
+) -> Result<ConfigEvent, InvalidConfig> {
     let has = |flag| flags & flag != 0;
     if has(!abi::PERFMON_CONFIG_FLAG_MASK) {
-        return Err(Refused::Flag);
+        return Err(InvalidConfig::Flag);
     }
-    let (select, place) = match id.event(cpus, defined) {
-        None => return Err(Refused::Event),
-        Some(Event::General(select)) => (select, Place::General),
-        Some(Event::Fixed(counter)) => (EventSelect::new(0, 0), Place::Only(counter)),
+    let (select, counters) = match id.encoding(cpus, defined) {
+        None => return Err(InvalidConfig::Event),
+        Some(Encoding::General(select)) => (select, CounterChoice::AnyGeneral),
+        Some(Encoding::Fixed(counter)) => (EventSelect::new(0, 0), CounterChoice::Only(counter)),
     };
-    let role = match timebase {
-        Some(0) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => return Err(Refused::Timebase),
-        Some(_) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::Depends,
-        _ if rate == 0 => Role::Tallies,
-        _ if u64::from(rate) > largest_rate(cpus, place) => return Err(Refused::Rate),
-        _ => Role::Ticks(rate),
+    let role = match timebase_rate {
+        Some(0) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => return Err(InvalidConfig::Timebase),
+        Some(_) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::FollowsTimebase,
+        _ if rate == 0 => Role::Counted,
+        _ if u64::from(rate) > max_rate(cpus, counters) => return Err(InvalidConfig::Rate),
+        _ => Role::Sampled(rate),
     };
-    let ticks = matches!(role, Role::Ticks(_));
+    let sampled = matches!(role, Role::Sampled(_));
     let last_branch = has(abi::PERFMON_CONFIG_FLAG_LAST_BRANCH);
-    if last_branch && !(ticks && cpus.last_branch) {
-        return Err(Refused::LastBranch);
+    if last_branch && !(sampled && cpus.last_branch) {
+        return Err(InvalidConfig::LastBranch);
     }
-    Ok(Recorded {
+    Ok(ConfigEvent {
         id,
-        select: select.modes(
+        select: select.with_modes(
             has(abi::PERFMON_CONFIG_FLAG_USER),
             has(abi::PERFMON_CONFIG_FLAG_OS),
         ),
-        place,
+        counters,
         role,
-        // Nothing but a tick has a place.
-        pc: ticks && has(abi::PERFMON_CONFIG_FLAG_PC),
+        // Only a sample has an instruction pointer; the flag of other events is ignored.
+        pc: sampled && has(abi::PERFMON_CONFIG_FLAG_PC),
         last_branch,
     })
 }
@@ -290,7 +294,7 @@ mod tests {
         arch_events: 0x7f,
         full_width_writes: true,
         last_branch: true,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     };
 
     const ARCH: u16 = (abi::PERFMON_GROUP_ARCH as u16) << 10;
@@ -312,17 +316,17 @@ mod tests {
         raw
     }
 
-    fn new(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, Refused> {
+    fn new(cpus: &Capabilities, rows: Rows<'_>) -> Result<Config, InvalidConfig> {
         Config::new(&raw(rows), cpus, |_| None)
     }
 
-    fn refusal(rows: Rows<'_>) -> Option<Refused> {
+    fn refusal(rows: Rows<'_>) -> Option<InvalidConfig> {
         new(&CPU, rows).err()
     }
 
     #[test]
     fn every_rule() {
-        use super::Refused as R;
+        use super::InvalidConfig as R;
         let cases: [(Rows<'_>, R); 17] = [
             (&[], R::NoEvent),
             (&[(0, 0, 0), (ARCH, 0, USER)], R::NoEvent),
@@ -369,19 +373,19 @@ mod tests {
         let bad = raw(&[(ARCH, 9, USER), (ARCH, 9, USER)]);
         assert!(config.set(&good, &CPU, |_| None).is_ok());
         assert_eq!(config.events().count(), 2);
-        assert_eq!(config.set(&bad, &CPU, |_| None), Err(Refused::Twice));
+        assert_eq!(config.set(&bad, &CPU, |_| None), Err(InvalidConfig::Twice));
         assert_eq!(config.events().count(), 0);
     }
 
     #[test]
-    fn branch_records_want_hardware() {
+    fn branch_records_need_hardware() {
         let rows: Rows<'_> = &[(FIXED + 1, 9, USER | LBR)];
         assert_eq!(refusal(rows), None);
         let without = Capabilities {
             last_branch: false,
             ..CPU
         };
-        assert_eq!(new(&without, rows).err(), Some(Refused::LastBranch));
+        assert_eq!(new(&without, rows).err(), Some(InvalidConfig::LastBranch));
     }
 
     #[test]
@@ -392,10 +396,10 @@ mod tests {
         };
         let rate = |rate| new(&narrow, &[(FIXED + 1, rate, USER)]).err();
         assert_eq!(rate(1 << 31), None);
-        assert_eq!(rate((1 << 31) + 1), Some(Refused::Rate));
+        assert_eq!(rate((1 << 31) + 1), Some(InvalidConfig::Rate));
         assert_eq!(refusal(&[(FIXED + 1, u32::MAX, USER)]), None);
         assert_eq!(refusal(&[(ARCH, 0xff_ffff, USER)]), None);
-        // That of a dependent event is ignored.
+        // The rate of an event that follows the timebase is ignored.
         assert_eq!(
             refusal(&[(FIXED + 1, 9, USER), (ARCH, u32::MAX, TIMEBASE0)]),
             None
@@ -403,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_when() {
+    fn flags_and_rates_make_roles() {
         let config = new(
             &CPU,
             &[
@@ -413,7 +417,12 @@ mod tests {
                 (ARCH, 5, 0),
             ],
         );
-        let roles = [Role::Ticks(9), Role::Depends, Role::Tallies, Role::Ticks(5)];
+        let roles = [
+            Role::Sampled(9),
+            Role::FollowsTimebase,
+            Role::Counted,
+            Role::Sampled(5),
+        ];
         assert!(config.is_ok_and(|config| {
             config.events().map(|e| e.role).eq(roles)
                 && config
@@ -425,7 +434,7 @@ mod tests {
         }));
     }
 
-    /// The counters of three events, if `free` are to be had.
+    /// Returns the indices of the counters of three events, if those of `free` are available.
     fn indices(free: u64) -> Option<[Option<usize>; 3]> {
         let rows: Rows<'_> = &[(ARCH + 1, 9, USER), (FIXED + 2, 0, USER), (ARCH, 0, USER)];
         let assigned = new(&CPU, rows).ok()?.assign(free)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Which counter: the numbers of the ABI, and what may be asked of a counter.
+//! Counters by number: the numbers of the ABI, indices of tables, and bits of the global registers.
 
 use super::cpuid::Capabilities;
 use super::evtsel::EventSelect;
@@ -8,41 +8,41 @@ use core::num::NonZeroU64;
 
 /// General counters that the architecture has room for: bits 31:0 of `IA32_PERF_GLOBAL_CTRL`.
 pub const MAX_GENERAL: usize = abi::NPMC as usize;
-/// Fixed-function counters that it has room for: 4 bits each in `IA32_FIXED_CTR_CTRL`.
+/// Fixed-function counters that the architecture has room for: 4 bits each in `IA32_FIXED_CTR_CTRL`.
 pub const MAX_FIXED: usize = 16;
-/// Both.
+/// Counters of both kinds.
 pub const MAX_COUNTERS: usize = MAX_GENERAL + MAX_FIXED;
 
-/// Why a request can't be fulfilled on any CPU like this one. All are `EINVAL`.
+/// Why no CPU like this one can count what is asked for. All are `EINVAL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invalid {
-    /// There is no counter with this number.
+pub enum InvalidCounter {
+    /// No counter has this number.
     Number,
-    /// `PMCF_PC`: the pins are not the program's.
+    /// `PMCF_PC` would drive the performance-monitoring pins.
     PinControl,
-    /// `PMCF_ANY`: the other thread's work is not the program's.
+    /// `PMCF_ANY` would count the sibling hyperthread.
     AnyThread,
-    /// The event selects of these CPUs don't have such a bit.
+    /// The event selects of these CPUs lack such a bit.
     Select,
-    /// A fixed-function counter has no event to select.
+    /// A fixed-function counter selects no event.
     FixedSelect,
 }
 
-/// A counter that the CPU has.
+/// A counter.
 ///
 /// # Invariants
 ///
-/// The index is below [`MAX_COUNTERS`]; it is the bit of `IA32_PERF_GLOBAL_CTRL` that stands for the
-/// counter: 31:0 for general, 47:32 for fixed-function counters.
+/// The index is below [`MAX_COUNTERS`]. It is the number of the counter's bit in `IA32_PERF_GLOBAL_CTRL`: 31:0
+/// for general, 47:32 for fixed-function counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterId(u8);
 
-/// The two kinds of counters, each counted from 0.
+/// The kind of a counter, and its number within the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CounterKind {
     /// Counts any event.
     General(u8),
-    /// Counts the one event that the manual gives it (Intel SDM, volume 3B, table 21-2).
+    /// Counts the one event that the manual assigns to it (Intel SDM, volume 3B, table 21-2).
     Fixed(u8),
 }
 
@@ -50,21 +50,24 @@ impl CounterId {
     const FIRST_FIXED: u8 = MAX_GENERAL as u8;
     const FIXED_BASE: u32 = abi::PMC_FIXED_BASE;
 
-    /// The counter of an ABI number, as the structures of the counting calls have it.
+    /// Returns the counter with this number in the structures of the counting calls.
     ///
     /// # Errors
     ///
-    /// [`Invalid::Number`] if CPUs with these capabilities have no such counter.
+    /// [`InvalidCounter::Number`] if CPUs with these capabilities lack it.
     #[inline]
-    pub const fn from_number(number: i32, capabilities: &Capabilities) -> Result<Self, Invalid> {
+    pub const fn from_number(
+        number: i32,
+        capabilities: &Capabilities,
+    ) -> Result<Self, InvalidCounter> {
         match Self::possible(number) {
             Some(id) if capabilities.counters() & id.bit() != 0 => Ok(id),
-            _ => Err(Invalid::Number),
+            _ => Err(InvalidCounter::Number),
         }
     }
 
-    /// The counter of an ABI number, whether there is one or not: `None` if the architecture has no
-    /// room for it.
+    /// Returns the counter with this number in the structures of the counting calls, even if the CPUs lack it.
+    /// `None` if the architecture has no room for it.
     #[inline]
     #[must_use]
     #[allow(
@@ -78,12 +81,12 @@ impl CounterId {
     pub const fn possible(number: i32) -> Option<Self> {
         let number = number as u32;
         if number < MAX_GENERAL as u32 {
-            // INVARIANT: Just compared.
+            // INVARIANT: `number` is below MAX_GENERAL.
             return Some(Self(number as u8));
         }
         let fixed = number.wrapping_sub(Self::FIXED_BASE);
         if fixed < MAX_FIXED as u32 {
-            // INVARIANT: `fixed` is below MAX_FIXED.
+            // INVARIANT: `fixed` is below MAX_FIXED, so the sum is below MAX_COUNTERS.
             return Some(Self(Self::FIRST_FIXED + fixed as u8));
         }
         None
@@ -92,78 +95,78 @@ impl CounterId {
     /// The first general counter, which every PMU has.
     pub const FIRST: Self = Self(0);
 
-    /// The general counter `n`, or `None` if the architecture has no room for it.
+    /// Returns general counter `n`, or `None` if the architecture has no room for it.
     #[must_use]
     pub const fn general(n: u8) -> Option<Self> {
         if n < Self::FIRST_FIXED {
-            // INVARIANT: Just compared.
+            // INVARIANT: `n` is below MAX_GENERAL.
             Some(Self(n))
         } else {
             None
         }
     }
 
-    /// The fixed-function counter `n`, or `None` if the architecture has no room for it.
+    /// Returns fixed-function counter `n`, or `None` if the architecture has no room for it.
     #[must_use]
     pub const fn fixed(n: u8) -> Option<Self> {
         if (n as usize) < MAX_FIXED {
-            // INVARIANT: Just compared.
+            // INVARIANT: `n` is below MAX_FIXED, so the sum is below MAX_COUNTERS.
             Some(Self(Self::FIRST_FIXED + n))
         } else {
             None
         }
     }
 
-    /// The counter at that place in tables of [`MAX_COUNTERS`] entries.
+    /// Returns the counter at this index in tables of [`MAX_COUNTERS`] entries.
     #[must_use]
     pub const fn from_index(index: u8) -> Option<Self> {
         if (index as usize) < MAX_COUNTERS {
-            // INVARIANT: Just compared.
+            // INVARIANT: `index` is below MAX_COUNTERS.
             Some(Self(index))
         } else {
             None
         }
     }
 
-    /// Its place in tables of [`MAX_COUNTERS`] entries.
+    /// Returns the index in tables of [`MAX_COUNTERS`] entries.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its bit in the global control and status registers.
+    /// Returns the counter's bit in the global control and status registers.
     #[inline]
     #[must_use]
     pub const fn bit(self) -> u64 {
         1 << self.0
     }
 
-    /// Its kind, and its number among its kind.
+    /// Returns the kind, with the number within the kind.
     #[inline]
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> CounterKind {
         if self.0 < Self::FIRST_FIXED {
-            Kind::General(self.0)
+            CounterKind::General(self.0)
         } else {
-            Kind::Fixed(self.0 - Self::FIRST_FIXED)
+            CounterKind::Fixed(self.0 - Self::FIRST_FIXED)
         }
     }
 
-    /// Whether the counter can count this.
+    /// Checks that the counter can count what `select` asks for.
     ///
     /// # Errors
     ///
-    /// [`Invalid::FixedSelect`] if a fixed-function counter is asked for more than modes.
-    pub const fn accept(self, select: EventSelect) -> Result<(), Invalid> {
+    /// [`InvalidCounter::FixedSelect`] if a fixed-function counter gets more than modes.
+    pub const fn check_select(self, select: EventSelect) -> Result<(), InvalidCounter> {
         match self.kind() {
-            Kind::Fixed(_) if !select.is_modes_only() => Err(Invalid::FixedSelect),
+            CounterKind::Fixed(_) if !select.is_modes_only() => Err(InvalidCounter::FixedSelect),
             _ => Ok(()),
         }
     }
 }
 
-/// The counters whose bits are set, lowest first.
+/// Returns the counters whose bits are set, lowest first.
 #[inline]
 pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
     core::iter::from_fn(move || {
@@ -172,12 +175,12 @@ pub fn each(mut bits: u64) -> impl Iterator<Item = CounterId> {
             return None;
         }
         bits &= bits.wrapping_sub(1);
-        // INVARIANT: Just compared.
+        // INVARIANT: `index` is below MAX_COUNTERS.
         Some(CounterId(index))
     })
 }
 
-/// The bits of some counters: the inverse of [`each`].
+/// Returns the bits of counters: the inverse of [`each`].
 pub fn bits(counters: impl Iterator<Item = CounterId>) -> u64 {
     counters.fold(0, |bits, counter| bits | counter.bit())
 }
@@ -190,32 +193,32 @@ mod tests {
     const CPU: Capabilities = Capabilities {
         general: 8,
         fixed: 0b1_0111,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     };
 
-    fn kind(number: i32) -> Result<Kind, Invalid> {
+    fn kind(number: i32) -> Result<CounterKind, InvalidCounter> {
         CounterId::from_number(number, &CPU).map(CounterId::kind)
     }
 
     #[test]
     fn numbers_in_range() {
-        assert_eq!(kind(0), Ok(Kind::General(0)));
-        assert_eq!(kind(7), Ok(Kind::General(7)));
-        assert_eq!(kind(0x4000_0000), Ok(Kind::Fixed(0)));
-        assert_eq!(kind(0x4000_0004), Ok(Kind::Fixed(4)));
+        assert_eq!(kind(0), Ok(CounterKind::General(0)));
+        assert_eq!(kind(7), Ok(CounterKind::General(7)));
+        assert_eq!(kind(0x4000_0000), Ok(CounterKind::Fixed(0)));
+        assert_eq!(kind(0x4000_0004), Ok(CounterKind::Fixed(4)));
     }
 
     #[test]
     fn numbers_out_of_range() {
-        assert_eq!(kind(8), Err(Invalid::Number));
-        assert_eq!(kind(32), Err(Invalid::Number));
-        assert_eq!(kind(-1), Err(Invalid::Number));
-        assert_eq!(kind(i32::MIN), Err(Invalid::Number));
-        assert_eq!(kind(i32::MAX), Err(Invalid::Number));
-        assert_eq!(kind(0x3fff_ffff), Err(Invalid::Number));
-        // A hole, and the first one that there is no room for.
-        assert_eq!(kind(0x4000_0003), Err(Invalid::Number));
-        assert_eq!(kind(0x4000_0010), Err(Invalid::Number));
+        assert_eq!(kind(8), Err(InvalidCounter::Number));
+        assert_eq!(kind(32), Err(InvalidCounter::Number));
+        assert_eq!(kind(-1), Err(InvalidCounter::Number));
+        assert_eq!(kind(i32::MIN), Err(InvalidCounter::Number));
+        assert_eq!(kind(i32::MAX), Err(InvalidCounter::Number));
+        assert_eq!(kind(0x3fff_ffff), Err(InvalidCounter::Number));
+        // A gap in the bitmap; the first number beyond the architecture.
+        assert_eq!(kind(0x4000_0003), Err(InvalidCounter::Number));
+        assert_eq!(kind(0x4000_0010), Err(InvalidCounter::Number));
     }
 
     #[test]
@@ -230,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_counters_accepts_none() {
+    fn a_machine_without_counters_has_no_number() {
         assert_eq!(
-            CounterId::from_number(0, &Capabilities::NOTHING),
-            Err(Invalid::Number)
+            CounterId::from_number(0, &Capabilities::NONE),
+            Err(InvalidCounter::Number)
         );
     }
 
@@ -258,20 +261,20 @@ mod tests {
         assert_eq!(found.next(), Some(47));
         assert_eq!(found.next(), None);
         assert_eq!(bits(each(1 << 47 | 0b101)), 1 << 47 | 0b101);
-        // PERF_METRICS and the like are no counters.
+        // Bits above 47 (PERF_METRICS, for example) are no counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
     }
 
     #[test]
     fn fixed_counters_select_nothing() {
         let (general, fixed) = (CounterId::general(0), CounterId::fixed(1));
-        let modes = EventSelect::new(0, 0).modes(true, false);
-        let event = EventSelect::new(0xc0, 0).modes(true, false);
-        assert_eq!(fixed.map(|c| c.accept(modes)), Some(Ok(())));
+        let modes = EventSelect::new(0, 0).with_modes(true, false);
+        let event = EventSelect::new(0xc0, 0).with_modes(true, false);
+        assert_eq!(fixed.map(|c| c.check_select(modes)), Some(Ok(())));
         assert_eq!(
-            fixed.map(|c| c.accept(event)),
-            Some(Err(Invalid::FixedSelect))
+            fixed.map(|c| c.check_select(event)),
+            Some(Err(InvalidCounter::FixedSelect))
         );
-        assert_eq!(general.map(|c| c.accept(event)), Some(Ok(())));
+        assert_eq!(general.map(|c| c.check_select(event)), Some(Ok(())));
     }
 }

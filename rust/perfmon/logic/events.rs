@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The events of the trace interface: what an event id stands for.
+//! The events of the trace interface: event ids, and what a counter needs to count each.
 
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities};
@@ -10,12 +10,12 @@ use crate::abi;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId(pub u16);
 
-/// What an id stands for.
+/// How the hardware counts an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Any general counter can count it; the modes are to be added.
+pub enum Encoding {
+    /// Any general counter, with this event select; the modes are to be added.
     General(EventSelect),
-    /// This fixed-function counter counts it, and nothing else.
+    /// This fixed-function counter.
     Fixed(CounterId),
 }
 
@@ -23,43 +23,43 @@ impl EventId {
     /// No event.
     pub const NONE: Self = Self(abi::PERFMON_EVENT_ID_NONE as u16);
 
-    /// One of the `PERFMON_GROUP_*`.
+    /// Returns the group, one of `PERFMON_GROUP_*`.
     #[must_use]
     pub const fn group(self) -> u32 {
         (self.0 >> 10) as u32
     }
 
-    /// The number within the group: 0 to `PERFMON_MAX_EVENT`.
+    /// Returns the number within the group: 0 to `PERFMON_MAX_EVENT`.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0 as u32 & abi::PERFMON_MAX_EVENT
     }
 
-    /// Whether its meaning is made by `PERFMON_DEFINE_EVENT`.
+    /// Returns whether `PERFMON_DEFINE_EVENT` can define the event.
     #[must_use]
     pub const fn is_definable(self) -> bool {
         self.group() == abi::PERFMON_GROUP_MODEL
     }
 
-    /// What it stands for, on CPUs that all have `capabilities`; `defined` knows those that programs
-    /// have defined. `None` if it stands for nothing there.
-    pub fn event(
+    /// Returns how CPUs count the event that all have `capabilities`; `None` if they can't. `defined` looks up
+    /// the events that programs have defined.
+    pub fn encoding(
         self,
         capabilities: &Capabilities,
         defined: impl FnOnce(Self) -> Option<EventSelect>,
-    ) -> Option<Event> {
+    ) -> Option<Encoding> {
         match self.group() {
             abi::PERFMON_GROUP_ARCH => {
-                architectural(self.number(), capabilities).map(Event::General)
+                architectural(self.number(), capabilities).map(Encoding::General)
             }
             abi::PERFMON_GROUP_FIXED => {
                 let n = self.number().checked_sub(1)?.try_into().ok()?;
                 let counter = CounterId::fixed(n)?;
                 let known = self.number() <= abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS;
-                let there = capabilities.fixed >> n & 1 != 0;
-                (known && there).then_some(Event::Fixed(counter))
+                let present = capabilities.fixed >> n & 1 != 0;
+                (known && present).then_some(Encoding::Fixed(counter))
             }
-            abi::PERFMON_GROUP_MODEL => defined(self).map(Event::General),
+            abi::PERFMON_GROUP_MODEL => defined(self).map(Encoding::General),
             // PERFMON_GROUP_MISC: no CPU has any.
             _ => None,
         }
@@ -67,9 +67,9 @@ impl EventId {
 }
 
 /// The architectural events by their bit in CPUID leaf 0AH, EBX (Intel SDM, volume 3B, table 21-1),
-/// and what stands for them on AMD (the Processor Programming References, "Core Performance Counter
-/// Events"): it has no event for reference cycles, and its cores see their own cache of level 2, which
-/// Linux perf, too, takes for the last one.
+/// and their equivalents on AMD (the Processor Programming References, "Core Performance Counter
+/// Events"). AMD has no event for reference cycles. Its cores see only their own cache of level 2, which
+/// Linux perf also takes for the last level.
 const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (
         EventSelect::new(0x3c, 0x00),
@@ -99,12 +99,12 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (EventSelect::new(0xa4, 0x01), None),
 ];
 
-/// The architectural event that `select` would count, by its number, if the CPUs say that one of them
-/// does not have it.
+/// Returns the number of the architectural event that `select` counts, if a CPU reports that it lacks it.
 ///
-/// The other fields of an event select don't make another event of it. AMD has no such events.
+/// Only the event number and the unit masks identify the event, not the other fields of the event select. AMD has
+/// no architectural events.
 #[must_use]
-pub fn missing(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
+pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
     const EVENT: u64 = 0xffff | EventSelect::UNIT_MASK_2;
 
     if capabilities.architecture != Architecture::Intel {
@@ -139,7 +139,7 @@ mod tests {
         general: 8,
         fixed: 0b1011,
         arch_events: 0b0111_1111,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     };
     const AMD: Capabilities = Capabilities {
         architecture: Architecture::AmdCore,
@@ -153,15 +153,15 @@ mod tests {
 
     fn general(capabilities: &Capabilities, group: u32, number: u32) -> Option<u64> {
         let defined = |id: EventId| (id.number() == 5).then_some(EventSelect::new(0xd1, 0x20));
-        match id(group, number).event(capabilities, defined) {
-            Some(Event::General(select)) => Some(select.stopped()),
+        match id(group, number).encoding(capabilities, defined) {
+            Some(Encoding::General(select)) => Some(select.stopped()),
             _ => None,
         }
     }
 
     fn fixed(capabilities: &Capabilities, number: u32) -> Option<usize> {
-        match id(abi::PERFMON_GROUP_FIXED, number).event(capabilities, |_| None) {
-            Some(Event::Fixed(counter)) => Some(counter.index()),
+        match id(abi::PERFMON_GROUP_FIXED, number).encoding(capabilities, |_| None) {
+            Some(Encoding::Fixed(counter)) => Some(counter.index()),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(general(&INTEL, arch, 0), Some(0x003c));
         assert_eq!(general(&INTEL, arch, 3), Some(0x4f2e));
         assert_eq!(general(&INTEL, arch, 6), Some(0x00c5));
-        // This CPU lacks it; there is none with this number.
+        // The CPU lacks event 7; no event has number 8.
         assert_eq!(general(&INTEL, arch, 7), None);
         assert_eq!(general(&INTEL, arch, 8), None);
         assert_eq!(general(&AMD, arch, 0), Some(0x0076));
@@ -181,35 +181,39 @@ mod tests {
     }
 
     #[test]
-    fn events_that_a_cpu_lacks() {
+    fn missing_events_are_found() {
         let few = Capabilities {
             arch_events: 0b0110_0111,
             ..INTEL
         };
-        let find = |event, mask| missing(EventSelect::new(event, mask).modes(true, false), &few);
+        let find = |event, mask| {
+            missing_event(EventSelect::new(event, mask).with_modes(true, false), &few)
+        };
         assert_eq!(find(0x3c, 0x00), None);
         assert_eq!(find(0x2e, 0x4f), Some(3));
         assert_eq!(find(0x2e, 0x41), Some(4));
         assert_eq!(find(0xa4, 0x01), Some(7));
-        // Not architectural, so nothing is told about it.
+        // CPUID does not report events that are not architectural.
         assert_eq!(find(0x2e, 0x4e), None);
         assert_eq!(find(0x00, 0x00), None);
-        let edges = EventSelect::new(0x2e, 0x41).edge().threshold(3, true);
-        assert_eq!(missing(edges, &few), Some(4));
-        let other = EventSelect::from_wide_request(1 << 40 | 0x412e, EventSelect::ANY_BITS);
-        assert_eq!(other.map(|select| missing(select, &few)), Ok(None));
+        let edges = EventSelect::new(0x2e, 0x41)
+            .with_edge()
+            .with_counter_mask(3, true);
+        assert_eq!(missing_event(edges, &few), Some(4));
+        let other = EventSelect::from_abi(1 << 40 | 0x412e, EventSelect::ANY_BITS);
+        assert_eq!(other.map(|select| missing_event(select, &few)), Ok(None));
         let amd = Capabilities {
             arch_events: 0,
             ..AMD
         };
-        assert_eq!(missing(EventSelect::new(0xc0, 0), &amd), None);
+        assert_eq!(missing_event(EventSelect::new(0xc0, 0), &amd), None);
     }
 
     #[test]
     fn fixed_events_name_their_counter() {
         assert_eq!(fixed(&INTEL, 0), None);
         assert_eq!(fixed(&INTEL, 1), Some(32));
-        // The CPU has no fixed-function counter 2, but 3.
+        // The CPU lacks fixed-function counter 2, and has 3.
         assert_eq!(fixed(&INTEL, 3), None);
         assert_eq!(fixed(&INTEL, 4), Some(35));
         assert_eq!(fixed(&INTEL, 5), None);
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_others() {
+    fn other_groups_have_no_events() {
         for group in [0, 4, 5, 0x3f] {
             assert_eq!(general(&INTEL, group, 1), None);
         }

@@ -6,7 +6,7 @@ use crate::abi;
 use core::mem::offset_of;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes};
 
-/// The branches that the stack holds.
+/// The number of branches that the stack holds.
 pub const DEPTH: u32 = abi::PERFMON_MAX_NUM_LAST_BRANCH;
 
 /// `IA32_DEBUGCTL`: record branches.
@@ -14,16 +14,16 @@ pub const DEBUGCTL_LBR: u64 = 1 << 0;
 /// `IA32_DEBUGCTL`: freeze the stack when an overflow interrupt is raised.
 pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 
-/// The format of the stack in `IA32_PERF_CAPABILITIES`, bits 5:0, that this driver knows: addresses are
-/// whole, and what else is known of a branch is in a register of its own.
+/// The supported stack format, as in `IA32_PERF_CAPABILITIES`, bits 5:0: addresses are whole, and cycles and
+/// mispredictions are in `MSR_LBR_INFO_x`.
 pub const FORMAT_INFO: u64 = 5;
 
 /// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
 const NO_KERNEL: u64 = 1 << 0;
-/// `MSR_LBR_SELECT`: leave out those that end elsewhere.
+/// `MSR_LBR_SELECT`: leave out branches that end in other rings.
 const NO_USER: u64 = 1 << 1;
 
-/// The value of `MSR_LBR_SELECT` for branches in the modes of `select`.
+/// Returns the value of `MSR_LBR_SELECT` for branches in the modes of `select`.
 #[must_use]
 pub const fn filter(select: EventSelect) -> u64 {
     let kernel = if select.is_kernel() { 0 } else { NO_KERNEL };
@@ -31,19 +31,20 @@ pub const fn filter(select: EventSelect) -> u64 {
     kernel | user
 }
 
-/// The bit of an address that is set in the upper half, where the kernel is.
+/// The bit that is set in all addresses of the upper half, where the kernel is.
 const KERNEL: u64 = 1 << 63;
 
-/// Whether an address is in the upper half, where the kernel is.
+/// Returns whether an address is in the upper half, where the kernel is.
 #[must_use]
 #[inline]
-pub const fn is_kernel(address: u64) -> bool {
+pub const fn is_kernel_address(address: u64) -> bool {
     address & KERNEL != 0
 }
 
-/// The bits that no address of a branch may have that is recorded in the modes of `select`.
+/// Returns a mask that tells which addresses to leave out when branches are recorded in the modes of `select`:
+/// the bit that all kernel addresses have, or 0 if the kernel is recorded.
 #[must_use]
-pub const fn hidden(select: EventSelect) -> u64 {
+pub const fn kernel_bit_mask(select: EventSelect) -> u64 {
     if select.is_kernel() {
         0
     } else {
@@ -51,8 +52,8 @@ pub const fn hidden(select: EventSelect) -> u64 {
     }
 }
 
-/// What a record tells of a branch, from the two halves of its `MSR_LBR_INFO_x`: bits 15:0 are cycles, bit 63
-/// is set if it was mispredicted.
+/// Returns the `info` of a branch in a record, from the two halves of its `MSR_LBR_INFO_x`: bits 15:0 are the
+/// cycles, bit 63 is set if the branch was mispredicted.
 #[must_use]
 #[inline]
 pub const fn info(low: u64, high: u64) -> u64 {
@@ -60,13 +61,13 @@ pub const fn info(low: u64, high: u64) -> u64 {
     low & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
 }
 
-/// The beginning of a LAST_BRANCH record, before the branches.
+/// The part of a LAST_BRANCH record before the branches.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Head {
-    /// Names the event.
+    /// The type of the record, and the event.
     pub header: abi::perfmon_record_header,
-    /// How many branches follow.
+    /// The number of branches that follow.
     pub num_branches: u32,
     /// The address space.
     pub aspace: u64,
@@ -85,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_filtered() {
-        let filter = |user, kernel| filter(EventSelect::new(0, 0).modes(user, kernel));
+    fn filter_follows_the_modes() {
+        let filter = |user, kernel| filter(EventSelect::new(0, 0).with_modes(user, kernel));
         assert_eq!(filter(true, true), 0);
         assert_eq!(filter(true, false), 0b01);
         assert_eq!(filter(false, true), 0b10);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_cycles_and_misprediction_is_told() {
+    fn info_is_cycles_and_misprediction() {
         assert_eq!(info(0xffff_ffff, 0xffff_ffff), 0x1_ffff);
         assert_eq!(info(0xffff_1234, 0x6fff_ffff), 0x1234);
         assert_eq!(info(0, 1 << 31), 0x1_0000);
@@ -102,11 +103,11 @@ mod tests {
 
     #[test]
     fn halves_of_the_address_space() {
-        assert!(is_kernel(0xffff_ffff_8100_0000));
-        assert!(!is_kernel(0x7fff_ffff_f000));
-        let hidden = |kernel| hidden(EventSelect::new(0, 0).modes(true, kernel));
-        assert_eq!(hidden(true), 0);
-        assert!(is_kernel(hidden(false)));
+        assert!(is_kernel_address(0xffff_ffff_8100_0000));
+        assert!(!is_kernel_address(0x7fff_ffff_f000));
+        let mask = |kernel| kernel_bit_mask(EventSelect::new(0, 0).with_modes(true, kernel));
+        assert_eq!(mask(true), 0);
+        assert!(is_kernel_address(mask(false)));
     }
 
     #[test]

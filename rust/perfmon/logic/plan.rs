@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Register sequences, worked out before anything is touched.
+//! The register sequences that the manuals prescribe, as data.
 //!
-//! A [`Plan`] is a short list of register changes, in order. What is written here is what the manuals
-//! prescribe; the module's part is only to execute it.
+//! A [`Plan`] is a short list of register changes, in order. The module only executes it, so the sequences are
+//! tested without hardware.
 
-use super::counter::{CounterId, Kind};
+use super::counter::{CounterId, CounterKind};
 use super::evtsel::EventSelect;
 use super::lbr::DEBUGCTL_LBR;
 use super::regs::{Msr, Registers};
 
-/// A change of one register: `value` in the bits that are not in `keep`.
+/// A change of one register: the bits that are not in `keep` become those of `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The register.
     pub msr: Msr,
-    /// The bits that stay as they are. If there are none, the register needs not be read.
+    /// The bits that stay as they are. If it is 0, the register need not be read.
     pub keep: u64,
-    /// The others; zero in the bits that are kept.
+    /// The other bits; 0 in those of `keep`.
     pub value: u64,
 }
 
 impl Step {
-    /// Writes the whole register.
+    /// Returns the step that writes the whole register.
     #[must_use]
     pub const fn write(msr: Msr, value: u64) -> Self {
         let keep = 0;
         Self { msr, keep, value }
     }
 
-    /// Makes the bits of `mask` those of `value`.
+    /// Returns the step that changes the bits of `mask` to those of `value`.
     #[must_use]
     pub const fn change(msr: Msr, mask: u64, value: u64) -> Self {
         Self {
@@ -38,22 +38,22 @@ impl Step {
         }
     }
 
-    /// What a register that holds `old` is made to hold.
+    /// Returns the new value of a register that holds `old`.
     #[inline]
     #[must_use]
     pub const fn apply(&self, old: u64) -> u64 {
         old & self.keep | self.value
     }
 
-    /// Whether a register that holds `now` is as the step has made it.
+    /// Returns whether a register that holds `now` still has the bits that the step wrote.
     #[inline]
     #[must_use]
-    pub const fn is_held_by(&self, now: u64) -> bool {
+    pub const fn matches(&self, now: u64) -> bool {
         self.apply(now) == now
     }
 }
 
-/// The longest sequence.
+/// The length of the longest sequence.
 const MAX_STEPS: usize = 4;
 
 /// A sequence of steps.
@@ -67,23 +67,23 @@ impl Plan {
         Self { steps }
     }
 
-    /// The steps, in order.
+    /// Returns the steps, in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().flatten()
     }
 }
 
-/// What the registers of all counters held before any was set up: what they get back.
-pub trait Saved {
-    /// The event select of general counter `n`.
+/// The values that the registers held before the driver wrote them.
+pub trait RestoreValues {
+    /// Returns the event select of general counter `n`.
     fn select(&self, n: u8) -> u64;
-    /// `IA32_FIXED_CTR_CTRL`
+    /// Returns `IA32_FIXED_CTR_CTRL`.
     fn fixed_control(&self) -> u64;
-    /// `IA32_PERF_GLOBAL_CTRL`
+    /// Returns `IA32_PERF_GLOBAL_CTRL`.
     fn global_control(&self) -> u64;
 }
 
-/// The field of a fixed-function counter in `IA32_FIXED_CTR_CTRL` (Intel SDM, volume 3B, section
+/// The field of fixed-function counter 0 in `IA32_FIXED_CTR_CTRL` (Intel SDM, volume 3B, section
 /// 21.2.2): bit 0 kernel, bit 1 user, bit 2 AnyThread, bit 3 interrupt.
 const FIXED_FIELD: u64 = 0xf;
 
@@ -98,20 +98,20 @@ const fn fixed_field(select: EventSelect) -> u64 {
 }
 
 impl Registers {
-    /// The step that stops or starts a counter, by its own enable bits: those that nobody but its
-    /// owner writes. The bits in the global control register are shared with Linux perf.
+    /// Returns the step that starts or stops a counter by its own enable bits. Only the counter's owner writes
+    /// these; the bits in the global control register are shared with Linux perf.
     #[must_use]
     pub const fn control(&self, counter: CounterId, select: EventSelect, run: bool) -> Step {
         match counter.kind() {
-            Kind::General(n) => {
+            CounterKind::General(n) => {
                 let value = if run {
                     select.running()
                 } else {
                     select.stopped()
                 };
-                Step::write(self.select(n), value)
+                Step::write(self.select_msr(n), value)
             }
-            Kind::Fixed(n) => {
+            CounterKind::Fixed(n) => {
                 let shift = 4 * n as u32;
                 let field = if run { fixed_field(select) } else { 0 };
                 Step::change(self.fixed_control, FIXED_FIELD << shift, field << shift)
@@ -119,37 +119,37 @@ impl Registers {
         }
     }
 
-    /// Stops a counter and loads it with `start`; no overflow is left.
+    /// Returns the steps that stop a counter, load it with `start`, and clear its overflow.
     #[must_use]
     pub fn program(&self, counter: CounterId, select: EventSelect, start: u64) -> Plan {
         Plan::new([
             Some(self.control(counter, select, false)),
-            Some(Step::write(self.write(counter), start)),
+            Some(Step::write(self.write_msr(counter), start)),
             self.clear_overflow(counter),
             None,
         ])
     }
 
-    /// Enables a counter in the register that all share, if there is one. It counts when its own enable
-    /// bit is set, too ([`Self::control`]).
+    /// Returns the step that enables a counter in the global control register, if there is one. The counter counts
+    /// once its own enable bits are set as well ([`Self::control`]).
     #[must_use]
-    pub fn admit(&self, counter: CounterId) -> Option<Step> {
+    pub fn enable_global(&self, counter: CounterId) -> Option<Step> {
         let bit = counter.bit();
         self.global
             .map(|global| Step::change(global.control, bit, bit))
     }
 
-    /// Gives a counter's registers back, by changing its own bits only: as they were, but stopped,
-    /// and the counter itself 0.
+    /// Returns the steps that restore the registers of a counter, by changes of its own bits only. The counter is
+    /// left stopped and 0, even if it was found running.
     #[must_use]
-    pub fn restore(&self, counter: CounterId, saved: &impl Saved) -> Plan {
+    pub fn restore(&self, counter: CounterId, saved: &impl RestoreValues) -> Plan {
         let own = match counter.kind() {
-            Kind::General(n) => {
+            CounterKind::General(n) => {
                 let select = saved.select(n);
                 let enabled = select & EventSelect::ENABLE != 0;
-                Step::write(self.select(n), if enabled { 0 } else { select })
+                Step::write(self.select_msr(n), if enabled { 0 } else { select })
             }
-            Kind::Fixed(n) => {
+            CounterKind::Fixed(n) => {
                 let field = FIXED_FIELD << (4 * u32::from(n));
                 Step::change(self.fixed_control, field, saved.fixed_control())
             }
@@ -159,27 +159,27 @@ impl Registers {
             .map(|global| Step::change(global.control, counter.bit(), saved.global_control()));
         Plan::new([
             Some(own),
-            Some(Step::write(self.write(counter), 0)),
+            Some(Step::write(self.write_msr(counter), 0)),
             self.clear_overflow(counter),
             enable,
         ])
     }
 
-    /// The step that lets branches be recorded again, after an overflow interrupt has frozen their stack
-    /// (Intel SDM, volume 3B, section 18.4.7): from version 4 on a status bit says that, before it is the
-    /// enable bit that is cleared.
+    /// Returns the step that unfreezes the branch records after an overflow interrupt has frozen them (Intel SDM,
+    /// volume 3B, section 18.4.7). From version 4 on, a status bit freezes them and has to be cleared; before, the
+    /// interrupt clears the enable bit.
     #[must_use]
     pub fn unfreeze_branches(&self) -> Step {
         /// `LBR_FRZ`
         const FROZEN: u64 = 1 << 58;
 
         match self.global {
-            Some(global) if self.remembers_frozen_branches => Step::write(global.clear, FROZEN),
+            Some(global) if self.has_freeze_status => Step::write(global.clear, FROZEN),
             _ => Step::change(Msr::DEBUGCTL, DEBUGCTL_LBR, DEBUGCTL_LBR),
         }
     }
 
-    /// The step that makes a counter's overflow forgotten, where overflows are remembered.
+    /// Returns the step that clears a counter's overflow, if there is a status register.
     #[must_use]
     pub fn clear_overflow(&self, counter: CounterId) -> Option<Step> {
         self.global
@@ -214,7 +214,7 @@ mod tests {
 
     struct Before;
 
-    impl Saved for Before {
+    impl RestoreValues for Before {
         fn select(&self, n: u8) -> u64 {
             // Counter 1 was left enabled.
             [0x5300c0, 0x4300c0, 0x1300c0][usize::from(n)]
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Whether the plan is these (register, kept bits, value), and no more.
+    /// Returns whether the plan is exactly these (register, kept bits, value).
     fn is(plan: Plan, expected: &[(u32, u64, u64)]) -> bool {
         plan.steps()
             .map(|s| (s.msr.number(), s.keep, s.value))
@@ -242,13 +242,13 @@ mod tests {
         CounterId::fixed(n).unwrap_or(OTHER)
     }
 
-    /// What lets a counter count.
+    /// Returns the steps that start a counter.
     fn start(r: &Registers, counter: CounterId, select: EventSelect) -> Plan {
         let own = r.control(counter, select, true);
-        Plan::new([r.admit(counter), Some(own), None, None])
+        Plan::new([r.enable_global(counter), Some(own), None, None])
     }
 
-    /// None of those that the tests use.
+    /// A counter that no test uses.
     const OTHER: CounterId = match CounterId::general(31) {
         Some(id) => id,
         None => unreachable!(),
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_general_counter() {
         let r = Registers::new(&V4);
-        let select = EventSelect::new(0xc0, 0).modes(true, false);
+        let select = EventSelect::new(0xc0, 0).with_modes(true, false);
         assert!(is(
             r.program(general(2), select, 0x8000_0000_0000),
             &[
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_general_counter_of_version_1() {
         let r = Registers::new(&V1);
-        let select = EventSelect::new(0x3c, 0).modes(true, true);
+        let select = EventSelect::new(0x3c, 0).with_modes(true, true);
         assert!(is(
             r.program(general(0), select, 0xff_8000_0000),
             &[(0x186, 0, 0x03003c), (0xc1, 0, 0xff_8000_0000)]
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_fixed_counter() {
         let r = Registers::new(&V4);
-        let select = EventSelect::new(0, 0).modes(true, true);
+        let select = EventSelect::new(0, 0).with_modes(true, true);
         let keep = !0xf00;
         assert!(is(
             r.program(fixed(2), select, 5),
@@ -301,7 +301,7 @@ mod tests {
             start(&r, fixed(2), select),
             &[(0x38f, !(1 << 34), 1 << 34), (0x38d, keep, 0xb00)]
         ));
-        let user = r.control(fixed(0), select.modes(true, false), true);
+        let user = r.control(fixed(0), select.with_modes(true, false), true);
         assert_eq!((user.keep, user.value), (!0xf, 0xa));
     }
 
@@ -311,7 +311,7 @@ mod tests {
             architecture: Architecture::AmdCore,
             ..V1
         };
-        let select = EventSelect::new(0x1c7, 2).modes(true, false);
+        let select = EventSelect::new(0x1c7, 2).with_modes(true, false);
         let r = Registers::new(&amd);
         assert!(is(
             r.program(general(1), select, 0x8000_0000_0000),
@@ -335,14 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn no_mode_is_no_count() {
+    fn without_modes_nothing_is_enabled() {
         let r = Registers::new(&V4);
         let step = r.control(fixed(1), EventSelect::new(0, 0), true);
         assert_eq!((step.keep, step.value), (!0xf0, 0));
     }
 
     #[test]
-    fn what_is_given_back() {
+    fn restore_writes_the_saved_values() {
         let r = Registers::new(&V4);
         assert!(is(
             r.restore(general(2), &Before),
@@ -353,7 +353,7 @@ mod tests {
                 (0x38f, !(1 << 2), 0)
             ]
         ));
-        // An event select that was found enabled is not enabled again.
+        // An event select that was found enabled becomes 0.
         assert!(is(
             r.restore(general(1), &Before),
             &[
@@ -387,8 +387,8 @@ mod tests {
         let step = Step::change(Msr::PERF_CAPABILITIES, 0xf0, 0xfff);
         assert_eq!(step.apply(0x1234), 0x12f4);
         assert_eq!(Step::write(Msr::PERF_CAPABILITIES, 7).apply(u64::MAX), 7);
-        // The other bits may be anything.
-        assert!(step.is_held_by(0x12ff));
-        assert!(!step.is_held_by(0x127f));
+        // The kept bits may have any value.
+        assert!(step.matches(0x12ff));
+        assert!(!step.matches(0x127f));
     }
 }

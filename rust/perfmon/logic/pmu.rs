@@ -4,11 +4,11 @@
 use super::counter::{CounterId, MAX_COUNTERS};
 use super::cpuid::{Architecture, Capabilities};
 use super::evtsel::EventSelect;
-use super::limit::LoadLimit;
+use super::load_limit::LoadLimit;
 use super::regs::{Msr, Registers};
 use super::throttle::Limits;
 
-/// The vendor, for what differs by more than register numbers.
+/// The vendor, for what differs in more than register numbers.
 ///
 /// An enum and no trait: the overflow handler is too short for indirect calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl CounterMsrs {
         const ANY: EventSelect = EventSelect::new(0, 0);
 
         Self {
-            read: registers.read(counter),
-            write: registers.write(counter),
+            read: registers.read_msr(counter),
+            write: registers.write_msr(counter),
             control: registers.control(counter, ANY, false).msr,
         }
     }
@@ -75,7 +75,7 @@ pub struct Pmu {
 
 impl Pmu {
     /// A PMU without counters.
-    pub const NONE: Self = Self::new(Capabilities::NOTHING);
+    pub const NONE: Self = Self::new(Capabilities::NONE);
 
     /// Returns the PMU with these capabilities, used without limits but that of silicon: a counter is loaded
     /// for at least two events.
@@ -117,12 +117,12 @@ mod tests {
         general: 8,
         fixed: 0b111,
         full_width_writes: true,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     });
     static AMD: Pmu = Pmu::new(Capabilities {
         architecture: Architecture::AmdV2,
         general: 6,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     });
 
     fn numbers(pmu: &Pmu, counter: Option<CounterId>) -> Option<[u32; 3]> {
@@ -146,8 +146,8 @@ mod tests {
         for pmu in [&INTEL, &AMD, &Pmu::NONE] {
             for counter in (0..).map_while(CounterId::from_index) {
                 let msrs = pmu.msrs(counter);
-                assert_eq!(msrs.read, pmu.registers.read(counter));
-                assert_eq!(msrs.write, pmu.registers.write(counter));
+                assert_eq!(msrs.read, pmu.registers.read_msr(counter));
+                assert_eq!(msrs.write, pmu.registers.write_msr(counter));
             }
         }
     }

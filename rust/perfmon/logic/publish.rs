@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How records get from the one who writes a buffer to those who read it: by one word, the offset at which
-//! they end.
+//! Publication of records: the writer of a buffer tells its readers by one atomic word, the offset at which the
+//! records end.
 //!
-//! The writer stores it with release order when all before it has been written for good; whoever loads it
-//! with acquire order sees all of that. Nothing else orders the two. It is here, and not where the memory
-//! is, so that the module, the library and the test that tries every order of their steps
-//! (user/perfmon-core/tests/loom.rs) do the same.
+//! The writer stores it with release order after it has written the records before it for good. A reader that
+//! loads it with acquire order sees all of these. Nothing else orders the two. The module, the library and the
+//! test that tries every order of their steps (user/perfmon-core/tests/loom.rs) use these functions.
 
 use super::record::HEADER;
 use core::ops::Range;
@@ -14,15 +13,15 @@ use core::sync::atomic::{
     Ordering::{self, Acquire, Release},
 };
 
-/// An atomic word: the processor's, or one of a test.
-pub trait Word {
+/// An atomic word: the processor's, or that of a test.
+pub trait AtomicWord {
     /// Loads it.
     fn load(&self, order: Ordering) -> u64;
     /// Stores it.
     fn store(&self, value: u64, order: Ordering);
 }
 
-impl Word for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     #[inline(always)]
     fn load(&self, order: Ordering) -> u64 {
         AtomicU64::load(self, order)
@@ -34,16 +33,16 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Lets readers see all records before the offset `end`, which have been written and don't change any more.
+/// Publishes all records before the offset `end`. They have been written, and don't change any more.
 #[inline(always)]
-pub fn publish(word: &impl Word, end: u64) {
+pub fn publish(word: &impl AtomicWord, end: u64) {
     word.store(end, Release);
 }
 
-/// The offsets of the records that there are now, in a buffer of which `length` bytes can be read. `None` if
-/// the word holds what can't be: records are after the header and multiples of 4 bytes.
+/// Returns the offsets of the published records, in a buffer of which `length` bytes can be read. `None` if the
+/// word is invalid: records come after the header, and their sizes are multiples of 4 bytes.
 #[must_use]
-pub fn published(word: &impl Word, length: usize) -> Option<Range<usize>> {
+pub fn published(word: &impl AtomicWord, length: usize) -> Option<Range<usize>> {
     let start = HEADER as usize;
     let end = usize::try_from(word.load(Acquire)).ok()?;
     (start <= end && end <= length && (end - start) % 4 == 0).then_some(start..end)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The sizes of records, and how much room a set of them may need.
+//! The sizes of records and samples.
 //!
-//! Records are written in sets: all that is known at one overflow interrupt, or nothing of it. The room
-//! for the set of IOCTL_PERFMON_STOP is kept free in every buffer, so that the sums of a full one are
-//! exact, too.
+//! A sample is all records of one overflow interrupt. It is written whole or not at all. Every buffer keeps room
+//! for the sample of IOCTL_PERFMON_STOP, so that the sums are exact even in a full buffer.
 
 use super::config::{Config, Role, MAX_EVENTS};
 use crate::abi;
@@ -21,39 +20,39 @@ pub const PC: u64 = size_of::<abi::perfmon_pc_record>() as u64;
 /// Bytes of a LAST_BRANCH record with all branches.
 pub const LAST_BRANCH: u64 = size_of::<abi::perfmon_last_branch_record>() as u64;
 
-// A buffer of one page holds the header, any set, and any last set. In the largest one every event ticks,
-// and has something to add.
+// A buffer of one page has room for the header, any sample, and any sample of STOP. In the largest sample every
+// event has a PC record and, because the interrupt was late, a COUNT record.
 const _: () = {
     let largest = TIME + MAX_EVENTS as u64 * (PC + COUNT) + LAST_BRANCH;
-    let last = TIME + MAX_EVENTS as u64 * COUNT;
-    assert!(HEADER + largest + last <= 4096);
+    let stop = TIME + MAX_EVENTS as u64 * COUNT;
+    assert!(HEADER + largest + stop <= 4096);
 };
 
-/// The room that the sets of a config need, in bytes.
+/// The room that the samples of a config need, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Of the largest set.
-    pub set: u64,
-    /// Of the last one.
+    /// The largest sample of an overflow interrupt.
+    pub sample: u64,
+    /// The sample of IOCTL_PERFMON_STOP.
     pub stop: u64,
 }
 
 impl Config {
-    /// The room that its sets need.
+    /// Returns the room that the samples need.
     #[must_use]
     pub fn room(&self) -> Room {
-        let ticks: u64 = self
+        let events: u64 = self
             .events()
             .map(|event| match event.role {
-                // The tick, and what came too late for it.
-                Role::Ticks(_) => COUNT + if event.pc { PC } else { TICK },
-                Role::Depends => COUNT,
-                Role::Tallies => 0,
+                // The COUNT record is for events that were counted after the sample was due.
+                Role::Sampled(_) => COUNT + if event.pc { PC } else { TICK },
+                Role::FollowsTimebase => COUNT,
+                Role::Counted => 0,
             })
             .sum();
         let branches = self.last_branch().map_or(0, |_| LAST_BRANCH);
         Room {
-            set: TIME + ticks + branches,
+            sample: TIME + events + branches,
             stop: TIME + self.events().count() as u64 * COUNT,
         }
     }
@@ -71,7 +70,7 @@ mod tests {
         arch_events: 0x7f,
         full_width_writes: true,
         last_branch: true,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     };
 
     #[test]
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(
             room,
             Ok(Room {
-                set: 12 + (20 + 12) + (4 + 12) + 12 + 784,
+                sample: 12 + (20 + 12) + (4 + 12) + 12 + 784,
                 stop: 12 + 4 * 12
             })
         );

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! Where the registers of a PMU are.
+//! The register numbers of PMUs.
 
-use super::counter::{CounterId, Kind};
+use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Architecture, Capabilities};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The number of a model-specific register of the PMU: one of those named here, and no other.
+/// The number of a model-specific register of the PMU.
 ///
-/// So whoever has one can't write anything but counters with it.
+/// Other numbers can't be made: code that writes an `Msr` writes nothing but the PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Msr(u32);
 
@@ -17,9 +17,9 @@ impl Msr {
 
     /// `IA32_DEBUGCTL` (Intel SDM, volume 4, table 2-2).
     pub const DEBUGCTL: Self = Self(0x1d9);
-    /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, as the three that follow).
+    /// `MSR_LBR_SELECT` (Intel SDM, volume 4, table 2-39, as the other registers of branch records).
     pub const LBR_SELECT: Self = Self(0x1c8);
-    /// `MSR_LASTBRANCH_TOS`: the place of the newest branch.
+    /// `MSR_LASTBRANCH_TOS`: the index of the newest branch.
     pub const LBR_TOS: Self = Self(0x1c9);
     const LBR_FROM: Self = Self(0x680);
     const LBR_TO: Self = Self(0x6c0);
@@ -33,7 +33,8 @@ impl Msr {
     const INTEL_FIXED_CTR_CTRL: Self = Self(0x38d);
     const INTEL_PERF_GLOBAL_CTRL: Self = Self(0x38f);
     const INTEL_PERF_GLOBAL_STATUS: Self = Self(0x38e);
-    /// Clears bits of `IA32_PERF_GLOBAL_STATUS`; called `..._STATUS_RESET` from version 4 on.
+    /// Clears bits of `IA32_PERF_GLOBAL_STATUS`; from version 4 on the manual calls it
+    /// `IA32_PERF_GLOBAL_STATUS_RESET`.
     const INTEL_PERF_GLOBAL_OVF_CTRL: Self = Self(0x390);
 
     const AMD_LEGACY_CTL0: Self = Self(0xc001_0000);
@@ -45,28 +46,28 @@ impl Msr {
     /// Clears bits of the status.
     const AMD_GLOBAL_STATUS_CLR: Self = Self(0xc000_0302);
 
-    /// The number that RDMSR and WRMSR take in ECX.
+    /// Returns the number, for ECX of RDMSR and WRMSR.
     #[inline]
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// `MSR_LASTBRANCH_n_FROM_IP`
+    /// Returns `MSR_LASTBRANCH_n_FROM_IP`.
     #[inline]
     #[must_use]
     pub const fn lbr_from(n: u32) -> Self {
         Self::LBR_FROM.plus(n)
     }
 
-    /// `MSR_LASTBRANCH_n_TO_IP`
+    /// Returns `MSR_LASTBRANCH_n_TO_IP`.
     #[inline]
     #[must_use]
     pub const fn lbr_to(n: u32) -> Self {
         Self::LBR_TO.plus(n)
     }
 
-    /// `MSR_LBR_INFO_n`
+    /// Returns `MSR_LBR_INFO_n`.
     #[inline]
     #[must_use]
     pub const fn lbr_info(n: u32) -> Self {
@@ -79,14 +80,14 @@ impl Msr {
     }
 }
 
-/// A place for an [`Msr`] in memory that several CPUs and interrupts use. All bits zero is an empty one.
+/// An [`Msr`] or nothing, in memory that several CPUs and interrupts use. All bits zero is nothing.
 ///
-/// ATOMICS: relaxed; whoever shares it orders the accesses.
+/// ATOMICS: relaxed; the code that shares a cell orders the accesses.
 #[derive(Debug, Default)]
 pub struct MsrCell(AtomicU32);
 
 impl MsrCell {
-    /// What was put in, if anything was.
+    /// Returns the last `msr` that was [set](Self::set).
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<Msr> {
@@ -96,7 +97,7 @@ impl MsrCell {
         }
     }
 
-    /// Puts `msr` in.
+    /// Stores `msr`.
     #[inline]
     pub fn set(&self, msr: Msr) {
         self.0.store(msr.0, Relaxed);
@@ -105,31 +106,34 @@ impl MsrCell {
 
 /// The registers that all counters of a PMU share, from version 2 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Global {
+pub struct GlobalMsrs {
     /// One enable bit per counter.
     pub control: Msr,
     /// One overflow bit per counter.
     pub status: Msr,
-    /// Writing a bit clears that counter's overflow.
+    /// Writing a bit clears the counter's overflow in the status.
     pub clear: Msr,
 }
 
-/// The registers of one kind of PMU.
+/// The registers of a PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
+    /// The event select of general counter 0.
     select: Msr,
+    /// General counter 0, for reading.
     counter: Msr,
-    /// Through which a counter is written.
+    /// General counter 0, for writing.
     counter_write: Msr,
-    /// Distance from the registers of one general counter to those of the next.
+    /// The distance from the registers of one general counter to those of the next.
     stride: u32,
+    /// Fixed-function counter 0.
     fixed: Msr,
-    /// Four bits per fixed-function counter.
+    /// Four control bits per fixed-function counter.
     pub fixed_control: Msr,
-    /// What all share, if there is such a thing.
-    pub global: Option<Global>,
-    /// Whether the status tells that branch records are frozen.
-    pub remembers_frozen_branches: bool,
+    /// The registers that all counters share, if there are such.
+    pub global: Option<GlobalMsrs>,
+    /// A status bit tells that the branch records are frozen.
+    pub has_freeze_status: bool,
 }
 
 /// Intel SDM, volume 4, table 2-2.
@@ -141,16 +145,16 @@ const INTEL: Registers = Registers {
     fixed: Msr::INTEL_FIXED_CTR0,
     fixed_control: Msr::INTEL_FIXED_CTR_CTRL,
     global: None,
-    remembers_frozen_branches: false,
+    has_freeze_status: false,
 };
 
-const INTEL_GLOBAL: Global = Global {
+const INTEL_GLOBAL: GlobalMsrs = GlobalMsrs {
     control: Msr::INTEL_PERF_GLOBAL_CTRL,
     status: Msr::INTEL_PERF_GLOBAL_STATUS,
     clear: Msr::INTEL_PERF_GLOBAL_OVF_CTRL,
 };
 
-/// AMD APM, volume 2, section 13.2.1. The fixed-function counters of the type are not there.
+/// AMD APM, volume 2, section 13.2.1. AMD has no fixed-function counters: their numbers are not used.
 const AMD_LEGACY: Registers = Registers {
     select: Msr::AMD_LEGACY_CTL0,
     counter: Msr::AMD_LEGACY_CTR0,
@@ -166,14 +170,14 @@ const AMD_CORE: Registers = Registers {
     ..INTEL
 };
 
-const AMD_GLOBAL: Global = Global {
+const AMD_GLOBAL: GlobalMsrs = GlobalMsrs {
     control: Msr::AMD_GLOBAL_CTL,
     status: Msr::AMD_GLOBAL_STATUS,
     clear: Msr::AMD_GLOBAL_STATUS_CLR,
 };
 
 impl Registers {
-    /// Those of a PMU with these capabilities.
+    /// Returns the registers of a PMU with these capabilities.
     #[must_use]
     pub const fn new(capabilities: &Capabilities) -> Self {
         match capabilities.architecture {
@@ -188,7 +192,7 @@ impl Registers {
                 } else {
                     None
                 },
-                remembers_frozen_branches: capabilities.version >= 4,
+                has_freeze_status: capabilities.version >= 4,
                 ..INTEL
             },
             Architecture::AmdLegacy => AMD_LEGACY,
@@ -200,33 +204,33 @@ impl Registers {
         }
     }
 
-    /// The event select of general counter `n`. The kernel's reservation goes by this number.
+    /// Returns the event select of general counter `n`. The kernel reserves event selects by this number.
     #[must_use]
-    pub const fn select(&self, n: u8) -> Msr {
+    pub const fn select_msr(&self, n: u8) -> Msr {
         self.select.plus(n as u32 * self.stride)
     }
 
-    /// General counter `n`, by the number that the kernel's reservation goes by.
+    /// Returns general counter `n`, for reading. The kernel reserves counters by this number.
     #[must_use]
-    pub const fn general(&self, n: u8) -> Msr {
+    pub const fn counter_msr(&self, n: u8) -> Msr {
         self.counter.plus(n as u32 * self.stride)
     }
 
-    /// Where a counter is read.
+    /// Returns the register to read a counter from.
     #[must_use]
-    pub const fn read(&self, counter: CounterId) -> Msr {
+    pub const fn read_msr(&self, counter: CounterId) -> Msr {
         match counter.kind() {
-            Kind::General(n) => self.general(n),
-            Kind::Fixed(n) => self.fixed.plus(n as u32),
+            CounterKind::General(n) => self.counter_msr(n),
+            CounterKind::Fixed(n) => self.fixed.plus(n as u32),
         }
     }
 
-    /// Where a counter is written.
+    /// Returns the register to write a counter to.
     #[must_use]
-    pub const fn write(&self, counter: CounterId) -> Msr {
+    pub const fn write_msr(&self, counter: CounterId) -> Msr {
         match counter.kind() {
-            Kind::General(n) => self.counter_write.plus(n as u32 * self.stride),
-            Kind::Fixed(n) => self.fixed.plus(n as u32),
+            CounterKind::General(n) => self.counter_write.plus(n as u32 * self.stride),
+            CounterKind::Fixed(n) => self.fixed.plus(n as u32),
         }
     }
 }
@@ -241,20 +245,20 @@ mod tests {
         general: 8,
         fixed: 0b111,
         full_width_writes: true,
-        ..Capabilities::NOTHING
+        ..Capabilities::NONE
     };
 
     #[test]
     fn intel() {
         let r = Registers::new(&V4);
-        assert_eq!(r.select(7).number(), 0x18d);
-        assert_eq!(r.general(7).number(), 0xc8);
+        assert_eq!(r.select_msr(7).number(), 0x18d);
+        assert_eq!(r.counter_msr(7).number(), 0xc8);
         let general = CounterId::general(3);
-        assert_eq!(general.map(|c| r.read(c).number()), Some(0xc4));
-        assert_eq!(general.map(|c| r.write(c).number()), Some(0x4c4));
+        assert_eq!(general.map(|c| r.read_msr(c).number()), Some(0xc4));
+        assert_eq!(general.map(|c| r.write_msr(c).number()), Some(0x4c4));
         let fixed = CounterId::fixed(2);
-        assert_eq!(fixed.map(|c| r.read(c).number()), Some(0x30b));
-        assert_eq!(fixed.map(|c| r.write(c).number()), Some(0x30b));
+        assert_eq!(fixed.map(|c| r.read_msr(c).number()), Some(0x30b));
+        assert_eq!(fixed.map(|c| r.write_msr(c).number()), Some(0x30b));
         assert_eq!(r.global.map(|g| g.control.number()), Some(0x38f));
     }
 
@@ -275,7 +279,7 @@ mod tests {
         };
         let r = Registers::new(&v1);
         assert_eq!(
-            CounterId::general(1).map(|c| r.write(c).number()),
+            CounterId::general(1).map(|c| r.write_msr(c).number()),
             Some(0xc2)
         );
         assert_eq!(r.global, None);
@@ -285,17 +289,17 @@ mod tests {
         Registers::new(&Capabilities {
             architecture,
             general: 6,
-            ..Capabilities::NOTHING
+            ..Capabilities::NONE
         })
     }
 
     #[test]
     fn amd_legacy() {
         let r = amd(Architecture::AmdLegacy);
-        assert_eq!(r.select(3).number(), 0xc001_0003);
-        assert_eq!(r.general(3).number(), 0xc001_0007);
+        assert_eq!(r.select_msr(3).number(), 0xc001_0003);
+        assert_eq!(r.counter_msr(3).number(), 0xc001_0007);
         assert_eq!(
-            CounterId::general(3).map(|c| r.write(c).number()),
+            CounterId::general(3).map(|c| r.write_msr(c).number()),
             Some(0xc001_0007)
         );
         assert_eq!(r.global, None);
@@ -305,10 +309,10 @@ mod tests {
     fn amd_core_and_v2() {
         for architecture in [Architecture::AmdCore, Architecture::AmdV2] {
             let r = amd(architecture);
-            assert_eq!(r.select(5).number(), 0xc001_020a);
-            assert_eq!(r.general(5).number(), 0xc001_020b);
+            assert_eq!(r.select_msr(5).number(), 0xc001_020a);
+            assert_eq!(r.counter_msr(5).number(), 0xc001_020b);
             assert_eq!(
-                CounterId::general(5).map(|c| r.write(c).number()),
+                CounterId::general(5).map(|c| r.write_msr(c).number()),
                 Some(0xc001_020b)
             );
         }

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How much of a CPU's time overflow interrupts may take from one timer tick to the next.
+//! Throttling: the time that overflow interrupts may take of a CPU between two timer ticks.
 //!
-//! The two limits have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` is how many
-//! samples a CPU takes in a second at most, `kernel.perf_cpu_time_max_percent` how much of its time they
-//! take. Both become one budget of cycles of the time-stamp counter: each interrupt is charged its time, and
-//! at least the share that one sample has of the most samples.
+//! The two settings have the meaning of Linux's sysctls: `kernel.perf_event_max_sample_rate` limits the samples
+//! of a CPU per second, `kernel.perf_cpu_time_max_percent` the share of its time that they take. Both become one
+//! budget in cycles of the time-stamp counter. Each interrupt is charged the time it took, but no less than the
+//! budget divided by the most samples.
 
-/// What the administrator has set, and what the machine is like.
+/// The administrator's settings, and the machine's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Samples per second, on each CPU; 0: no limit.
+    /// Samples per second on each CPU; 0: no limit.
     pub max_sample_rate: u32,
     /// The share of a CPU's time, in percent; 0, and 100 or more: no limit.
     pub max_percent: u32,
-    /// Frequency of the time-stamp counter; 0 if it is not known.
+    /// The frequency of the time-stamp counter; 0 if it is unknown.
     pub tsc_khz: u32,
     /// The time between two ticks, in nanoseconds.
     pub tick_ns: u64,
 }
 
-/// The budget, in cycles of the time-stamp counter.
+/// The limits, in cycles of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For all interrupts between two ticks.
+    /// The budget of all interrupts between two ticks.
     pub per_tick: u64,
-    /// What one interrupt is charged at least.
-    pub least: u64,
-    /// What an interrupt takes besides the handler: the way into it and out of it.
-    pub entry: u64,
+    /// The least that an interrupt is charged.
+    pub min_charge: u64,
+    /// The cost of entering and leaving an interrupt, which the handler can't measure.
+    pub entry_cycles: u64,
 }
 
-/// More than can be used between two ticks.
+/// A budget that can't be used up between two ticks.
 const UNLIMITED: u64 = 1 << 62;
 
-/// A second in nanoseconds.
-const SECOND: u64 = 1_000_000_000;
+/// Nanoseconds per second.
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 impl Limits {
     /// No limits.
     pub const NONE: Self = Self {
         per_tick: UNLIMITED,
-        least: 0,
-        entry: 0,
+        min_charge: 0,
+        entry_cycles: 0,
     };
 
-    /// The limits that follow from the settings.
+    /// Returns the limits that follow from the settings.
     #[must_use]
     pub const fn new(settings: &Settings) -> Self {
         let Settings {
@@ -53,7 +53,7 @@ impl Limits {
             tsc_khz,
             tick_ns,
         } = *settings;
-        // Any will do where the frequency is not known; this one is of the slowest.
+        // An unknown frequency is taken for 1 GHz, one of the slowest.
         let khz = if tsc_khz == 0 {
             1_000_000
         } else {
@@ -64,28 +64,28 @@ impl Limits {
         } else {
             cycles(khz, tick_ns) / 100 * max_percent as u64
         };
-        let least = if max_sample_rate == 0 {
+        let min_charge = if max_sample_rate == 0 {
             0
         } else {
             per_tick / samples_per_tick(max_sample_rate, tick_ns)
         };
         Self {
             per_tick,
-            least,
+            min_charge,
             // An interrupt and its return take 1 us or less on the processors of the last ten years.
-            entry: cycles(khz, 1000),
+            entry_cycles: cycles(khz, 1000),
         }
     }
 }
 
-/// Cycles in so many nanoseconds.
+/// Returns the cycles in `ns` nanoseconds.
 const fn cycles(khz: u64, ns: u64) -> u64 {
     khz.saturating_mul(ns) / 1_000_000
 }
 
-/// The most samples between two ticks, as Linux perf has it: at least one.
+/// Returns the most samples between two ticks, at least 1: the same as in Linux perf.
 const fn samples_per_tick(rate: u32, tick_ns: u64) -> u64 {
-    match (rate as u64).saturating_mul(tick_ns).div_ceil(SECOND) {
+    match (rate as u64).saturating_mul(tick_ns).div_ceil(NS_PER_SEC) {
         0 => 1,
         samples => samples,
     }
@@ -108,8 +108,8 @@ mod tests {
     fn defaults_are_a_quarter_of_the_time_for_400_samples() {
         let limits = Limits::new(&DEFAULTS);
         assert_eq!(limits.per_tick, 2_000_000);
-        assert_eq!(limits.least, 5_000);
-        assert_eq!(limits.entry, 2_000);
+        assert_eq!(limits.min_charge, 5_000);
+        assert_eq!(limits.entry_cycles, 2_000);
     }
 
     #[test]
@@ -119,18 +119,18 @@ mod tests {
             ..DEFAULTS
         });
         assert_eq!(rate_only.per_tick, UNLIMITED);
-        assert_eq!(rate_only.least, UNLIMITED / 400);
+        assert_eq!(rate_only.min_charge, UNLIMITED / 400);
         let time_only = Limits::new(&Settings {
             max_sample_rate: 0,
             ..DEFAULTS
         });
-        assert_eq!((time_only.per_tick, time_only.least), (2_000_000, 0));
+        assert_eq!((time_only.per_tick, time_only.min_charge), (2_000_000, 0));
         let none = Limits::new(&Settings {
             max_sample_rate: 0,
             max_percent: 0,
             ..DEFAULTS
         });
-        assert_eq!((none.per_tick, none.least), (UNLIMITED, 0));
+        assert_eq!((none.per_tick, none.min_charge), (UNLIMITED, 0));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
             max_sample_rate: 1,
             ..DEFAULTS
         });
-        assert_eq!(limits.least, limits.per_tick);
+        assert_eq!(limits.min_charge, limits.per_tick);
     }
 
     #[test]
@@ -151,12 +151,12 @@ mod tests {
             tick_ns: 4_000_000,
         });
         assert_eq!(limits.per_tick, 3_960_000);
-        assert_eq!(limits.least, 0);
+        assert_eq!(limits.min_charge, 0);
         let limits = Limits::new(&Settings {
             tick_ns: u64::MAX,
             tsc_khz: u32::MAX,
             ..DEFAULTS
         });
-        assert!(limits.least <= limits.per_tick);
+        assert!(limits.min_charge <= limits.per_tick);
     }
 }

@@ -21,7 +21,9 @@ impl Budget {
     /// Charges an interrupt whose handler took so many cycles. Returns whether the budget is overdrawn.
     #[inline(always)]
     pub(crate) fn charge(&self, limits: &Limits, cycles: u64) -> bool {
-        let cost = cycles.wrapping_add(limits.entry).max(limits.least);
+        let cost = cycles
+            .wrapping_add(limits.entry_cycles)
+            .max(limits.min_charge);
         let left = self.left.load(Relaxed).wrapping_sub(cost);
         self.left.store(left, Relaxed);
         (left as i64) < 0

@@ -36,7 +36,7 @@ const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, Msr::LBR_SELECT));
-    saved.hidden.set(lbr::hidden(select));
+    saved.hidden.set(lbr::kernel_bit_mask(select));
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
     saved.filter.set(lbr::filter(select));
     msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
@@ -79,7 +79,7 @@ pub(crate) fn unfreeze(here: &ThisCpu, model: &Model) {
 pub(crate) fn look(here: &ThisCpu, model: &Model) {
     let slot = here.slot();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let wanted = if model.registers.remembers_frozen_branches {
+    let wanted = if model.registers.has_freeze_status {
         OURS
     } else {
         DEBUGCTL_FREEZE

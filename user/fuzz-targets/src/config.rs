@@ -3,7 +3,7 @@
 
 use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
 use perfmon_core::abi;
-use perfmon_core::logic::config::{Config, MAX_EVENTS, Refused, Role};
+use perfmon_core::logic::config::{Config, InvalidConfig, MAX_EVENTS, Role};
 use perfmon_core::logic::counter::{self, CounterId};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::events::EventId;
@@ -51,7 +51,7 @@ impl Asked {
                 last_branch: switches & 2 != 0,
                 fixed: u16::from_le_bytes([f0, f1]),
                 arch_events: u16::from_le_bytes([a0, a1]).into(),
-                ..Capabilities::NOTHING
+                ..Capabilities::NONE
             },
             free,
         }
@@ -59,7 +59,7 @@ impl Asked {
 
     /// Whether program and CPUs know an event: of the model's own, every other one is defined.
     fn is_known(&self, id: u16) -> bool {
-        EventId(id).event(&self.cpus, defined).is_some()
+        EventId(id).encoding(&self.cpus, defined).is_some()
     }
 
     /// The events, each with its rate and its flags.
@@ -70,7 +70,7 @@ impl Asked {
     }
 
     /// Whether it breaks a rule of Documentation/abi.rst.
-    fn breaks(&self, rule: Refused) -> bool {
+    fn breaks(&self, rule: InvalidConfig) -> bool {
         let end = self.rows().position(|row| row.0 == 0).unwrap_or(MAX_EVENTS);
         let used = || self.rows().take(end);
         let has = |row: (u16, u32, u32), flag| row.2 & flag != 0;
@@ -82,15 +82,17 @@ impl Asked {
         // The first event is the timebase, and ticks; what depends on it does not.
         let ticks = |n: usize, row| self.raw.rate[n] != 0 && (n == 0 || !timebase(row));
         match rule {
-            Refused::NoEvent => end == 0,
-            Refused::AfterTheEnd => self.rows().skip(end).any(|row| row != (0, 0, 0)),
-            Refused::Flag => used().any(|row| has(row, !abi::PERFMON_CONFIG_FLAG_MASK)),
-            Refused::Event => used().any(|row| !self.is_known(row.0)),
-            Refused::Twice => (0..end).any(|n| self.raw.events[..n].contains(&self.raw.events[n])),
-            Refused::TooMany => {
+            InvalidConfig::NoEvent => end == 0,
+            InvalidConfig::AfterTheEnd => self.rows().skip(end).any(|row| row != (0, 0, 0)),
+            InvalidConfig::Flag => used().any(|row| has(row, !abi::PERFMON_CONFIG_FLAG_MASK)),
+            InvalidConfig::Event => used().any(|row| !self.is_known(row.0)),
+            InvalidConfig::Twice => {
+                (0..end).any(|n| self.raw.events[..n].contains(&self.raw.events[n]))
+            }
+            InvalidConfig::TooMany => {
                 used().filter(|row| !is_fixed(row.0)).count() > self.cpus.general.into()
             }
-            Refused::Rate => (0..).zip(used()).any(|(n, row)| {
+            InvalidConfig::Rate => (0..).zip(used()).any(|(n, row)| {
                 let width = if is_fixed(row.0) {
                     self.cpus.fixed_width
                 } else {
@@ -100,31 +102,31 @@ impl Asked {
                 let writable = self.cpus.full_width_writes || row.1 <= 1 << 31;
                 ticks(n, row) && (u128::from(row.1) > all || !writable)
             }),
-            Refused::LastBranch => (0..)
+            InvalidConfig::LastBranch => (0..)
                 .zip(used())
                 .any(|(n, row)| branches(row) && !(ticks(n, row) && self.cpus.last_branch)),
-            Refused::LastBranchModes => {
+            InvalidConfig::LastBranchModes => {
                 let mut all = used().filter(|row| branches(*row)).map(modes);
                 all.next()
                     .is_some_and(|first| all.any(|other| other != first))
             }
-            Refused::Timebase => used().any(timebase) && self.raw.rate[0] == 0,
+            InvalidConfig::Timebase => used().any(timebase) && self.raw.rate[0] == 0,
         }
     }
 }
 
 /// All rules.
-const RULES: [Refused; 10] = [
-    Refused::NoEvent,
-    Refused::AfterTheEnd,
-    Refused::Flag,
-    Refused::Event,
-    Refused::Twice,
-    Refused::TooMany,
-    Refused::Rate,
-    Refused::LastBranch,
-    Refused::LastBranchModes,
-    Refused::Timebase,
+const RULES: [InvalidConfig; 10] = [
+    InvalidConfig::NoEvent,
+    InvalidConfig::AfterTheEnd,
+    InvalidConfig::Flag,
+    InvalidConfig::Event,
+    InvalidConfig::Twice,
+    InvalidConfig::TooMany,
+    InvalidConfig::Rate,
+    InvalidConfig::LastBranch,
+    InvalidConfig::LastBranchModes,
+    InvalidConfig::Timebase,
 ];
 
 /// What the program has defined.
@@ -170,13 +172,13 @@ fn accepted(asked: &Asked, config: &Config) {
             event.select.is_kernel(),
             flags & abi::PERFMON_CONFIG_FLAG_OS != 0
         );
-        assert!(!event.pc || matches!(event.role, Role::Ticks(_)));
-        if let Role::Ticks(ticks) = event.role {
+        assert!(!event.pc || matches!(event.role, Role::Sampled(_)));
+        if let Role::Sampled(ticks) = event.role {
             assert_eq!(ticks, rate);
         }
     }
     let room = config.room();
-    assert!(HEADER + room.set + room.stop <= 4096, "{room:?}");
+    assert!(HEADER + room.sample + room.stop <= 4096, "{room:?}");
 
     let all = asked.cpus.counters();
     assert!(config.assign(all).is_some(), "the CPUs have not enough");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event selects, as programs ask for them.
 
-use perfmon_core::logic::counter::Invalid;
+use perfmon_core::logic::counter::InvalidCounter;
 use perfmon_core::logic::evtsel::EventSelect;
 
 /// Asks for an event select: two words of 8 bytes, the bits and those that the CPU has. The driver never writes what
@@ -19,7 +19,7 @@ pub fn select(bytes: &[u8]) {
     let (bits, available) = (word(0), word(1) & EventSelect::ANY_BITS);
     let own = EventSelect::ENABLE | EventSelect::INTERRUPT;
     let refused = EventSelect::PIN_CONTROL | EventSelect::ANY_THREAD;
-    match EventSelect::from_wide_request(bits, available) {
+    match EventSelect::from_abi(bits, available) {
         Ok(select) => {
             assert_eq!(bits & (refused | !available), 0);
             assert_eq!(select.stopped(), bits & !own);
@@ -28,16 +28,16 @@ pub fn select(bytes: &[u8]) {
             let modes = EventSelect::USER | EventSelect::KERNEL;
             assert_eq!(select.is_modes_only(), select.stopped() & !modes == 0);
             for running in [false, true] {
-                let told = select.to_wide_request(running);
+                let told = select.to_abi(running);
                 assert_eq!(told & EventSelect::ENABLE != 0, running);
                 // What the driver tells can be asked for, if the CPU has all of its bits.
-                let again = EventSelect::from_wide_request(told, available | own);
+                let again = EventSelect::from_abi(told, available | own);
                 assert_eq!(again, Ok(select));
             }
         }
-        Err(Invalid::PinControl) => assert_ne!(bits & EventSelect::PIN_CONTROL, 0),
-        Err(Invalid::AnyThread) => assert_ne!(bits & EventSelect::ANY_THREAD, 0),
-        Err(Invalid::Select) => assert_ne!(bits & !available, 0),
+        Err(InvalidCounter::PinControl) => assert_ne!(bits & EventSelect::PIN_CONTROL, 0),
+        Err(InvalidCounter::AnyThread) => assert_ne!(bits & EventSelect::ANY_THREAD, 0),
+        Err(InvalidCounter::Select) => assert_ne!(bits & !available, 0),
         Err(other) => panic!("{other:?} is not about event selects"),
     }
     // What is found in a register is cleaned, never refused.

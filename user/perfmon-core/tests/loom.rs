@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU64;
 use loom::sync::Arc;
 use loom::thread;
-use perfmon_core::logic::publish::{publish, published, Word};
+use perfmon_core::logic::publish::{publish, published, AtomicWord};
 use perfmon_core::logic::record::HEADER;
 
 /// The sets of records that are written, as words, one set after the other.
@@ -30,7 +30,7 @@ fn offset(word: usize) -> usize {
     HEADER as usize + 4 * word
 }
 
-impl<W: Word> Buffer<W> {
+impl<W: AtomicWord> Buffer<W> {
     fn new(end: W) -> Self {
         publish(&end, HEADER);
         Self {
@@ -70,7 +70,7 @@ impl<W: Word> Buffer<W> {
 }
 
 /// A CPU writes, and a program reads now and then, and once more at the end.
-fn read_while_written<W: Word + Send + Sync + 'static>(
+fn read_while_written<W: AtomicWord + Send + Sync + 'static>(
     word: impl Fn() -> W + Send + Sync + 'static,
 ) {
     loom::model(move || {
@@ -88,7 +88,7 @@ fn read_while_written<W: Word + Send + Sync + 'static>(
 /// loom's word.
 struct Checked(AtomicU64);
 
-impl Word for Checked {
+impl AtomicWord for Checked {
     fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
@@ -109,7 +109,7 @@ struct Unordered {
     load: bool,
 }
 
-impl Word for Unordered {
+impl AtomicWord for Unordered {
     fn load(&self, order: Ordering) -> u64 {
         let order = if self.load { Ordering::Relaxed } else { order };
         self.word.load(order)

@@ -109,7 +109,7 @@ impl EventSelect {
     /// ```
     #[must_use]
     pub const fn from_bits(bits: u64) -> Option<Self> {
-        match evtsel::EventSelect::from_wide_request(bits, evtsel::EventSelect::ANY_BITS) {
+        match evtsel::EventSelect::from_abi(bits, evtsel::EventSelect::ANY_BITS) {
             Ok(select) => Some(Self(select)),
             Err(_) => None,
         }
@@ -118,7 +118,7 @@ impl EventSelect {
     /// The register value.
     #[must_use]
     pub const fn bits(self) -> u64 {
-        self.0.to_wide_request(false)
+        self.0.to_abi(false)
     }
 
     /// The same event, counted in `modes` only.
@@ -126,25 +126,25 @@ impl EventSelect {
     pub const fn modes(self, modes: Modes) -> Self {
         let user = matches!(modes, Modes::User | Modes::Both);
         let kernel = matches!(modes, Modes::Kernel | Modes::Both);
-        Self(self.0.modes(user, kernel))
+        Self(self.0.with_modes(user, kernel))
     }
 
     /// Counts how often the condition begins, not the cycles it lasts. Useful with a counter mask.
     #[must_use]
     pub const fn edge(self) -> Self {
-        Self(self.0.edge())
+        Self(self.0.with_edge())
     }
 
     /// Counts the cycles with at least `events` events, instead of the events; 0 is off.
     #[must_use]
     pub const fn at_least(self, events: u8) -> Self {
-        Self(self.0.threshold(events, false))
+        Self(self.0.with_counter_mask(events, false))
     }
 
     /// Counts the cycles with fewer than `events` events.
     #[must_use]
     pub const fn fewer_than(self, events: u8) -> Self {
-        Self(self.0.threshold(events, true))
+        Self(self.0.with_counter_mask(events, true))
     }
 }
 

@@ -14,7 +14,7 @@ use perfmon::trace::{
     Alloc, ArchEvent, Buffer, Config, Event, EventId, FixedEvent, Record, Staged, Trace,
 };
 use perfmon::{Attempt, Cause, CounterId, Errno, EventSelect, Modes, Session, abi};
-use perfmon_core::logic::life::{self, Life};
+use perfmon_core::logic::trace_state::{TraceCall, TraceState};
 
 /// CPUs of the machine below.
 const CPUS: u32 = 2;
@@ -28,7 +28,7 @@ struct Machine {
 
 struct Inner {
     asked: Vec<String>,
-    life: Life,
+    life: TraceState,
     staged: Option<abi::perfmon_config>,
     /// What the next call for a trace fails with.
     errno: Option<Errno>,
@@ -55,7 +55,7 @@ impl Machine {
         let machine = Self {
             inner: Mutex::new(Inner {
                 asked: Vec::new(),
-                life: Life::Idle,
+                life: TraceState::Idle,
                 staged: None,
                 errno: None,
                 locked_down: false,
@@ -118,21 +118,21 @@ impl Driver for Machine {
             Call::Setup2(_) | Call::Stop(_) => ("counting".to_owned(), None),
             Call::DefineEvent(event) => (
                 format!("define {:#x} {:#x}", event.id, event.select),
-                Some(life::Call::Define),
+                Some(TraceCall::Define),
             ),
             Call::AllocTrace(alloc) => (
                 format!(
                     "alloc {} of {}",
                     alloc.num_buffers, alloc.buffer_size_in_pages
                 ),
-                Some(life::Call::Alloc),
+                Some(TraceCall::Alloc),
             ),
-            Call::FreeTrace => ("free".to_owned(), Some(life::Call::Free)),
-            Call::GetAlloc(_) => ("get alloc".to_owned(), Some(life::Call::GetAlloc)),
-            Call::StageConfig(_) => ("stage".to_owned(), Some(life::Call::Stage)),
-            Call::GetConfig(_) => ("get config".to_owned(), Some(life::Call::GetConfig)),
-            Call::StartTrace => ("start".to_owned(), Some(life::Call::Start)),
-            Call::StopTrace => ("stop".to_owned(), Some(life::Call::Stop)),
+            Call::FreeTrace => ("free".to_owned(), Some(TraceCall::Free)),
+            Call::GetAlloc(_) => ("get alloc".to_owned(), Some(TraceCall::GetAlloc)),
+            Call::StageConfig(_) => ("stage".to_owned(), Some(TraceCall::Stage)),
+            Call::GetConfig(_) => ("get config".to_owned(), Some(TraceCall::GetConfig)),
+            Call::StartTrace => ("start".to_owned(), Some(TraceCall::Start)),
+            Call::StopTrace => ("stop".to_owned(), Some(TraceCall::Stop)),
             _ => unreachable!("tests/seam.rs"),
         };
         if let Some(wanted) = wanted {
@@ -166,7 +166,7 @@ impl Driver for Machine {
         inner.asked.push(format!("buffer {}", request.descriptor));
         inner
             .life
-            .after(life::Call::GetBufferHandle)
+            .after(TraceCall::GetBufferHandle)
             .map_err(|_| Errno::EBADFD)?;
         if let Some(errno) = inner.errno.take() {
             return Err(errno);
@@ -270,7 +270,7 @@ fn a_dropped_trace_stops_and_is_freed() {
     machine.asked();
     drop(trace);
     assert_eq!(machine.asked(), ["stop", "free"]);
-    assert_eq!(machine.inner().life, Life::Idle);
+    assert_eq!(machine.inner().life, TraceState::Idle);
 }
 
 #[test]

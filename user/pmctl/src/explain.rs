@@ -66,7 +66,7 @@ fn hardware(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
     let msrs = Msrs::open(cpu)?;
     Ok(match id {
         CounterId::General(number) => {
-            let register = registers.select(number).number();
+            let register = registers.select_msr(number).number();
             let value = msrs.read(register)?;
             format!(
                 "{value:#012x}  MSR {register:#x}: {}",

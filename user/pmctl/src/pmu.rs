@@ -39,7 +39,7 @@ impl Pmu {
         });
         // Whether writes reach all bits is in a register that a program can't read; it does not matter here.
         let capabilities = processor.capabilities(0);
-        let vendor = match &processor.vendor {
+        let vendor = match &processor.vendor_id {
             b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
             _ => Vendor::Intel,
         };

@@ -73,7 +73,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
             row(names.status, global.status.number(), &plain)?;
         }
         for number in 0..capabilities.general {
-            let select = registers.select(number).number();
+            let select = registers.select_msr(number).number();
             row(
                 &format!("{}{number}", names.select),
                 select,
@@ -84,7 +84,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
             )?;
             row(
                 &format!("{}{number}", names.counter),
-                registers.general(number).number(),
+                registers.counter_msr(number).number(),
                 &plain,
             )?;
         }
@@ -101,7 +101,7 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         for number in pmu.fixed() {
             if let Some(counter) = CounterId::fixed(number) {
                 let name = format!("IA32_FIXED_CTR{number}");
-                row(&name, registers.read(counter).number(), &plain)?;
+                row(&name, registers.read_msr(counter).number(), &plain)?;
             }
         }
     }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What CPUID returns on real processors: the leaves that [`super::Processor`] asks for.
+//! CPUID dumps of real processors: the leaves that [`Processor::read`] reads.
 //!
-//! From the collection at instlatx64.atw.hu; the virtual ones from a thread on the KVM mailing list
-//! (27 May 2021, "Windows fails to boot after rebase to QEMU master").
+//! They are from the collection at instlatx64.atw.hu; those of virtual machines are from a thread on the KVM
+//! mailing list (27 May 2021, "Windows fails to boot after rebase to QEMU master").
 
-use super::{Architecture, Leaf, NoPmu};
+use super::{Architecture, Leaf, NoPmu, Processor};
 use Architecture::{AmdCore, AmdLegacy, AmdV2, Intel};
 
-/// One processor, and what is to be found on it.
+/// A processor, and what is to be detected.
 pub(super) struct Dump {
     pub(super) name: &'static str,
-    /// The leaves: EAX, EBX, ECX, EDX. Those that are not listed are zero.
+    /// The leaves: EAX, EBX, ECX, EDX. Leaves that are not listed are zero.
     leaves: &'static [(u32, [u32; 4])],
     /// Family and model.
     pub(super) model: (u32, u32),
     pub(super) is_virtual: bool,
-    /// Architecture, version, general counters, their width, fixed-function counters, architectural
-    /// events.
+    /// Architecture, version, number and width of general counters, bitmap of fixed-function counters,
+    /// architectural events.
     pub(super) expected: Result<(Architecture, u8, u8, u8, u16, u32), NoPmu>,
 }
 
 impl Dump {
-    /// Of subleaves, the first one was recorded.
-    pub(super) fn leaf(&self, number: u32, subleaf: u32) -> Leaf {
+    /// Returns a leaf. Only subleaf 0 of each was recorded.
+    fn leaf(&self, number: u32, subleaf: u32) -> Leaf {
         let mut leaves = self.leaves.iter();
         let found = leaves.find(|(n, _)| *n == number && subleaf == 0);
         let [eax, ebx, ecx, edx] = found.map_or([0; 4], |(_, registers)| *registers);
@@ -30,7 +30,14 @@ impl Dump {
     }
 }
 
-/// Leaf 0 with the given highest leaf, and leaf 0x8000_0000 likewise.
+/// Returns the name of the first processor for which `is_right` is false.
+pub(super) fn first_wrong(is_right: impl Fn(&Dump, Processor) -> bool) -> Option<&'static str> {
+    let read = |dump: &Dump| Processor::read(|leaf, subleaf| dump.leaf(leaf, subleaf));
+    let wrong = |dump: &&Dump| !is_right(dump, read(dump));
+    DUMPS.iter().find(wrong).map(|dump| dump.name)
+}
+
+/// Makes a [`Dump`]; `last` are the highest basic and extended leaves.
 macro_rules! dump {
     (@vendor Intel) => { [0x756e_6547, 0x6c65_746e, 0x4965_6e69] };
     (@vendor Amd) => { [0x6874_7541, 0x444d_4163, 0x6974_6e65] };
@@ -55,10 +62,10 @@ macro_rules! dump {
     };
 }
 
-/// Oldest first, for each maker.
+/// All dumps, by vendor and then by age.
 #[rustfmt::skip]
-pub(super) const DUMPS: &[Dump] = &[
-    // It has three fixed-function counters, and does not tell.
+const DUMPS: &[Dump] = &[
+    // The processor has three fixed-function counters, but does not report them.
     dump!("Conroe", Intel, last 0x0a and 0x8000_0008, [
         0x01: 0x0000_06f2, 0x0002_0800, 0x0000_e3bd, 0xbfeb_fbff;
         0x0a: 0x0728_0202, 0, 0, 0;
@@ -167,7 +174,7 @@ pub(super) const DUMPS: &[Dump] = &[
         0x8000_0001: 0x00b0_0f21, 0x4000_0000, 0x75c2_37ff, 0x2fd3_fbff;
         0x8000_0022: 0x07, 0x0030_4106, 0x0fff, 0;
     ] (0x1a, 2), false, Ok((AmdV2, 2, 6, 48, 0, 0x7b))),
-    // What QEMU calls "max" without a host's help: no processor that ever was.
+    // QEMU's model "max" without KVM, which is no real processor.
     dump!("QEMU's own", Amd, last 0x0d and 0x8000_0008, [
         0x01: 0x0000_0663, 0x0000_0800, 0xfffa_b223, 0x0f8b_fbff;
         0x0a: 0x0730_0402, 0, 0, 0x8603;

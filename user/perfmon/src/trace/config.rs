@@ -2,7 +2,7 @@
 //! What a trace records.
 
 use perfmon_core::abi;
-use perfmon_core::logic::config::{self, Refused};
+use perfmon_core::logic::config::{self, InvalidConfig};
 use perfmon_core::logic::cpuid::Capabilities;
 use perfmon_core::logic::evtsel;
 
@@ -33,7 +33,7 @@ const ANY_CPU: Capabilities = Capabilities {
     full_width_writes: true,
     arch_events: u32::MAX,
     last_branch: true,
-    ..Capabilities::NOTHING
+    ..Capabilities::NONE
 };
 
 impl Config {
@@ -144,7 +144,7 @@ impl ConfigBuilder {
 }
 
 /// The driver's rules, on the CPU that can do everything.
-fn check(raw: &abi::perfmon_config) -> Result<(), Refused> {
+fn check(raw: &abi::perfmon_config) -> Result<(), InvalidConfig> {
     // Which ids the program has defined is the driver's business.
     let defined = |_| Some(evtsel::EventSelect::new(0, 0));
     config::Config::new(raw, &ANY_CPU, defined).map(drop)
@@ -214,19 +214,19 @@ pub enum ConfigProblem {
     NoModes,
 }
 
-impl From<Refused> for ConfigProblem {
-    fn from(refused: Refused) -> Self {
+impl From<InvalidConfig> for ConfigProblem {
+    fn from(refused: InvalidConfig) -> Self {
         match refused {
-            Refused::NoEvent => Self::NoEvent,
-            Refused::AfterTheEnd => Self::AfterTheEnd,
-            Refused::Flag => Self::Flag,
-            Refused::Event => Self::Event,
-            Refused::Twice => Self::Twice,
-            Refused::TooMany => Self::TooMany,
-            Refused::Rate => Self::Rate,
-            Refused::LastBranch => Self::LastBranch,
-            Refused::LastBranchModes => Self::LastBranchModes,
-            Refused::Timebase => Self::Timebase,
+            InvalidConfig::NoEvent => Self::NoEvent,
+            InvalidConfig::AfterTheEnd => Self::AfterTheEnd,
+            InvalidConfig::Flag => Self::Flag,
+            InvalidConfig::Event => Self::Event,
+            InvalidConfig::Twice => Self::Twice,
+            InvalidConfig::TooMany => Self::TooMany,
+            InvalidConfig::Rate => Self::Rate,
+            InvalidConfig::LastBranch => Self::LastBranch,
+            InvalidConfig::LastBranchModes => Self::LastBranchModes,
+            InvalidConfig::Timebase => Self::Timebase,
         }
     }
 }

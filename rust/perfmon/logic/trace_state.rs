@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! The life of a trace.
+//! The states of a trace.
 //!
 //! ```text
 //!          ALLOC_TRACE             STAGE_CONFIG            START
@@ -10,24 +10,24 @@
 //! STAGE_CONFIG in Staged replaces the config. STOP in Allocated and in Staged, and the queries, change
 //! nothing. close(2) stops and frees, in any state.
 
-use {Life::Allocated, Life::Idle, Life::Running, Life::Staged};
+use {TraceState::Allocated, TraceState::Idle, TraceState::Running, TraceState::Staged};
 
 /// The state of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// There is none.
+pub enum TraceState {
+    /// The trace has no buffers.
     Idle,
-    /// It has buffers.
+    /// The trace has buffers.
     Allocated,
-    /// It knows what to record, too.
+    /// The trace has buffers and a config.
     Staged,
-    /// It records.
+    /// The trace records.
     Running,
 }
 
-/// A call that wants a trace in certain states.
+/// A call that is allowed in some states only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum TraceCall {
     /// `IOCTL_PERFMON_ALLOC_TRACE`
     Alloc,
     /// `IOCTL_PERFMON_FREE_TRACE`
@@ -48,26 +48,26 @@ pub enum Call {
     Define,
 }
 
-/// The call is for another state: `EBADFD`.
+/// The call is not allowed in this state: `EBADFD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongState;
 
-impl Life {
-    /// The state after a `call` that succeeds.
+impl TraceState {
+    /// Returns the state after a `call` that succeeds.
     ///
     /// # Errors
     ///
-    /// [`WrongState`] if the call can't be made in this one.
-    pub const fn after(self, call: Call) -> Result<Self, WrongState> {
+    /// [`WrongState`] if the call is not allowed in this state.
+    pub const fn after(self, call: TraceCall) -> Result<Self, WrongState> {
         Ok(match (call, self) {
-            (Call::Alloc, Idle) => Allocated,
-            (Call::Stage, Allocated | Staged) | (Call::Stop, Running) => Staged,
-            (Call::Free, Allocated | Staged) => Idle,
-            (Call::Start, Staged) => Running,
-            (Call::Stop | Call::GetBufferHandle, Allocated | Staged)
-            | (Call::GetAlloc, Allocated | Staged | Running)
-            | (Call::GetConfig, Staged)
-            | (Call::Define, Idle | Allocated) => self,
+            (TraceCall::Alloc, Idle) => Allocated,
+            (TraceCall::Stage, Allocated | Staged) | (TraceCall::Stop, Running) => Staged,
+            (TraceCall::Free, Allocated | Staged) => Idle,
+            (TraceCall::Start, Staged) => Running,
+            (TraceCall::Stop | TraceCall::GetBufferHandle, Allocated | Staged)
+            | (TraceCall::GetAlloc, Allocated | Staged | Running)
+            | (TraceCall::GetConfig, Staged)
+            | (TraceCall::Define, Idle | Allocated) => self,
             _ => return Err(WrongState),
         })
     }
@@ -78,30 +78,30 @@ impl Life {
 mod tests {
     use super::*;
 
-    const STATES: [Life; 4] = [Idle, Allocated, Staged, Running];
+    const STATES: [TraceState; 4] = [Idle, Allocated, Staged, Running];
 
     #[test]
     fn every_row_of_the_specification() {
         let no = None;
         let rows = [
-            (Call::Alloc, [Some(Allocated), no, no, no]),
-            (Call::Free, [no, Some(Idle), Some(Idle), no]),
+            (TraceCall::Alloc, [Some(Allocated), no, no, no]),
+            (TraceCall::Free, [no, Some(Idle), Some(Idle), no]),
             (
-                Call::GetAlloc,
+                TraceCall::GetAlloc,
                 [no, Some(Allocated), Some(Staged), Some(Running)],
             ),
-            (Call::Stage, [no, Some(Staged), Some(Staged), no]),
-            (Call::GetConfig, [no, no, Some(Staged), no]),
+            (TraceCall::Stage, [no, Some(Staged), Some(Staged), no]),
+            (TraceCall::GetConfig, [no, no, Some(Staged), no]),
             (
-                Call::GetBufferHandle,
+                TraceCall::GetBufferHandle,
                 [no, Some(Allocated), Some(Staged), no],
             ),
-            (Call::Start, [no, no, Some(Running), no]),
+            (TraceCall::Start, [no, no, Some(Running), no]),
             (
-                Call::Stop,
+                TraceCall::Stop,
                 [no, Some(Allocated), Some(Staged), Some(Staged)],
             ),
-            (Call::Define, [Some(Idle), Some(Allocated), no, no]),
+            (TraceCall::Define, [Some(Idle), Some(Allocated), no, no]),
         ];
         for (call, after) in rows {
             for (state, expected) in STATES.into_iter().zip(after) {

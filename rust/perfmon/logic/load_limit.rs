@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! How few events from a counter's load to its overflow a processor takes: as Linux perf has it (`limit_period`
-//! in arch/x86/events).
+//! The fewest events from a counter's load to its overflow, as in Linux perf (`limit_period` in
+//! arch/x86/events).
 
 use super::cpuid::Processor;
 use super::evtsel::EventSelect;
 
-/// What a processor asks for.
+/// The limit of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLimit {
-    /// No processor is given a last event to wait for.
+    /// 2 events: some processors don't overflow if only one is left.
     Two,
-    /// Nehalem and Westmere, and Haswell but for one event: with less, interrupts take too long.
+    /// Nehalem and Westmere: 32 events, because interrupts that follow faster take too long.
     ThirtyTwo,
-    /// Broadwell: two, but for one event.
+    /// Broadwell: 2 events, or 128 of the event of erratum BDM11.
     Broadwell,
-    /// Haswell: 32, but for one event.
+    /// Haswell: 32 events, or 128 of the event of erratum HSW11.
     Haswell,
 }
 
-/// INST_RETIRED.PREC_DIST, which errata HSW11 and BDM11 are about.
+/// INST_RETIRED.PREC_DIST, the event of errata HSW11 and BDM11.
 const PRECISE_INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x01);
 
 impl LoadLimit {
-    /// The limit of a processor of family 6, by its model (arch/x86/include/asm/intel-family.h).
+    /// Returns the limit of a processor. Models of family 6 are as in arch/x86/include/asm/intel-family.h.
     #[must_use]
-    pub fn of(processor: &Processor) -> Self {
-        if &processor.vendor != b"GenuineIntel" || processor.family() != 6 {
+    pub fn for_processor(processor: &Processor) -> Self {
+        if &processor.vendor_id != b"GenuineIntel" || processor.family() != 6 {
             return Self::Two;
         }
         match processor.model() {
@@ -36,9 +36,9 @@ impl LoadLimit {
         }
     }
 
-    /// The fewest events to load a counter for that counts `select`.
+    /// Returns the fewest events to load a counter for that counts `select`.
     #[must_use]
-    pub const fn least(self, select: EventSelect) -> u32 {
+    pub const fn min_events(self, select: EventSelect) -> u32 {
         let precise = select.event() == PRECISE_INSTRUCTIONS.event()
             && select.unit_mask() == PRECISE_INSTRUCTIONS.unit_mask();
         match self {
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn one_event_is_never_left() {
         let (any, precise) = (EventSelect::new(0xc0, 0), EventSelect::new(0xc0, 1));
-        assert_eq!(LoadLimit::Two.least(precise), 2);
-        assert_eq!(LoadLimit::ThirtyTwo.least(any), 32);
-        assert_eq!(LoadLimit::Haswell.least(any), 32);
-        assert_eq!(LoadLimit::Haswell.least(precise), 128);
-        assert_eq!(LoadLimit::Broadwell.least(any), 2);
-        assert_eq!(LoadLimit::Broadwell.least(precise), 128);
+        assert_eq!(LoadLimit::Two.min_events(precise), 2);
+        assert_eq!(LoadLimit::ThirtyTwo.min_events(any), 32);
+        assert_eq!(LoadLimit::Haswell.min_events(any), 32);
+        assert_eq!(LoadLimit::Haswell.min_events(precise), 128);
+        assert_eq!(LoadLimit::Broadwell.min_events(any), 2);
+        assert_eq!(LoadLimit::Broadwell.min_events(precise), 128);
     }
 }

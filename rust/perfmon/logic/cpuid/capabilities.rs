@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The capabilities of a PMU.
+
+use super::super::counter::MAX_GENERAL;
+use super::super::evtsel::EventSelect;
+
+/// The register layout of a PMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Intel's architectural performance monitoring.
+    Intel,
+    /// AMD's four counters since the K7; no global registers.
+    AmdLegacy,
+    /// AMD's six core performance counters (PerfCtrExtCore); no global registers.
+    AmdCore,
+    /// AMD's core performance counters with global registers (PerfMonV2).
+    AmdV2,
+}
+
+/// Why a processor's PMU can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPmu {
+    /// This driver does not know the vendor's PMU.
+    Vendor,
+    /// CPUID has no leaf 0x0a, or the leaf reports version 0.
+    Version,
+    /// CPUID reports a version, but no counter.
+    Counters,
+    /// CPUID reports nothing, and the registers don't hold what is written.
+    Registers,
+}
+
+impl NoPmu {
+    /// Returns the reason in words, to follow the name of the processor.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Vendor => "processors of this vendor are not supported",
+            Self::Version => "CPUID leaf 0x0a reports no version of performance monitoring",
+            Self::Counters => "CPUID reports performance monitoring, but no general counter",
+            Self::Registers => "CPUID reports no PMU, and the counter registers don't work",
+        }
+    }
+}
+
+/// What a PMU has, or what all PMUs of a machine have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The register layout.
+    pub architecture: Architecture,
+    /// The version of architectural performance monitoring; on AMD 1, or 2 with PerfMonV2.
+    pub version: u8,
+    /// The number of general counters: 0 to [`MAX_GENERAL`].
+    pub general: u8,
+    /// The width of general counters in bits.
+    pub general_width: u8,
+    /// Fixed-function counters: bit n for counter n. There may be gaps.
+    pub fixed: u16,
+    /// The width of fixed-function counters in bits.
+    pub fixed_width: u8,
+    /// A write sets all bits of a counter (`IA32_PERF_CAPABILITIES.FW_WRITE`).
+    pub full_width_writes: bool,
+    /// Architectural events, by their bits in CPUID.0AH:EBX (where a set bit means that the event is
+    /// missing): 0 core cycles, 1 instructions, 2 reference cycles, 3 LLC references, 4 LLC misses, 5 branches,
+    /// 6 branch misses, 7 top-down slots.
+    pub arch_events: u32,
+    /// The bits that an event select has.
+    pub select_bits: u64,
+    /// Branches are recorded, in the stack of 32 that [`lbr`](super::super::lbr) describes.
+    pub last_branch: bool,
+}
+
+impl Capabilities {
+    /// No counters.
+    pub const NONE: Self = Self {
+        architecture: Architecture::Intel,
+        version: 0,
+        general: 0,
+        general_width: 0,
+        fixed: 0,
+        fixed_width: 0,
+        full_width_writes: false,
+        arch_events: 0,
+        select_bits: EventSelect::COMMON_BITS,
+        last_branch: false,
+    };
+
+    /// Returns what both have.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        if self.architecture != other.architecture {
+            return Self::NONE;
+        }
+        Self {
+            architecture: self.architecture,
+            version: self.version.min(other.version),
+            general: self.general.min(other.general),
+            general_width: self.general_width.min(other.general_width),
+            fixed: self.fixed & other.fixed,
+            fixed_width: self.fixed_width.min(other.fixed_width),
+            full_width_writes: self.full_width_writes && other.full_width_writes,
+            arch_events: self.arch_events & other.arch_events,
+            select_bits: self.select_bits & other.select_bits,
+            last_branch: self.last_branch && other.last_branch,
+        }
+    }
+
+    /// Returns whether `self` has all that `needed` has.
+    #[must_use]
+    pub fn includes(self, needed: Self) -> bool {
+        self.intersection(needed) == needed
+    }
+
+    /// Returns the bits of all counters, as in `IA32_PERF_GLOBAL_CTRL`.
+    #[must_use]
+    pub const fn counters(&self) -> u64 {
+        (self.fixed as u64) << MAX_GENERAL | ((1u64 << self.general) - 1)
+    }
+
+    /// Returns whether the kernel's reservation keeps Linux perf off the counters.
+    ///
+    /// From version 6 on, perf uses registers that can't be reserved (0x1900 and up).
+    #[must_use]
+    pub const fn is_arbitrated(&self) -> bool {
+        !matches!(self.architecture, Architecture::Intel) || self.version < 6
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_capabilities))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_differ() {
+        let big = Capabilities {
+            architecture: Architecture::Intel,
+            version: 5,
+            general: 8,
+            general_width: 48,
+            fixed: 0b1111,
+            fixed_width: 48,
+            full_width_writes: true,
+            arch_events: 0xff,
+            select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
+            last_branch: true,
+        };
+        let little = Capabilities {
+            general: 6,
+            fixed: 0b111,
+            arch_events: 0x7f,
+            select_bits: EventSelect::COMMON_BITS,
+            ..big
+        };
+        assert_eq!(big.intersection(little), little);
+        assert!(big.includes(little));
+        assert!(!little.includes(big));
+        assert!(little.includes(Capabilities::NONE));
+        let amd = Capabilities {
+            architecture: Architecture::AmdV2,
+            ..big
+        };
+        assert_eq!(big.intersection(amd), Capabilities::NONE);
+        assert!(!amd.includes(big));
+    }
+
+    #[test]
+    fn counters_are_the_bits_of_global_ctrl() {
+        let cpu = Capabilities {
+            general: 4,
+            fixed: 0b101,
+            ..Capabilities::NONE
+        };
+        assert_eq!(cpu.counters(), 0b101 << 32 | 0b1111);
+        assert_eq!(Capabilities::NONE.counters(), 0);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The detection of a PMU: from CPUID leaves to capabilities.
+
+use super::super::counter::{MAX_FIXED, MAX_GENERAL};
+use super::super::evtsel::EventSelect;
+use super::super::lbr;
+use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
+
+impl Processor {
+    const INTEL: [u8; 12] = *b"GenuineIntel";
+    const AMD: [u8; 12] = *b"AuthenticAMD";
+    /// Zen cores, made in China.
+    const HYGON: [u8; 12] = *b"HygonGenuine";
+    /// The architectural events that AMD has equivalents of: all but reference cycles and top-down slots.
+    const AMD_EVENTS: u32 = 0b0111_1011;
+
+    /// Returns the capabilities of the PMU.
+    ///
+    /// `perf_capabilities` is the value of `IA32_PERF_CAPABILITIES`, or 0 if the register does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`NoPmu`] is the reason why the processor can't be used.
+    pub fn capabilities(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
+        match self.vendor_id {
+            Self::INTEL => self.intel(perf_capabilities),
+            Self::AMD | Self::HYGON => self.amd(),
+            _ => Err(NoPmu::Vendor),
+        }
+    }
+
+    /// Intel SDM, volume 2A, "CPUID", leaves 0AH and 23H.
+    fn intel(&self, perf_capabilities: u64) -> Result<Capabilities, NoPmu> {
+        /// Bit 13 of `IA32_PERF_CAPABILITIES` (SDM volume 4).
+        const FW_WRITE: u64 = 1 << 13;
+        /// Bits 5:0 of `IA32_PERF_CAPABILITIES`.
+        const LBR_FORMAT: u64 = 0x3f;
+
+        let leaf = self.arch_perfmon;
+        let [version, general, general_width, events] = leaf.eax.to_le_bytes();
+        if version == 0 {
+            return Err(NoPmu::Version);
+        }
+        // The leaf has the number of fixed-function counters from version 2 on, and a bitmap from 5 on.
+        let contiguous = if version >= 2 { leaf.edx & 0x1f } else { 0 };
+        let listed = if version >= 5 { leaf.ecx } else { 0 };
+        let fixed = low_bits(contiguous as u8) | listed;
+        let arch_events = low_bits(events) & !leaf.ebx;
+        // Leaf 0x23 describes this very core; leaf 0x0a may describe what all kinds of cores have.
+        let (general, fixed) = match self.perfmon_counters {
+            Leaf { eax: 0, .. } => (general, fixed),
+            Leaf { eax, ebx, .. } => (contiguous_below(eax, LEGACY_GENERAL), ebx),
+        };
+        let arch_events = match self.perfmon_events.eax {
+            0 => arch_events,
+            listed => listed,
+        };
+        if general == 0 || general_width == 0 {
+            return Err(NoPmu::Counters);
+        }
+        let fixed_width = (leaf.edx >> 5 & 0xff) as u8;
+        // Some hypervisors list fixed-function counters, of width 0, that they don't have.
+        let fixed = if fixed_width == 0 { 0 } else { fixed };
+        Ok(Capabilities {
+            architecture: Architecture::Intel,
+            version,
+            general: general.min(MAX_GENERAL as u8),
+            general_width,
+            fixed: (fixed & ((1 << MAX_FIXED) - 1)) as u16,
+            fixed_width,
+            full_width_writes: perf_capabilities & FW_WRITE != 0,
+            arch_events,
+            select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
+            last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
+        })
+    }
+
+    /// Returns the bits of event selects that leaf 0x23 reports.
+    const fn extended_select_bits(&self) -> u64 {
+        const UNIT_MASK_2: u32 = 1 << 0;
+        const EQUAL: u32 = 1 << 1;
+
+        let mut bits = 0;
+        if self.perfmon_ext.ebx & UNIT_MASK_2 != 0 {
+            bits |= EventSelect::UNIT_MASK_2;
+        }
+        if self.perfmon_ext.ebx & EQUAL != 0 {
+            bits |= EventSelect::EQUAL;
+        }
+        bits
+    }
+
+    /// AMD APM, volume 2, section 13.2, and volume 3, appendix E.
+    fn amd(&self) -> Result<Capabilities, NoPmu> {
+        const PERF_CTR_EXT_CORE: u32 = 1 << 23;
+        const PERF_MON_V2: u32 = 1 << 0;
+
+        // Family 0xf is the first with 64-bit mode. Earlier families have other counters.
+        if self.family() < 0xf {
+            return Err(NoPmu::Vendor);
+        }
+        let core = self.amd_features.ecx & PERF_CTR_EXT_CORE != 0;
+        let v2 = core && self.amd_perfmon.eax & PERF_MON_V2 != 0;
+        let (architecture, version, general) = match (core, v2) {
+            (_, true) => (Architecture::AmdV2, 2, (self.amd_perfmon.ebx & 0xf) as u8),
+            (true, false) => (Architecture::AmdCore, 1, 6),
+            (false, false) => (Architecture::AmdLegacy, 1, 4),
+        };
+        if general == 0 {
+            return Err(NoPmu::Counters);
+        }
+        Ok(Capabilities {
+            architecture,
+            version,
+            general,
+            general_width: 48,
+            fixed: 0,
+            fixed_width: 0,
+            full_width_writes: true,
+            arch_events: Self::AMD_EVENTS,
+            select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
+            last_branch: false,
+        })
+    }
+}
+
+/// The number of general counters whose registers the kernel can reserve. The registers of further counters came
+/// with version 6, at 0x1900 and up (Intel SDM, volume 4, table 2-2).
+const LEGACY_GENERAL: u32 = 8;
+
+/// Returns the number of counters in `bitmap` below its first gap, at most `most`. Counters above a gap are not
+/// used, because the ABI numbers general counters from 0 up.
+const fn contiguous_below(bitmap: u32, most: u32) -> u8 {
+    let found = bitmap.trailing_ones();
+    if found < most {
+        found as u8
+    } else {
+        most as u8
+    }
+}
+
+/// Returns a word whose lowest `count` bits are set.
+const fn low_bits(count: u8) -> u32 {
+    match u32::MAX.checked_shl(count as u32) {
+        Some(rest) => !rest,
+        None => u32::MAX,
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_detect))]
+mod tests {
+    use super::super::{dumps, Leaf};
+    use super::*;
+
+    const INTEL: Leaf = Leaf {
+        eax: 0x16,
+        ebx: 0x756e_6547,
+        ecx: 0x6c65_746e,
+        edx: 0x4965_6e69,
+    };
+
+    /// Returns an Intel processor with this leaf 0x0a. Leaves that must not be read are all ones.
+    fn intel(first: Leaf, features: u32, arch_perfmon: Leaf) -> Processor {
+        Processor::read(|leaf, _| match leaf {
+            0 => first,
+            1 => Leaf {
+                eax: 0x0005_06e3,
+                ecx: features,
+                ..Leaf::default()
+            },
+            0x0a => arch_perfmon,
+            0x8000_0000 => Leaf::default(),
+            _ => Leaf {
+                eax: u32::MAX,
+                ebx: u32::MAX,
+                ecx: u32::MAX,
+                edx: u32::MAX,
+            },
+        })
+    }
+
+    fn perfmon(eax: u32, ecx: u32, edx: u32) -> Leaf {
+        Leaf {
+            eax,
+            ebx: 0,
+            ecx,
+            edx,
+        }
+    }
+
+    #[test]
+    fn real_processors_have_their_counters() {
+        assert_eq!(
+            dumps::first_wrong(|dump, cpu| {
+                let found = cpu.capabilities(0);
+                dump.expected
+                    == found.map(|c| {
+                        (
+                            c.architecture,
+                            c.version,
+                            c.general,
+                            c.general_width,
+                            c.fixed,
+                            c.arch_events,
+                        )
+                    })
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn full_width_writes_follow_from_perf_capabilities() {
+        let cpu = intel(INTEL, 1 << 15, perfmon(0x0730_0404, 0, 0x603));
+        assert!(cpu.has_perf_capabilities());
+        assert_eq!(
+            cpu.capabilities(1 << 13).map(|c| c.full_width_writes),
+            Ok(true)
+        );
+        assert_eq!(
+            cpu.capabilities(!(1 << 13)).map(|c| c.full_width_writes),
+            Ok(false)
+        );
+    }
+
+    #[test]
+    fn version_1_has_no_fixed_counters() {
+        let cpu = intel(INTEL, 0, perfmon(0x0728_0201, 0xff, 0x603));
+        assert_eq!(
+            cpu.capabilities(0).map(|c| (c.version, c.fixed)),
+            Ok((1, 0))
+        );
+    }
+
+    #[test]
+    fn version_5_lists_its_fixed_counters() {
+        // Counters 0 to 2 from EDX, counter 4 from ECX.
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8603));
+        assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b1_0111));
+        // Before version 5, ECX is reserved.
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0804, 0b1_0000, 0x603));
+        assert_eq!(cpu.capabilities(0).map(|c| c.fixed), Ok(0b111));
+    }
+
+    #[test]
+    fn fixed_counters_without_a_width_are_none() {
+        let cpu = intel(INTEL, 0, perfmon(0x0830_0805, 0b1_0000, 0x8003));
+        assert_eq!(
+            cpu.capabilities(0).map(|c| (c.fixed, c.fixed_width)),
+            Ok((0, 0))
+        );
+    }
+
+    #[test]
+    fn a_set_bit_is_a_missing_event() {
+        let events = |count: u32, missing| {
+            let leaf = Leaf {
+                ebx: missing,
+                ..perfmon(count << 24 | 0x30_0404, 0, 0x603)
+            };
+            let found = intel(INTEL, 0, leaf).capabilities(0);
+            found.map(|c| c.arch_events)
+        };
+        assert_eq!(events(7, 0), Ok(0x7f));
+        assert_eq!(events(7, 0b100), Ok(0x7b));
+        // Bits beyond the count mean nothing: such events are missing.
+        assert_eq!(events(5, !0b1_1111), Ok(0x1f));
+        assert_eq!(events(0, 0), Ok(0));
+        assert_eq!(events(31, 0), Ok(0x7fff_ffff));
+        assert_eq!(events(32, 0), Ok(u32::MAX));
+        assert_eq!(events(255, 1), Ok(u32::MAX - 1));
+    }
+
+    /// Returns a processor of version 6 with these subleaves 0, 1 and 3 of leaf 0x23: EAX and EBX. It is made
+    /// up, for cases that no dump has.
+    fn version_6(subleaves: [(u32, u32); 3]) -> Capabilities {
+        let cpu = Processor::read(|leaf, subleaf| match (leaf, subleaf) {
+            (0, _) => Leaf { eax: 0x23, ..INTEL },
+            (0x0a, _) => perfmon(0x0830_0806, 0xf, 0x604),
+            (0x23, 0 | 1 | 3) => {
+                let (eax, ebx) = subleaves[subleaf.div_ceil(2) as usize];
+                Leaf {
+                    eax,
+                    ebx,
+                    ..Leaf::default()
+                }
+            }
+            _ => Leaf::default(),
+        });
+        cpu.capabilities(0).unwrap_or(Capabilities::NONE)
+    }
+
+    #[test]
+    fn version_6_describes_each_core() {
+        let found = version_6([(0b1011, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((found.general, found.fixed), (6, 0x77));
+        assert_eq!(found.arch_events, 0x1fff);
+        assert_eq!(found.select_bits, 0xffff_ffff);
+        assert!(!found.is_arbitrated());
+    }
+
+    #[test]
+    fn missing_subleaves_are_ignored() {
+        let found = version_6([(0b0001, 0), (0x3f, 0x77), (0x1fff, 0)]);
+        assert_eq!((found.general, found.fixed), (8, 0xf));
+        assert_eq!(found.arch_events, 0xff);
+    }
+
+    #[test]
+    fn general_counters_above_a_gap_are_not_used() {
+        let general = |bitmap| version_6([(0b1011, 0), (bitmap, 0), (0, 0)]).general;
+        assert_eq!(general(0b1011_1111), 6);
+        // Counters from 8 on have registers that can't be reserved.
+        assert_eq!(general(0x3ff), 8);
+        assert_eq!(general(u32::MAX), 8);
+        assert_eq!(general(0b10), 0);
+    }
+
+    #[test]
+    fn version_6_has_wider_event_selects() {
+        let bits = |fields| version_6([(0b0001, fields), (0, 0), (0, 0)]).select_bits;
+        assert_eq!(bits(0b01), 0xff00_ffff_ffff);
+        assert_eq!(bits(0b10), 0x0010_ffff_ffff);
+        assert_eq!(bits(0b11), 0xff10_ffff_ffff);
+    }
+
+    #[test]
+    fn no_leaf_is_no_pmu() {
+        let old = Leaf { eax: 5, ..INTEL };
+        let cpu = intel(old, 0, perfmon(0x0730_0404, 0, 0x603));
+        assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
+    }
+
+    #[test]
+    fn hypervisors_without_a_pmu() {
+        let cpu = intel(INTEL, 1 << 31, Leaf::default());
+        assert!(cpu.is_virtual());
+        assert_eq!(cpu.capabilities(0), Err(NoPmu::Version));
+        let cpu = intel(INTEL, 1 << 31, perfmon(0x0730_0002, 0, 0));
+        assert_eq!(cpu.capabilities(0), Err(NoPmu::Counters));
+    }
+
+    #[test]
+    fn other_vendors() {
+        let via = Leaf {
+            ebx: 0x746e_6543,
+            edx: 0x4872_7561,
+            ecx: 0x736c_7561,
+            ..INTEL
+        };
+        let cpu = intel(via, 0, perfmon(0x0730_0404, 0, 0x603));
+        assert_eq!(&cpu.vendor_id, b"CentaurHauls");
+        assert_eq!(cpu.capabilities(0), Err(NoPmu::Vendor));
+    }
+
+    #[test]
+    fn absurd_numbers_stay_in_range() {
+        let cpu = intel(INTEL, 0, perfmon(u32::MAX, u32::MAX, u32::MAX));
+        let c = cpu.capabilities(0);
+        assert_eq!(c.map(|c| (c.general, c.fixed)), Ok((32, u16::MAX)));
+        assert!(c.is_ok_and(|c| !c.is_arbitrated()));
+    }
+}
