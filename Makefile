@@ -7,7 +7,7 @@ KDIR   ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 VM     := selftests/vm
 
-# How long `make soak` takes.
+# The length of `make soak`.
 MINUTES ?= 60
 
 .PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings rust-analyzer doc install
@@ -30,7 +30,7 @@ help:
 	@echo '                      (PREFIX, DESTDIR)'
 	@echo '  make clean          remove what `make modules` made'
 	@echo ''
-	@echo 'For those who change it:'
+	@echo 'To change it:'
 	@echo '  make fmt            format all Rust'
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate rust/perfmon/abi from the header'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a call costs, in instructions, beside Linux perf's for the same thing.
+ * The price of a call in instructions, beside Linux perf's for the same.
  *
  * To be run on a machine whose time-stamp counter advances with each
  * instruction (vm/run --icount). Each figure is the least of many: the one
@@ -22,7 +22,7 @@
 
 #define ROUNDS	1000
 
-/* What the operations work on. */
+/* The data of the operations. */
 static int device, event;
 static int zero;
 static struct pmc instructions = { .pmc_event = 0xc0, .pmc_flags = PMCF_USR };
@@ -89,8 +89,8 @@ struct row {
 };
 
 /*
- * A place in the log of accesses to PMU registers (vm/run --trace): a read of
- * IA32_PERF_GLOBAL_STATUS_SET, which nobody else has a reason for.
+ * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
+ * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
  */
 static void mark(void)
 {
@@ -166,8 +166,8 @@ static unsigned long long least_loop(void)
 }
 
 /*
- * What a counter that runs costs beside its overflows: the timer that watches its
- * CPU, in each tick.
+ * Prints the cost of a running counter without its overflows: the timer that watches
+ * its CPU, in each tick.
  */
 static void print_watch(unsigned long long without)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# How fast a recording is read and printed, by pmctl and by perf: the same file,
+# The speed of reading and printing a recording, by pmctl and by perf: the same file,
 # a line for each of its samples. Prints a tab-separated line for each: what, the
 # instructions per sample, samples per second of CPU time.
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a sample costs, in instructions, MSR accesses and bytes, beside Linux
- * perf's for the same thing.
+ * The price of a sample in instructions, MSR accesses and bytes, beside Linux perf's.
  *
  * To be run on a machine whose time-stamp counter advances with each
  * instruction (vm/run --icount). A loop in user mode is executed with and
@@ -34,14 +33,14 @@
 /* Counted at each sample, beside the sampled event. */
 #define MEMBERS	6
 
-/* What one run of the loop took. */
+/* The cost of one run of the loop. */
 struct run {
 	unsigned long long insns;
 	unsigned long samples;
 	unsigned long bytes;
 };
 
-/* Whether the accesses to registers during the next loop are to be found. */
+/* Marks are written around the next loop, to find its register accesses. */
 static bool marking;
 
 /* A place in the log of accesses to PMU registers: see counting.c. */
@@ -201,7 +200,7 @@ static int open_perf_branches(void)
 			 PERF_SAMPLE_BRANCH_STACK, 0);
 }
 
-/* How many samples lie between two offsets of the ring, and nothing else. */
+/* Returns the number of samples between two offsets of the ring; no other records. */
 static long perf_samples(__u64 from, __u64 to)
 {
 	const char *data = (const char *)ring + ring->data_offset;
@@ -264,8 +263,8 @@ static const struct row {
 };
 
 /*
- * The run with the fewest instructions, and how many samples were taken in
- * another one whose accesses to registers can be found in the log.
+ * Finds the run with the fewest instructions, and makes one more with marks: @marked
+ * is its number of samples.
  */
 static int least(const struct row *row, struct run *best, unsigned long *marked)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Linux perf zeroes the counters that it has used when the CPU next switches to
- * a program that may use RDPMC, whoever has the counters by then. Counts of the
- * module have to be right nevertheless.
+ * Linux perf zeroes the counters that it has used when the CPU next switches to a
+ * program that may use RDPMC, even if the module has the counters by then. The
+ * module's counts must be right all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ FIXTURE_VARIANT(dirty)
 {
 	char before;	/* what RDPMC is when counting starts */
 	char meanwhile;	/* and what it is then changed to */
-	bool zeroed;	/* perf zeroes counters then: that is told */
+	bool zeroed;	/* perf zeroes counters then, which is reported */
 };
 
 FIXTURE_VARIANT_ADD(dirty, rdpmc_0) { '0', '0', false };
@@ -142,7 +142,7 @@ FIXTURE_TEARDOWN(dirty)
 	rdpmc_set('1');
 }
 
-/* What is counted: two loops, with the other program between them. */
+/* Counts two loops, with the other program between them. */
 static int run_both(int wake, char rdpmc)
 {
 	char c = 0;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Linux's perf(1) beside us: refused in words while we count, working before
-# and after.
+# Linux's perf(1) beside pmctl: refused with a message while pmctl counts, working
+# before and after.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -22,7 +22,7 @@ plan 6
 before=$(perf_count instructions:u "$loop" 50000000)
 check "perf counts before" [ "${before:-0}" -gt 100000000 ]
 
-# pmctl counts as long as its child lives, and the child until it is told.
+# pmctl counts as long as its child lives, which is until the file `end` is there.
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl stat -e instructions:u -- \
 	sh -c '>"$0/running"; until [ -e "$0/end" ]; do sleep 0.1; done' "$dir" \

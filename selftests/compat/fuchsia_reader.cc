@@ -89,7 +89,7 @@ union RecordPointer {
   const perfmon_last_branch_record_t* branches;
 };
 
-// What the records come to.
+// The sums of the records.
 struct Sums {
   uint64_t instructions;
   uint64_t branches;

@@ -201,7 +201,7 @@ ROW(setup_no_such_fixed) {
 ROW(read_no_such_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(63), 0, EINVAL };
 ROW(read_below_fixed) { PMIOREAD, O_RDWR, GOOD, PMC_FIXED(-1), 0, EINVAL };
 
-/* A reader may try these, and is told about the number first. */
+/* Needs no write access; the number is checked first. */
 ROW(read_reader_one_too_many) {
 	PMIOREAD, O_RDONLY, GOOD, FIRST_BAD_NUMBER, 0, EINVAL
 };

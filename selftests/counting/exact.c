@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a counter counts, to the instruction, and what the calls do to it.
+ * Exact counts, and the effect of each call on them.
  *
  * A loop of n iterations retires LOOP_INSNS * n instructions in user mode. The
  * ends of the system calls around it add a constant. Most tests take it out

@@ -67,7 +67,7 @@ TEST_F(get, get_gives_back_what_setup_took)
 	EXPECT_EQ(1, pmc.pmc_num);
 	EXPECT_EQ(variant->got, pmc.pmc_val);
 
-	/* PMCF_EN tells that it runs. */
+	/* PMCF_EN shows that it runs. */
 	ASSERT_EQ(0, pmc_start(self->fd, 1));
 	ASSERT_EQ(0, pmc_get(self->fd, 1, &pmc));
 	EXPECT_EQ(running, pmc.pmc_val);

@@ -168,8 +168,8 @@ TEST_F(hotplug, thread_that_switches_the_cpu_loses_nothing)
 }
 
 /*
- * Until it is told to stop, but @least to @most rounds. Each executes the same
- * number of instructions: therefore no && and ||, which leave some out.
+ * Runs until asked to stop, but @least to @most rounds. Each executes the same number
+ * of instructions: so there is no && and no ||, which skip some.
  */
 static void switch_all_the_while(int online, struct shared *s, long least,
 				 long most)

@@ -83,7 +83,7 @@ static __u16 smaller(__u16 a, __u16 b)
 	return a < b ? a : b;
 }
 
-/* What every CPU has; true if some CPU has more of something. */
+/* Stores what all CPUs have in common. Returns true if some CPU has more. */
 static bool expected_on_all(struct perfmon_properties *all)
 {
 	struct perfmon_properties one;
@@ -144,7 +144,7 @@ TEST_F(properties, properties_are_the_least_of_all_cpus)
 	EXPECT_EQ(0U, p.flags & ~PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH);
 }
 
-/* How many MHz the time-stamp counter has by the system's clock. */
+/* Measures the time-stamp counter's MHz by the system's clock. */
 static int measured_mhz(void)
 {
 	const struct timespec wait = { .tv_nsec = 100000000 };

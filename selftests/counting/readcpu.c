@@ -129,7 +129,7 @@ TEST_F(readcpu, some_cpus_read_as_all_do)
 					  some.pmcc_value[cpu]);
 		}
 
-		/* There are no more than there are. */
+		/* Asking for more gives only as many values as there are ids. */
 		ASSERT_EQ(0, read_from(self->fd, first, PMC_CPU_MAX, &some));
 		EXPECT_EQ((__u32)(self->ids - first), some.pmcc_count);
 		EXPECT_EQ(all.pmcc_value[first], some.pmcc_value[0]);
@@ -176,8 +176,8 @@ TEST_F(readcpu, reset_zeroes_each)
 }
 
 /*
- * How often the @n-th online CPU was interrupted to execute a function for
- * another one; or -1.
+ * Returns how often other CPUs have interrupted the @n-th online CPU to execute a
+ * function, or -1.
  */
 static long function_calls(int n)
 {

@@ -33,7 +33,7 @@ FIXTURE_VARIANT_ADD(restore, close) { .end = CLOSE };
 FIXTURE_VARIANT_ADD(restore, exit) { .end = EXIT };
 FIXTURE_VARIANT_ADD(restore, sigkill) { .end = KILL };
 
-/* Runs in the child: counts with every counter until it is told to end. */
+/* Runs in the child: counts with every counter until the parent asks to end. */
 static void count_with_everything(const struct perfmon_properties *p,
 				  enum end end,
 				  const struct restore_pipes *pipes)

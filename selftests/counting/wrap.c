@@ -140,7 +140,7 @@ static int counter_number(int fd, int num)
 }
 
 /*
- * Reads counter @num until it is told to stop, or @max times. Each round
+ * Reads counter @num until asked to stop, or @max times. Each round
  * executes the same number of instructions.
  */
 static void read_all_the_while(int fd, int num, struct shared *s, long max)

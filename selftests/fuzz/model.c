@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device beside a model of it: random calls get the errno that the model
- * says, leave the state that it has, and count what it knows.
+ * Compares the device with a model of it: random calls have the model's errno, state
+ * and counts.
  *
  *     fuzz_model [--seed S] [--calls N] [--seconds N]
  *

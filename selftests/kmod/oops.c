@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/oops: whoever writes to it makes the kernel oops, in the write. With
+ * /dev/oops: a write to it makes the kernel oops, in the write. With
  * panic_on_oops=0 only the writer dies.
  */
 #include <linux/fs.h>

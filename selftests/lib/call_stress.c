@@ -276,7 +276,7 @@ struct thread {
 	struct caller caller;
 };
 
-/* Makes calls until it is told to stop. */
+/* Makes calls until the stress ends. */
 static void *thread_run(void *data)
 {
 	struct thread *thread = data;
@@ -357,7 +357,7 @@ int call_stress_start(struct call_stress *s, int processes, int threads, __u64 s
 	*s = (struct call_stress) { .processes = 0 };
 	if (processes > CALL_STRESS_MAX_PROCESSES || threads > MAX_THREADS)
 		return -E2BIG;
-	/* Children whose parent was killed are ours to wait for. */
+	/* Adopts children whose parent was killed, to wait for them. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return -errno;
 	s->shared = mmap(NULL, sizeof(*s->shared), PROT_READ | PROT_WRITE,

@@ -22,7 +22,7 @@ int fault_enable(void);
  */
 int fault_arm(unsigned int n);
 
-/* No more faults. Returns whether there was one, or a negative errno. */
+/* Stops making faults. Returns 1 if there was one, else 0, or a negative errno. */
 int fault_disarm(void);
 
 #endif

@@ -27,9 +27,9 @@ int leak_check_begin(struct leak_check *l);
 
 /*
  * Leaves the registers as another driver might (snapshot_disturb()), and expects
- * to find them so. This shows registers that the module does not restore, and
- * whose value is the kernel's by chance. CPUs that go offline lose it. Returns 0 or
- * a negative errno.
+ * to find them so. Otherwise a register that the module does not restore would go
+ * unnoticed where the module writes the kernel's own value. CPUs that go offline
+ * lose it. Returns 0 or a negative errno.
  */
 int leak_check_disturb(struct leak_check *l);
 

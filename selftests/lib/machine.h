@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The machine's counters and events, as the device and CPUID tell them.
+ * The machine's counters and events, by the device and CPUID.
  */
 #ifndef SELFTESTS_MACHINE_H
 #define SELFTESTS_MACHINE_H

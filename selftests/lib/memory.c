@@ -45,8 +45,8 @@ long memory_slab_kb(void)
 int memory_buffers(void)
 {
 	/*
-	 * Each area is told with the function that asked for it: which of the
-	 * module's that is depends on the compiler, and nothing else there does.
+	 * Each area is listed with the function that allocated it. For a buffer it
+	 * is some function of the module, which one depends on the compiler.
 	 */
 	FILE *f = fopen("/proc/vmallocinfo", "r");
 	char line[512];

@@ -18,7 +18,7 @@ long memory_slab_kb(void);
 /* The number of buffers that the module has, or a negative errno. */
 int memory_buffers(void);
 
-/* What is pinned for this process beyond its user's allowance, in KB, or -1. */
+/* The KB pinned for this process beyond its user's allowance, or -1. */
 long memory_pinned_kb(void);
 
 #endif

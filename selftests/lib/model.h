@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A model of /dev/perfmon: what each call answers, and what is different after
- * it. Written from the rules of the interface, not from the module.
+ * A model of /dev/perfmon: each call's answer and its effect. Written from the rules
+ * of the interface, not from the module.
  */
 #ifndef SELFTESTS_MODEL_H
 #define SELFTESTS_MODEL_H

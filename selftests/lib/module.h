@@ -17,8 +17,8 @@
 char *module_read(size_t *size);
 
 /*
- * What an overflow interrupt may take of a CPU's time is not limited for tests: it
- * takes longer on a busy host.
+ * Lifts the limits to the time of overflow interrupts for tests: it depends on the
+ * host.
  */
 #define MODULE_ANY_RATE		"perf_event_max_sample_rate=0 "
 #define MODULE_ANY_TIME		"perf_cpu_time_max_percent=0 "

@@ -64,8 +64,8 @@ int lvtpc_read(int cpu, __u32 *value);
 int lvtpc_write(int cpu, __u32 value);
 
 /*
- * Has CPU @cpu, on which the thread is left, send itself an NMI that nobody knows
- * of. Returns 0 or a negative errno.
+ * Moves the thread to CPU @cpu and has that send itself an NMI that no handler
+ * claims. Returns 0 or a negative errno.
  */
 int nmi_send(int cpu);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The callers that Linux's policy for perf events tells apart, as variants of the
+ * The callers that Linux's policy for perf events distinguishes, as variants of the
  * fixture "policy": to be included behind FIXTURE(policy).
  */
 #ifndef SELFTESTS_PARANOID_VARIANTS_H

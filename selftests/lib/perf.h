@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Linux perf: the other user of the counters, and the one whose counts ours
- * are compared with.
+ * Linux perf: the other user of the counters, and the reference for counts.
  */
 #ifndef SELFTESTS_PERF_H
 #define SELFTESTS_PERF_H

@@ -21,7 +21,7 @@ struct restore {
 	int from_child;
 };
 
-/* How the child gives the device up. */
+/* The ways in which the child gives up the device. */
 enum end { STOP, CLOSE, EXIT, KILL };
 
 /* The child's ends of the pipes. */
@@ -39,7 +39,7 @@ int restore_begin(struct restore *r);
 /* fork(2), with pipes to the child: 0 in the child, or a negative errno. */
 int restore_fork(struct restore *r, struct restore_pipes *pipes);
 
-/* For the child: tells the parent that a step is done, and waits until told. */
+/* For the child: reports a step to the parent, and waits for its answer. */
 int restore_tell(const struct restore_pipes *pipes);
 
 /* Waits until the child uses the device: 0 or -EPIPE. */

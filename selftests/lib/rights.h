@@ -26,7 +26,7 @@ int drop_rights(bool capable);
 #define MAY_COUNT	(1ULL << 38)
 #define MAY_LOCK	(1ULL << 14)
 
-/* Makes the process one of user @uid with these capabilities, for good. */
+/* Makes the process one of user @uid with these capabilities. There is no way back. */
 int become_user(unsigned int uid, unsigned long long capabilities);
 
 /*

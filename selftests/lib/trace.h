@@ -105,8 +105,8 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
  *
  * The config's first event is instructions in user mode, with PC records. A
  * sample is before the instruction that follows the one which was counted last.
- * Those outside the loop are left out, and, if interrupts are late, the few that
- * find the kernel in another one.
+ * Samples outside the loop are left out and, if interrupts are late, the few that
+ * find the kernel in another interrupt.
  */
 __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 		      unsigned int skid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A machine whose local APIC is not used (nolapic) has counters whose interrupt
- * can't be delivered: the module does not load, and says why.
+ * A machine that does not use its local APIC (nolapic) can't deliver the counters'
+ * interrupt: the module does not load, and says why.
  */
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * exec PROGRAM [ARGUMENT...]: becomes PROGRAM, with an empty environment.
  *
- * What a program executes depends a little on its environment, and pmctl and
- * perf hand down different ones. There is no C library in this one, so it
- * executes the same whatever it got.
+ * A program's instructions depend a little on its environment, and pmctl and perf
+ * hand down different ones. This program has no C library, so that it executes the
+ * same with each.
  */
 #include <asm/unistd.h>
 

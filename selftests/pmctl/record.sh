@@ -58,8 +58,8 @@ plan 51
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 cp perf.data ours.data
-# perf makes fewer samples than it is told if its interrupts take long, as they
-# do on an emulated CPU; 0 forbids it.
+# perf throttles itself if its interrupts take long, as on an emulated CPU; 0 turns
+# that off.
 echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 perf record -q -e $event -c $period -o perfs.data -- "$shares" $n >/dev/null 2>&1
 for part in 10 30 60; do
@@ -117,7 +117,7 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 
 # A page is full after some 250 samples.
 is "record exits with 125 on a full buffer" 125 "$(record -e $event -c $period -m 1)"
-says "record tells of a full buffer" "$(cat words)" "LOST: CPU .*full"
+says "record reports a full buffer" "$(cat words)" "LOST: CPU .*full"
 says "record does not know how much is lost" "$(cat words)" "an unknown number lost"
 says "report does not say that all was counted" "$(pmctl report)" "or more happened"
 check "perf finds the loss in the file" [ "$(perf script --show-lost-events 2>/dev/null |
@@ -147,11 +147,11 @@ begin() {
 	sleep 1
 }
 
-# Who is killed can't write the end, but the header says what there is.
+# A killed pmctl can't write the end, but the header says what the file has.
 begin killed
 kill -9 $record
 wait
-says "a recording that was not finished is told" \
+says "script reports a recording that was not finished" \
 	"$(pmctl script -i killed.data 2>&1)" "was not finished"
 check "perf reads a recording that was not finished" \
 	[ "$(perf script -i killed.data 2>/dev/null | wc -l)" -gt 0 ]
@@ -175,14 +175,14 @@ mkdir small
 mount -t tmpfs -o size=2m none small
 pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 60000000 2>words
 is "record exits with 125 on a full disk" 125 $?
-says "record tells of a full disk" "$(cat words)" "LOST: the end of the recording: .*No space"
+says "record reports a full disk" "$(cat words)" "LOST: the end of the recording: .*No space"
 check "the recording of a full disk has samples" \
 	[ "$(pmctl script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 check "perf reads the recording of a full disk" \
 	[ "$(perf script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 umount small
 
-# What pmctl does for each sample is in a recording of the machine.
+# A recording of the machine has pmctl's own work for each sample.
 "$here/pmctl_loop" 200000000 &
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 20000000 2>/dev/null
 wait
@@ -195,7 +195,7 @@ pmctl record -e $event -c 1009 -- "$here/pmctl_names" 100000 2>/dev/null
 says "a C function i is called i" "$(pmctl report --sort symbol)" ' \[\.\] i$'
 says "a C function f is called f" "$(pmctl report --sort symbol)" ' \[\.\] f$'
 
-# A user who may trace the CPUs, but may not have the memory for perf's records.
+# A user with the permission to trace, and without memory for perf's records.
 cd /proc/sys/kernel || exit 1
 paranoid=$(cat perf_event_paranoid) mlock=$(cat perf_event_mlock_kb)
 echo 0 >perf_event_paranoid

@@ -45,7 +45,7 @@ compare() {
 
 plan 7
 
-# The first one tells the constant.
+# The first one gives the constant.
 constant=
 compare "loop" "$here/pmctl_loop" 30000000
 check "the constant is small" [ "$constant" -gt 0 -a "$constant" -lt 10000 ]

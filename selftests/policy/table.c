@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who may do what: each cell of the table in policy.csv, which is also the one
- * in Documentation/abi.rst. A test is one kind of caller at one setting.
+ * Permissions: tries each cell of the table in policy.csv, which is also the one in
+ * Documentation/abi.rst. A test is one kind of caller at one setting.
  *
- * All columns but the first are tried with a descriptor that root has opened: it
- * gives no rights. The kernel is locked down step by step, and that can't be
+ * All columns but the first are tried with a descriptor that root has opened, which
+ * gives no permission. The kernel is locked down step by step, and that can't be
  * undone, so this is for a virtual machine of its own.
  */
 #include <errno.h>

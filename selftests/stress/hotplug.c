@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * All CPUs but the first go offline and come back many times, with a trace and a
- * counter of the same event running: on each CPU the two agree, and a flag tells of
- * records that the trace misses. Then the same beside random calls.
+ * counter of the same event running: on each CPU the two agree, and a flag shows
+ * that records are missing. Then the same beside random calls.
  *
- * ROUNDS and SEED in the environment make it longer, and another.
+ * ROUNDS and SEED in the environment set its length and its random numbers.
  */
 #include <fcntl.h>
 #include <unistd.h>

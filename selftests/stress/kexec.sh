@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Another kernel is booted in the middle of a storm of samples. Its first process
-# tells `run` that it has come to life; if it does not, nobody tells anything.
+# Boots another kernel while many samples are taken. Its first process reports to
+# `run` that it came up; if it does not, `run` times out.
 #
 # For `run --boot`, which puts the kernel's image at /boot/bzImage.
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The machine ends in the middle of a storm of samples, on every CPU, with a
- * counter beside:
+ * Ends the machine while every CPU takes many samples and a counter runs:
  *
  *	stress_last panic
  *	stress_last kexec KERNEL INITRD ARGUMENTS
  *
- * Or it ends by an NMI of nobody's, with a trace running that has had overflows:
+ * Or ends it by an unknown NMI, after overflows of a running trace:
  *
  *	stress_last nmi
  *
- * The kernel is told to panic of those (unknown_nmi_panic=1), which it can only if
- * nobody says that it was his.
+ * With unknown_nmi_panic=1 the kernel panics at such an NMI, unless a handler
+ * claims it.
  *
- * No selftest: who comes back from this has failed. `run --panic` tells whether
- * the machine rebooted; after a kexec the next kernel does (see kexec.sh).
+ * No selftest: if this returns it has failed. `run --panic` checks that the machine
+ * rebooted; after a kexec the next kernel does (see kexec.sh).
  */
 #include <err.h>
 #include <fcntl.h>

@@ -49,7 +49,7 @@ FIXTURE_TEARDOWN(aspace)
 /* The address spaces of all samples whose PC lies in some range. */
 struct aspaces {
 	__u64 one;	/* of them */
-	__u64 other;	/* how many samples have another one */
+	__u64 other;	/* samples that have another one */
 	__u64 samples;
 };
 

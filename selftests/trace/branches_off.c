@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A BPF program that calls bpf_get_branch_snapshot() leaves branch recording
- * switched off when Linux perf has no user of it. What the stack holds then is
- * old: it is in no record, the gap is told, and recording goes on.
+ * switched off when Linux perf has no user of it. The stack then holds old branches:
+ * they are in no record, the gap is reported, and recording goes on.
  *
  * Here the register is written through /dev/cpu/N/msr, as that call does.
  */

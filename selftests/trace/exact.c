@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a trace records, to the sample: each one at the instruction where it has
- * to be, none lost, none invented.
+ * Exact samples: each is at the right instruction, none is lost, none is
+ * invented.
  *
  * trace_loop() executes a known number of instructions in user mode between
  * START and STOP, so on its CPU everything is known. Where more than that
@@ -380,7 +380,7 @@ static __u64 pcs_in_kernel(const struct trace *t, int cpu)
 }
 
 /*
- * What the timer's interrupts execute during the loop is less than the loop. A
+ * The timer's interrupts execute less than the loop that they interrupt. A
  * sample may be at the user's instruction that follows the kernel's last one.
  * The rate is a large one: a debug kernel executes thousands of instructions for
  * each sample.

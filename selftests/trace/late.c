@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * NMIs of others are theirs: whatever a trace did, a second after the last close
- * the module claims none of them. An NMI that is claimed by mistake is a crash
- * dump that is not made.
+ * NMIs of others: a second after the last close the module claims none of them,
+ * whatever the trace did. An NMI that is claimed by mistake is a crash dump that is
+ * not made.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #define EVENT		TRACING "events/nmi/nmi_handler/"
 #define UNKNOWN_PANICS	"/proc/sys/kernel/unknown_nmi_panic"
 
-/* How often a trace is started and stopped in the middle of the storm. */
+/* Starts and stops of a trace while NMIs arrive. */
 #define ROUNDS	60
 #define N	20000UL
 
@@ -109,7 +109,7 @@ static int storm(const struct perfmon_properties *p, __u32 flags, __u32 pages)
 	return err;
 }
 
-/* How often a handler of NMIs has claimed one since the event was enabled. */
+/* Returns how many NMIs were claimed since the event was enabled. */
 static int claimed(void)
 {
 	FILE *f = fopen(TRACING "trace", "re");

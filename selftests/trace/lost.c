@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Somebody else writes the registers that all counters share: Linux perf for
- * Intel PT or for a BPF program, KVM, or as here whoever has /dev/cpu/N/msr. The
- * module repairs it, and says so: no trace and no count looks whole and is not.
+ * Writes of others to the registers that all counters share: Linux perf for Intel
+ * PT or for a BPF program, KVM, or as here a program by /dev/cpu/N/msr. The module
+ * repairs them and reports the gap: no trace or count that misses events looks
+ * complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,7 @@ static int start_both(struct trace *t, int reference)
 	return pmc_start(t->fd, reference) ?: trace_start(t);
 }
 
-/* The gap is told, both are repaired, and what follows is right. */
+/* The gap is reported, both are repaired, and the next counts are right. */
 TEST_F(lost, global_ctrl_at_0_is_told)
 {
 	const __u32 global_ctrl = pmu_registers()->global_ctrl;
@@ -153,7 +154,7 @@ FIXTURE_TEARDOWN(lvtpc)
 	close(self->fd);
 }
 
-/* Samples are missing, which is told; sampling goes on, and all is counted. */
+/* Missing samples are reported; sampling goes on, and all is counted. */
 TEST_F(lvtpc, another_value_is_told)
 {
 	const struct perfmon_config config =
@@ -191,8 +192,8 @@ TEST_F(lvtpc, another_value_is_told)
 }
 
 /*
- * At any moment, whatever the trace does just then: sums are those of the other
- * counter, or the gap is told.
+ * At any moment of a trace: sums are those of the other counter, or the gap is
+ * reported.
  */
 TEST_F_TIMEOUT(lost, at_any_moment_sums_are_exact_or_the_gap_is_told, 120)
 {

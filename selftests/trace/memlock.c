@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The memory of buffers is accounted as that of perf's rings: a user has
- * kernel.perf_event_mlock_kb for each online CPU, a process RLIMIT_MEMLOCK beyond
- * that, and who has CAP_IPC_LOCK as much as there is. It is given back with the
- * last descriptor or mapping of a buffer, in whatever process that is.
+ * kernel.perf_event_mlock_kb for each online CPU, and a process RLIMIT_MEMLOCK
+ * beyond that; CAP_IPC_LOCK lifts both. It is given back with the last descriptor
+ * or mapping of a buffer, in whatever process that is.
  *
- * perf draws on the same allowance: how much it lets a user have tells how much
- * we have left.
+ * perf draws on the same allowance: the size of a ring that it allows shows how much
+ * is left.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +143,7 @@ static int map_small_ring(FIXTURE_DATA(memlock) *self)
 	return map_ring(1);
 }
 
-/* Whether perf lets the user have a small ring; Debian's default refuses the event. */
+/* Asks perf for a small ring. Debian's default refuses the event. */
 static int try_small_ring(FIXTURE_DATA(memlock) *self)
 {
 	int paranoid = paranoid_read();
@@ -171,7 +171,7 @@ TEST_F(memlock, user_has_an_allowance_for_each_cpu)
 	EXPECT_EQ(-EPERM, alloc(self, self->fits + 1));
 	EXPECT_EQ(-EPERM, alloc(self, PERFMON_MAX_BUFFER_PAGES));
 
-	/* What was refused has taken nothing. */
+	/* The refused call has charged nothing. */
 	EXPECT_EQ(0, alloc(self, self->fits));
 	EXPECT_EQ(0, memory_pinned_kb());
 	EXPECT_EQ(0, free_trace(self));
@@ -275,7 +275,7 @@ static int alloc_beyond(FIXTURE_DATA(memlock) *self)
 	return alloc(self, self->fits + MORE_PAGES);
 }
 
-/* Who allocated is gone, and who frees has nothing to do with the charge. */
+/* The process that allocated has ended; another one frees. */
 TEST_F(memlock, memory_of_a_gone_process_is_given_back)
 {
 	pid_t pid = fork();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Many overflows at the same time, and many at the wrong time. No interrupt is
- * lost, none is invented, and none is one that nobody knows: the machine is
- * booted with unknown_nmi_panic=1.
+ * Many overflows at the same time, and many at the wrong time. No interrupt is lost,
+ * none is invented, and none is unknown: the machine is booted with
+ * unknown_nmi_panic=1.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -146,8 +146,8 @@ TEST_F(nmi, overflows_on_all_cpus_are_sampled)
 }
 
 /*
- * A CPU that is in the middle of its loop when it is told to start or stop does
- * so at an instruction that nobody knows, but all of its events do at the same.
+ * A CPU in the middle of its loop starts or stops at some unknown instruction, but
+ * all of its events do so at the same one.
  */
 TEST_F_TIMEOUT(nmi, overflows_during_start_and_stop_are_known, 240)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Another part of the kernel oopses, and the system goes on (panic_on_oops=0).
- * Overflows that come meanwhile are served as ever: nothing is lost, and no
- * NMI is unknown.
+ * Overflows meanwhile are handled as usual: nothing is lost, and no NMI is unknown.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +64,7 @@ FIXTURE_TEARDOWN(oops)
 	write_file(PANIC_ON_OOPS, "1");
 }
 
-/* An oops on this CPU. Returns whether it killed nobody but its maker. */
+/* Oopses on this CPU, in a child. Returns true if that killed only the child. */
 static bool die_in_kernel(void)
 {
 	pid_t pid = fork();

@@ -60,7 +60,7 @@ static struct perfmon_config everything(const struct perfmon_properties *p,
 	return c;
 }
 
-/* Runs in the child: traces with everything until it is told to end. */
+/* Runs in the child: traces with every counter until the parent asks to end. */
 static void trace_everything(const struct perfmon_properties *p, enum end end,
 			     __u32 rate, unsigned int pages,
 			     const struct restore_pipes *pipes)

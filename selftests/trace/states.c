@@ -3,8 +3,8 @@
  * The states of a trace: every call in every state, what comes of it and which
  * state it leads to.
  *
- * A variant is a state; the table of the calls (lib/calls.c) tells for each state
- * which one follows.
+ * A variant is a state. The table of the calls (lib/calls.c) has the state that
+ * follows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ FIXTURE_VARIANT_ADD(trace, allocated) { .state = ALLOCATED };
 FIXTURE_VARIANT_ADD(trace, staged) { .state = STAGED };
 FIXTURE_VARIANT_ADD(trace, running) { .state = RUNNING };
 
-/* Differs with @mark, so that it can be told which one is there. */
+/* A config that differs with @mark, to identify it. */
 static struct perfmon_config config(int mark)
 {
 	return (struct perfmon_config) {
@@ -88,8 +88,8 @@ static int enter(int fd, enum trace_state state)
 }
 
 /*
- * Returns the state of the trace, as told by calls that change nothing, or by one
- * that is refused; or a negative errno that no state explains.
+ * Finds the state of the trace by calls that change nothing or are refused. Returns
+ * it, or a negative errno that no state explains.
  */
 static int state_of(int fd)
 {

@@ -135,7 +135,7 @@ TEST_F_TIMEOUT(throttle, throttled_cpu_samples_again, 120)
 	EXPECT_EQ(variant->throttled, sums.event[0].counts >= 2);
 }
 
-/* Dependents and tallies are counted all the while, and nothing is twice. */
+/* Dependents and tallies are counted meanwhile, and nothing is counted twice. */
 TEST_F(throttle, other_events_are_counted_while_throttled)
 {
 	const struct perfmon_config config = {

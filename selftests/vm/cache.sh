@@ -13,8 +13,8 @@ TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck disable=SC2034 # for those who source this
 VM=$TOP/selftests/vm
 
-# How many entries of a kind stay when a new one is made, if not two. The least
-# recently used go first.
+# The number of entries of a kind that stay when a new one is made, if not two. The
+# least recently used go first.
 declare -A KEEP=([kernel]=3 [qemu]=3 [guest]=3 [module]=16 [user]=8 [tests]=8)
 
 # shellcheck source=SCRIPTDIR/progress.sh
@@ -92,7 +92,7 @@ entry() {
 		mkdir -p "$CACHE/log" || die "$CACHE can't be written. Set PERFMON_CACHE to a directory that can."
 		log=$CACHE/log/$kind-$key
 		# The lock is inherited by what the builder starts: as long as any of
-		# it runs, nobody else builds this entry.
+		# it runs, no other run builds this entry.
 		exec 9>"$CACHE/.lock-$kind-$key"
 		flock 9
 		if [ ! -d "$dir" ]; then
@@ -145,7 +145,7 @@ builder() { "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; 
 
 prune() {
 	local old
-	# What interrupted builds left: nothing holds its lock.
+	# Left by interrupted builds: no process holds the lock.
 	for old in "$CACHE/.tmp-$1"-*; do
 		if [ -e "$old" ] && flock -n "$CACHE/.lock-${old##*/.tmp-}" true; then
 			remove "$old"
@@ -159,7 +159,7 @@ prune() {
 	done
 }
 
-# What to put before a command that root must run.
+# The prefix of a command that root must run.
 root_prefix() {
 	if [ "$(id -u)" = 0 ]; then
 		return

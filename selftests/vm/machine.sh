@@ -25,7 +25,7 @@ qemu_cpus() {
 		return
 	fi
 	if [[ -z $first || -z $others || $others = *+* || $count -lt 2 ]]; then
-		die "run: --cpu A+B wants two kinds of CPU, and two CPUs at least"
+		die "run: --cpu A+B needs two kinds of CPU, and --smp 2 at least"
 	fi
 	# The first CPU is there from the start; the others are plugged into sockets of
 	# their own, as devices, which may be of another model.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# How far a build is: sourced by cache.sh.
+# Progress of builds: sourced by cache.sh.
 
 # The lines that the log of a build has in the end, about.
 declare -A LOG_LINES=([kernel]=2300 [kernel-debug]=2400 [kernel-stock]=225 [perf]=640 [user]=120 [samply]=10 [tests]=90)
-# The megabytes of what has no log to go by.
+# The megabytes of entries without a useful log.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
 # how_far KIND DIRECTORY LOG : "qemu 1204 of 1815", "kernel 34 %"
@@ -33,7 +33,7 @@ how_far() {
 # watch PARENT COMMAND... : until PARENT ends, says how far it is, which COMMAND
 # prints: on a terminal in one line that is written anew each few seconds, else
 # in a line every 30 seconds. With PERFMON_STATUS it goes into the file of this
-# name, for one who watches several builds at once.
+# name, so that one process can show several builds.
 watch() {
 	local parent=$1 start=$SECONDS every=2 n=0 line
 	shift
@@ -81,7 +81,7 @@ watched() {
 together() {
 	local status
 	status=$(mktemp -d)
-	# What runs beside a shell does not hear of an interrupt by itself.
+	# A background job gets no SIGINT from the terminal.
 	trap 'trap "" TERM; kill -TERM 0; exit 130' INT
 	local code=0
 	watched all_status "$status" -- build_side_by_side "$status" "$@" || code=$?

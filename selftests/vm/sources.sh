@@ -3,8 +3,8 @@
 #
 # The sources and packages that things are built from: sourced by `build`.
 #
-# Each is an entry of the cache of its own, fetched when it is first wanted, so
-# that one that is not to be had hurts what needs it and nothing else. The
+# Each is an entry of the cache of its own, fetched when it is first needed, so that
+# one that can't be had fails only those that need it. The
 # entry `archive` is a table of what Debian's archive has. It is asked for
 # once, and again when the archive no longer has what the table says.
 
@@ -71,8 +71,8 @@ source_entry() {
 			return
 		fi
 	done
-	# What is in the table may have gone from the archive since: then it is
-	# asked again, once.
+	# The archive may have dropped a file since it was asked: then it is asked
+	# again, once.
 	if ! (entry "$kind" "$(offers "${@:4}")" "$2" "$3" "${@:4}"); then
 		a=$(archive)
 		[ -n "$(find "$a/table" -mmin +5)" ] || exit 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is written to the registers of the virtual PMU on AMD.
+ * Writes to the registers of the virtual PMU on AMD.
  *
  * The module must not have taken the counters.
  */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the virtual PMU counts, to the instruction, set up by its registers
- * alone. Nothing interrupts: a PMI here would be an unknown NMI.
+ * Exact counts of the virtual PMU, set up by its registers alone. Counters raise no
+ * interrupt: a PMI would be an unknown NMI.
  *
  * The module must not have taken the counters.
  */
@@ -28,7 +28,7 @@
 /* More than the calls of msr_write() around a loop execute in user mode */
 #define OVERHEAD	2000
 
-/* What starts a counter, and where it is */
+/* The registers of a counter */
 struct counter {
 	__u32 control;
 	__u32 value;
@@ -55,7 +55,7 @@ FIXTURE(counters)
 
 FIXTURE_SETUP(counters)
 {
-	/* $CPI is off where QEMU was told pmu-cpi=off: one cycle for each instruction. */
+	/* $CPI is off with QEMU's pmu-cpi=off: one cycle for each instruction. */
 	const char *cpi = getenv("CPI");
 	const bool off = cpi && !strcmp(cpi, "off");
 	/* Instructions, cycles, reference cycles */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is written to the registers of the virtual PMU on Intel.
+ * Writes to the registers of the virtual PMU on Intel.
  *
  * The module must not have taken the counters.
  */

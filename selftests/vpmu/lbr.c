@@ -105,7 +105,7 @@ TEST_F(lbr, lbr_has_the_branches_in_order)
 
 	ASSERT_TRUE(record(self->records, &self->sites, LBR_CPL_EQ_0));
 
-	/* What came after the loop is the way to the system call. */
+	/* After the loop come the branches to the system call. */
 	for (i = 0; i < DEPTH; i++) {
 		if (self->records[i].from == s->ret)
 			break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What CPUID says of the PMU, in one shape for all vendors.
+ * The PMU as CPUID describes it, in one form for all vendors.
  */
 #ifndef SELFTESTS_VPMU_PMU_H
 #define SELFTESTS_VPMU_PMU_H

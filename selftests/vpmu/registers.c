@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The registers of the virtual PMU: those that CPUID tells of are there, all
- * others that a PMU may have raise #GP.
+ * The registers of the virtual PMU: those that CPUID promises are there, all other
+ * registers of PMUs raise #GP.
  *
  * The module must not have taken the counters.
  */
@@ -154,8 +154,8 @@ FIXTURE_TEARDOWN(registers)
 }
 
 /*
- * The machine is the one that was asked for. $VPMU has what QEMU was told:
- * version, general counters, bit map of fixed ones, width.
+ * CPUID shows the machine of $VPMU: version, general counters, bit map of fixed ones,
+ * width.
  */
 TEST_F(registers, cpuid_shows_the_configured_pmu)
 {
