@@ -4,7 +4,7 @@
  * them while others use them: a call fails only with an errno that the table of
  * calls allows, and nothing is left behind.
  *
- * SECONDS and SEED in the environment make it longer, and another.
+ * SECONDS and SEED in the environment set its length and its random numbers.
  */
 #include <unistd.h>
 

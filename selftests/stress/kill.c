@@ -4,7 +4,7 @@
  * time the device is free at once and the registers read as before; in the end no
  * memory is lost.
  *
- * ROUNDS and SEED in the environment make it longer, and another.
+ * ROUNDS and SEED in the environment set its length and its random numbers.
  */
 #include <fcntl.h>
 #include <signal.h>

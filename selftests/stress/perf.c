@@ -3,7 +3,7 @@
  * Linux's perf, or the NMI watchdog, takes and leaves the counters at any moment
  * of a count or a trace: each side either counts right or is refused with EBUSY.
  *
- * SECONDS and SEED in the environment make it longer, and another.
+ * SECONDS and SEED in the environment set its length and its random numbers.
  */
 #include <errno.h>
 #include <fcntl.h>

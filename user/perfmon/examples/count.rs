@@ -11,7 +11,7 @@ fn main() -> Result<(), perfmon::Error> {
     let counter = session.counter(CounterId::General(0), instructions)?;
 
     counter.start()?;
-    let sum = (1..=1_000_000_u64).fold(0, |sum, n| sum ^ std::hint::black_box(n));
+    let sum = (1..=1_000_000_u64).fold(0, |x, n| x ^ std::hint::black_box(n));
     counter.stop()?;
 
     println!("{} instructions (the result is {sum})", counter.read()?);
