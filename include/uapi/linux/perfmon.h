@@ -748,16 +748,22 @@ typedef struct perfmon_last_branch_record perfmon_last_branch_record_t;
 	 sizeof((lbr)->branches[0]))
 
 /**
- * enum perfmon_command - the calls that sample
+ * DOC: States of a trace
  *
- * Each takes a pointer to what is in parentheses, and is for the states that are
- * named::
+ * ::
  *
  *           ALLOC_TRACE               STAGE_CONFIG             START
  *     Idle ------------> Allocated ----------------> Staged ---------> Running
  *      ^                     |                        |  ^              |
  *      |      FREE_TRACE     |                        |  '--------------'
  *      '---------------------+------------------------'       STOP
+ */
+
+/**
+ * enum perfmon_command - the calls that sample
+ *
+ * Each takes a pointer to what is in parentheses, and is for the states that are
+ * named.
  */
 enum perfmon_command {
 	/**

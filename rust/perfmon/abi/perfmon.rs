@@ -701,5 +701,5 @@ pub const IOCTL_PERFMON_STOP: perfmon_command = 13832;
 pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 #[doc = " @PERFMON_GET_INFO: (&struct perfmon_info) An extension: gives more\n properties. In any state."]
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
-#[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named::\n\n           ALLOC_TRACE               STAGE_CONFIG             START\n     Idle ------------> Allocated ----------------> Staged ---------> Running\n      ^                     |                        |  ^              |\n      |      FREE_TRACE     |                        |  '--------------'\n      '---------------------+------------------------'       STOP"]
+#[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named."]
 pub type perfmon_command = ::core::ffi::c_uint;
