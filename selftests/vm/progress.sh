@@ -4,7 +4,7 @@
 # Progress of builds: sourced by cache.sh.
 
 # The lines that the log of a build has in the end, about.
-declare -A LOG_LINES=([kernel]=2300 [kernel-debug]=2400 [kernel-stock]=225 [perf]=640 [user]=120 [samply]=10 [tests]=90)
+declare -A LOG_LINES=([kernel]=2300 [kernel-debug]=2400 [kernel-stock]=225 [perf]=640 [user]=120 [samply]=10 [deny]=10 [tests]=90)
 # The megabytes of entries without a useful log.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
