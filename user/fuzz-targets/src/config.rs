@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace is to record, as programs ask for it.
+//! Configs of traces, as programs may ask for them.
 
 use perfmon::trace::{Config as Library, ConfigError, ConfigProblem};
 use perfmon_core::abi;
@@ -57,7 +57,7 @@ impl Asked {
         }
     }
 
-    /// Whether program and CPUs know an event: of the model's own, every other one is defined.
+    /// Returns whether program and CPUs know an event: of the model's own, every other one is defined.
     fn is_known(&self, id: u16) -> bool {
         EventId(id).encoding(&self.cpus, defined).is_some()
     }
@@ -69,7 +69,7 @@ impl Asked {
         rows.map(|((&id, &rate), &flags)| (id, rate, flags))
     }
 
-    /// Whether it breaks a rule of Documentation/abi.rst.
+    /// Returns whether it breaks a rule of Documentation/abi.rst.
     fn breaks(&self, rule: InvalidConfig) -> bool {
         let end = self.rows().position(|row| row.0 == 0).unwrap_or(MAX_EVENTS);
         let used = || self.rows().take(end);
@@ -129,7 +129,7 @@ const RULES: [InvalidConfig; 10] = [
     InvalidConfig::Timebase,
 ];
 
-/// What the program has defined.
+/// Events that the program has defined.
 fn defined(id: EventId) -> Option<EventSelect> {
     (id.number() % 2 == 0).then(|| EventSelect::new(id.number().to_le_bytes()[0].into(), 0))
 }

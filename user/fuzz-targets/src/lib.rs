@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must hold for any bytes: each function takes some, and panics if something does not.
+//! Fuzz targets: each function takes any bytes, and panics if what must hold for them does not.
 //!
 //! cargo-fuzz calls them (../fuzz), `tests/seeds.rs` with the bytes in `fuzz/seeds` and `tests/random.rs` with
 //! some that are nearly right.

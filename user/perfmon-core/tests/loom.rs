@@ -39,7 +39,7 @@ impl<W: AtomicWord> Buffer<W> {
         }
     }
 
-    /// What the overflow handler does, set by set.
+    /// Acts as the overflow handler, set by set.
     fn write(&self) {
         for set in SETS {
             let end = set.end;
@@ -51,7 +51,7 @@ impl<W: AtomicWord> Buffer<W> {
         }
     }
 
-    /// What a reader does each time: takes the words that are new, of which it has had `had`.
+    /// Acts as a reader: takes the new words, of which it has had `had`.
     fn read(&self, had: usize) -> usize {
         let records = published(&self.end, offset(WORDS)).expect("it is never wrong");
         let now = (records.end - records.start) / 4;

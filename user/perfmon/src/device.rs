@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one may do with the device without owning a counter.
+//! The device, as far as it can be used without owning a counter.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,19 +11,19 @@ use perfmon_core::abi;
 use crate::sys::{Access, Call, Driver, Node};
 use crate::{Attempt, Cause, CounterId, Error, EventSelect};
 
-/// Where the driver puts its device node.
+/// Path of the device.
 pub const PATH: &str = "/dev/perfmon";
 
 /// A kind of counters: how many each CPU has, and how wide they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// How many there are.
+    /// Number of the counters.
     pub number: u16,
-    /// How many bits the hardware has. Values are 64 bits wide all the same: the driver extends them.
+    /// Bits of the hardware counter. Values have 64 bits all the same: the driver extends them.
     pub width: u16,
 }
 
-/// What the CPUs of this machine have in common.
+/// Counters of the CPUs of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
@@ -36,17 +36,17 @@ pub struct Properties {
     pub fixed: Counters,
     /// Events that are no counters of the PMU.
     pub misc: Counters,
-    /// Whether the last branches can be recorded.
+    /// The last branches can be recorded.
     pub last_branch: bool,
 }
 
-/// What [`Properties`] has no room for.
+/// Properties beyond [`Properties`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
     /// The highest possible CPU number + 1: how many buffers a trace has.
     pub cpu_ids: u32,
-    /// Whether the [rate](crate::trace::Event::rate) of an event may be above 2^31.
+    /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub full_width_writes: bool,
 }
 
@@ -59,12 +59,12 @@ pub struct Timestamp {
     pub ticks: u64,
 }
 
-/// What a counter is set up for, as [`Device::configuration`] tells it.
+/// Set-up of a counter, as [`Device::configuration`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// What it counts.
+    /// Event that it counts.
     pub select: EventSelect,
-    /// Whether it runs.
+    /// The counter runs.
     pub running: bool,
 }
 
@@ -155,7 +155,7 @@ impl Device {
         Ok(Self { driver, properties })
     }
 
-    /// What the CPUs have in common.
+    /// Returns the counters of the CPUs.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.properties
@@ -263,7 +263,7 @@ impl Device {
         Ok(values)
     }
 
-    /// What the driver says that a counter counts, and whether it runs.
+    /// Asks the driver for a counter's event, and whether it runs.
     ///
     /// # Errors
     /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter.

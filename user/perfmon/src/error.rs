@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong: what was attempted, why it failed, what to do about it.
+//! Errors: the attempt, the cause, and advice.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
-/// What the library was asked to do when it failed.
+/// Attempt that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attempt {
@@ -124,13 +124,13 @@ impl fmt::Display for Attempt {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{attempt}: {cause}")]
 pub struct Error {
-    /// What was attempted.
+    /// The attempt.
     pub attempt: Attempt,
-    /// Why it failed.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// Why a call failed. [`help`](Self::help) says what to do about it.
+/// Cause of a failure. [`help`](Self::help) gives advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -213,13 +213,13 @@ pub enum Cause {
     /// The buffer's header says what can't be.
     #[error("its header says what can't be; was the trace started again since the last reading?")]
     BadHeader,
-    /// What the interface doesn't specify for this call.
+    /// An error that the interface does not specify for this call.
     #[error("{}", .0.desc())]
     Unexpected(Errno),
 }
 
 impl Error {
-    /// What `errno` means for this attempt: the table in `include/uapi/linux/perfmon.h`, and open(2).
+    /// Returns the meaning of `errno` for this attempt: the table in `include/uapi/linux/perfmon.h`, and open(2).
     pub(crate) fn new(attempt: Attempt, errno: Errno) -> Self {
         use Attempt as A;
         let cause = match (&attempt, errno) {
@@ -253,7 +253,7 @@ impl Error {
 }
 
 impl Cause {
-    /// What the user can do about it, in sentences; `None` where there is nothing general to say.
+    /// Returns advice in sentences; `None` if there is none.
     #[must_use]
     pub fn help(self) -> Option<&'static str> {
         match self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which counter, and what it counts.
+//! Counters and event selects.
 
 use std::fmt;
 

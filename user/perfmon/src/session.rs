@@ -160,13 +160,13 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Which counter it is.
+    /// Returns the counter's id.
     #[must_use]
     pub fn id(&self) -> CounterId {
         self.claim.id
     }
 
-    /// What it counts.
+    /// Returns its event.
     #[must_use]
     pub fn select(&self) -> EventSelect {
         self.select
@@ -218,7 +218,7 @@ impl Counter {
         self.device.read_on(self.id(), cpus)
     }
 
-    /// What the driver says that the counter counts, and whether it runs.
+    /// Asks the driver for the counter's event, and whether it runs.
     ///
     /// # Errors
     /// None that are specific to it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which configs there can be.
+//! Tests of configs.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use perfmon::Modes;

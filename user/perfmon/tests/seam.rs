@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the library asks of the driver, and what it makes of the answers.
+//! Tests of the calls that the library makes, and of what it makes of the answers.
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use perfmon::{Attempt, Cause, CounterId, Device, Errno, EventSelect, Modes, Sess
 #[derive(Debug)]
 struct Script {
     asked: Mutex<Vec<String>>,
-    /// What every call but the one for the properties fails with.
+    /// Error of every call but the one for the properties.
     errno: Mutex<Option<Errno>>,
     value: Mutex<i64>,
     config: u64,
@@ -30,7 +30,7 @@ impl Script {
         })
     }
 
-    /// What was asked since the last call of this function.
+    /// Returns the calls since the last call of this function.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
@@ -92,7 +92,7 @@ impl Driver for Script {
     }
 }
 
-/// How many CPUs the machine of [`Script`] has.
+/// Number of CPUs of the machine of [`Script`].
 const CPUS: u32 = 100;
 
 const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);

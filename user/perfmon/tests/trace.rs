@@ -30,12 +30,12 @@ struct Inner {
     asked: Vec<String>,
     life: TraceState,
     staged: Option<abi::perfmon_config>,
-    /// What the next call for a trace fails with.
+    /// Error of the next call for a trace.
     errno: Option<Errno>,
     /// All calls for a trace fail with EPERM.
     locked_down: bool,
     features: u64,
-    /// What the next mmap fails with.
+    /// Error of the next mmap.
     map_errno: Option<Errno>,
 }
 
@@ -74,7 +74,7 @@ impl Machine {
         self.inner.lock().unwrap()
     }
 
-    /// What was asked since the last call of this function.
+    /// Returns the calls since the last call of this function.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.inner().asked)
     }

@@ -68,7 +68,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     }
 }
 
-/// Where two texts begin to differ, for people; `None` if they are the same.
+/// Describes where two texts begin to differ; `None` if they are the same.
 fn first_difference(committed: &str, made: &str) -> Option<String> {
     if committed == made {
         return None;
@@ -125,7 +125,7 @@ fn require_bindgen() -> Result<()> {
     Ok(())
 }
 
-/// Whether `found` (1.2.3) is a release of the series `wanted` (1.2).
+/// Returns whether `found` (1.2.3) is a release of the series `wanted` (1.2).
 fn is_version(found: &str, wanted: &str) -> bool {
     found
         .strip_prefix(wanted)
@@ -154,7 +154,7 @@ fn format(source: &str) -> Result<String> {
     )
 }
 
-/// What a program wrote, or its messages as the error if it failed.
+/// Returns what a program wrote, or its messages as the error if it failed.
 fn succeed(output: Output, program: &str) -> Result<String> {
     ensure!(
         output.status.success(),

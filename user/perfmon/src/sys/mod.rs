@@ -43,12 +43,12 @@ pub enum Call<'a> {
     StopTrace,
 }
 
-/// Who answers the calls.
+/// The seam for all calls to the driver.
 pub trait Driver: fmt::Debug + Send + Sync {
     /// Makes one call; the structure is changed only if it succeeds.
     ///
     /// # Errors
-    /// What the ioctl would give: the table in `include/uapi/linux/perfmon.h`.
+    /// The errors of the ioctl: the table in `include/uapi/linux/perfmon.h`.
     fn call(&self, call: Call<'_>) -> Result<(), Errno>;
 
     /// Asks for a buffer of the trace: the one ioctl that gives a descriptor.
@@ -69,7 +69,7 @@ pub trait Driver: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a descriptor may do.
+/// Access of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Look: any number of descriptors at once.

@@ -35,7 +35,7 @@ use crate::{Attempt, Cause, Error};
 pub struct Buffer {
     memory: Mapping,
     cpu: u32,
-    /// How many words of records were read.
+    /// Words of records that were read.
     position: usize,
 }
 
@@ -61,7 +61,7 @@ impl Buffer {
         self.cpu
     }
 
-    /// What the header says now.
+    /// Returns the header as of now.
     #[must_use]
     pub fn header(&self) -> Header {
         let header = self.memory.header();
@@ -115,7 +115,7 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// What happened to the CPU or the buffer.
+    /// Returns the flags of the CPU and its buffer.
     pub flags: Flags,
     /// Ticks of the times per second, the frequency of the time-stamp counter; `None` if it is not known.
     pub ticks_per_second: Option<u64>,
@@ -123,7 +123,7 @@ pub struct Header {
     pub capture_end: u64,
 }
 
-/// What happened to a CPU or its buffer: `PERFMON_BUFFER_FLAG_*`.
+/// Flags of a CPU and its buffer: `PERFMON_BUFFER_FLAG_*`.
 ///
 /// ```
 /// use perfmon::trace::Flags;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a trace records.
+//! Config of a trace.
 
 use perfmon_core::abi;
 use perfmon_core::logic::config::{self, InvalidConfig};
@@ -8,7 +8,7 @@ use perfmon_core::logic::evtsel;
 
 use super::{Event, EventId};
 
-/// What a trace records: up to 32 events, and what of each.
+/// Config of a trace: up to 32 events, and what is recorded of each.
 ///
 /// ```
 /// use perfmon::trace::{ArchEvent, Config, Event, FixedEvent};
@@ -48,7 +48,7 @@ impl Config {
         &self.0
     }
 
-    /// What one tick stands for, for each event; `None` for those that have none.
+    /// Events per tick for each event; `None` for those without ticks.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (EventId, Option<u32>)> {
         self.0.iter().enumerate().map(|(n, event)| {
             let depends = event.timebase0 && n != 0;
@@ -165,17 +165,17 @@ fn to_abi(events: &[Event]) -> abi::perfmon_config {
     raw
 }
 
-/// Why no CPU can record this.
+/// A config that no CPU can record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .event.map(|event| format!("{event}: ")).unwrap_or_default())]
 pub struct ConfigError {
     /// The event that does not go with those before it, if it is known.
     pub event: Option<EventId>,
-    /// What is wrong.
+    /// The mistake.
     pub problem: ConfigProblem,
 }
 
-/// What is wrong with a config, and what to do about it.
+/// Mistake in a config, with advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigProblem {
@@ -200,7 +200,7 @@ pub enum ConfigProblem {
     /// The rate is larger than the counter.
     #[error("the rate is larger than the counter; take a lower one")]
     Rate,
-    /// It is to have branch records, and does not tick.
+    /// The event asks for branches, and does not tick.
     #[error("branches are recorded at an event's own ticks; give it a rate, and no timebase")]
     LastBranch,
     /// Others have branch records, too, in other modes.
@@ -209,7 +209,7 @@ pub enum ConfigProblem {
     /// The timebase does not tick.
     #[error("the first event is the timebase and has no rate; give it one")]
     Timebase,
-    /// It is counted in no mode.
+    /// The event is counted in no mode.
     #[error("it is counted neither in programs nor in the kernel; choose a mode")]
     NoModes,
 }

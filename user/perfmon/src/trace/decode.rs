@@ -42,7 +42,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Where the next record begins: how many bytes were decoded.
+    /// Returns how many bytes were decoded: where the next record begins.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.offset
@@ -148,11 +148,11 @@ fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Problem> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}the record at offset {offset} {problem}", .cpu.map(|cpu| format!("CPU {cpu}: ")).unwrap_or_default())]
 pub struct DecodeError {
-    /// Of which CPU they are, if that is known.
+    /// The CPU of the bytes, if it is known.
     pub cpu: Option<u32>,
-    /// Where the record begins that could not be decoded, from the beginning of the bytes.
+    /// Offset in the bytes of the record that could not be decoded.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The mistake in the record.
     pub problem: Problem,
 }
 
@@ -174,7 +174,7 @@ impl DecodeError {
     }
 }
 
-/// What is wrong with a record.
+/// Mistake in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -190,9 +190,9 @@ pub enum Problem {
     /// The bytes end before the record does.
     #[error("is cut off: it has {needed} bytes, and {left} are left")]
     Truncated {
-        /// How many bytes it has, or the part of it that tells its size.
+        /// Number of bytes of the record, or of the part that tells its size.
         needed: usize,
-        /// How many there are.
+        /// Number of bytes that there are.
         left: usize,
     },
     /// More than `PERFMON_MAX_NUM_LAST_BRANCH` branches.

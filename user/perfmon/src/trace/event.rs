@@ -18,17 +18,17 @@ use crate::Modes;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which event.
+    /// The event.
     pub id: EventId,
     /// A record is made each time that it has been counted so often; 0: only at the end of the trace.
     pub rate: u32,
     /// In which modes of the CPU it is counted.
     pub modes: Modes,
-    /// Whether its ticks say where the CPU is: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
+    /// Ticks have the CPU's address: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
     pub pc: bool,
-    /// Whether it is counted whenever the first event ticks, and has no ticks of its own.
+    /// It is counted whenever the first event ticks, and has no ticks of its own.
     pub timebase0: bool,
-    /// Whether its ticks come with the last branches.
+    /// Ticks come with the last branches.
     pub last_branch: bool,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which event.
+//! Event identifiers.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ use perfmon_core::abi;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u16);
 
-/// What the number of an event is a number of.
+/// Group of an event's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// The architectural events, in general counters: [`ArchEvent`].
     Arch,
-    /// What the fixed-function counters count: [`FixedEvent`].
+    /// Events of the fixed-function counters: [`FixedEvent`].
     Fixed,
-    /// What the program defines: [`Session::define_event`](crate::Session::define_event).
+    /// Events that the program defines: [`Session::define_event`](crate::Session::define_event).
     Model,
     /// Values of other registers than counters.
     Misc,
@@ -48,7 +48,7 @@ pub enum ArchEvent {
     TopdownSlots = abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS,
 }
 
-/// What the fixed-function counters count (Intel SDM, volume 3B, table 21-2): event n is counter n - 1.
+/// Events of the fixed-function counters (Intel SDM, volume 3B, table 21-2): event n is counter n - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the manual's")]
 #[repr(u32)]
@@ -80,7 +80,7 @@ impl EventId {
         Self::make(abi::PERFMON_GROUP_ARCH, event as u32)
     }
 
-    /// What a fixed-function counter counts.
+    /// Returns the event of a fixed-function counter.
     #[must_use]
     pub const fn fixed(event: FixedEvent) -> Self {
         Self::make(abi::PERFMON_GROUP_FIXED, event as u32)

@@ -16,7 +16,7 @@ pub struct Merge<'a> {
     order: BinaryHeap<Reverse<Place>>,
 }
 
-/// Where the next record of a chunk belongs: the smallest comes first.
+/// Order of the next record of a chunk: the smallest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     time: i64,

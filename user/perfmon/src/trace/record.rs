@@ -19,26 +19,26 @@ pub enum Record<'a> {
     },
     /// An event was counted as often as its rate says.
     Tick {
-        /// Which event.
+        /// The event.
         event: EventId,
     },
-    /// What was counted since the event's last record.
+    /// Count since the event's last record.
     Count {
-        /// Which event.
+        /// The event.
         event: EventId,
-        /// How often it happened.
+        /// How often the event happened.
         count: u64,
     },
     /// The value of something that is no counter.
     Value {
-        /// Which event.
+        /// The event.
         event: EventId,
         /// The value.
         value: u64,
     },
-    /// As a tick, and where the CPU was.
+    /// A tick, with the address of the CPU.
     Pc {
-        /// Which event.
+        /// The event.
         event: EventId,
         /// The address space: the address bits of CR3; 0 if the recording process may not see the kernel.
         aspace: u64,
@@ -47,7 +47,7 @@ pub enum Record<'a> {
     },
     /// The branches before a tick.
     LastBranch {
-        /// Which event ticked.
+        /// The event that ticked.
         event: EventId,
         /// As in [`Pc`](Self::Pc).
         aspace: u64,
@@ -57,7 +57,7 @@ pub enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// Which event the record is for; [`EventId::NONE`] for a [`Time`](Self::Time).
+    /// Returns the event of the record; [`EventId::NONE`] for a [`Time`](Self::Time).
     #[must_use]
     pub const fn event(&self) -> EventId {
         match *self {
@@ -137,7 +137,7 @@ pub struct Branch {
     pub to: u64,
     /// Core cycles since the branch before; 0 if that isn't known.
     pub cycles: u16,
-    /// Whether it was mispredicted.
+    /// The branch was mispredicted.
     pub mispredicted: bool,
 }
 
@@ -169,7 +169,7 @@ impl From<abi::perfmon_last_branch> for Branch {
 pub struct Branches<'a>(pub(super) &'a [Unalign<abi::perfmon_last_branch>]);
 
 impl<'a> Branches<'a> {
-    /// Those of a record to be [encoded](Record::encode); `None` if there are more than a record can have.
+    /// Returns the branches of a record to be [encoded](Record::encode); `None` if there are more than a record can have.
     #[must_use]
     pub fn new(branches: &'a [abi::perfmon_last_branch]) -> Option<Self> {
         if branches.len() > abi::PERFMON_MAX_NUM_LAST_BRANCH as usize {

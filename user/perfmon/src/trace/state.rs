@@ -51,13 +51,13 @@ pub trait State: sealed::State {}
 /// A state in which it does not run.
 pub trait AtRest: State {}
 
-/// It has buffers.
+/// The trace has buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocated;
-/// It has buffers, and knows what to record.
+/// The trace has buffers and a config.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged;
-/// It records.
+/// The trace records.
 #[derive(Clone, Copy, Debug)]
 pub struct Running;
 
@@ -158,7 +158,7 @@ impl Trace<Allocated> {
     }
 }
 
-/// Whether a call that needs no memory is refused for the same reason: EPERM has two.
+/// Returns whether a call that needs no memory is refused for the same reason: EPERM has two.
 fn is_locked_down(device: &Device) -> bool {
     let mut raw = abi::perfmon_alloc {
         num_buffers: 0,
@@ -169,7 +169,7 @@ fn is_locked_down(device: &Device) -> bool {
 }
 
 impl<S: State> Trace<S> {
-    /// What the driver says was allocated.
+    /// Returns what the driver has allocated.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -255,7 +255,7 @@ impl<S: AtRest> Trace<S> {
 }
 
 impl Trace<Staged> {
-    /// What the driver says was staged.
+    /// Returns the config that the driver has staged.
     ///
     /// # Errors
     /// None that are specific to it.
@@ -311,7 +311,7 @@ impl Trace<Running> {
 /// ```
 #[derive(Debug)]
 pub struct Refused<S: State> {
-    /// What was attempted, and why it failed.
+    /// The attempt, and why it failed.
     pub error: Error,
     /// The trace, in its old state.
     pub trace: Trace<S>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often each event happened in all.
+//! Event counts of a whole trace.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use super::{Config, EventId, Record, Timed};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// What a tick stands for; `None` for an event that has none.
+    /// Events per tick; `None` for an event without ticks.
     rates: BTreeMap<EventId, Option<u32>>,
     counts: BTreeMap<(EventId, u32), u64>,
 }
@@ -68,7 +68,7 @@ impl Totals {
         Ok(())
     }
 
-    /// How often an event happened on a CPU; 0 if there was no record of it.
+    /// Returns the count of an event on a CPU; 0 if there was no record of it.
     #[must_use]
     pub fn on(&self, event: EventId, cpu: u32) -> u64 {
         self.counts.get(&(event, cpu)).copied().unwrap_or(0)
