@@ -54,9 +54,10 @@ near() {
 	fi
 }
 
-plan 51
+plan 62
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
+says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
 cp perf.data ours.data
 # perf throttles itself if its interrupts take long, as on an emulated CPU; 0 turns
 # that off.
@@ -119,7 +120,7 @@ is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 is "record exits with 125 on a full buffer" 125 "$(record -e $event -c $period -m 1)"
 says "record reports a full buffer" "$(cat words)" "LOST: CPU .*full"
 says "record does not know how much is lost" "$(cat words)" "an unknown number lost"
-says "report does not say that all was counted" "$(pmctl report)" "or more happened"
+says "report does not say that all was counted" "$(pmctl report)" "or more, see LOST"
 check "perf finds the loss in the file" [ "$(perf script --show-lost-events 2>/dev/null |
 	grep -c PERF_RECORD_LOST)" -ge 1 ]
 is "record --rotate loses nothing" 0 "$(record -e $event -c $period -m 64 --rotate)"
@@ -181,6 +182,33 @@ check "the recording of a full disk has samples" \
 check "perf reads the recording of a full disk" \
 	[ "$(perf script -i small/perf.data 2>/dev/null | wc -l)" -gt 20000 ]
 umount small
+
+# The same by a limit of 1 MiB for each file, which is a signal to programs that
+# don't know better.
+(
+	ulimit -f 2048
+	pmctl record -e $event -c 1009 -m 4096 -o limited.data -- \
+		"$here/pmctl_loop" 60000000 2>words
+)
+is "record exits with 125 at the limit of a file's size" 125 $?
+says "record tells of the limit" "$(cat words)" "LOST: the end of the recording: .*File too large"
+check "the recording of a limited file has samples" \
+	[ "$(pmctl script -i limited.data 2>/dev/null | wc -l)" -gt 10000 ]
+
+# Through a pipe, the recording follows when it has ended.
+pmctl record -e $event -c $period -o - -- "$shares" $n 2>words | cat >piped.data
+is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1; echo $?)"
+says "record tells where the recording went" "$(cat words)" "to standard output"
+is "report reads a piped recording from a pipe" "$(pmctl report -i piped.data | tail -n +2)" \
+	"$(pmctl report -i - <piped.data | tail -n +2)"
+check "perf reads a piped recording" [ "$(perf script -i piped.data 2>/dev/null | wc -l)" -gt 100 ]
+
+# Nothing to see.
+pmctl record -e $event -- true 2>words
+says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c 10007'
+rm -f perf.data
+is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
+says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
 
 # A recording of the machine has pmctl's own work for each sample.
 "$here/pmctl_loop" 200000000 &

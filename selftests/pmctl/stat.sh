@@ -29,7 +29,7 @@ count_on() {
 }
 
 cpus=$(nproc)
-plan $((24 + (cpus > 1)))
+plan $((28 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -75,6 +75,27 @@ pmctl stat -e instructions:u -- true 2>/dev/full
 is "stat exits with 125 if standard error is full" 125 $?
 pmctl stat -e instructions:u -o "$counts" -- true 2>&-
 is "stat needs no standard error with -o" 0 $?
+
+# An event that the CPU lacks does not keep the others from being counted.
+absent=
+for event in cache-misses branch-misses bus-cycles; do
+	if pmctl encode $event 2>&1 | grep -q 'does not have'; then absent=$event; fi
+done
+if [ "$absent" ]; then
+	pmctl stat -e "instructions:u,$absent" -x, -o "$counts" -- true 2>/dev/null
+	is "stat exits with 125 if the CPU lacks an event" 125 $?
+	says "the event is told as not supported" "$(cat "$counts")" "^<not supported>,,$absent"
+	says "the other event is counted" "$(cat "$counts")" '^[1-9][0-9]*,,instructions:u'
+else
+	pmctl stat -e instructions:u,cache-misses,branch-misses,bus-cycles -x, -o "$counts" -- true 2>/dev/null
+	is "stat exits with 0 if the CPU has all events" 0 $?
+	is "no event is told as not supported" 0 "$(grep -c 'not supported' "$counts")"
+	says "the other event is counted" "$(cat "$counts")" '^[1-9][0-9]*,,instructions:u'
+fi
+
+is "the command ignores no other signals than without pmctl" \
+	"$(grep SigIgn /proc/self/status)" \
+	"$(pmctl stat -e instructions:u -- grep SigIgn /proc/self/status 2>/dev/null)"
 
 pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 1 2>"$counts"
 is "an interval has no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"

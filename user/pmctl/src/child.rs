@@ -16,16 +16,16 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, kill, signal, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
-use crate::exit;
+use crate::{exit, signals};
 
 /// A command that was found.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// Where its program is: searching it is no work of the command, and must not be counted as such.
+    /// Path of its program, so that the search is not counted.
     path: CString,
     arguments: Vec<CString>,
 }
@@ -48,7 +48,7 @@ impl Command {
     }
 }
 
-/// Where a program is. A name with a slash is a path, and the kernel will tell whether it can be run.
+/// Returns the path of a program. A name with a slash is a path: the kernel tells whether it can be run.
 fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     if program.as_bytes().contains(&b'/') {
         return Ok(program.into());
@@ -68,7 +68,7 @@ fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     Err(reason)
 }
 
-/// Why a command can't be run.
+/// A command that can't be run, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CannotRun {
     program: OsString,
@@ -83,7 +83,7 @@ impl CannotRun {
         }
     }
 
-    /// What a shell's `$?` would be.
+    /// Returns the exit code that a shell would have in `$?`.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.errno == Errno::ENOENT {
             exit::NOT_FOUND
@@ -106,26 +106,26 @@ impl fmt::Display for CannotRun {
 
 impl std::error::Error for CannotRun {}
 
-/// A process that waits to become a command.
+/// A forked process that waits to execute a command.
 pub(crate) struct Waiting<'a> {
     command: &'a Command,
     pid: Pid,
     gate: Gate,
-    /// Nothing comes if the command runs, else why it can't be run.
+    /// Gets the error if the command can't be executed.
     failure: File,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With this exit code.
+    /// Exited with this code.
     Exit(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(Signal),
 }
 
 impl Ending {
-    /// What a shell's `$?` would be.
+    /// Returns the exit code that a shell would have in `$?`.
     pub(crate) fn exit_code(self) -> u8 {
         let code = match self {
             Self::Exit(code) => code,
@@ -134,7 +134,7 @@ impl Ending {
         u8::try_from(code).unwrap_or(u8::MAX)
     }
 
-    /// What a shell would say of it; nothing if it exited, or by what the user typed.
+    /// Returns what a shell would print; `None` after an exit or SIGINT.
     pub(crate) fn in_words(self) -> Option<String> {
         match self {
             Self::Exit(_) | Self::Killed(Signal::SIGINT) => None,
@@ -171,12 +171,12 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Its number, and the command's.
+    /// Returns the process number, which the command keeps.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.as_raw().unsigned_abs()
     }
 
-    /// Lets it become the command.
+    /// Executes the command.
     ///
     /// # Errors
     /// [`CannotRun`]; the process is gone then.
@@ -194,11 +194,12 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// Where the child waits: inside of a single system call, which also says that it waits. If it said so with
-/// one call and waited with another, what it executes in between would be counted or not by chance.
+/// The parent's side of the place where the child waits: inside of a single system call, which also tells that it
+/// waits. If it told so with one call and waited with another, what it executes in between would be counted or not by
+/// chance.
 ///
-/// The call is a write of one byte more than a pipe holds. So when there is a byte to read, the child is in
-/// it, and it stays there until the pipe is emptied.
+/// The call is a write of one byte more than a pipe holds. So when there is a byte to read, the child is in the call,
+/// and it stays there until the pipe is emptied.
 struct Gate {
     pipe: File,
     content: Vec<u8>,
@@ -235,27 +236,27 @@ impl Gate {
         Ok(self)
     }
 
-    /// Lets the child go on.
+    /// Lets the child continue.
     fn open(&mut self) -> io::Result<()> {
         self.pipe.read_exact(&mut self.content)
     }
 }
 
 impl Shut {
-    /// Waits until the gate is opened.
+    /// Waits until the parent opens the gate.
     fn pass(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.content)
     }
 }
 
-/// The command, while it runs.
+/// A running command.
 #[derive(Debug)]
 pub(crate) struct Running {
     pid: Pid,
 }
 
 impl Running {
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
         Ok(
             match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)).context("the command was lost")? {
@@ -266,7 +267,7 @@ impl Running {
         )
     }
 
-    /// Hands a signal on. If it is gone already there is nobody to tell.
+    /// Sends a signal to the command; nothing happens if it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill(self.pid, signal);
     }
@@ -277,7 +278,7 @@ fn pipe() -> Result<(File, File)> {
     Ok((read.into(), write.into()))
 }
 
-/// The child's part: gets ready, waits, becomes the command.
+/// Runs in the child: prepares, waits for the parent, executes the command.
 fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> ! {
     // All of it before the gate: what comes after must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
@@ -303,11 +304,9 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
     unsafe { libc::_exit(0) }
 }
 
-/// Gives the signals back the meaning that a command expects.
+/// Restores the signals for the command.
 fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
-    // SAFETY: The default action runs no code of this process. Rust ignores SIGPIPE from its start on, and
-    // exec would hand that down.
-    unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    signals::restore_defaults()?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
 }
 

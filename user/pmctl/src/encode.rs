@@ -14,7 +14,7 @@ use crate::exit::Usage;
 use crate::machine::Machine;
 use crate::pmu::Pmu;
 
-/// Those bits of a select that events give as `:u` and `:k`.
+/// The bits of a select that are written as `:u` and `:k`.
 const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
 
 /// Writes the event select of each event and the counters it can use.

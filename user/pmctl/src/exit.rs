@@ -8,7 +8,7 @@ use perfmon::Cause;
 use crate::machine::Machine;
 use crate::processes;
 
-/// The machine can't count, or something can't be looked at.
+/// Counting does not work here, or a file can't be read.
 pub(crate) const FAILURE: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
@@ -19,7 +19,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found, as in a shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// What the user asked for makes no sense.
+/// A mistake in the command line.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -31,7 +31,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An error of the library with its advice.
+/// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     let mut text = error.to_string();
     if error.cause == Cause::AnotherWriter {

@@ -49,7 +49,7 @@ pub(crate) fn explain(
     Ok(())
 }
 
-/// What is asked of a counter, in words; a fixed one has no event.
+/// Describes what is asked of a counter; a fixed one has no event.
 fn words(id: CounterId, bits: u64) -> String {
     match id {
         CounterId::General(_) => decode::select(bits),
@@ -57,7 +57,7 @@ fn words(id: CounterId, bits: u64) -> String {
     }
 }
 
-/// What a CPU's register for this counter holds, in words.
+/// Describes what a CPU's register for this counter holds.
 fn hardware(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
     let Ok(capabilities) = &pmu.capabilities else {
         anyhow::bail!("its registers are not known")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl flamegraph`: a recording as a picture.
+//! `pmctl flamegraph`: draws a recording as a picture.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,11 +42,15 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
         BufWriter::new(file),
     )
     .with_context(|| format!("can't draw {}", path.display()))?;
-    writeln!(output, "{}", path.display())?;
+    writeln!(
+        output,
+        "wrote {}, a picture: open it in a web browser",
+        path.display()
+    )?;
     Ok(())
 }
 
-/// The index of the event with this name, or of the first.
+/// Returns the index of the event with this name, or of the first.
 fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
     let Some(name) = name else {
         return Ok(0);
@@ -61,7 +65,7 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
     })?)
 }
 
-/// What stands on each other, and how many events fall to it.
+/// Returns the stacks, and the event count of each.
 fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     profile::each_sample(recording, |named, names| {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What reads bytes and texts that others have made, with all that must hold for any of them: for `fuzz-targets`.
-//! It panics if something does not.
+//! Functions for `fuzz-targets`: each reads any bytes or text, and panics if what must hold of the result does not.
 #![doc(hidden)]
 
 use std::io::Cursor;
@@ -9,9 +8,9 @@ use perfmon::{CounterId, EventSelect, Modes};
 
 use crate::events;
 use crate::perfdata::{self, Recording};
-use crate::place::{Supply, place};
 use crate::pmu::Pmu;
 use crate::profile;
+use crate::schedule::{CounterSupply, schedule};
 
 /// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
 const DRIVERS: u64 = 0xf << 19 & !(1 << 23);
@@ -77,11 +76,11 @@ pub fn events(text: &str) {
             assert_eq!(bits & DRIVERS, 0, "{event:?}");
             assert_ne!(bits & EventSelect::fixed().modes(Modes::Both).bits(), 0);
         }
-        let supply = Supply {
+        let supply = CounterSupply {
             general: pmu.general(),
             fixed: pmu.fixed_bitmap(),
         };
-        match place(&events, supply) {
+        match schedule(&events, supply) {
             Ok(places) => {
                 assert_eq!(places.len(), events.len());
                 for (n, (event, counter)) in events.iter().zip(&places).enumerate() {

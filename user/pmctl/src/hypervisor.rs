@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who runs this machine, if it is a virtual one, and how a PMU is had there.
+//! The hypervisor, and how to get a PMU there.
 
 use raw_cpuid::CpuIdReader;
 
 /// A hypervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hypervisor {
-    /// What it calls itself in CPUID leaf 40000000H.
+    /// Its name in CPUID leaf 40000000H.
     signature: &'static [u8; 12],
     pub(crate) name: &'static str,
     /// How to give a virtual machine a PMU.

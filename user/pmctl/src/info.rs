@@ -97,7 +97,7 @@ fn facts(
     rows
 }
 
-/// What the driver says.
+/// Prints what the driver reports.
 fn driver(device: &Device) -> Vec<Row> {
     let properties = device.properties();
     let kinds = [(properties.general, "general"), (properties.fixed, "fixed")];

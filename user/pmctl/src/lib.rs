@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl`: counts what x86 CPUs do, through `/dev/perfmon`.
 //!
-//! It is a library for the sake of [`fuzz`] only.
+//! A library only for [`fuzz`] and [`command`].
 
 mod child;
 mod cli;
@@ -18,34 +18,37 @@ mod info;
 mod machine;
 mod msr;
 mod perfdata;
-mod place;
 mod pmu;
 mod processes;
 mod profile;
 mod record;
 mod regs;
 mod report;
+mod schedule;
+mod screen;
 mod script;
 mod signals;
 mod stat;
 mod stdio;
 mod text;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use child::CannotRun;
 use cli::{Cli, Command};
 use machine::Machine;
+use screen::Screen;
 use stdio::complain;
 
-/// The program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    signals::ignore_file_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and the version, too, which are no fault.
@@ -65,12 +68,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap has to say, and gives the exit code.
+/// Prints clap's message, and returns the exit code.
 fn print(answer: &clap::Error) -> ExitCode {
     match answer.print() {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
         Err(_) => ExitCode::from(exit::FAILURE),
     }
+}
+
+/// Returns the definition of the command line, of which `cargo xtask pmctl` makes the manual page.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 fn run(command: &Command) -> Result<u8> {
@@ -79,21 +88,19 @@ fn run(command: &Command) -> Result<u8> {
         Command::Record(args) => return record::record(args),
         _ => stdio::require_output()?,
     }
-    let output = stdio::Named {
-        output: io::stdout().lock(),
-        name: "standard output".to_owned(),
+    let paged = match command {
+        Command::Report(args) => !args.view.no_pager,
+        Command::Script(args) => !args.view.no_pager,
+        _ => false,
     };
-    let mut output = BufWriter::with_capacity(OUTPUT, output);
+    let mut output = Screen::open(paged)?;
     let code = show(command, &mut output)?;
     output.flush()?;
     Ok(code)
 }
 
-/// How much of the output is written at once.
-const OUTPUT: usize = 1 << 16;
-
-/// The commands that look at something.
-fn show(command: &Command, output: &mut impl Write) -> Result<u8> {
+/// Runs a command that prints to standard output.
+fn show(command: &Command, output: &mut Screen) -> Result<u8> {
     match command {
         Command::Stat(_) | Command::Record(_) => {}
         Command::Report(args) => report::report(args, output)?,
@@ -109,7 +116,7 @@ fn show(command: &Command, output: &mut impl Write) -> Result<u8> {
     Ok(0)
 }
 
-/// The exit code of an error that has its own.
+/// Returns the exit code of an error that has its own.
 fn exit_code(error: &anyhow::Error) -> Option<u8> {
     if error.is::<exit::Usage>() {
         return Some(exit::USAGE);
@@ -117,12 +124,12 @@ fn exit_code(error: &anyhow::Error) -> Option<u8> {
     error.downcast_ref::<CannotRun>().map(CannotRun::exit_code)
 }
 
-/// The machine to look at.
+/// Returns the machine to look at.
 fn machine(replay: Option<&Path>) -> Result<Machine> {
     replay.map_or_else(|| Ok(Machine::here()), Machine::recorded)
 }
 
-/// Whether the reader of the output has seen enough, as `head` has.
+/// Returns whether the reader of the output has closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
-/// Where the facts about a machine come from.
+/// Source of the facts about a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     root: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// Returns the machine that pmctl runs on.
     pub(crate) fn here() -> Self {
         Self {
             root: PathBuf::from("/"),
@@ -28,7 +28,7 @@ impl Machine {
         }
     }
 
-    /// The machine that was recorded in `folder`.
+    /// Reads a machine that was recorded in `folder`.
     pub(crate) fn recorded(folder: &Path) -> Result<Self> {
         let path = folder.join("cpuid");
         let text =
@@ -40,17 +40,17 @@ impl Machine {
         })
     }
 
-    /// Whether programs and system calls act on the same machine as the facts come from.
+    /// Returns whether this is the machine that pmctl runs on.
     pub(crate) fn is_here(&self) -> bool {
         matches!(self.cpuid, Leaves::Native)
     }
 
-    /// The CPUID leaves; on the machine itself, those of the CPU that asks.
+    /// Returns the CPUID leaves; on the machine itself, those of the current CPU.
     pub(crate) fn cpuid(&self) -> &Leaves {
         &self.cpuid
     }
 
-    /// The CPUs that are online, from a list like `0-3,8`.
+    /// Returns the CPUs that are online.
     pub(crate) fn online_cpus(&self) -> Result<Vec<usize>> {
         const FILE: &str = "/sys/devices/system/cpu/online";
         let text = self.text(FILE).context(FILE)?;
@@ -58,12 +58,12 @@ impl Machine {
         parse_cpus(&list).with_context(|| format!("{FILE} is no list of CPUs: {list}"))
     }
 
-    /// Where the file with this absolute name is.
+    /// Returns where the file with this absolute name is.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name.trim_start_matches('/'))
     }
 
-    /// The content of a file without the white space at its end; `None` if there is no such file.
+    /// Returns the content of a file without the white space at its end; `None` if there is no such file.
     pub(crate) fn text(&self, name: &str) -> io::Result<Option<String>> {
         match fs::read_to_string(self.path(name)) {
             Ok(text) => Ok(Some(text.trim_end().to_owned())),
@@ -73,7 +73,7 @@ impl Machine {
     }
 }
 
-/// The CPUs of a list like `0-3,8`.
+/// Returns the CPUs of a list like `0-3,8`.
 pub(crate) fn parse_cpus(list: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has something open.
+//! Processes that have a file open.
 
 use std::fmt;
 use std::fs;
@@ -19,7 +19,7 @@ impl fmt::Display for Process {
     }
 }
 
-/// The processes with a descriptor whose name in /proc/PID/fd is `wanted`; only root sees those of others.
+/// Returns the processes with a descriptor whose name in /proc/PID/fd is `wanted`; only root sees those of other users.
 pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<Process> {
     let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
         return Vec::new();

@@ -16,7 +16,7 @@ use crate::pmu::{Pmu, Vendor};
 /// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
 const GENERAL: u64 = u32::MAX as u64;
 
-/// What a maker calls the registers.
+/// Names of the registers, which differ by vendor.
 struct Names {
     control: &'static str,
     status: &'static str,

@@ -8,10 +8,11 @@ use anyhow::Result;
 use crate::cli::{Field, Script};
 use crate::perfdata::{self, Event};
 use crate::profile::{self, Named, Names, Site};
+use crate::screen::{Colors, Screen};
 use crate::text::{printable, push_decimal, push_hexadecimal, push_left};
 
 /// Prints the samples.
-pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
+pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let fields: Vec<Field> = args
         .fields
@@ -35,10 +36,13 @@ pub(crate) fn script(args: &Script, output: &mut impl Write) -> Result<()> {
         line.push('\n');
         Ok(output.write_all(line.as_bytes())?)
     })?;
+    if output.is_paged() {
+        return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
+    }
     // Not among the lines, which are for other programs.
     output.flush()?;
-    perfdata::warn(&recording.notes, &mut io::stderr())?;
-    Ok(())
+    let colors = Colors::default();
+    Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
 }
 
 /// Appends a field of a sample, as wide as it commonly is.

@@ -3,34 +3,35 @@
 
 use std::fs;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// The signals that `stat` lives by, held back from their default action as long as this lives.
+/// Signals that are read instead of acted on, as long as this lives.
 pub(crate) struct Signals {
     queue: SignalFd,
     /// The mask as it was before: a command must not inherit ours.
     before: SigSet,
 }
 
-/// What happened.
+/// Result of [`Signals::wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Nothing in all the time, or the process itself was stopped and goes on.
+    /// The time is over, or the process itself was stopped and continued.
     Nothing,
-    /// A child changed its state.
+    /// A child ended or changed its state.
     Child,
-    /// Somebody wants an end: the terminal, which told the command too, or another process, which didn't.
+    /// A signal asks for the end: from the terminal, which sent it to the command too, or from another process.
     End { signal: Signal, by_terminal: bool },
 }
 
 impl Signals {
-    /// Holds the signals back.
+    /// Blocks the signals.
     pub(crate) fn hold() -> Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [
@@ -54,7 +55,7 @@ impl Signals {
         Ok(Self { queue, before })
     }
 
-    /// The signal mask as it was before.
+    /// Returns the signal mask as it was before.
     pub(crate) fn mask_before(&self) -> &SigSet {
         &self.before
     }
@@ -88,7 +89,31 @@ impl Signals {
     }
 }
 
-/// Whether this process ignores a signal.
+/// Set if SIGXFSZ was not ignored when pmctl was started.
+static OWN_FILE_LIMIT: AtomicBool = AtomicBool::new(false);
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with EFBIG, as one to a full disk fails, instead
+/// of killing pmctl.
+pub(crate) fn ignore_file_limit() {
+    // SAFETY: To ignore a signal runs no code of this process.
+    let before = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+    let is_default = matches!(before, Ok(SigHandler::SigDfl));
+    OWN_FILE_LIMIT.store(is_default, Ordering::Relaxed);
+}
+
+/// Gives SIGXFSZ and SIGPIPE back the meaning that a command expects: pmctl and Rust ignore them, and exec would hand
+/// that down.
+pub(crate) fn restore_defaults() -> Result<(), Errno> {
+    // SAFETY: The default action runs no code of this process.
+    unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) }?;
+    if OWN_FILE_LIMIT.load(Ordering::Relaxed) {
+        // SAFETY: As of SIGPIPE: no code of this process runs.
+        unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
+    }
+    Ok(())
+}
+
+/// Returns whether this process ignores a signal.
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -51,7 +51,7 @@ pub(crate) fn require_error() -> Result<()> {
     Ok(())
 }
 
-/// An output with its name, which its errors tell.
+/// An output whose errors tell its name.
 pub(crate) struct Named<W> {
     pub(crate) output: W,
     pub(crate) name: String,
@@ -76,7 +76,7 @@ impl<W: Write> Write for Named<W> {
     }
 }
 
-/// Writes a message to standard error. That it can't be written changes nothing: the exit code tells the rest.
+/// Writes a message to standard error; errors are ignored, because the exit code tells the failure too.
 pub(crate) fn complain(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "pmctl: {message}");
 }

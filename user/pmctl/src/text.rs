@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for people.
 
-/// A number with a comma after each three digits.
+/// Returns a number with a comma between thousands.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -14,7 +14,7 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// `1 counter`, `2,000 counters`.
+/// Returns a number with its noun: `1 counter`, `2,000 counters`.
 pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     match number.into() {
         1 => format!("1 {noun}"),
@@ -22,16 +22,21 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     }
 }
 
-/// `text` with a question mark for what would do something to a terminal: the names of tasks and files are others'.
+/// Returns `text` with a question mark for each control character: names of tasks and files can hold any.
 pub(crate) fn printable(text: &str) -> String {
     let visible = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(visible).collect()
 }
 
-/// `text` in lines of at most `width` characters, broken between words.
+/// Returns `text` in lines of at most `width` characters, broken between words, but not in `commands`.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split_whitespace() {
+    let mut in_command = false;
+    let between_words = |c: char| {
+        in_command ^= c == '`';
+        c.is_whitespace() && !in_command
+    };
+    for word in text.split(between_words).filter(|word| !word.is_empty()) {
         let last = lines.len() - 1;
         if lines[last].is_empty() {
             lines[last].push_str(word);
@@ -103,6 +108,7 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("extraordinary", 5), ["extraordinary"]);
         assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("a `b c d` e", 5), ["a", "`b c d`", "e"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! What the command line answers where there is no PMU: help, mistakes, and recordings of other machines.
 //! Counting itself is tested in the virtual machine, by selftests/pmctl/.
 
+use std::io::Read;
+
 use assert_cmd::Command;
 
 #[test]
@@ -9,7 +11,7 @@ fn sessions() {
     trycmd::TestCases::new()
         .case("tests/cmd/*.trycmd")
         // How wide help is.
-        .env("COLUMNS", "100");
+        .env("COLUMNS", "80");
 }
 
 fn pmctl(arguments: &[&str]) -> assert_cmd::assert::Assert {
@@ -79,6 +81,18 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn a_file_that_may_not_grow_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let out = folder.path().join("out");
+    let line = format!(
+        "ulimit -f 0; pmctl script -i tests/recordings/lost.data >{} 2>/dev/null",
+        out.display()
+    );
+    // And not 128 + SIGXFSZ.
+    assert_eq!(shell(&line), Some(1));
+}
+
+#[test]
 fn lines_are_not_written_one_by_one() {
     // Each write(2) to this socket is a packet of its own.
     let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().expect("a pair can be made");
@@ -96,4 +110,59 @@ fn lines_are_not_written_one_by_one() {
     let mut bytes = vec![0; 1 << 17];
     let packets = std::iter::from_fn(|| ours.recv(&mut bytes).ok()).take_while(|size| *size > 0);
     assert!(packets.count() <= 2);
+}
+
+/// Runs a command line with standard output at a terminal, and gives what arrives there.
+fn at_terminal(line: &str) -> String {
+    let pair = nix::pty::openpty(None, None).expect("a terminal can be made");
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_pmctl")).parent();
+    let path = format!("{}:/usr/bin:/bin", folder.expect("it has one").display());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", line]).env("PATH", path);
+    shell.env("TERM", "xterm").env_remove("NO_COLOR");
+    // Else it would hold the terminal open.
+    let mut child = {
+        let mut shell = shell;
+        shell.stdout(pair.slave).spawn().expect("there is a shell")
+    };
+    let mut bytes = Vec::new();
+    // The end of a terminal is EIO.
+    let _ = std::fs::File::from(pair.master).read_to_end(&mut bytes);
+    assert!(child.wait().expect("it ends").success(), "{line}");
+    String::from_utf8(bytes).expect("it is text")
+}
+
+#[test]
+fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
+    const REPORT: &str = "pmctl report -i tests/recordings/lost.data";
+    const RED: &str = "\x1b[31m";
+    let paged = at_terminal(&format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    assert!(
+        paged.contains("paged:Recorded") && paged.contains(RED),
+        "{paged}"
+    );
+    let plain = at_terminal(&format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"));
+    assert!(!plain.contains("paged:") && plain.contains(RED), "{plain}");
+    let none = at_terminal(&format!("PAGER= NO_COLOR=1 {REPORT}"));
+    assert!(
+        none.contains("share_60") && !none.contains('\x1b'),
+        "{none}"
+    );
+    let options = at_terminal(&format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
+    assert!(options.contains("LESS=FRSX"), "{options}");
+    // The user leaves the pager early.
+    at_terminal("PAGER='head -n 1' pmctl script -i tests/recordings/lost.data");
+    // Losses are told behind the pager's text, and not beside it.
+    let script =
+        at_terminal("PAGER=cat\\ -A pmctl script -i tests/recordings/lost.data 2>/dev/null");
+    assert!(script.contains("LOST"), "{script}");
+
+    let piped = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
+        .args(["report", "-i", "tests/recordings/lost.data"])
+        .env("PAGER", "sed s/^/paged:/")
+        .env("TERM", "xterm")
+        .output();
+    let piped = String::from_utf8(piped.expect("it was built").stdout).expect("it is text");
+    assert!(piped.starts_with("Recorded"), "{piped}");
+    assert!(!piped.contains('\x1b'), "{piped}");
 }

@@ -12,18 +12,20 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use sampling::{Field, Flamegraph, Key, Record, Report, Script};
+pub(crate) use sampling::{DEFAULT_FILE, Field, Flamegraph, Key, Record, Report, Script};
 
 use crate::exit::Usage;
 use crate::machine::parse_cpus;
 
-const EXIT_CODES: &str = "\
-Exit codes of `stat` and `record`: the command's own; 128 + signal if it was killed; 126 or 127 if it can't be run; \
-125 if pmctl could not count, or a number can't be trusted. A mistake in the command line: 2.";
+const AFTER_HELP: &str = "\
+Begin with `pmctl doctor`, then `pmctl stat -- COMMAND`.
 
-/// Counts what the CPUs of this machine do, through /dev/perfmon.
+Exit codes of `stat` and `record`: the command's own; 128 + the signal that killed it; 126 or 127 if it can't be run; \
+125 if pmctl could not count or a number can't be trusted. A mistake in the command line: 2.";
+
+/// Count and sample what x86 CPUs do, through /dev/perfmon
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES, styles = Styles::plain(), max_term_width = 100)]
+#[command(name = "pmctl", version, after_help = AFTER_HELP, styles = Styles::plain(), max_term_width = 80)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -31,23 +33,23 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what this machine can count with
+    /// Show the CPU's counters, and the events that have names
     Info(Look),
-    /// Check the set-up, and say what to do about each problem
+    /// Check whether counting works here, and tell how to mend it
     Doctor(Look),
     /// Count events while a command runs
     Stat(Stat),
     /// Sample a command or the whole system
     Record(Record),
-    /// Show which programs and functions a recording is about
+    /// Show which programs and functions the samples are of
     Report(Report),
-    /// Show the samples of a recording one by one
+    /// Print the samples one by one
     Script(Script),
-    /// Draw a recording as a flame graph
+    /// Draw the samples as a flame graph
     Flamegraph(Flamegraph),
-    /// Show the encoding of events
+    /// Show an event's encoding
     Encode(Encode),
-    /// Show what the registers of the counters hold (root; needs the kernel's module `msr`)
+    /// Show what the counters' registers hold (root only)
     Regs(Regs),
 }
 
@@ -60,18 +62,22 @@ pub(crate) struct Encode {
     pub(crate) look: Look,
 }
 
+const REGS_HELP: &str = "\
+The registers are read through /dev/cpu/*/msr, which the kernel's module msr makes: `modprobe msr`.";
+
 #[derive(Debug, Args)]
+#[command(after_help = REGS_HELP)]
 pub(crate) struct Regs {
-    /// Only those of this CPU
+    /// Show the registers of this CPU only
     #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
 }
 
-/// What the commands that only look have in common.
+/// Options of the commands that look at a machine.
 #[derive(Debug, Args)]
 pub(crate) struct Look {
-    /// Look at a recording of another machine: a folder with its proc/, sys/, dev/ and the output of
-    /// `cpuid -1 -r` as the file cpuid
+    /// Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the
+    /// file cpuid
     #[arg(long, value_name = "FOLDER")]
     pub(crate) replay: Option<PathBuf>,
 }
@@ -79,39 +85,39 @@ pub(crate) struct Look {
 #[derive(Debug, Args)]
 #[command(after_help = EVENTS_HELP)]
 pub(crate) struct Stat {
-    /// What to count, separated by commas; may be repeated
+    /// Count these events, separated by commas; may be repeated
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Count on all CPUs, whatever runs there; without a command until Ctrl-C
+    /// Count the whole system; without a command until Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Show the counts of these CPUs only, as in 0-2,5; without a command until Ctrl-C
+    /// Show the counts of these CPUs only, as 0-2,5; without a command until Ctrl-C
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Run the command N times; show mean and variation
+    /// Run the command N times; show the mean and its standard error
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Show what was counted every MS milliseconds
+    /// Print the counts of every MS milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
     pub(crate) interval: Option<Duration>,
 
-    /// Write values separated by SEP, one event a line, in perf's order
+    /// Print a line for each event, with perf's fields separated by SEP
     #[arg(short = 'x', long, value_name = "SEP", value_parser = separator, conflicts_with = "json")]
     pub(crate) field_separator: Option<u8>,
 
-    /// Write JSON: `perf`, a line for each event with perf's keys, or `v1`, one object with real numbers
-    #[arg(short, long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
+    /// Print JSON: `perf`, an object for each event with perf's keys, or `v1`, one object with all numbers
+    #[arg(short, long, value_name = "KIND", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
     pub(crate) json: Option<Json>,
 
-    /// Write the numbers into FILE instead of to standard error
+    /// Write the counts to FILE instead of standard error; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Show what each counter is told, and what the driver and the hardware say that they hold
+    /// Show what is written to each counter, and what the driver and the registers hold
     #[arg(long)]
     pub(crate) explain: bool,
 
@@ -119,22 +125,22 @@ pub(crate) struct Stat {
     #[arg(short, long, action = clap::ArgAction::Count, hide = true)]
     pub(crate) detailed: u8,
 
-    /// Not possible yet: count one process
+    /// Known from perf, and refused with the reason
     #[arg(short, long, value_name = "PID", hide = true)]
     pub(crate) pid: Option<String>,
 
-    /// The command and its arguments
+    /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// Some CPUs: their numbers, each once and in order.
+/// The numbers of some CPUs, each once and in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus(Vec<u32>);
 
 impl Cpus {
     fn parse(text: &str) -> Result<Self, String> {
-        let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as in 0-2,5")?;
+        let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as 0-2,5")?;
         let numbers = known.into_iter().map(u32::try_from);
         let mut numbers: Vec<u32> = numbers
             .collect::<Result<_, _>>()
@@ -144,17 +150,17 @@ impl Cpus {
         Ok(Self(numbers))
     }
 
-    /// How many there are.
+    /// Returns how many CPUs there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// Fails unless all of them are among those that are online.
+    /// Fails unless all of them are online.
     pub(crate) fn require_online(&self, online: &[usize]) -> Result<(), Usage> {
         match self.iter().find(|cpu| !online.contains(&(*cpu as usize))) {
             None => Ok(()),
@@ -164,7 +170,7 @@ impl Cpus {
         }
     }
 
-    /// The numbers that follow each other, together.
+    /// Returns the numbers that follow each other as ranges.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         self.0
             .chunk_by(|first, second| first + 1 == *second)
@@ -191,25 +197,24 @@ impl fmt::Display for Cpus {
 /// A kind of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Json {
-    /// perf's keys, one object a line.
     Perf,
-    /// One object, numbers as numbers.
     V1,
 }
 
 const EVENTS_HELP: &str = "\
 Events:
-  instructions, cycles, ...     a name; `pmctl info` lists those of this CPU
-  INST_RETIRED.ANY, ...         the maker's name for the same
-  r1c0                          a raw encoding: unit mask 0x01, event 0xc0
-  cpu/event=0xc0,umask=0x01/    the same by fields; also cmask=, inv, edge, name=
-  fixed0                        a fixed counter
-after each: :u programs only, :k kernel only, :PMC0 or :FIXED0 on this counter.
+  instructions, cycles, ...    a name; `pmctl info` lists those of this CPU
+  INST_RETIRED.ANY, ...        the vendor's name
+  r1c0                         raw: unit mask 0x01, event 0xc0
+  cpu/event=0xc0,umask=0x01/   the same by fields; also cmask=, inv, edge, name=
+  fixed0                       a fixed-function counter
+With a modifier: :u counts user mode only, :k the kernel only; :PMC0 or :FIXED0
+count on this counter.
 
 Examples:
-  pmctl stat -- make                        instructions, cycles, branches, branch-misses
-  pmctl stat -e instructions:u,r1c4:u ls    events of your choice
-  pmctl stat -a -I 1000                     the whole machine, each second";
+  pmctl stat -- make                         instructions, cycles, branches, ...
+  pmctl stat -e cycles:u,instructions:u ls   events of your choice
+  pmctl stat -a -I 1000                      the whole system, each second";
 
 fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {

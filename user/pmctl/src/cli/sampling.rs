@@ -9,46 +9,50 @@ use clap::{Args, ValueEnum};
 
 use super::Cpus;
 
-const RECORD_HELP: &str = "\
-A sample says where a CPU was, and in which program. With a command, only samples of it and of what it starts are \
-kept; with -a or -C those of all programs. The driver records the machine in any case.
+/// The recording, if no other is named.
+pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
-Events are those of `pmctl stat`. The default period is a prime number, but a loop can \
-still be nearly in step with it: compare with another period (-c).
+const RECORD_HELP: &str = "\
+A sample is taken each time that an event has happened -c times. It tells which program was running, and where. \
+With a command or -p, samples of other programs are left out. Events are written as for `pmctl stat`.
+
+The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
 
 Examples:
-  pmctl record -- make                           where `make` spends its cycles
-  pmctl record -a --duration 10                  what the machine does
-  pmctl record -p 1234                           what a process does that runs already
-  pmctl record -e branches:u -c 10007 ls         another event
-  pmctl record -b -- gzip file                   with the last branches
-  pmctl record --timebase cycles --count cache-misses,branches -- ls
-                                                 at each sample the others are counted
+  pmctl record -- make                       where `make` spends its cycles
+  pmctl record -c 10007 -- ls                more samples, of a short command
+  pmctl record -a --duration 10              the whole system
+  pmctl record -p 1234                       a process that is running already
+  pmctl record -e branches:u -- ls           another event
+  pmctl record -b -- gzip file               with the last branches
+  pmctl record --timebase cycles --count branches,instructions -- ls
+                                             count others from sample to sample
 
-Then `pmctl report`, `pmctl script`, `pmctl flamegraph`, or `perf report` and other tools for perf.data.
+See the recording with `pmctl report`, `script` or `flamegraph`. It is a perf.data file, which `perf report` and other \
+tools read, too.
 
-Exit codes are those of `pmctl stat`: the command's own, and 125 if records were lost.";
+Exit codes are those of `pmctl stat`; 125 also if samples were lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_HELP)]
 pub(crate) struct Record {
-    /// What makes the samples, separated by commas; may be repeated [default: cycles]
+    /// Sample by these events, separated by commas; may be repeated [default: cycles]
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
-    /// Make a sample each time that an event has happened N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Take a sample each time that an event has happened N times
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period)]
     pub(crate) period: u32,
 
     /// Keep the samples of all programs; without a command until Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Keep the samples of these CPUs only, as in 0-2,5, and of all programs
+    /// Keep the samples of these CPUs, as 0-2,5, of all programs
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Keep the samples of this process and of what it starts from now on; until it ends, or Ctrl-C
+    /// Sample a running process and the children that it starts, until it ends or Ctrl-C
     #[arg(short, long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpu", "command"])]
     pub(crate) pid: Option<u32>,
 
@@ -60,11 +64,11 @@ pub(crate) struct Record {
     #[arg(short = 'g', long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
     pub(crate) call_graph: Option<String>,
 
-    /// Record the last branches with each sample
+    /// Record the last branches before each sample
     #[arg(short, long)]
     pub(crate) branches: bool,
 
-    /// The event that makes the samples, for --count
+    /// Sample by this event only, and count those of --count
     #[arg(
         long,
         value_name = "EVENT",
@@ -73,29 +77,39 @@ pub(crate) struct Record {
     )]
     pub(crate) timebase: Option<String>,
 
-    /// Count these events from each sample to the next; may be repeated
+    /// Count these events from sample to sample; may be repeated
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 
-    /// The size of each CPU's buffer, in pages of 4 KiB [default: up to 1024]
+    /// Size of each CPU's buffer in pages of 4 KiB [default: 1024, or fewer if the memory limit is lower]
     #[arg(short = 'm', long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pages: Option<u32>,
 
-    /// When a buffer is nearly full, go on with new ones; what happens in between is not recorded
+    /// Change the buffers when one is nearly full: a moment is lost instead of the rest
     #[arg(long)]
     pub(crate) rotate: bool,
 
-    /// End the recording after SECS seconds; a command goes on
+    /// Stop recording after SECS seconds; a command goes on
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
 
-    /// The file to write
-    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    /// Write the recording to FILE; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) output: PathBuf,
 
-    /// The command and its arguments
+    /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+fn period(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(period) if period > 0 => Ok(period),
+        _ => Err(format!(
+            "it takes a number of events, from 1 to {}",
+            u32::MAX
+        )),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -105,22 +119,31 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "it takes a number of seconds above 0".to_owned())
 }
 
-/// What the commands that look at a recording have in common.
+/// Options of the commands that read a recording.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The recording
-    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    /// Read the recording in FILE; - is standard input
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) input: PathBuf,
+}
+
+/// Options of the commands that print much.
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    /// Don't use a pager ($PAGER or less) on a terminal
+    #[arg(long)]
+    pub(crate) no_pager: bool,
 }
 
 const SCRIPT_HELP: &str = "\
 Fields:
-  comm      the name of the task            period   how often the event has happened
-  pid, tid  its process and its thread      ip       the address
-  cpu       the CPU                         sym      the function there, and how far behind its beginning
-  time      in seconds                      dso      the file
-  event     the event                       brstack  the last branches, newest first: from/to/M or P
-                                                     (mispredicted or predicted)/cycles
+  comm     name of the task          period    events since the last sample
+  pid      process                   ip        address
+  tid      thread                    sym       function + offset
+  cpu      CPU                       dso       program or library
+  time     in seconds                brstack   last branches, newest first:
+  event    event                               from/to/M or P (mispredicted
+                                               or predicted)/cycles
 
 Examples:
   pmctl script                              all samples of ./perf.data
@@ -132,12 +155,22 @@ pub(crate) struct Script {
     #[command(flatten)]
     pub(crate) input: Input,
 
-    /// What to show of each sample, in this order
-    #[arg(short = 'F', long, value_name = "FIELDS", value_delimiter = ',', default_values_t = Field::DEFAULT, hide_possible_values = true)]
+    /// Print these fields of each sample, separated by commas
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        default_value = "comm,pid,cpu,time,event,ip,sym,brstack",
+        hide_possible_values = true
+    )]
     pub(crate) fields: Vec<Field>,
+
+    #[command(flatten)]
+    pub(crate) view: View,
 }
 
-/// What can be shown of a sample.
+/// A field of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Field {
     Comm,
@@ -153,34 +186,20 @@ pub(crate) enum Field {
     Brstack,
 }
 
-impl Field {
-    const DEFAULT: [Self; 8] = [
-        Self::Comm,
-        Self::Pid,
-        Self::Cpu,
-        Self::Time,
-        Self::Event,
-        Self::Ip,
-        Self::Sym,
-        Self::Brstack,
-    ];
-}
-
-impl std::fmt::Display for Field {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.to_possible_value()
-            .map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
-}
-
 const REPORT_HELP: &str = "\
-Each event has a table of its own. The share of a row is that of its events, not of its samples.
+Keys:
+  comm     name of the task          symbol    function
+  pid      process                   cpu       CPU
+  dso      program or library
+
+Each event has a table. The overhead of a row is its part of the event count of all samples in the table. On a \
+terminal the report has colors (not with NO_COLOR=1) and a pager.
 
 Examples:
-  pmctl report                     programs, files and functions
-  pmctl report --sort symbol       functions only
+  pmctl report                     by program, library and function
+  pmctl report --sort symbol       by function
   pmctl report --sort cpu,comm     what each CPU did
-  pmctl report --branches          from where to where, of `pmctl record -b`";
+  pmctl report --branches          branches, of `pmctl record -b`";
 
 #[derive(Debug, Args)]
 #[command(after_help = REPORT_HELP)]
@@ -188,19 +207,26 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) input: Input,
 
-    /// What the rows differ in
-    #[arg(short, long, value_name = "KEYS", value_delimiter = ',', default_values_t = Key::DEFAULT)]
+    /// Group samples by these keys, separated by commas
+    #[arg(
+        short,
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        default_value = "comm,dso,symbol",
+        hide_possible_values = true
+    )]
     pub(crate) sort: Vec<Key>,
 
-    /// Show which branches were taken, how often, and how often mispredicted
+    /// Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted
     #[arg(long)]
     pub(crate) branches: bool,
 
-    /// Show no more than N rows of each table
+    /// Show the first N rows of each table
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 
-    /// Show no rows below PERCENT
+    /// Show rows with an overhead of at least PERCENT
     #[arg(
         long,
         value_name = "PERCENT",
@@ -209,44 +235,31 @@ pub(crate) struct Report {
     )]
     pub(crate) percent_limit: f64,
 
-    /// Cut lines off after COLUMNS characters
+    /// Cut lines after COLUMNS characters
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) width: Option<usize>,
 
-    /// Write text, as always; for those who are used to it
+    #[command(flatten)]
+    pub(crate) view: View,
+
+    /// Known from perf: the report is text always
     #[arg(long, hide = true)]
     pub(crate) stdio: bool,
 }
 
-/// What the rows of a report can differ in.
+/// A key of `pmctl report --sort`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Key {
-    /// The name of the task
     Comm,
-    /// The process
     Pid,
-    /// The file
     Dso,
-    /// The function
     Symbol,
-    /// The CPU
     Cpu,
 }
 
-impl Key {
-    const DEFAULT: [Self; 3] = [Self::Comm, Self::Dso, Self::Symbol];
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.to_possible_value()
-            .map_or(Ok(()), |value| f.write_str(value.get_name()))
-    }
-}
-
 const FLAMEGRAPH_HELP: &str = "\
-A recording has no call chains: what stands on each other is the program, the file and the function. The picture \
-opens in a browser, where a click enlarges a part of it.
+Open the picture in a web browser; a click enlarges a part of it. Recordings have no call chains: the levels are \
+program, library and function.
 
 Example:
   pmctl record -a --duration 10; pmctl flamegraph -o machine.svg";
@@ -257,11 +270,11 @@ pub(crate) struct Flamegraph {
     #[command(flatten)]
     pub(crate) input: Input,
 
-    /// The picture to write
+    /// Write the picture to FILE
     #[arg(short, long, value_name = "FILE", default_value = "flamegraph.svg")]
     pub(crate) output: PathBuf,
 
-    /// The event to show, if several were recorded [default: the first]
+    /// Draw this event [default: the first]
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Option<String>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What counting needs, one function for each thing.
+//! The checks of `pmctl doctor`, a function for each.
 
 use perfmon::{Attempt, Cause};
 use perfmon_core::logic::cpuid::NoPmu;
@@ -61,7 +61,7 @@ const NODE: &str = "/dev/perfmon";
 const RECORDING: &str = "not tried: this is a recording";
 
 impl Facts<'_> {
-    /// Why the attempt to count failed, if it did.
+    /// The error of the attempt to count, if it failed.
     fn cause(&self) -> Option<Cause> {
         match &self.trial {
             Trial::Failed(error) => Some(error.cause),
@@ -76,7 +76,7 @@ impl Facts<'_> {
             .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
     }
 
-    /// Whether modprobe(8) finds the module for the kernel that runs.
+    /// Returns whether modprobe(8) finds the module for the running kernel.
     fn is_installed(&self) -> bool {
         let text = |name: &str| self.machine.text(name).ok().flatten();
         let release = text("/proc/sys/kernel/osrelease");
@@ -246,7 +246,7 @@ fn policy(facts: &Facts<'_>) -> Finding {
     })())
 }
 
-/// Whether /proc/self/status tells of `CAP_PERFMON` or `CAP_SYS_ADMIN`.
+/// Returns whether /proc/self/status has `CAP_PERFMON` or `CAP_SYS_ADMIN`.
 fn is_privileged(status: &str) -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     const CAP_PERFMON: u64 = 1 << 38;

@@ -15,7 +15,7 @@ use crate::pmu::Pmu;
 use crate::text::{self, count};
 use trial::Trial;
 
-/// What the checks look at.
+/// Input of the checks.
 struct Facts<'a> {
     machine: &'a Machine,
     pmu: Pmu,
@@ -29,7 +29,7 @@ struct Check {
     look: fn(&Facts<'_>) -> Finding,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     verdict: Verdict,
@@ -39,13 +39,13 @@ struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// As it has to be.
+    /// Counting works as far as this goes.
     Good,
     /// Worth to know; counting works all the same.
     Note,
     /// Counting does not work because of it.
     Bad,
-    /// It can't be told here.
+    /// Not known here.
     Unknown,
 }
 
@@ -93,13 +93,13 @@ impl Finding {
     }
 }
 
-/// Put before what is to be done.
+/// Stands in front of the advice.
 const FIX: &str = "fix: ";
 
-/// How wide the column of findings is.
-const WIDTH: usize = 78;
+/// Width of the column of findings.
+const WIDTH: usize = 58;
 
-/// Makes all checks; the exit code is 0 if counting works.
+/// Makes all checks; returns the exit code, 0 if counting works.
 pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
     let facts = Facts {
         machine,

@@ -8,12 +8,12 @@ use perfmon::{CounterId, Error, EventSelect, Modes, Session};
 /// Instructions that are counted at least: a loop of so many rounds.
 pub(super) const ROUNDS: u64 = 100_000;
 
-/// How the attempt to count went.
+/// Outcome of the attempt to count.
 #[derive(Debug)]
 pub(super) enum Trial {
     /// A recording can't count.
     NotTried,
-    /// It worked: the instructions that were counted.
+    /// Success: the number of instructions.
     Counted(u64),
     Failed(Error),
 }

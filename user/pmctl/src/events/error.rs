@@ -4,16 +4,16 @@
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong with a part of the text.
+/// A mistake in a part of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The bytes of the text that are wrong.
     pub(crate) span: Range<usize>,
-    /// What is wrong.
+    /// Description of the mistake.
     pub(crate) message: String,
-    /// What to write instead.
+    /// Advice on what to write instead.
     pub(crate) help: Option<String>,
-    /// Whether the text is right, and this CPU does not have the event.
+    /// The text is right, but this CPU lacks the event.
     pub(crate) absent: bool,
 }
 

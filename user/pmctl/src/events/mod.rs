@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user wants counted: from the text after `-e` to event selects.
+//! Events: from the text after `-e` to event selects.
 //!
 //! [`parse`] knows the syntax and no CPU, [`names`] knows the names, and [`resolve()`] puts both together.
 

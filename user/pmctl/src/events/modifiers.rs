@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands behind an event: `:u`, `:k`, `:PMC0`.
+//! Modifiers of an event: `:u`, `:k`, `:PMC0`.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use perfmon::{CounterId, Modes};
 use super::error::Fault;
 use super::parse::Piece;
 
-/// What the modifiers of an event say.
+/// Meaning of the modifiers of an event.
 pub(super) struct Modifiers {
     pub(super) modes: Option<Modes>,
     /// The counter that is asked for, and where.

@@ -12,7 +12,7 @@ use crate::pmu::{Pmu, Vendor};
 pub(crate) struct Named {
     /// The maker whose CPUs have it under this encoding.
     pub(crate) vendor: Vendor,
-    /// What it is, in perf's words: events of the same meaning have the same.
+    /// perf's name, the same for all events of one meaning.
     pub(crate) meaning: Meaning,
     /// Every name, the preferred one first.
     pub(crate) names: &'static [&'static str],
@@ -24,7 +24,7 @@ pub(crate) struct Named {
     pub(crate) architectural: Option<u8>,
 }
 
-/// What an event counts.
+/// Meaning of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
     Instructions,
@@ -68,7 +68,7 @@ const fn fixed(meaning: Meaning, names: &'static [&'static str], counter: u8) ->
 }
 
 impl Named {
-    /// How this PMU counts it: the event number and unit mask on general counters, and the fixed counter.
+    /// Encoding on this PMU: event number and unit mask on general counters, and the fixed counter.
     pub(crate) fn on(&self, pmu: &Pmu) -> (Option<(u8, u8)>, Option<u8>) {
         let listed = self
             .architectural
@@ -123,7 +123,7 @@ pub(crate) const TABLE: &[Named] = &[
     general(Amd, M::BranchMisses, &["branch-misses", "ex_ret_brn_misp"], (0xc3, 0x00)),
 ];
 
-/// What is counted when nothing is asked for, as far as the CPU has it.
+/// Default events, as far as the CPU has them.
 pub(crate) const DEFAULT: &[&str] = &["instructions", "cycles", "branches", "branch-misses"];
 
 /// The event of this name; upper and lower case are the same.
@@ -178,7 +178,7 @@ const OF_PERF_ONLY: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Why an event that perf knows by name can't be counted here; `None` for any other name.
+/// Returns why an event of perf can't be counted here; `None` for any other name.
 pub(crate) fn of_perf_only(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     // A `-` at the end stands for more.
@@ -208,7 +208,7 @@ pub(crate) fn nearest(vendor: Vendor, name: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// How alike two names are, 0 to 1: a slip of the finger counts little, a beginning counts as much.
+/// Returns how alike two names are, from 0 to 1; a typing mistake and a missing end cost little.
 fn likeness(typed: &str, known: &str) -> f64 {
     if typed.len() >= 3 && known.starts_with(typed) {
         return 1.0;

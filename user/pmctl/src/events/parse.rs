@@ -27,13 +27,13 @@ pub(crate) struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) what: What,
-    /// What stands after each `:`.
+    /// The texts after each `:`.
     pub(crate) modifiers: Vec<Piece>,
     /// The whole event.
     pub(crate) span: Range<usize>,
 }
 
-/// What an event is called.
+/// The name of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A name, a raw encoding or a fixed counter.
@@ -67,7 +67,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
     }
 }
 
-/// What ends a word.
+/// Characters that end a word.
 const STOPS: [char; 6] = [',', ':', '/', '{', '}', ' '];
 
 struct Parser<'a> {
@@ -163,7 +163,7 @@ impl Parser<'_> {
         modifiers
     }
 
-    /// What stands between `cpu/` and the next `/`.
+    /// Parses the text between `cpu/` and the next `/`.
     fn terms(&mut self, start: usize) -> Result<Vec<Term>, Fault> {
         let mut terms = Vec::new();
         loop {

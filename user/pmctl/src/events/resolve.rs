@@ -14,9 +14,9 @@ use crate::pmu::{Pmu, Vendor};
 /// Something to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What the user calls it.
+    /// Name that the user wrote.
     pub(crate) label: String,
-    /// What it counts, if that has a name.
+    /// Meaning, if it has a name.
     pub(crate) meaning: Option<Meaning>,
     pub(crate) modes: Modes,
     /// The select for general counters, if they can count it.
@@ -40,12 +40,12 @@ impl Event {
         }
     }
 
-    /// Whether this CPU does not have it.
+    /// Returns whether this CPU lacks it.
     pub(crate) const fn is_absent(&self) -> bool {
         self.general.is_none() && self.fixed.is_none()
     }
 
-    /// What `counter` has to be told to count it.
+    /// Returns the select to write to `counter`.
     pub(crate) fn select_on(&self, counter: CounterId) -> EventSelect {
         let select = match counter {
             CounterId::General(_) => self.general.unwrap_or(EventSelect::fixed()),
@@ -64,7 +64,7 @@ struct Target {
     fixed: Option<u8>,
 }
 
-/// What a counter has to be told for `spec`, which is a part of `text`.
+/// Returns the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault> {
     let target = match &spec.what {
         What::Word(word) => self::word(word, pmu)?,
@@ -86,7 +86,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault
     })
 }
 
-/// What is counted when nothing is asked for: as much of [`names::DEFAULT`] as the CPU has.
+/// Returns the default events: those of [`names::DEFAULT`] that the CPU has.
 pub(crate) fn default_events(pmu: &Pmu) -> Vec<Event> {
     names::DEFAULT
         .iter()
@@ -138,7 +138,7 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
     })
 }
 
-/// Why an event of the table can't be counted here.
+/// Returns why an event of the table can't be counted here.
 fn absent(event: &Named, word: &Piece) -> Fault {
     let reason = match (event.architectural, event.fixed) {
         (Some(bit), _) => format!("CPUID.0AH:EBX[{bit}] says so"),
@@ -256,7 +256,7 @@ fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
 struct Field {
     key: &'static str,
     bits: u32,
-    /// Puts its value in its place in the register.
+    /// Shifts its value to its place in the register.
     place: fn(u64) -> u64,
 }
 

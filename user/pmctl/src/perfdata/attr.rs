@@ -8,7 +8,7 @@ use super::bytes::{Put, Reader};
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
 
-/// What is in a sample, and its bit in `sample_type`.
+/// Fields of a sample: bits of `sample_type`.
 const SAMPLE_IP: u64 = 1 << 0;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
@@ -17,10 +17,10 @@ const SAMPLE_PERIOD: u64 = 1 << 8;
 const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
-/// What is at the end of every record that is no sample.
+/// Fields at the end of every record that is no sample.
 const SAMPLE_ID: u64 = SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_IDENTIFIER;
 
-/// What is in all samples of a recording, with or without branches.
+/// Returns the fields of all samples of a recording, with or without branches.
 pub(super) const fn sample_fields(branches: bool) -> u64 {
     let stack = if branches { SAMPLE_BRANCH_STACK } else { 0 };
     SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | stack
@@ -40,7 +40,7 @@ const BRANCH_USER: u64 = 1 << 0;
 const BRANCH_KERNEL: u64 = 1 << 1;
 const BRANCH_ANY: u64 = 1 << 3;
 
-/// Where the number of an event comes from, and the number.
+/// Number of an event, by where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// perf's own numbers of common events.
@@ -63,9 +63,9 @@ const SOFTWARE_DUMMY: u64 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
     pub(crate) kind: Kind,
-    /// How often it happens from one sample to the next; 0 if that differs.
+    /// Period; 0 if it differs from sample to sample.
     pub(crate) period: u64,
-    /// What is in its samples.
+    /// Fields of its samples.
     pub(crate) fields: u64,
     flags: u64,
     branches: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Attr {
 }
 
 impl Attr {
-    /// An event that was sampled in these modes.
+    /// Describes an event that was sampled in these modes.
     pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, branches: bool) -> Self {
         let (excluded, privilege) = match modes {
             Modes::User => (EXCLUDE_KERNEL, BRANCH_USER),
@@ -91,7 +91,7 @@ impl Attr {
         }
     }
 
-    /// No event, but what happens to tasks and their memory; by this clock, or by perf's own.
+    /// Describes the records of tasks and their memory, without an event; by this clock, or by perf's own.
     pub(crate) fn sideband(clock: Option<i32>) -> Self {
         Self {
             kind: Kind::Dummy,
@@ -103,12 +103,12 @@ impl Attr {
         }
     }
 
-    /// Whether its samples have branches.
+    /// Returns whether its samples have branches.
     pub(crate) const fn has_branches(&self) -> bool {
         self.fields & SAMPLE_BRANCH_STACK != 0
     }
 
-    /// The structure.
+    /// Encodes the structure.
     pub(crate) fn encode(&self) -> [u8; SIZE] {
         let (kind, config) = match self.kind {
             Kind::Hardware(config) => (TYPE_HARDWARE, config),
@@ -136,7 +136,7 @@ impl Attr {
         whole
     }
 
-    /// The same from the structure, as far as pmctl uses it.
+    /// Decodes the structure, as far as pmctl uses it.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let (kind, _size) = (reader.u32()?, reader.u32()?);

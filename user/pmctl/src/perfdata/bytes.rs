@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Bytes that are read from the front. What is not there is `None`.
+/// Reads bytes from the front; `None` if they end too early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next bytes.
+    /// Takes the next bytes.
     pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -32,24 +32,24 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Everything up to a NUL or the end, as the name of a file.
+    /// Returns everything up to a NUL or the end, as the name of a file.
     pub(super) fn name(self) -> OsString {
         let length = self.0.iter().position(|byte| *byte == 0);
         OsString::from_vec(self.0[..length.unwrap_or(self.0.len())].to_vec())
     }
 
-    /// Everything up to a NUL or the end, as text.
+    /// Returns everything up to a NUL or the end, as text.
     pub(super) fn text(self) -> String {
         self.name().to_string_lossy().into_owned()
     }
 }
 
-/// What bytes are appended to.
+/// Appends numbers and texts to bytes.
 pub(super) trait Put {
     fn u16(&mut self, number: u16);
     fn u32(&mut self, number: u32);
     fn u64(&mut self, number: u64);
-    /// A text with at least one NUL behind it, up to a multiple of `align` bytes.
+    /// Appends a text and at least one NUL, up to a multiple of `align` bytes.
     fn padded(&mut self, text: &[u8], align: usize);
 }
 

@@ -242,13 +242,13 @@ impl Sample {
     }
 }
 
-/// How long the first record of `bytes` is.
+/// Returns the size of the first record of `bytes`.
 pub(super) fn size(bytes: &[u8]) -> Option<usize> {
     let size = Reader(bytes.get(HEADER - 2..)?).u16()?;
     Some(size.into()).filter(|size| *size >= HEADER)
 }
 
-/// The time of the first record of `bytes`.
+/// Returns the time of the first record of `bytes`.
 pub(super) fn time(bytes: &[u8]) -> Option<u64> {
     let place = match Reader(bytes).u32()? {
         // Behind the identifier, the address and the task.

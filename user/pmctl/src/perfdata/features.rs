@@ -20,10 +20,10 @@ pub(super) const SAMPLE_TIME: u32 = 21;
 /// The last number that there can be: no version of perf will take it soon.
 pub(super) const NOTES: u32 = 255;
 
-/// How many bits the header has for features.
+/// Bits that the header has for features.
 pub(super) const BITS: u32 = 256;
 
-/// How texts are padded.
+/// Padding of texts.
 const ALIGN: usize = 64;
 
 /// The build-id of a file: what its linker calls this version of it.
@@ -35,13 +35,13 @@ pub(crate) struct BuildId {
     pub(crate) id: Vec<u8>,
 }
 
-/// What is in the features: all that is known at the end.
+/// Content of the features: all that is known at the end.
 pub(super) struct Ending<'a> {
     pub(super) events: &'a [Event],
     pub(super) host: &'a Host,
     pub(super) build_ids: &'a [BuildId],
     pub(super) notes: &'a Notes,
-    /// Of the first sample and the last.
+    /// Times of the first sample and the last.
     pub(super) times: (u64, u64),
 }
 
@@ -77,7 +77,7 @@ fn put_text(text: &str, bytes: &mut Vec<u8>) {
     put_length(start, bytes);
 }
 
-/// Puts the number of bytes behind it at `start`.
+/// Writes the number of the bytes behind it at `start`.
 fn put_length(start: usize, bytes: &mut [u8]) {
     let length = u32::try_from(bytes.len() - start - 4).unwrap_or(u32::MAX);
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -155,7 +155,7 @@ fn sample_time((first, last): (u64, u64)) -> Vec<u8> {
     bytes
 }
 
-/// What a reader takes from the features.
+/// Features that a reader uses.
 #[derive(Default)]
 pub(super) struct Features {
     pub(super) host: Host,

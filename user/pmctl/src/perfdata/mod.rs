@@ -46,7 +46,7 @@ pub(crate) struct Recording {
     pub(crate) events: Vec<Event>,
     pub(crate) records: Records,
     pub(crate) host: Host,
-    /// Of the files that samples are in.
+    /// Build-ids of the files with samples.
     pub(crate) build_ids: Vec<BuildId>,
     pub(crate) notes: Notes,
 }
@@ -54,12 +54,12 @@ pub(crate) struct Recording {
 /// An event that was recorded. Its samples name it by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What the user calls it.
+    /// Name that the user wrote.
     pub(crate) name: String,
     pub(crate) attr: Attr,
 }
 
-/// Where and how it was recorded.
+/// Machine and command of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) name: String,
@@ -73,12 +73,12 @@ pub(crate) struct Host {
 }
 
 impl Recording {
-    /// Whether samples may have branches.
+    /// Returns whether samples may have branches.
     pub(crate) fn has_branches(&self) -> bool {
         have_branches(&self.events)
     }
 
-    /// The samples, each with its stamp.
+    /// Returns the samples, each with its stamp.
     pub(crate) fn samples(&self) -> impl Iterator<Item = (Stamp, Sample)> + '_ {
         self.records.iter().filter_map(|record| match record {
             Ok(Record {
@@ -104,7 +104,7 @@ pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Re
     Ok(file.output)
 }
 
-/// Whether samples of these events may have branches.
+/// Returns whether samples of these events may have branches.
 fn have_branches(events: &[Event]) -> bool {
     events.iter().any(|event| event.attr.has_branches())
 }

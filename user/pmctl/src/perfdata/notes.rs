@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only pmctl puts into the file, and other tools skip: the feature of number 255, as JSON.
+//! pmctl's own part of the file, which other tools skip: the feature of number 255, as JSON.
 //!
 //! It says how far the numbers can be trusted, and it holds the symbols of what was sampled: so a report looks the
 //! same on any machine.
@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::screen::Colors;
 use crate::text::{count, printable};
 
-/// What other tools have no place for.
+/// pmctl's own part of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notes {
-    /// Of this format: [`Notes::VERSION`].
+    /// Version of the format: [`Notes::VERSION`].
     pub(crate) version: u32,
-    /// What was recorded, in words.
+    /// Scope of the recording, in words.
     pub(crate) scope: String,
-    /// How often each event happened in all, samples or not; in the order of the events.
+    /// Event counts of all CPUs, samples or not, in the order of the events.
     pub(crate) totals: Vec<u64>,
-    /// Why samples may be said to be of the wrong task, or of none; in words.
+    /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) gaps: Gaps,
-    /// Why the file ends before the recording did, if so; in words.
+    /// Reason why the file ends before the recording did, in words.
     #[serde(default)]
     pub(crate) cut: Option<String>,
     pub(crate) symbols: Vec<SymbolTable>,
@@ -34,33 +35,37 @@ impl Notes {
     /// The version that is written and read.
     pub(crate) const VERSION: u32 = 1;
 
-    /// Whether all that happened is in the file, if one knows of the gaps.
+    /// Returns whether nothing was lost, except in gaps.
     pub(crate) fn is_whole(&self) -> bool {
         self.losses.is_empty() && self.cut.is_none()
     }
 
-    /// Whether the totals are all that happened while it was recorded.
+    /// Returns whether the totals are complete.
     pub(crate) fn counted_all(&self) -> bool {
         self.losses.iter().all(|loss| loss.counted)
     }
 }
 
-/// Tells what is wrong with a recording, a line for each thing; nothing if all is well.
-pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
+/// Writes what is wrong with a recording, and what to do about it; nothing if all is well.
+pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io::Result<()> {
+    let mark = colors.warning;
     for loss in &notes.losses {
         let reason = printable(&loss.reason);
         writeln!(
             output,
-            "LOST: CPU {} ({reason}): {}.",
+            "{mark}LOST{mark:#}: CPU {} ({reason}): {}.",
             loss.cpu,
-            loss.what()
+            loss.in_words()
         )?;
+    }
+    for advice in advice(&notes.losses) {
+        writeln!(output, "{advice}")?;
     }
     if let Some(reason) = &notes.cut {
         let reason = printable(reason);
         writeln!(
             output,
-            "LOST: the end of the recording: the file could not grow ({reason})."
+            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason})."
         )?;
     }
     let Gaps {
@@ -76,37 +81,69 @@ pub(crate) fn warn(notes: &Notes, output: &mut impl Write) -> io::Result<()> {
         )?;
     }
     for reason in &notes.degraded {
-        writeln!(output, "DEGRADED: {}.", printable(reason))?;
+        writeln!(output, "{mark}DEGRADED{mark:#}: {}.", printable(reason))?;
     }
     Ok(())
 }
 
-/// What a CPU did not record.
+/// Returns what to do about losses, each advice once.
+fn advice(losses: &[Loss]) -> Vec<&'static str> {
+    /// A word in the reason of a loss, and the advice.
+    const ADVICE: [(&str, &str); 4] = [
+        (
+            "full",
+            "  Record with larger buffers (-m), with fewer samples (a larger -c), or with\n  \
+             --rotate, which loses a moment instead of the rest.",
+        ),
+        (
+            "throttled",
+            "  A CPU may take 100,000 samples a second, and spend a quarter of its time on\n  \
+             them. Take fewer (a larger -c), or load the module with higher limits:\n  \
+             perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
+        ),
+        (
+            "offline",
+            "  The CPU went offline: what it did until then is recorded.",
+        ),
+        (
+            "lost",
+            "  Something else changed the registers of the PMU: see `dmesg`.",
+        ),
+    ];
+    let applies = |(word, _): &&(&str, &str)| {
+        let mut reasons = losses.iter().flat_map(|loss| loss.reason.split(", "));
+        reasons.any(|reason| reason == *word)
+    };
+    let advice = ADVICE.iter().filter(applies);
+    advice.map(|(_, advice)| *advice).collect()
+}
+
+/// Loss of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Loss {
     pub(crate) cpu: u32,
-    /// Why: the flags of its buffer, in words.
+    /// Reason: the flags of its buffer, in words.
     pub(crate) reason: String,
-    /// Samples that were not made, though their events were counted.
+    /// Samples that were not taken though their events were counted.
     pub(crate) samples: u64,
-    /// Whether these are all: no event went uncounted. Recordings of earlier versions don't say.
+    /// All events were counted. Recordings of earlier versions don't tell.
     #[serde(default)]
     pub(crate) counted: bool,
 }
 
 impl Loss {
-    /// What is missing, in words.
-    fn what(&self) -> String {
-        const UNKNOWN: &str = "an unknown number of events that were neither counted nor sampled";
+    /// Returns what is missing, in words.
+    fn in_words(&self) -> String {
+        const UNKNOWN: &str = "an unknown number of events";
         let samples = count(self.samples, "sample");
         match (self.samples, self.counted) {
             (0, false) => UNKNOWN.to_owned(),
-            (_, false) => format!("{samples} whose events were counted, and {UNKNOWN}"),
-            (_, true) => format!("{samples} whose events were counted; no event is missing"),
+            (_, false) => format!("{samples}, and {UNKNOWN}"),
+            (_, true) => format!("{samples}; all events were counted"),
         }
     }
 
-    /// How many samples are missing, or more.
+    /// Returns the least number of missing samples.
     pub(crate) fn least(&self) -> u64 {
         self.samples.max(1)
     }
@@ -125,14 +162,14 @@ pub(crate) struct Gaps {
 pub(crate) struct SymbolTable {
     /// Its name, as in the records of what is mapped.
     pub(crate) file: String,
-    /// By address, none within another.
+    /// Functions by address, none within another.
     pub(crate) symbols: Vec<Symbol>,
 }
 
 /// A function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Symbol {
-    /// Where it begins in the file; for the kernel, its address.
+    /// Offset in the file; for the kernel, the address.
     pub(crate) start: u64,
     /// In bytes.
     pub(crate) length: u64,
@@ -140,7 +177,7 @@ pub(crate) struct Symbol {
 }
 
 impl SymbolTable {
-    /// The function that an offset in the file is in.
+    /// Returns the function at an offset in the file.
     pub(crate) fn at(&self, offset: u64) -> Option<&Symbol> {
         let behind = self
             .symbols
@@ -156,44 +193,61 @@ impl SymbolTable {
 mod tests {
     use super::*;
 
+    /// What is said of these notes.
+    fn warning(notes: &Notes) -> String {
+        let mut text = Vec::new();
+        warn(notes, Colors::default(), &mut text).expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    fn lost(reason: &str, samples: u64, counted: bool) -> Notes {
+        let reason = reason.to_owned();
+        let loss = Loss {
+            cpu: 1,
+            reason,
+            samples,
+            counted,
+        };
+        Notes {
+            losses: vec![loss],
+            ..Notes::default()
+        }
+    }
+
     #[test]
     fn what_was_counted_is_told_from_what_was_not() {
-        let lost = |reason: &str, samples, counted| {
-            let reason = reason.to_owned();
-            let loss = Loss {
-                cpu: 1,
-                reason,
-                samples,
-                counted,
-            };
-            let notes = Notes {
-                losses: vec![loss],
-                ..Notes::default()
-            };
-            let mut text = Vec::new();
-            warn(&notes, &mut text).expect("a vector takes everything");
-            (
-                String::from_utf8(text).expect("it is text"),
-                notes.counted_all(),
-            )
-        };
-        let unknown = "an unknown number of events that were neither counted nor sampled.\n";
+        let first = |notes: &Notes| warning(notes).lines().next().map(str::to_owned);
+        let unknown = "an unknown number of events.";
+        let notes = lost("full", 0, false);
         assert_eq!(
-            lost("full", 0, false),
-            (format!("LOST: CPU 1 (full): {unknown}"), false)
+            first(&notes),
+            Some(format!("LOST: CPU 1 (full): {unknown}"))
         );
-        let (text, all) = lost("full", 2, false);
+        assert!(!notes.counted_all());
+        let notes = lost("full", 2, false);
         assert_eq!(
-            text,
-            format!("LOST: CPU 1 (full): 2 samples whose events were counted, and {unknown}")
+            first(&notes),
+            Some(format!("LOST: CPU 1 (full): 2 samples, and {unknown}"))
         );
-        assert!(!all);
-        let (text, all) = lost("throttled", 1, true);
+        let notes = lost("throttled", 1, true);
         assert_eq!(
-            text,
-            "LOST: CPU 1 (throttled): 1 sample whose events were counted; no event is missing.\n"
+            first(&notes).as_deref(),
+            Some("LOST: CPU 1 (throttled): 1 sample; all events were counted.")
         );
-        assert!(all);
+        assert!(notes.counted_all());
+    }
+
+    #[test]
+    fn advice_is_about_what_happened() {
+        let advice = |reason: &str| advice(&lost(reason, 1, false).losses).join(" ");
+        assert_eq!(advice("not traced"), "");
+        assert!(advice("full").contains("-m") && advice("full").contains("--rotate"));
+        let throttled = advice("throttled");
+        assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));
+        assert!(!throttled.contains("-m)"));
+        assert!(advice("offline").contains("offline") && !advice("offline").contains("-c"));
+        assert!(advice("full, lost").contains("dmesg") && advice("full, lost").contains("-m"));
+        assert!(!advice("unlost").contains("dmesg"));
     }
 
     #[test]
@@ -202,18 +256,13 @@ mod tests {
             number: 1,
             nanoseconds: 2_500_000,
         };
-        let mut text = Vec::new();
-        warn(
-            &Notes {
-                gaps,
-                ..Notes::default()
-            },
-            &mut text,
-        )
-        .expect("a vector takes everything");
+        let notes = Notes {
+            gaps,
+            ..Notes::default()
+        };
         assert_eq!(
-            text,
-            b"The buffers were changed 1 time; 2.5 ms in all were not recorded.\n"
+            warning(&notes),
+            "The buffers were changed 1 time; 2.5 ms in all were not recorded.\n"
         );
     }
 

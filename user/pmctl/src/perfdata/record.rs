@@ -11,7 +11,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Nobody knows which; perf shows it as -1.
+    /// Unknown; perf shows it as -1.
     pub(crate) const UNKNOWN: Self = Self {
         pid: u32::MAX,
         tid: u32::MAX,
@@ -23,7 +23,7 @@ impl Task {
     }
 }
 
-/// Who did something, when and where.
+/// Task, time and CPU of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// In nanoseconds.
@@ -40,16 +40,16 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Whether it says where a CPU was.
+    /// Returns whether it is a sample.
     pub(crate) const fn is_sample(&self) -> bool {
         matches!(self.body, Body::Sample(_))
     }
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// A task has this file, or this memory, to execute from.
+    /// A task has mapped executable memory.
     Map(Map),
     /// A task has this name from now on.
     Comm {
@@ -67,7 +67,7 @@ pub(crate) enum Body {
         task: Task,
         parent: Task,
     },
-    /// The CPU goes over to the stamp's task, or with `out` away from it. `other` is the other of the two.
+    /// The CPU switches to the stamp's task, or with `out` away from it; `other` is the other of the two.
     Switch {
         out: bool,
         other: Task,
@@ -80,7 +80,7 @@ pub(crate) enum Body {
         flags: u16,
         name: String,
     },
-    /// So many records are missing.
+    /// This many records are missing.
     Lost(u64),
     Sample(Sample),
 }
@@ -89,11 +89,11 @@ pub(crate) enum Body {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
     pub(crate) task: Task,
-    /// Whether it is the kernel's; then no task has it.
+    /// It is the kernel's, and of no task.
     pub(crate) kernel: bool,
     pub(crate) start: u64,
     pub(crate) length: u64,
-    /// Where `start` is in the file.
+    /// Offset of `start` in the file.
     pub(crate) offset: u64,
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
@@ -103,26 +103,26 @@ pub(crate) struct Map {
     pub(crate) file: PathBuf,
 }
 
-/// Where a CPU was.
+/// A sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// The event's index.
     pub(crate) event: usize,
     pub(crate) ip: u64,
-    /// How often the event has happened since the sample before.
+    /// Event count since the sample before.
     pub(crate) period: u64,
     /// Newest first.
     pub(crate) branches: Vec<Branch>,
 }
 
 impl Sample {
-    /// Whether the CPU was in the kernel: its half of the address space is the upper one.
+    /// Returns whether the CPU was in the kernel.
     pub(crate) const fn in_kernel(&self) -> bool {
         is_kernel(self.ip)
     }
 }
 
-/// Whether an address is in the kernel's half of the address space.
+/// Returns whether an address is in the kernel's half of the address space, the upper one.
 pub(crate) const fn is_kernel(address: u64) -> bool {
     address >> 63 != 0
 }
@@ -133,6 +133,6 @@ pub(crate) struct Branch {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) mispredicted: bool,
-    /// Since the branch before; 0 if that is not known.
+    /// Cycles since the branch before; 0 if they are not known.
     pub(crate) cycles: u16,
 }

@@ -10,14 +10,14 @@ use super::source::{Source, Walk};
 /// The unit of offsets: the size of each record is a multiple of it.
 const UNIT: usize = 8;
 
-/// What is said if the records can't be read.
+/// Error if the records can't be read.
 const UNREADABLE: ReadError = ReadError::Broken("list of records");
 
 /// Records in the order of their times.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
     source: Source,
-    /// Where the records begin and end in the source.
+    /// Offsets of the first record, and behind the last one.
     section: (u64, u64),
     /// Samples have branches.
     branches: bool,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the bytes of a recording are: in memory, or in a file that is read in blocks.
+//! The bytes of a recording: in memory, or in a file that is read in blocks.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,12 +35,11 @@ impl Source {
     /// # Errors
     /// Those of the file.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let is_input = path.as_os_str() == "-";
-        let mut file = File::open(if is_input {
-            Path::new("/dev/stdin")
+        let mut file = if path.as_os_str() == "-" {
+            File::from(io::stdin().as_fd().try_clone_to_owned()?)
         } else {
-            path
-        })?;
+            File::open(path)?
+        };
         let facts = file.metadata()?;
         if facts.is_file() {
             return Ok(Self::File(Arc::new(file), facts.len()));
@@ -79,7 +79,7 @@ pub(super) struct Walk<'a> {
     source: &'a Source,
     /// The bytes that were read last: all if they are in memory.
     block: Cow<'a, [u8]>,
-    /// Where the next record begins in the block.
+    /// Offset of the next record in the block.
     place: usize,
     /// Offsets in the source: behind the block, and behind the section.
     next: u64,
@@ -87,7 +87,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// How much of a file is read at once: far more than the longest record, the size of which has 16 bits.
+    /// Bytes of a file that are read at once: far more than the longest record, the size of which has 16 bits.
     const BLOCK: u64 = 1 << 20;
     const LONGEST: usize = 1 << 16;
 

@@ -20,7 +20,7 @@ struct Section {
 }
 
 impl Section {
-    /// What follows this one.
+    /// Returns the section of `size` bytes behind this one.
     const fn then(self, size: u64) -> Self {
         Self {
             offset: self.offset + self.size,
@@ -38,16 +38,16 @@ impl Section {
     }
 }
 
-/// Of a section's entry: its offset and its size.
+/// Size of a section's entry: offset and size.
 pub(super) const SECTION_SIZE: u64 = 16;
-/// Of an event's identifier.
+/// Size of an event's identifier.
 const ID_SIZE: u64 = 8;
-/// How many bytes of records are written at once.
+/// Bytes of records that are written at once.
 const BLOCK: usize = 1 << 16;
-/// What a file system may take for itself when the file ends elsewhere: a block on each side.
+/// Bytes that the file system may need when the file ends elsewhere: a block on each side.
 const SLACK: u64 = 1 << 13;
 
-/// A place between two records, and what is in front of it.
+/// A place between two records, and the sums in front of it.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     /// The bytes of the records.
@@ -62,7 +62,7 @@ struct Mark {
 pub(crate) struct Writer<W: Write + Seek> {
     output: W,
     events: Vec<Event>,
-    /// Whether samples have branches.
+    /// Samples have branches.
     branches: bool,
     /// The records that are not written yet.
     block: Vec<u8>,
@@ -70,7 +70,7 @@ pub(crate) struct Writer<W: Write + Seek> {
     now: Mark,
     /// Behind what was written: after each block.
     marks: Vec<Mark>,
-    /// Why some records are missing: there was no room.
+    /// Error because of which records are missing.
     cut: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Finished<W> {
     pub(crate) size: u64,
 }
 
-/// Whether there is no room for more, on the disk or by a limit.
+/// Returns whether there is no room for more, on the disk or by a limit.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     let reasons = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
     error.raw_os_error().is_some_and(|e| reasons.contains(&e))
@@ -154,7 +154,7 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Gives up what is not written, and gives the error back.
+    /// Drops what is not written, and returns the error.
     fn cut_off(&mut self, error: io::Error) -> io::Result<()> {
         self.now = self.written();
         if is_full(&error) {
@@ -163,17 +163,17 @@ impl<W: Write + Seek> Writer<W> {
         Err(error)
     }
 
-    /// What is in the file.
+    /// Returns the end of the records that are in the file.
     fn written(&self) -> Mark {
         self.marks.last().copied().unwrap_or_default()
     }
 
-    /// Where the records are that are in the file.
+    /// Returns the section of the records that are in the file.
     fn records(&self) -> Section {
         attrs(&self.events).then(self.written().size)
     }
 
-    /// Writes what belongs to all records, and makes the file whole. If there is no room, the last records give way,
+    /// Writes the end of the file. If there is no room, the last records give way,
     /// and `notes` say so.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ impl<W: Write + Seek> Writer<W> {
         }
     }
 
-    /// Writes what comes before the records; `features` are the numbers of those that there are.
+    /// Writes the header and the events; `features` are the numbers of those that there are.
     fn head(&mut self, features: &[u32]) -> io::Result<()> {
         let attrs = attrs(&self.events);
         let mut bytes = Vec::new();
@@ -254,7 +254,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
-/// What is behind the records: where the features are, in the order of their numbers, and the features.
+/// Returns the end of the file: the sections of the features, by number, and the features.
 fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = records.then(SECTION_SIZE * features.len() as u64);
@@ -268,7 +268,7 @@ fn end(records: Section, features: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// Where the identifiers of so many events are.
+/// Returns the section of the identifiers of so many events.
 const fn ids(events: u64) -> Section {
     let header = Section {
         offset: 0,
@@ -277,13 +277,13 @@ const fn ids(events: u64) -> Section {
     header.then(ID_SIZE * events)
 }
 
-/// Where the events are.
+/// Returns the section of the events.
 fn attrs(events: &[Event]) -> Section {
     let events = events.len() as u64;
     ids(events).then(ENTRY_SIZE as u64 * events)
 }
 
-/// A bit for each number.
+/// Returns a bit for each number.
 fn bits(numbers: &[u32]) -> [u8; BITS as usize / 8] {
     let mut bits = [0; BITS as usize / 8];
     for number in numbers {

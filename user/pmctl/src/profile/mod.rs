@@ -1,27 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `script`, `report` and `flamegraph` have in common: a recording, and for each sample what it means.
+//! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
 
-mod spaces;
+mod address_spaces;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-pub(crate) use spaces::{File, KERNEL, Name, Spaces, UNKNOWN};
+pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN};
 
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
 
-/// The recording in a file.
+/// Opens a recording.
 ///
 /// # Errors
 /// In words, with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
-    let source = Source::open(path).with_context(|| format!("can't read {}", path.display()))?;
+    let source = Source::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "there is no file {}\nRecord with `pmctl record -- COMMAND`, or name another recording with -i.",
+            path.display()
+        ),
+        _ => anyhow!("can't read {}: {error}", path.display()),
+    })?;
     perfdata::read(source).with_context(|| path.display().to_string())
 }
 
@@ -30,7 +37,7 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
 pub(crate) struct Named<'a> {
     pub(crate) stamp: Stamp,
     pub(crate) sample: &'a Sample,
-    /// Where the CPU was.
+    /// Names of the sampled address.
     pub(crate) site: Site<'a>,
 }
 
@@ -41,38 +48,38 @@ pub(crate) struct Site<'a> {
     file: Option<(File, &'a Path)>,
     /// The function; `None` if it is not known.
     symbol: Option<&'a Symbol>,
-    /// How far the address is behind the function's beginning.
+    /// Offset from the beginning of the function.
     pub(crate) offset: u64,
 }
 
 impl Site<'_> {
-    /// What two addresses of one function of one file have in common, and no others.
+    /// Returns a value that is the same for all addresses of a function, and for no others.
     pub(crate) fn function(&self) -> (Option<File>, Option<u64>) {
         (self.number(), self.symbol.map(|symbol| symbol.start))
     }
 
-    /// The number of the file.
+    /// Returns the number of the file.
     pub(crate) fn number(&self) -> Option<File> {
         self.file.map(|(number, _)| number)
     }
 
-    /// Whether the function is known.
+    /// Returns whether the function is known.
     pub(crate) const fn has_symbol(&self) -> bool {
         self.symbol.is_some()
     }
 
-    /// The function, or what stands for one that is not known.
+    /// Returns the name of the function, `[unknown]` if there is none.
     pub(crate) fn symbol(&self) -> &str {
         self.symbol.map_or(UNKNOWN, |symbol| &symbol.name)
     }
 
-    /// The file, or what stands for none.
+    /// Returns the path of the file, `[unknown]` if there is none.
     pub(crate) fn path(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
         path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
     }
 
-    /// The file without its folder.
+    /// Returns the name of the file without its folder.
     pub(crate) fn dso(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
         let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
@@ -85,21 +92,21 @@ pub(crate) struct Names<'a> {
     tables: HashMap<&'a str, &'a SymbolTable>,
     /// The table of each file that there was so far, by its number.
     files: Vec<Option<&'a SymbolTable>>,
-    spaces: Spaces,
+    spaces: AddressSpaces,
 }
 
 impl<'a> Names<'a> {
-    /// Before the first record.
+    /// Returns the state before the first record.
     fn new(recording: &'a Recording) -> Self {
         let tables = &recording.notes.symbols;
         Self {
             tables: tables.iter().map(|t| (t.file.as_str(), t)).collect(),
             files: Vec::new(),
-            spaces: Spaces::default(),
+            spaces: AddressSpaces::default(),
         }
     }
 
-    /// Takes a record into account.
+    /// Applies a record.
     fn apply(&mut self, record: &Record) {
         self.spaces.apply(record);
         for path in self.spaces.files().skip(self.files.len()) {
@@ -108,17 +115,17 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The number of a task's name; `None` if that is not known.
+    /// Returns the number of a task's name; `None` if it is not known.
     pub(crate) fn name(&self, task: Task) -> Option<Name> {
         self.spaces.name(task)
     }
 
-    /// What a task is called.
+    /// Returns the name of a task.
     pub(crate) fn comm(&self, task: Task) -> &str {
         self.spaces.comm(task)
     }
 
-    /// The names of an address, for a process.
+    /// Returns the names of an address in a process.
     pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
         let Some(place) = self.spaces.find(pid, address) else {
             return Site::default();
@@ -132,13 +139,13 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The names of both ends of a branch.
+    /// Returns the names of both ends of a branch.
     pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))
     }
 }
 
-/// The number of a process or a thread; -1 if it is not known, as perf has it.
+/// Returns the number of a process or thread as text; -1 if it is not known, as perf shows it.
 pub(crate) fn number(number: u32) -> String {
     match number {
         u32::MAX => "-1".to_owned(),
@@ -146,7 +153,7 @@ pub(crate) fn number(number: u32) -> String {
     }
 }
 
-/// Goes through the samples, with the names as of the time of each.
+/// Calls `take` for each sample, with the names as of its time.
 pub(crate) fn each_sample(
     recording: &Recording,
     mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,

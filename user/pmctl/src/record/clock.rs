@@ -24,7 +24,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The clock when the counter was `ticks`.
+    /// Returns the time when the counter was `ticks`.
     fn nanoseconds(self, ticks: u64) -> u64 {
         let scaled = u128::from(ticks) * u128::from(self.mult) >> self.shift.min(127);
         // The beginning of the counter may have been before the clock's: then `zero` is negative.
@@ -43,7 +43,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    /// Where it is not perf's own, reads it once more: to be done at the beginning, at the end, and between.
+    /// Reads the clock, unless it is perf's own. Must be called at the beginning, at the end, and in between.
     pub(super) fn read(&mut self, device: &Device) {
         if let Self::Pairs(pairs) = self {
             // Without a counter that can be read there are no times in the records either.
@@ -51,7 +51,7 @@ impl Clock {
         }
     }
 
-    /// The clock when the counter was `ticks`.
+    /// Returns the time when the counter was `ticks`.
     pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         match self {
             Self::Perf(scale) => scale.nanoseconds(ticks),
@@ -60,7 +60,7 @@ impl Clock {
     }
 }
 
-/// Counter and clock at the same time, as nearly as can be.
+/// Reads the counter and the clock at nearly the same time.
 fn pair(device: &Device) -> Option<(u64, u64)> {
     const TRIES: u32 = 5;
     let once = || {
@@ -81,7 +81,7 @@ fn now() -> Option<u64> {
     u64::try_from(time.as_nanos()).ok()
 }
 
-/// The clock on the line through the two pairs that are around `ticks`, or next to it.
+/// Returns the time at `ticks`, on the line through the nearest two pairs.
 fn interpolate(pairs: &[(u64, u64)], ticks: u64) -> u64 {
     let [(first, begin), .., (last, end)] = *pairs else {
         return pairs.first().map_or(ticks, |pair| pair.1);

@@ -20,7 +20,7 @@ const PAGE: u64 = 4096;
 const DEFAULT_PAGES: u32 = 1024;
 const LEAST_PAGES: u32 = 16;
 
-/// A trace that is ready to run.
+/// A trace that is ready to start.
 pub(super) struct Ready<'a> {
     session: &'a Session,
     config: &'a Config,
@@ -29,7 +29,7 @@ pub(super) struct Ready<'a> {
     buffers: Vec<Buffer>,
 }
 
-/// A trace that runs.
+/// A running trace.
 pub(super) struct Collector<'a> {
     session: &'a Session,
     config: &'a Config,
@@ -39,20 +39,20 @@ pub(super) struct Collector<'a> {
     collected: Collected,
 }
 
-/// What was recorded.
+/// Records of a trace.
 #[derive(Default)]
 pub(super) struct Collected {
     /// Records that were taken out of the buffers, and not taken from here yet.
     chunks: Vec<Chunk>,
-    /// How many bytes of records there were in all.
+    /// Size of all records in bytes.
     pub(super) size: u64,
-    /// What happened to each CPU's buffers.
+    /// Flags of each CPU's buffers.
     pub(super) flags: BTreeMap<u32, Flags>,
     pub(super) gaps: Gaps,
 }
 
 impl<'a> Ready<'a> {
-    /// Allocates the buffers of all CPUs, of so many `pages` if the user wants that.
+    /// Allocates the buffers of all CPUs, with `pages` pages each if the user says so.
     pub(super) fn new(
         session: &'a Session,
         config: &'a Config,
@@ -82,7 +82,7 @@ impl<'a> Ready<'a> {
         })
     }
 
-    /// Begins to record.
+    /// Starts the trace.
     pub(super) fn start(self) -> Result<Collector<'a>> {
         Ok(Collector {
             session: self.session,
@@ -106,20 +106,20 @@ fn start(trace: Trace<Staged>) -> Result<Trace<Running>> {
 }
 
 impl Collector<'_> {
-    /// Takes out what was recorded since the last time.
+    /// Takes out the records since the last call.
     pub(super) fn poll(&mut self) -> Result<Vec<Chunk>> {
         self.collected.drain(&mut self.buffers)?;
         Ok(self.collected.take())
     }
 
-    /// Whether a buffer will be full soon.
+    /// Returns whether a buffer is nearly full.
     pub(super) fn is_nearly_full(&self) -> bool {
         let limit = u64::from(self.alloc.pages) * PAGE / 4 * 3;
         let end = |buffer: &Buffer| buffer.header().capture_end;
         self.buffers.iter().any(|buffer| end(buffer) > limit)
     }
 
-    /// Goes on with new buffers. Nothing is recorded in between.
+    /// Continues with new buffers. Nothing is recorded in between.
     pub(super) fn rotate(self) -> Result<Self> {
         let begin = Instant::now();
         let trace = self.trace.stop().map_err(|e| with_help(e.error))?;
@@ -149,21 +149,21 @@ impl Collector<'_> {
         })
     }
 
-    /// Ends the recording.
+    /// Stops the trace.
     pub(super) fn stop(mut self) -> Result<Collected> {
         self.trace.stop().map_err(|e| with_help(e.error))?;
         self.collected.empty(&mut self.buffers)?;
         Ok(self.collected)
     }
 
-    /// How many bytes of records there were so far.
+    /// Returns the size of all records so far in bytes.
     pub(super) const fn size(&self) -> u64 {
         self.collected.size
     }
 }
 
 impl Collected {
-    /// The records that nobody has taken yet.
+    /// Takes out the records.
     pub(super) fn take(&mut self) -> Vec<Chunk> {
         mem::take(&mut self.chunks)
     }
@@ -179,7 +179,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes all out of buffers that are written no more, and drops them.
+    /// Takes the records out of buffers of a stopped trace, and drops the buffers.
     fn empty(&mut self, buffers: &mut Vec<Buffer>) -> Result<()> {
         self.drain(buffers)?;
         for buffer in buffers.drain(..) {

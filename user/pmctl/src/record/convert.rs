@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the driver's records to samples.
+//! Conversion of the driver's records to samples.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::stream::Counted;
 use crate::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 
-/// Makes samples of the driver's records, of which it is not known yet which task they are of.
+/// Converts the driver's records to samples, the tasks of which are not known yet.
 ///
 /// # Errors
 /// If the bytes are no records of this plan: a fault of the driver.
@@ -103,7 +103,7 @@ impl<'a> Set<'a> {
         self.plan.events.iter().position(|event| event.id == id)
     }
 
-    /// Where the CPU was when an event ticked.
+    /// Returns the address at the tick of an event.
     fn pc(&self, id: EventId) -> Option<u64> {
         self.records.iter().find_map(|timed| match timed.record {
             trace::Record::Pc { event, pc, .. } if event == id => Some(pc),
@@ -111,7 +111,7 @@ impl<'a> Set<'a> {
         })
     }
 
-    /// What was counted of an event besides its tick.
+    /// Returns the count of an event besides its tick.
     fn count(&self, id: EventId) -> u64 {
         let counts = self.records.iter().map(|timed| match timed.record {
             trace::Record::Count { event, count } if event == id => count,
@@ -120,7 +120,7 @@ impl<'a> Set<'a> {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// The branches that were recorded for an event; when several tick at once, the first has them.
+    /// Returns the branches of an event; when several tick at once, the first has them.
     fn branches(&self, id: EventId) -> Vec<Branch> {
         let branches = self.records.iter().find_map(|timed| match timed.record {
             trace::Record::LastBranch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl record`: samples while a command runs.
 //!
-//! The driver records where the CPUs are, and knows nothing of tasks. [`story`] finds out what the tasks did
+//! The driver records where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did
 //! meanwhile; [`stream`] puts both together and writes [perf's file](crate::perfdata) while it is recorded.
 
 mod clock;
@@ -13,10 +13,10 @@ mod ring;
 mod run;
 mod scope;
 mod sideband;
-mod story;
 mod stream;
 mod symbols;
 mod target;
+mod task_log;
 mod tasks;
 
 use std::collections::BTreeMap;
@@ -34,21 +34,22 @@ use perfmon_core::abi;
 use collect::{Collected, Ready};
 use plan::Plan;
 use scope::Scope;
-use story::Story;
 use stream::{Ended, Stream};
 use target::Target;
+use task_log::TaskLog;
 
 use crate::child::{Command, Ending, Waiting};
-use crate::cli::Record as Args;
+use crate::cli::{DEFAULT_FILE, Record as Args};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
 use crate::pmu::Pmu;
+use crate::screen::Colors;
 use crate::signals::Signals;
 use crate::stdio::complain;
 use crate::text::{count, thousands};
 
-/// Records, and gives the exit code.
+/// Records, and returns the exit code.
 pub(crate) fn record(args: &Args) -> Result<u8> {
     refuse_the_impossible(args)?;
     let machine = Machine::here();
@@ -82,22 +83,22 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     let process = waiting.as_ref().map(Waiting::pid).or(args.pid);
     let device = session.device();
     // Before the buffers, whose size can be less: perf's rings count against the same limit.
-    let mut story = Story::begin(&online, process, device);
+    let mut log = TaskLog::begin(&online, process, device);
     let ready = Ready::new(&session, &plan.config, args.pages)?;
     sideband::visit(&online)?;
-    let scope = Scope::new(args, process, story.knows_tasks());
+    let scope = Scope::new(args, process, log.knows_tasks());
     let file = target.begin().with_context(cannot_write)?;
     let stream = Stream::new(&plan, scope, args.branches, file);
     let mut stream = stream.with_context(cannot_write)?;
     let run = run::run(args, ready, (&signals, waiting), |chunks| {
         // The driver's records first: so all that happened before them is told.
-        story.watch(device);
-        stream.take(&chunks, &mut story)?;
-        stream.write(&mut story).with_context(cannot_write)
+        log.watch(device);
+        stream.take(&chunks, &mut log)?;
+        stream.write(&mut log).with_context(cannot_write)
     })?;
 
-    let mut ended = stream.end(&mut story).with_context(cannot_write)?;
-    let mut notes = notes(args, &plan, &mut ended, &run.collected, story.degraded());
+    let mut ended = stream.end(&mut log).with_context(cannot_write)?;
+    let mut notes = notes(args, &plan, &mut ended, &run.collected, log.degraded());
     let last = mem::take(&mut ended.counted.last);
     let lost = |loss| lost_record(loss, &last);
     ended
@@ -117,12 +118,6 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         size,
         others,
         elapsed: run.elapsed,
-        flags: run
-            .collected
-            .flags
-            .values()
-            .copied()
-            .fold(Flags::default(), union),
     };
     // The recording is whole without it.
     let _ = summarize(args, &host, &notes, &written);
@@ -164,7 +159,7 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
     }
 }
 
-/// What is to be said of a recording, once it has ended.
+/// Returns the notes of a recording that has ended.
 fn notes(
     args: &Args,
     plan: &Plan,
@@ -186,11 +181,11 @@ fn notes(
     }
 }
 
-/// What is missing, by CPU.
+/// Returns the losses by CPU.
 fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
     /// A CPU that was never online has nothing to lose.
     const NOTHING: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
-    /// What happened meanwhile is in the counts.
+    /// Events are counted meanwhile.
     const COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
         let bits = flags.bits() & !NOTHING;
@@ -204,11 +199,7 @@ fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> 
     flags.iter().filter_map(loss).collect()
 }
 
-fn union(a: Flags, b: Flags) -> Flags {
-    Flags::from_bits(a.bits() | b.bits())
-}
-
-/// The record by which perf tells its users that something is missing, behind the CPU's last sample.
+/// Returns the record that perf shows as LOST, behind the CPU's last sample.
 fn lost_record(loss: &Loss, last: &BTreeMap<u32, u64>) -> Record {
     Record {
         stamp: Stamp {
@@ -236,38 +227,36 @@ fn host(online: usize) -> Result<Host> {
     })
 }
 
-/// What there is now.
+/// Facts about the recording for its user.
 struct Written {
-    /// Of the file.
+    /// Name of the file.
     name: String,
-    /// What happened to any CPU's buffer.
-    flags: Flags,
     samples: u64,
-    /// In bytes.
+    /// Size in bytes.
     size: u64,
-    /// Samples that are not there because they are of others.
+    /// Samples that were left out because they are of other programs.
     others: u64,
     elapsed: Duration,
 }
 
-/// Tells the user what there is now, and what is missing.
+/// Tells the user what there is now, what is missing, and how to look at it.
 fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::Result<()> {
-    let mut output = io::stderr().lock();
-    let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
-    let lost = if notes.counted_all() && notes.cut.is_none() {
-        thousands(known)
-    } else {
-        "an unknown number".to_owned()
-    };
+    let mut output = anstream::stderr().lock();
     write!(
         output,
-        "pmctl: {}: {}, {lost} lost, in {:.2} s on {}, {} KiB",
-        written.name,
+        "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",
         count(written.samples, "sample"),
+        written.name,
         written.elapsed.as_secs_f64(),
         count(host.cpus_online, "CPU"),
         thousands(written.size.div_ceil(1024)),
     )?;
+    let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
+    if !notes.counted_all() || notes.cut.is_some() {
+        write!(output, "; an unknown number lost")?;
+    } else if !notes.is_whole() {
+        write!(output, "; {} lost", thousands(known))?;
+    }
     if written.others > 0 {
         write!(
             output,
@@ -276,46 +265,44 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
         )?;
     }
     writeln!(output)?;
-    perfdata::warn(notes, &mut output)?;
-    for line in advice(written.flags, args.rotate) {
-        writeln!(output, "{line}")?;
-    }
-    if written.samples == 0 && notes.is_whole() {
-        writeln!(
+    perfdata::warn(notes, Colors::new(true), &mut output)?;
+    let smaller = smaller_period(args.period, written.samples).filter(|_| notes.is_whole());
+    match (smaller, written.samples) {
+        (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
+        (Some(period), _) => writeln!(
             output,
-            "No event happened {} times: give a smaller number with -c.",
-            thousands(args.period.into())
-        )?;
+            "Few samples: for more, give a smaller period, as -c {period}."
+        ),
+        (None, 0) if notes.is_whole() => {
+            writeln!(output, "No sample: the event hardly happened.")
+        }
+        _ => Ok(()),
+    }?;
+    if written.samples > 0 && args.output.as_os_str() != "-" {
+        let input = match args.output.to_str() {
+            Some(DEFAULT_FILE) => String::new(),
+            _ => format!(" -i {}", args.output.display()),
+        };
+        writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
     }
     Ok(())
 }
 
-/// What to do about what is missing.
-fn advice(flags: Flags, rotates: bool) -> Vec<&'static str> {
-    let table = [
-        (
-            flags.is_full(),
-            "A buffer was full: give larger ones (-m), or a larger number with -c.",
-        ),
-        (
-            flags.is_full() && !rotates,
-            "With --rotate a buffer that gets full loses a moment instead of the rest.",
-        ),
-        (
-            flags.is_throttled(),
-            "There were too many samples in a second: give a larger number with -c.",
-        ),
-        (
-            flags.is_lost(),
-            "Something else changed the PMU's registers: the kernel's log may say what.",
-        ),
-        (
-            flags.is_offline(),
-            "A CPU went offline: what it did until then is in the file.",
-        ),
-    ];
-    let applies = table.into_iter().filter(|(applies, _)| *applies);
-    applies.map(|(_, line)| line).collect()
+/// Returns a smaller period if this one made few samples, and a smaller one is of use.
+fn smaller_period(period: u32, samples: u64) -> Option<u32> {
+    const FEW: u64 = 50;
+    /// Prime numbers. With a period below the least one, most of the time may go into the samples.
+    const PERIODS: [u32; 2] = [100_003, 10_007];
+    if samples >= FEW {
+        return None;
+    }
+    // About a thousand samples are enough for a report.
+    let wanted = u64::from(period) * samples.max(1) / 1000;
+    let smaller = PERIODS.into_iter().filter(|smaller| *smaller < period);
+    let fitting = smaller
+        .clone()
+        .find(|smaller| u64::from(*smaller) <= wanted);
+    fitting.or_else(|| smaller.last())
 }
 
 #[cfg(test)]
@@ -350,14 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_about_what_happened() {
-        let advice = |bits, rotates| advice(Flags::from_bits(bits), rotates).join(" ");
-        assert_eq!(advice(0, false), "");
-        assert!(advice(1, false).contains("-m") && advice(1, false).contains("--rotate"));
-        assert!(!advice(1, true).contains("--rotate"));
-        assert!(advice(2, false).contains("-c") && !advice(2, false).contains("-m"));
-        let offline = advice(4, false);
-        assert!(offline.contains("offline") && !offline.contains("-m") && !offline.contains("-c"));
+    fn few_samples_call_for_a_smaller_period() {
+        assert_eq!(smaller_period(1_000_003, 1), Some(10_007));
+        assert_eq!(smaller_period(1_000_003, 0), Some(10_007));
+        assert_eq!(smaller_period(100_000_007, 3), Some(100_003));
+        assert_eq!(smaller_period(10_007, 0), None);
+        assert_eq!(smaller_period(1_000_003, 50), None);
     }
 
     #[test]

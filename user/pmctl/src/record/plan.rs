@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which events are recorded: from the command line to the driver's config and perf's description of it.
+//! Events of a recording: from the command line to the driver's config and to perf's description.
 
 use anyhow::{Result, anyhow};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
@@ -9,13 +9,13 @@ use crate::cli::Record;
 use crate::events::{self, Event, Meaning};
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind};
-use crate::place::{Supply, place};
 use crate::pmu::Pmu;
+use crate::schedule::{CounterSupply, schedule};
 
-/// What is recorded when nothing is asked for.
+/// Default event.
 const DEFAULT: &str = "cycles";
 
-/// What a fixed counter counts, by its number.
+/// Events of the fixed counters, by number.
 const FIXED: [FixedEvent; 4] = [
     FixedEvent::Instructions,
     FixedEvent::CoreCycles,
@@ -48,12 +48,12 @@ pub(super) struct Plan {
 pub(super) struct Planned {
     pub(super) event: Event,
     pub(super) id: EventId,
-    /// How often it happens from one sample to the next; `None` if it is counted at the samples of the first one.
+    /// Period; `None` if it is counted at the samples of the first event.
     pub(super) period: Option<u32>,
 }
 
 impl Plan {
-    /// What the command line asks for; tells the driver about the events that have no id of their own.
+    /// Makes the plan of the command line, and defines the events that have no id of their own.
     pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
         let (sampled, counted) = wanted(args, pmu)?;
         let period = |index| (index < sampled.len()).then_some(args.period);
@@ -64,12 +64,12 @@ impl Plan {
         if args.branches && !properties.last_branch {
             return Err(Usage("-b: this CPU does not record branches.".to_owned()).into());
         }
-        let supply = Supply {
+        let supply = CounterSupply {
             general: u8::try_from(properties.general.number).unwrap_or(u8::MAX),
             // The driver tells how many, CPUID tells which.
             fixed: pmu.fixed_bitmap(),
         };
-        let places = place(&events, supply).map_err(|error| Usage(error.to_string()))?;
+        let places = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;
 
         let mut planned = Vec::new();
         for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
@@ -89,7 +89,7 @@ impl Plan {
         })
     }
 
-    /// The events for the file.
+    /// Describes the events for the file.
     pub(super) fn describe(&self, branches: bool) -> Vec<perfdata::Event> {
         let describe = |planned: &Planned| perfdata::Event {
             name: planned.event.label.clone(),
@@ -119,7 +119,7 @@ impl Planned {
     }
 }
 
-/// The events that make samples, and those that are only counted at them.
+/// Returns the events that make samples, and those that are counted at them.
 fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<Event>, Vec<Event>), Usage> {
     let parse = |texts: &[String]| -> Result<Vec<Event>, Usage> {
         let lists = texts.iter().map(|text| events::events(text, pmu));
@@ -162,7 +162,7 @@ fn refuse_the_impossible(args: &Record, events: &[Event]) -> Result<(), Usage> {
     }
 }
 
-/// The id of an event on a counter of this kind: a fixed counter's has one, others are defined.
+/// Returns the id of an event on a counter: fixed counters have ids, others are defined.
 fn id(session: &Session, event: &Event, counter: CounterId, index: usize) -> Result<EventId> {
     match counter {
         CounterId::Fixed(number) => FIXED
@@ -178,7 +178,7 @@ fn id(session: &Session, event: &Event, counter: CounterId, index: usize) -> Res
     }
 }
 
-/// What perf calls an event: the number of one with a name, else the event select.
+/// Returns perf's number of an event, or its event select.
 fn kind(event: &Event) -> Kind {
     let named = |(meaning, _): &&(Meaning, u64)| event.meaning == Some(*meaning);
     if let Some((_, number)) = HARDWARE.iter().find(named) {

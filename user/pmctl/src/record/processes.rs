@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What there was before perf began to tell: processes, their names and their memory, from `/proc`; and the kernel's.
+//! State before the recording, from `/proc`: names and executable memory of processes, and the kernel's.
+//!
+//! Not with crate procfs: for one path that is not UTF-8 it gives up the whole map of a process, it panics at a short
+//! path that begins with /SYSV, and it has neither the modules' addresses nor the kernel's symbols.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +10,7 @@ use std::path::Path;
 use crate::perfdata::{Body, Map, Record, Stamp, Task};
 use crate::profile::KERNEL;
 
-/// The time of what has been there all along.
+/// Time of the state before the recording.
 const ALWAYS: u64 = 0;
 
 fn record(task: Task, body: Body) -> Record {
@@ -21,12 +24,12 @@ fn record(task: Task, body: Body) -> Record {
     }
 }
 
-/// Names and memory of all processes.
+/// Returns the names and the memory of all processes.
 pub(super) fn all() -> Vec<Record> {
     numbers("/proc").into_iter().flat_map(process).collect()
 }
 
-/// The names of a process's threads, and its memory; nothing if it is gone.
+/// Returns the names of a process's threads and its memory; nothing if it has ended.
 pub(super) fn process(pid: u32) -> Vec<Record> {
     let names = numbers(format!("/proc/{pid}/task"))
         .into_iter()
@@ -40,7 +43,7 @@ pub(super) fn process(pid: u32) -> Vec<Record> {
     names.chain(memory(pid)).collect()
 }
 
-/// Whether there is such a process, and not only its exit code left for its parent.
+/// Returns whether a process runs; a zombie does not.
 pub(super) fn is_alive(pid: u32) -> bool {
     let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
@@ -48,7 +51,7 @@ pub(super) fn is_alive(pid: u32) -> bool {
     matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
 }
 
-/// The memory of a process that it can execute from.
+/// Returns the executable memory of a process.
 fn memory(pid: u32) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let task = Task::leader(pid);
@@ -59,14 +62,14 @@ fn memory(pid: u32) -> Vec<Record> {
         .collect()
 }
 
-/// The numbers among the names in a folder.
+/// Returns the numbers among the names in a folder.
 fn numbers(folder: impl AsRef<Path>) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()
 }
 
-/// A line of `/proc/PID/maps` that is executable:
+/// Parses a line of `/proc/PID/maps`; `None` if it is not executable:
 /// `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
 fn mapping(line: &str) -> Option<Map> {
     const EXECUTE: u32 = 4;
@@ -102,7 +105,7 @@ fn mapping(line: &str) -> Option<Map> {
     })
 }
 
-/// The kernel and its modules; empty if their addresses are hidden from this user.
+/// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
 pub(super) fn kernel() -> Vec<Record> {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let Some((start, end)) = image(&symbols) else {
@@ -136,7 +139,7 @@ pub(super) fn kernel() -> Vec<Record> {
         .collect()
 }
 
-/// Beginning and end of the kernel's code; a reader without the privilege sees zeros.
+/// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.
 fn image(symbols: &str) -> Option<(u64, u64)> {
     let address = |wanted: &str| {
         let line = symbols.lines().find(|line| {
@@ -149,7 +152,7 @@ fn image(symbols: &str) -> Option<(u64, u64)> {
     (0 < start && start < end).then_some((start, end))
 }
 
-/// A line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
+/// Parses a line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
 fn module(line: &str) -> Option<(String, u64, u64)> {
     let mut fields = line.split(' ');
     let name = fields.next()?;

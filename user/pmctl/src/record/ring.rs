@@ -126,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// Takes out the records that have come since the last call.
+    /// Takes out the records since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let control = self.control();
         let words = self.words();
@@ -147,7 +147,7 @@ impl Ring {
         bytes
     }
 
-    /// How the time-stamp counter becomes the event's clock; `None` if it doesn't.
+    /// Returns the conversion from the time-stamp counter to the event's clock; `None` if there is none.
     pub(super) fn scale(&self) -> Option<Scale> {
         let control = self.control();
         loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of the recording: from the start to the end that the command, the clock or the user makes.
+//! The recording from its start to its end, by the command, by the clock or by the user.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::ops::ControlFlow;
@@ -15,14 +15,14 @@ use crate::cli::Record;
 use crate::signals::{Event, Signals};
 use crate::stdio::complain;
 
-/// How long a round is: perf's rings, which hold some thousand switches, must not get full.
+/// Length of a round: perf's rings, which hold some thousand switches, must not get full.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was recorded, and how it went.
+/// Result of a recording.
 pub(super) struct Run {
     pub(super) collected: Collected,
     pub(super) elapsed: Duration,
-    /// How the command ended; `None` without one.
+    /// End of the command; `None` without one.
     pub(super) ending: Option<Ending>,
 }
 
@@ -88,12 +88,12 @@ pub(super) fn run(
     })
 }
 
-/// What is to be done after a signal.
+/// Reaction to a signal.
 enum Next {
     GoOn,
-    /// There is no command, and somebody wants an end.
+    /// End: there is no command that decides.
     End,
-    /// The command has ended, like this.
+    /// The command has ended.
     Ended(Ending),
 }
 
@@ -118,7 +118,7 @@ fn react(event: Event, running: Option<&Running>) -> Result<Next> {
     })
 }
 
-/// A line for a person who waits, once a second.
+/// Line of progress on a terminal, once a second.
 struct Progress {
     begin: Instant,
     next: Instant,

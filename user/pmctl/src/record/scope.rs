@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of the records are kept.
+//! Selection of the records that are kept.
 
 use std::collections::HashSet;
 
 use crate::cli::{Cpus, Record as Args};
 use crate::perfdata::{Body, Record};
 
-/// Which records are kept.
+/// Selection of the records that are kept.
 #[derive(Debug)]
 pub(super) enum Scope<'a> {
     All,
-    /// Samples of these CPUs.
+    /// Samples of these CPUs, of all programs.
     Cpus(&'a Cpus),
-    /// What is of these processes, and of those that will descend from them.
+    /// Records of these processes and of their descendants.
     Family(HashSet<u32>),
 }
 
 impl<'a> Scope<'a> {
-    /// What the command line asks for: `process` is the command's, or one that runs.
+    /// Returns the scope of the command line: `process` is the command's, or that of -p.
     pub(super) fn new(args: &'a Args, process: Option<u32>, knows_tasks: bool) -> Self {
         match (&args.cpu, process) {
             (Some(cpus), _) => Self::Cpus(cpus),
@@ -28,7 +28,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether a record is kept. They come by time: so the parent is known before the child.
+    /// Returns whether a record is kept. Records must come by time, so that the parent is known before the child.
     pub(super) fn keeps(&mut self, record: &Record) -> bool {
         match self {
             Self::All => true,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens to tasks while samples are recorded: perf tells it, with an event on each CPU that needs no counter.
+//! perf's records of tasks during a recording, from an event on each CPU that needs no counter.
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
@@ -12,14 +12,14 @@ use super::ring::Ring;
 use super::tasks::Tasks;
 use crate::perfdata::{Attr, Body, Record, decode};
 
-/// The events, and what they have told.
+/// The events and their records.
 #[derive(Debug)]
 pub(super) struct Sideband {
     rings: Vec<Ring>,
-    /// Names, memory, beginnings and ends of tasks, until somebody takes them.
+    /// Names, memory, beginnings and ends of tasks, until they are taken.
     pub(super) records: Vec<Record>,
     pub(super) tasks: Tasks,
-    /// How many records the kernel could not write, because nobody took them out in time.
+    /// Records that the kernel dropped because its ring was full.
     pub(super) lost: u64,
     pub(super) clock: Clock,
 }
@@ -54,7 +54,7 @@ impl Sideband {
         Ok(sideband)
     }
 
-    /// Takes in what has come, and the time.
+    /// Reads the records since the last call, and the clock.
     pub(super) fn poll(&mut self, device: &Device) {
         self.clock.read(device);
         for ring in &mut self.rings {
@@ -78,7 +78,7 @@ impl Sideband {
         }
     }
 
-    /// Whether perf's clock went on as it had begun.
+    /// Returns whether the conversion to perf's clock is still the same.
     pub(super) fn is_steady(&self) -> bool {
         match self.clock {
             Clock::Perf(scale) => self.rings.iter().all(|ring| ring.scale() == Some(scale)),

@@ -17,8 +17,8 @@ use perfmon::trace::{Chunk, Totals};
 use super::convert::convert;
 use super::plan::Plan;
 use super::scope::Scope;
-use super::story::Story;
 use super::symbols::Places;
+use super::task_log::TaskLog;
 use crate::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable, Writer, is_full};
 
 /// A file that is being recorded.
@@ -26,31 +26,31 @@ pub(super) struct Stream<'a> {
     plan: &'a Plan,
     scope: Scope<'a>,
     writer: Writer<File>,
-    /// What is not written yet.
+    /// Records that are not written yet.
     pending: Vec<Record>,
-    /// The latest time that there was at the end of the round before.
+    /// Latest time in the round before.
     limit: u64,
-    /// Of what was written.
+    /// Places of the samples that were written.
     places: Places,
-    /// Whether nothing is written any more: there is no room.
+    /// No room is left: nothing more is written.
     full: bool,
     counted: Counted,
 }
 
-/// What was counted while samples were made.
+/// Counts beside the samples.
 pub(super) struct Counted {
-    /// How often each event happened, on each CPU.
+    /// Event counts of each CPU.
     pub(super) totals: Totals,
-    /// How many samples each CPU would have made besides, had they not been lost: their events were counted.
+    /// Lost samples of each CPU, the events of which were counted.
     pub(super) lost: BTreeMap<u32, u64>,
     /// The time of the last sample that each CPU made.
     pub(super) last: BTreeMap<u32, u64>,
-    /// How many samples were left out because they are of others.
+    /// Samples that were left out because they are of other programs.
     pub(super) others: u64,
 }
 
 impl<'a> Stream<'a> {
-    /// A file without records.
+    /// Creates a file without records.
     ///
     /// # Errors
     /// Those of the file.
@@ -77,15 +77,15 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// Takes in what was recorded since the last round, and what happened meanwhile.
+    /// Adds the records since the last round.
     ///
     /// # Errors
     /// If the bytes are no records of this plan: a fault of the driver.
-    pub(super) fn take(&mut self, chunks: &[Chunk], story: &mut Story) -> Result<()> {
+    pub(super) fn take(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
         // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
-        self.pending.append(&mut story.take());
+        self.pending.append(&mut log.take());
         for chunk in chunks {
-            let clock = story.clock();
+            let clock = log.clock();
             convert(
                 chunk,
                 self.plan,
@@ -98,13 +98,13 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Ends a round: writes what nothing can come before any more. It is a break if there is no room for it.
+    /// Ends a round: writes the records that no later one can precede. Breaks if there is no room.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn write(&mut self, story: &mut Story) -> io::Result<ControlFlow<()>> {
+    pub(super) fn write(&mut self, log: &mut TaskLog) -> io::Result<ControlFlow<()>> {
         let latest = self.pending.last().map_or(0, |record| record.stamp.time);
-        self.write_or_drop(self.limit, story)?;
+        self.write_or_drop(self.limit, log)?;
         self.limit = latest.max(self.limit);
         Ok(if self.full {
             ControlFlow::Break(())
@@ -113,10 +113,10 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// Writes what is pending up to a time, as far as there is room.
-    fn write_or_drop(&mut self, limit: u64, story: &mut Story) -> io::Result<()> {
+    /// Writes the pending records up to a time, as far as there is room.
+    fn write_or_drop(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
         if !self.full {
-            let written = self.write_until(limit, story);
+            let written = self.write_until(limit, log);
             match written.and_then(|()| self.writer.save()) {
                 Err(error) if is_full(&error) => self.full = true,
                 result => return result,
@@ -126,14 +126,14 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Writes what is pending up to a time, as far as it is in the scope.
-    fn write_until(&mut self, limit: u64, story: &mut Story) -> io::Result<()> {
+    /// Writes the pending records up to a time, as far as they are in the scope.
+    fn write_until(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
         let ready = self
             .pending
             .partition_point(|record| record.stamp.time <= limit);
         for mut record in self.pending.drain(..ready) {
             if let Body::Sample(sample) = &record.body {
-                record.stamp.task = story.task(&record.stamp, sample.ip);
+                record.stamp.task = log.task(&record.stamp, sample.ip);
             }
             if self.scope.keeps(&record) {
                 self.places.take(&record);
@@ -142,16 +142,16 @@ impl<'a> Stream<'a> {
                 self.counted.others += 1;
             }
         }
-        story.forget(limit);
+        log.forget(limit);
         Ok(())
     }
 
-    /// Writes all that is left.
+    /// Writes all remaining records.
     ///
     /// # Errors
     /// Those of the file.
-    pub(super) fn end(mut self, story: &mut Story) -> io::Result<Ended<'a>> {
-        self.write_or_drop(u64::MAX, story)?;
+    pub(super) fn end(mut self, log: &mut TaskLog) -> io::Result<Ended<'a>> {
+        self.write_or_drop(u64::MAX, log)?;
         let (symbols, build_ids) = self.places.look_up();
         Ok(Ended {
             writer: self.writer,
@@ -163,7 +163,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// A file with all of its records, to which only the end is missing.
+/// A file with all of its records but without its end.
 pub(super) struct Ended<'a> {
     writer: Writer<File>,
     pub(super) scope: Scope<'a>,
@@ -173,7 +173,7 @@ pub(super) struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// Appends records that are about none of the others, if there is room.
+    /// Appends records, if there is room.
     ///
     /// # Errors
     /// Those of the file.
@@ -187,7 +187,7 @@ impl Ended<'_> {
         Ok(())
     }
 
-    /// Makes the file whole.
+    /// Writes the end of the file.
     ///
     /// # Errors
     /// Those of the file.

@@ -11,19 +11,19 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use blazesym::{Addr, MaybeDefault};
 
 use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, is_kernel};
-use crate::profile::{KERNEL, Spaces};
+use crate::profile::{AddressSpaces, KERNEL};
 
-/// The places that samples and branches are at.
+/// Addresses of samples and branches.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// As of the last record.
-    spaces: Spaces,
+    /// State as of the last record.
+    spaces: AddressSpaces,
     /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
     files: Vec<HashSet<u64>>,
 }
 
 impl Places {
-    /// Takes a record into account; they come by time.
+    /// Applies a record. Records must come by time.
     pub(super) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
             self.spaces.apply(record);
@@ -44,7 +44,7 @@ impl Places {
         }
     }
 
-    /// The symbols and the build-ids of all files that samples are in.
+    /// Returns the symbols and the build-ids of all files with samples.
     pub(super) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let symbolizer = Symbolizer::new();
         let files = self.spaces.files().zip(&self.files);
@@ -59,7 +59,7 @@ impl Places {
     }
 }
 
-/// The functions at these places; none if the file can't be read, or has no names.
+/// Returns the functions at these places; none if the file can't be read or has no names.
 fn symbols(symbolizer: &Symbolizer, file: &Path, places: &HashSet<u64>) -> Vec<Symbol> {
     let mut places: Vec<Addr> = places.iter().copied().collect();
     places.sort_unstable();
@@ -114,7 +114,7 @@ fn demangled(name: &str) -> String {
     readable.unwrap_or_else(|| name.to_owned())
 }
 
-/// What the linker calls this version of a file, if it does.
+/// Returns the build-id of a file, if it has one.
 fn build_id(file: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a recording goes: to a file, or at its end to standard output.
+//! Destination of a recording: a file, or at its end standard output.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,16 +13,16 @@ use nix::libc;
 
 use crate::stdio;
 
-/// Where a recording goes.
+/// Destination of a recording.
 pub(super) enum Target {
-    /// What is in this file goes to another one, of the same name with `.old`.
+    /// This file; what is in it goes to a file of the same name with `.old`.
     File(PathBuf),
-    /// The beginning of a recording is written last, so that it is in a file without a name until then.
+    /// Standard output. The header is written last, so the recording is in a file without a name until then.
     Output,
 }
 
 impl Target {
-    /// What `-o` names, if it can be written; what is in it stays until the recording begins.
+    /// Opens the destination of `-o`; what is in it stays until the recording begins.
     pub(super) fn open(path: &Path) -> Result<Self> {
         if path.as_os_str() == "-" {
             stdio::require_output()?;
@@ -47,7 +47,7 @@ impl Target {
         Ok(Self::File(path.to_owned()))
     }
 
-    /// The name, for messages.
+    /// Returns the name for messages.
     pub(super) fn name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -55,7 +55,7 @@ impl Target {
         }
     }
 
-    /// An empty file for the recording.
+    /// Creates an empty file for the recording.
     ///
     /// # Errors
     /// Those of the file system.
@@ -73,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Takes the recording to where it belongs.
+    /// Copies the recording to standard output, if that is the destination.
     ///
     /// # Errors
     /// Those of standard output.
@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// The name of what was there before.
+/// Returns the name for what was there before.
 fn old(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".old");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which task a CPU executed, from the switches that perf told.
+//! Tasks of each CPU over time, from perf's records of switches.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,17 @@ pub(super) struct Tasks {
     cpus: HashMap<u32, Turns>,
 }
 
-/// The tasks of a CPU one after the other.
+/// The tasks of a CPU in their order.
 #[derive(Debug)]
 struct Turns {
     /// The one before the first switch.
     first: Task,
-    /// When which other came; by time.
+    /// Time and next task of each switch, by time.
     turns: Vec<(u64, Task)>,
 }
 
 impl Tasks {
-    /// Takes in a switch to the stamp's task, or with `out` away from it. Those of a CPU come in their order.
+    /// Adds a switch to the stamp's task, or with `out` away from it. Those of a CPU must come in their order.
     pub(super) fn switch(&mut self, stamp: Stamp, out: bool, other: Task) {
         let before = if out { stamp.task } else { other };
         let turns = self.cpus.entry(stamp.cpu).or_insert_with(|| Turns {
@@ -35,14 +35,14 @@ impl Tasks {
         }
     }
 
-    /// What a CPU executed at a time; `None` if nothing is known about the CPU.
+    /// Returns the task of a CPU at a time; `None` if nothing is known about the CPU.
     pub(super) fn at(&self, cpu: u32, time: u64) -> Option<Task> {
         let Turns { first, turns } = self.cpus.get(&cpu)?;
         let begun = turns.partition_point(|turn| turn.0 <= time);
         Some(turns[..begun].last().map_or(*first, |turn| turn.1))
     }
 
-    /// Forgets what nobody will ask for who asks for `time` and later only.
+    /// Removes what is of no use for `time` and later.
     pub(super) fn forget(&mut self, time: u64) {
         for Turns { first, turns } in self.cpus.values_mut() {
             let begun = turns.partition_point(|turn| turn.0 <= time);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which branches were taken.
+//! `pmctl report --branches`: a table of the branches.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,17 +11,18 @@ use super::{percent, shown, write_rest};
 use crate::cli::Report;
 use crate::perfdata::Recording;
 use crate::profile::{self, Site};
+use crate::screen::Screen;
 use crate::text::thousands;
 
-/// How often a branch was taken, and how often the CPU had thought that it would not be.
+/// How often a branch was taken and mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     times: u64,
     mispredicted: u64,
 }
 
-/// Writes the table.
-pub(super) fn write(recording: &Recording, args: &Report, output: &mut impl Write) -> Result<()> {
+/// Prints the table.
+pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
     profile::each_sample(recording, |named, names| {
         for branch in &named.sample.branches {
@@ -45,26 +46,28 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut impl Writ
     let mut rows: Vec<_> = pairs.into_iter().collect();
     rows.sort_by(|a, b| b.1.times.cmp(&a.1.times).then_with(|| a.0.cmp(&b.0)));
     let mut table = Table::new(&[
-        ("share", Align::Right),
+        ("overhead", Align::Right),
         ("taken", Align::Right),
         ("mispredicted", Align::Right),
         ("from", Align::Left),
         ("to", Align::Left),
     ]);
     for ((from, to), taken) in shown(&rows, args, |(_, taken)| taken.times as f64 / all as f64) {
-        table.row(&[
+        let style = output.colors.share(taken.times as f64 / all as f64);
+        let cells = [
             percent(taken.times, all),
             thousands(taken.times),
             percent(taken.mispredicted, taken.times),
             from.clone(),
             to.clone(),
-        ]);
+        ];
+        table.row(&cells, style);
     }
-    table.write(args.width, output)?;
+    table.write(args.width, output.colors.heading, output)?;
     Ok(write_rest(rows.len() - table.len(), output)?)
 }
 
-/// One end of a branch.
+/// Returns one end of a branch as text.
 fn end(site: &Site<'_>, address: u64) -> String {
     if site.has_symbol() {
         format!("{}+{:#x} ({})", site.symbol(), site.offset, site.dso())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl report`: what a recording is about, as tables.
+//! `pmctl report`: shows which programs and functions the samples are of, as tables.
 
 mod branches;
 mod table;
@@ -13,11 +13,12 @@ use crate::cli::{Key, Report};
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, File, Name, Named, Names, number};
+use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
 use table::{Align, Table};
 
-/// Shows a table for each event, or the one of the branches.
-pub(crate) fn report(args: &Report, output: &mut impl Write) -> Result<()> {
+/// Prints a table for each event, or the one of the branches.
+pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     if args.branches && !recording.has_branches() {
         return Err(Usage(
@@ -26,15 +27,19 @@ pub(crate) fn report(args: &Report, output: &mut impl Write) -> Result<()> {
         .into());
     }
     let host = &recording.host;
+    let name = match &host.name[..] {
+        // The kernel's word for a host without a name.
+        "" | "(none)" => String::new(),
+        name => format!(" on {}", printable(name)),
+    };
     writeln!(
         output,
-        "Recorded: {} on {} (Linux {}, {})",
+        "Recorded: {}{name} (Linux {}, {})",
         printable(&recording.notes.scope),
-        printable(&host.name),
         printable(&host.release),
         count(host.cpus_online, "CPU"),
     )?;
-    perfdata::warn(&recording.notes, output)?;
+    perfdata::warn(&recording.notes, output.colors, output)?;
     if args.branches {
         return branches::write(&recording, args, output);
     }
@@ -46,7 +51,7 @@ pub(crate) fn report(args: &Report, output: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// What falls to a row.
+/// Event count and samples of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     events: u64,
@@ -60,11 +65,11 @@ impl Share {
     }
 }
 
-/// The shares of an event, by what the rows say.
+/// The shares of an event by the texts of the rows.
 type Shares = AHashMap<Vec<String>, Share>;
 
-/// What the samples of a row have in common, as numbers: they are compared for each sample, texts are made for each
-/// row. Rows that differ in it may say the same, as functions of one name do.
+/// Key of a row, as numbers: these are compared for each sample, while texts are made for each row only. Rows with
+/// different keys can have the same text, as functions of one name do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct RowId {
     event: usize,
@@ -102,7 +107,7 @@ impl RowId {
     }
 }
 
-/// Adds up the samples of each event.
+/// Adds up the samples of each event by row.
 fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
     profile::each_sample(recording, |named, names| {
@@ -124,7 +129,7 @@ fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
     Ok(tables)
 }
 
-/// What a row says of a sample.
+/// Returns the text of a key for a sample.
 fn text(key: Key, named: &Named<'_>, names: &Names<'_>) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
@@ -145,35 +150,40 @@ fn text(key: Key, named: &Named<'_>, names: &Names<'_>) -> String {
 
 const fn heading(key: Key) -> &'static str {
     match key {
-        Key::Comm => "command",
+        Key::Comm => "comm",
         Key::Pid => "pid",
-        Key::Dso => "file",
-        Key::Symbol => "function",
+        Key::Dso => "dso",
+        Key::Symbol => "symbol",
         Key::Cpu => "cpu",
     }
 }
 
-/// The table of an event.
+/// Prints the table of an event.
 fn write_event(
     recording: &Recording,
     (index, shares): (usize, &Shares),
     args: &Report,
-    output: &mut impl Write,
+    output: &mut Screen,
 ) -> Result<()> {
     let events = shares.values().map(|share| share.events);
     let events = events.fold(0, u64::saturating_add);
     let samples: u64 = shares.values().map(|share| share.samples).sum();
+    let style = output.colors.heading;
     writeln!(
         output,
-        "{}: {} of {} events; {} events {}",
+        "{style}Samples: {} of event '{}'{style:#}",
+        thousands(samples),
         printable(&recording.events[index].name),
-        count(samples, "sample"),
+    )?;
+    writeln!(
+        output,
+        "Event count: {}; of all programs on all CPUs: {}{}",
         thousands(events),
         thousands(recording.notes.totals[index]),
         if recording.notes.counted_all() {
-            "were counted on all CPUs"
+            ""
         } else {
-            "or more happened on all CPUs: see LOST"
+            " or more, see LOST"
         },
     )?;
     if samples == 0 {
@@ -182,7 +192,7 @@ fn write_event(
     let mut rows: Vec<_> = shares.iter().collect();
     rows.sort_by(|(a_row, a), (b_row, b)| b.events.cmp(&a.events).then_with(|| a_row.cmp(b_row)));
 
-    let mut headings = vec![("share", Align::Right), ("samples", Align::Right)];
+    let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
     headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
     for (row, share) in shown(&rows, args, |(_, share)| {
@@ -190,19 +200,20 @@ fn write_event(
     }) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
         cells.extend(row.iter().cloned());
-        table.row(&cells);
+        let style = output.colors.share(share.events as f64 / events as f64);
+        table.row(&cells, style);
     }
-    table.write(args.width, output)?;
+    table.write(args.width, output.colors.heading, output)?;
     Ok(write_rest(rows.len() - table.len(), output)?)
 }
 
-/// Those of the rows that are wanted: they are in the order of their shares.
+/// Returns the rows within the limits; they must be sorted by share.
 fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
     let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
     &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
 }
 
-/// Says how many rows are not shown.
+/// Prints how many rows are not shown.
 fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
     if rows == 0 {
         return Ok(());
@@ -210,7 +221,7 @@ fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
     writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
 }
 
-/// A part of a whole.
+/// Returns a part of a whole in percent.
 fn percent(part: u64, whole: u64) -> String {
     // Of nothing, nothing.
     format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)

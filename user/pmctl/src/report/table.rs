@@ -4,9 +4,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use anstyle::Style;
+
 use crate::text::printable;
 
-/// On which side of its column a text is.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
@@ -17,44 +19,48 @@ pub(super) enum Align {
 #[derive(Debug)]
 pub(super) struct Table {
     columns: Vec<Align>,
-    rows: Vec<Vec<String>>,
+    /// The headings first, then the rows with the style of their first cell.
+    rows: Vec<(Vec<String>, Style)>,
 }
 
 impl Table {
-    /// A table with these headings.
+    /// Creates a table with these headings.
     pub(super) fn new(headings: &[(&str, Align)]) -> Self {
+        let texts = headings.iter().map(|(text, _)| (*text).to_owned());
         Self {
             columns: headings.iter().map(|(_, align)| *align).collect(),
-            rows: vec![
-                headings
-                    .iter()
-                    .map(|(text, _)| (*text).to_owned())
-                    .collect(),
-            ],
+            rows: vec![(texts.collect(), Style::new())],
         }
     }
 
-    /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark.
-    pub(super) fn row(&mut self, cells: &[String]) {
-        self.rows
-            .push(cells.iter().map(|cell| printable(cell)).collect());
+    /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark. The style is that of
+    /// the first cell.
+    pub(super) fn row(&mut self, cells: &[String], style: Style) {
+        let cells = cells.iter().map(|cell| printable(cell));
+        self.rows.push((cells.collect(), style));
     }
 
-    /// How many rows it has, without the headings.
+    /// Returns the number of rows without the headings.
     pub(super) fn len(&self) -> usize {
         self.rows.len() - 1
     }
 
-    /// Writes it, without blanks at the ends of lines, and no line longer than `width` characters.
-    pub(super) fn write(&self, width: Option<usize>, output: &mut impl Write) -> io::Result<()> {
+    /// Writes the table, without blanks at the ends of lines, and no line longer than `width` characters. `heading` is
+    /// the style of the headings.
+    pub(super) fn write(
+        &self,
+        width: Option<usize>,
+        heading: Style,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
         let limit = width.unwrap_or(usize::MAX);
         let length = |text: &String| text.chars().count();
         let width = |column| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let cells = self.rows.iter().filter_map(|(row, _)| row.get(column));
             cells.map(length).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        for row in &self.rows {
+        for (index, (row, style)) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for ((cell, align), width) in row.iter().zip(&self.columns).zip(&widths) {
                 // A text takes everything.
@@ -66,7 +72,14 @@ impl Table {
             if let Some((end, _)) = line.char_indices().nth(limit) {
                 line.truncate(end);
             }
-            writeln!(output, "{}", line.trim_end())?;
+            let line = line.trim_end();
+            // The first column is of ASCII: two blanks and a number.
+            let (style, end) = match index {
+                0 => (heading, line.len()),
+                _ => (*style, line.len().min(widths[0] + 2)),
+            };
+            let (first, rest) = line.split_at_checked(end).unwrap_or((line, ""));
+            writeln!(output, "{style}{first}{style:#}{rest}")?;
         }
         Ok(())
     }
@@ -83,11 +96,17 @@ mod tests {
             ("é", Align::Left),
             ("z", Align::Left),
         ]);
-        table.row(&["1%".to_owned(), "a".to_owned(), "b".to_owned()]);
-        table.row(&["100.00%".to_owned(), "abc".to_owned(), String::new()]);
+        table.row(
+            &["1%".to_owned(), "a".to_owned(), "b".to_owned()],
+            Style::new(),
+        );
+        table.row(
+            &["100.00%".to_owned(), "abc".to_owned(), String::new()],
+            Style::new(),
+        );
         let mut text = Vec::new();
         table
-            .write(None, &mut text)
+            .write(None, Style::new(), &mut text)
             .expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
         assert_eq!(
@@ -96,7 +115,7 @@ mod tests {
         );
         let mut text = Vec::new();
         table
-            .write(Some(12), &mut text)
+            .write(Some(12), Style::new(), &mut text)
             .expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
         assert_eq!(text, "    share  é\n       1%  a\n  100.00%  a\n");

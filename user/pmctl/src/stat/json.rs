@@ -124,7 +124,7 @@ struct V1Run<'a> {
     elapsed_seconds: f64,
     user_seconds: f64,
     system_seconds: f64,
-    /// As a shell tells it; null without a command.
+    /// Exit code as in a shell; null without a command.
     exit_code: Option<u8>,
     /// In the order of the events; null for one that can't be trusted.
     counts: &'a [Option<u64>],

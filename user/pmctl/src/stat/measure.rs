@@ -61,13 +61,13 @@ pub(super) fn measure(
 
 /// The end of a run.
 struct End {
-    /// How the command ended; `None` without one.
+    /// End of the command; `None` without one.
     ending: Option<Ending>,
-    /// Whether somebody asked for it.
+    /// A signal asked for it.
     wanted: bool,
 }
 
-/// Waits until the command has ended, or until somebody wants an end where there is no command.
+/// Waits until the command has ended, or without one until a signal asks for the end.
 fn follow(
     signals: &Signals,
     running: Option<&Running>,
@@ -120,7 +120,7 @@ struct Ticker<'a> {
     next: Instant,
     /// The counts at the end of the interval before.
     before: Vec<Option<u64>>,
-    /// When that was.
+    /// The time of that.
     since: Duration,
     counters: &'a [Option<Counter>],
     cpus: Option<&'a Cpus>,
@@ -207,7 +207,7 @@ fn value(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
     })
 }
 
-/// How long the commands that have ended were on a CPU.
+/// CPU time of the commands that have ended.
 struct Times {
     user: Duration,
     system: Duration,

@@ -42,7 +42,7 @@ pub(super) struct Metric {
     pub(super) unit: String,
 }
 
-/// What column `index` tells together with another one that counted in the same modes.
+/// Returns the ratio of column `index` and another one that counted in the same modes.
 pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -> Option<Metric> {
     let event = &columns[index].event;
     let ratio = RATIOS

@@ -30,19 +30,19 @@ use crate::events::{self, Event};
 use crate::exit::{self, Usage};
 use crate::explain::explain;
 use crate::machine::Machine;
-use crate::place::{Supply, place};
 use crate::pmu::Pmu;
+use crate::schedule::{CounterSupply, schedule};
 use crate::stdio::{self, complain};
 
-/// What is counted, and for what.
+/// Events, command and CPUs of a measurement.
 pub(crate) struct Subject {
     /// The command, as one line; empty without one.
     command: String,
-    /// How many CPUs count.
+    /// Number of CPUs that count.
     cpus: usize,
-    /// Which ones, if not all.
+    /// The CPUs, if not all.
     only: Option<Cpus>,
-    /// Whether the user asked for all CPUs.
+    /// -a was given.
     all_cpus: bool,
     pub(crate) columns: Vec<Column>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// What stands for a count that there is not; `spoiled` is the word for one that can't be trusted.
+    /// Returns the word for a missing count; `spoiled` is the one for a count that can't be trusted.
     fn missing(&self, spoiled: &'static str) -> &'static str {
         if self.counter.is_some() {
             spoiled
@@ -64,7 +64,7 @@ impl Column {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Debug)]
 pub(crate) struct Run {
     elapsed: Duration,
@@ -72,9 +72,9 @@ pub(crate) struct Run {
     system: Duration,
     /// A count for each column; `None` if it can't be trusted.
     counts: Vec<Option<u64>>,
-    /// How the command ended; `None` without one.
+    /// End of the command; `None` without one.
     ending: Option<Ending>,
-    /// Whether somebody asked for the end: there is no point in another run then.
+    /// A signal asked for the end: no other run follows.
     last: bool,
 }
 
@@ -111,7 +111,7 @@ impl Figures {
     }
 }
 
-/// How long each counter ran, in ns: the sum over the CPUs, and the mean over the runs.
+/// Returns how long each counter ran, in ns: the sum over the CPUs, and the mean over the runs.
 fn running_time(subject: &Subject, runs: &[Run]) -> u64 {
     let elapsed: u128 = runs.iter().map(|run| run.elapsed.as_nanos()).sum();
     let mean = elapsed / runs.len().max(1) as u128;
@@ -120,7 +120,7 @@ fn running_time(subject: &Subject, runs: &[Run]) -> u64 {
 
 /// A way to show numbers.
 trait Report {
-    /// What was counted since the interval before, which ended `at` after the start.
+    /// Prints the counts of an interval, which ended `at` after the start.
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
     /// Everything that was counted.
     fn end(&mut self, runs: &[Run]) -> Result<()>;
@@ -145,7 +145,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
 
     let session = Session::open().map_err(exit::with_help)?;
     let properties = session.device().properties();
-    let supply = Supply {
+    let supply = CounterSupply {
         general: number(properties.general.number),
         // The driver tells how many, CPUID tells which.
         fixed: pmu.fixed_bitmap(),
@@ -178,9 +178,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
 }
 
 /// A counter for each event that the CPU has.
-fn columns(events: Vec<Event>, supply: Supply) -> Result<Vec<Column>, Usage> {
+fn columns(events: Vec<Event>, supply: CounterSupply) -> Result<Vec<Column>, Usage> {
     let present: Vec<Event> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
-    let places = place(&present, supply).map_err(|error| Usage(error.to_string()))?;
+    let places = schedule(&present, supply).map_err(|error| Usage(error.to_string()))?;
     let mut places = places.into_iter();
     let column = |event: Event| Column {
         counter: if event.is_absent() {
@@ -240,7 +240,7 @@ fn count(
     Ok(codes.rfind(|code| *code != 0).unwrap_or(0))
 }
 
-/// What the driver can't do yet, with the reason.
+/// Refuses what the driver can't do yet, with the reason.
 fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
     let refused = [
         (
@@ -339,7 +339,7 @@ mod testing {
     /// Columns for these events on an Intel PMU with 8 general and 3 fixed counters.
     pub(super) fn columns(text: &str) -> Vec<Column> {
         let events = events::events_or_absent(text, &Pmu::for_tests()).expect("they exist");
-        let supply = Supply {
+        let supply = CounterSupply {
             general: 8,
             fixed: 0b111,
         };

@@ -10,7 +10,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Of all runs; `None` if there is no run or one of them has no value.
+    /// Returns the summary of all runs; `None` if there is no run or one of them has no value.
     pub(super) fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
         if values.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which counter counts which event.
+//! Assigns events to counters.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use perfmon::CounterId;
 
 use crate::events::Event;
 
-/// The counters that there are.
+/// Counters of the CPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Supply {
-    /// General ones, from 0 on.
+pub(crate) struct CounterSupply {
+    /// Number of general counters.
     pub(crate) general: u8,
     /// Fixed ones: bit n for counter n.
     pub(crate) fixed: u16,
 }
 
-/// Why not every event gets a counter.
+/// Reason why an event gets no counter.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PlaceError {
+pub(crate) enum ScheduleError {
     /// The only counter that this event can have is another one's, or isn't there.
     Taken {
         label: String,
@@ -33,7 +33,7 @@ pub(crate) enum PlaceError {
     },
 }
 
-impl fmt::Display for PlaceError {
+impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taken {
@@ -70,11 +70,14 @@ impl fmt::Display for PlaceError {
     }
 }
 
-impl std::error::Error for PlaceError {}
+impl std::error::Error for ScheduleError {}
 
-/// A counter for each event, in their order. An event takes a general counter while there are any, so that
+/// Returns a counter for each event, in their order. An event takes a general counter while there are any, so that
 /// all are programmed in the same way; then those that can give way to a fixed one.
-pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, PlaceError> {
+pub(crate) fn schedule(
+    events: &[Event],
+    supply: CounterSupply,
+) -> Result<Vec<CounterId>, ScheduleError> {
     let mut plan = Plan {
         places: vec![None; events.len()],
         supply,
@@ -90,7 +93,7 @@ pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, 
             if !plan.is_free(counter) {
                 let holder = plan.places.iter().position(|place| *place == Some(counter));
                 let by = holder.map(|index| events[index].label.clone());
-                return Err(PlaceError::Taken {
+                return Err(ScheduleError::Taken {
                     label: event.label.clone(),
                     counter,
                     by,
@@ -122,7 +125,7 @@ pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, 
         .map(|(index, event)| {
             let place = plan.places[index].or_else(|| plan.free_general().next());
             plan.places[index] = place;
-            place.ok_or_else(|| PlaceError::Full {
+            place.ok_or_else(|| ScheduleError::Full {
                 label: event.label.clone(),
                 events: events.len(),
                 supply: (supply.general.into(), supply.fixed.count_ones()),
@@ -131,10 +134,10 @@ pub(crate) fn place(events: &[Event], supply: Supply) -> Result<Vec<CounterId>, 
         .collect()
 }
 
-/// The counters given away so far.
+/// Counters that are assigned so far.
 struct Plan {
     places: Vec<Option<CounterId>>,
-    supply: Supply,
+    supply: CounterSupply,
 }
 
 impl Plan {
@@ -174,7 +177,7 @@ mod tests {
         }
     }
 
-    const SMALL: Supply = Supply {
+    const SMALL: CounterSupply = CounterSupply {
         general: 2,
         fixed: 0b111,
     };
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn general_counters_come_first() {
         let events = [event(true, Some(0), None), event(true, None, None)];
-        assert_eq!(place(&events, SMALL), Ok(vec![General(0), General(1)]));
+        assert_eq!(schedule(&events, SMALL), Ok(vec![General(0), General(1)]));
     }
 
     #[test]
@@ -193,7 +196,7 @@ mod tests {
             event(true, None, None),
         ];
         assert_eq!(
-            place(&events, SMALL),
+            schedule(&events, SMALL),
             Ok(vec![General(0), Fixed(1), General(1)])
         );
     }
@@ -205,23 +208,23 @@ mod tests {
             event(true, Some(0), None),
             event(true, Some(1), None),
         ];
-        let supply = Supply {
+        let supply = CounterSupply {
             general: 1,
             fixed: 0b11,
         };
         assert_eq!(
-            place(&events, supply),
+            schedule(&events, supply),
             Ok(vec![General(0), Fixed(0), Fixed(1)])
         );
     }
 
     #[test]
     fn fixed_counters_may_have_gaps() {
-        let supply = Supply {
+        let supply = CounterSupply {
             general: 0,
             fixed: 0b101,
         };
-        let on_fixed = |number| place(&[event(false, Some(number), None)], supply);
+        let on_fixed = |number| schedule(&[event(false, Some(number), None)], supply);
         assert_eq!(on_fixed(2), Ok(vec![Fixed(2)]));
         assert!(on_fixed(1).is_err());
         assert!(on_fixed(255).is_err());
@@ -230,17 +233,17 @@ mod tests {
     #[test]
     fn a_pinned_event_gets_its_counter() {
         let events = [event(true, None, None), event(true, None, Some(General(0)))];
-        assert_eq!(place(&events, SMALL), Ok(vec![General(1), General(0)]));
+        assert_eq!(schedule(&events, SMALL), Ok(vec![General(1), General(0)]));
     }
 
     #[test]
     fn a_counter_is_given_once() {
         let pinned = event(true, None, Some(General(1)));
-        let error = place(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
+        let error = schedule(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
         let (label, by) = ("e".to_owned(), Some("e".to_owned()));
         assert_eq!(
             error,
-            PlaceError::Taken {
+            ScheduleError::Taken {
                 label,
                 counter: General(1),
                 by
@@ -251,10 +254,10 @@ mod tests {
     #[test]
     fn too_many_events_are_refused() {
         let events = vec![event(true, None, None); 3];
-        let error = place(&events, SMALL).expect_err("there are two counters");
+        let error = schedule(&events, SMALL).expect_err("there are two counters");
         assert_eq!(
             error,
-            PlaceError::Full {
+            ScheduleError::Full {
                 label: "e".to_owned(),
                 events: 3,
                 supply: (2, 3)
@@ -263,7 +266,7 @@ mod tests {
     }
 
     /// Whether some assignment exists, by trying them all.
-    fn possible(events: &[Event], used: &mut Vec<CounterId>, supply: Supply) -> bool {
+    fn possible(events: &[Event], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
         let Some((first, rest)) = events.split_first() else {
             return true;
         };
@@ -301,8 +304,8 @@ mod tests {
         fn a_plan_is_found_if_there_is_one(
             events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
         ) {
-            let supply = Supply { general, fixed };
-            let plan = place(&events, supply);
+            let supply = CounterSupply { general, fixed };
+            let plan = schedule(&events, supply);
             prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
             for (index, counter) in plan.iter().flatten().enumerate() {
                 let event = &events[index];

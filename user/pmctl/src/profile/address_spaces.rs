@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is called what, and has what in its memory: as of the records so far.
+//! Names and executable memory of tasks, as of the records so far.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,19 +10,19 @@ use ahash::AHashMap;
 
 use crate::perfdata::{Body, Map, Record, Task, is_kernel};
 
-/// The processes of a recording, while one goes through its records.
+/// Names and mappings of the processes of a recording, kept while its records are read.
 #[derive(Debug, Default)]
-pub(crate) struct Spaces {
+pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their beginning.
     processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
     names: AHashMap<Task, Name>,
-    /// What files and names are called: each once.
+    /// Paths of files and names of tasks, each once.
     paths: Numbered<PathBuf>,
     texts: Numbered<String>,
 }
 
-/// Things by their numbers, from 0 on; equal ones have one number.
+/// Numbered things, from 0 on; equal ones have one number.
 #[derive(Debug)]
 struct Numbered<T> {
     things: Vec<T>,
@@ -76,8 +76,8 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-impl Spaces {
-    /// Takes a record into account.
+impl AddressSpaces {
+    /// Applies a record.
     pub(crate) fn apply(&mut self, record: &Record) {
         match &record.body {
             Body::Map(map) => self.map(map),
@@ -103,7 +103,7 @@ impl Spaces {
         }
     }
 
-    /// Forgets a task that has ended, and its memory if it was the last one that has it.
+    /// Removes a task that has ended, and its memory if it was the last thread.
     pub(crate) fn end(&mut self, task: Task) {
         self.names.remove(&task);
         if !self.names.keys().any(|other| other.pid == task.pid) {
@@ -152,7 +152,7 @@ impl Spaces {
         maps.insert(map.start, mapping);
     }
 
-    /// Where an address is, for a process.
+    /// Returns the file and the offset of an address in a process.
     pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place> {
         let maps = if is_kernel(address) {
             &self.kernel
@@ -167,7 +167,7 @@ impl Spaces {
         })
     }
 
-    /// The only process that has something at an address; `None` also if several have.
+    /// Returns the only process with a mapping at an address; `None` also if several have one.
     pub(crate) fn only_owner(&self, address: u64) -> Option<u32> {
         let mut owners = self
             .processes
@@ -177,24 +177,24 @@ impl Spaces {
         owner.filter(|_| owners.next().is_none())
     }
 
-    /// The files that there were so far, by their numbers.
+    /// Returns the files so far, by their numbers.
     pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.paths.things.iter().map(PathBuf::as_path)
     }
 
-    /// What a file is called.
+    /// Returns the path of a file.
     pub(crate) fn path(&self, file: File) -> &Path {
         &self.paths.things[file.index()]
     }
 
-    /// The number of a task's name; an unnamed thread has its process's.
+    /// Returns the number of a task's name; a thread without one has its process's.
     pub(crate) fn name(&self, task: Task) -> Option<Name> {
         let leader = Task::leader(task.pid);
         let name = self.names.get(&task).or_else(|| self.names.get(&leader));
         name.copied()
     }
 
-    /// What a task is called.
+    /// Returns the name of a task.
     pub(crate) fn comm(&self, task: Task) -> &str {
         match self.name(task) {
             Some(name) => &self.texts.things[name.0 as usize],
@@ -205,13 +205,13 @@ impl Spaces {
 }
 
 impl File {
-    /// The number, as an index.
+    /// Returns the number as an index.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What has no name.
+/// Stands for a missing name.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
 /// The name of the kernel's image, to which the record of its mapping appends a symbol.
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    fn place(spaces: &Spaces, pid: u32, address: u64) -> Option<(&str, u64)> {
+    fn place(spaces: &AddressSpaces, pid: u32, address: u64) -> Option<(&str, u64)> {
         let place = spaces.find(pid, address)?;
         let file = spaces.path(place.file);
         Some((file.to_str().expect("it is text"), place.offset))
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn an_address_is_in_what_was_mapped_last() {
-        let mut spaces = Spaces::default();
+        let mut spaces = AddressSpaces::default();
         spaces.apply(&map(1, 0x1000, 0x3000, "old"));
         spaces.apply(&map(1, 0x2000, 0x1000, "new"));
         assert_eq!(place(&spaces, 1, 0x0fff), None);
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn memory_goes_with_the_last_thread() {
-        let mut spaces = Spaces::default();
+        let mut spaces = AddressSpaces::default();
         let (leader, thread) = (Task::leader(1), Task { pid: 1, tid: 2 });
         spaces.apply(&map(1, 0x1000, 0x1000, "x"));
         for task in [leader, thread] {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_everybodys_and_by_address() {
-        let mut spaces = Spaces::default();
+        let mut spaces = AddressSpaces::default();
         let text = 0xffff_ffff_8100_0000;
         spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
         assert_eq!(place(&spaces, 1, text + 8), Some((KERNEL, text + 8)));
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_child_has_its_parents_memory_until_it_executes_something() {
-        let mut spaces = Spaces::default();
+        let mut spaces = AddressSpaces::default();
         let (parent, child) = (Task::leader(1), Task::leader(2));
         spaces.apply(&record(Body::Comm {
             task: parent,

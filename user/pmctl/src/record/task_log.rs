@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened around the samples: as perf tells it, or else from what `/proc` says.
+//! Log of the tasks during a recording: from perf, or else from `/proc`.
 
 use std::mem;
 
@@ -10,46 +10,46 @@ use super::clock::Clock;
 use super::processes;
 use super::sideband::Sideband;
 use crate::perfdata::{Record, Stamp, Task, is_kernel};
-use crate::profile::Spaces;
+use crate::profile::AddressSpaces;
 
-/// What is known about tasks, and what isn't.
-pub(super) struct Story {
+/// Names, memory, and switches of tasks.
+pub(super) struct TaskLog {
     source: Source,
-    /// What was told and not taken yet.
+    /// Records that were not taken yet.
     news: Vec<Record>,
     /// The command, or the process that is watched.
     process: Option<u32>,
-    /// Why it is not the whole truth; in words.
+    /// Reasons why samples may have the wrong task or name.
     degraded: Vec<String>,
 }
 
 enum Source {
     Perf(Sideband),
-    /// perf may not be asked.
-    Proc(Box<Seen>),
+    /// perf is not allowed.
+    Proc(Box<ProcSnapshot>),
 }
 
-/// What one sees without perf.
-struct Seen {
+/// State that is read from `/proc` where perf is not allowed.
+struct ProcSnapshot {
     clock: Clock,
-    /// The process's memory when it was looked at last.
+    /// Memory of the process when it was read last.
     memory: Vec<Record>,
-    /// What each process has had in its memory.
-    spaces: Spaces,
+    /// Memory of each process so far.
+    spaces: AddressSpaces,
 }
 
-impl Story {
-    /// Begins to listen on these CPUs.
+impl TaskLog {
+    /// Opens perf's events on these CPUs.
     pub(super) fn begin(cpus: &[u32], process: Option<u32>, device: &Device) -> Self {
         let mut degraded = Vec::new();
         let source = match Sideband::open(cpus, device) {
             Ok(sideband) => Source::Perf(sideband),
             Err(errno) => {
                 degraded.push(refusal(errno));
-                Source::Proc(Box::new(Seen {
+                Source::Proc(Box::new(ProcSnapshot {
                     clock: Clock::Pairs(Vec::new()),
                     memory: Vec::new(),
-                    spaces: Spaces::default(),
+                    spaces: AddressSpaces::default(),
                 }))
             }
         };
@@ -61,18 +61,18 @@ impl Story {
                     .to_owned(),
             );
         }
-        let mut story = Self {
+        let mut log = Self {
             source,
             // After perf has begun: so nothing is missed.
             news: [kernel, processes::all()].concat(),
             process,
             degraded,
         };
-        story.watch(device);
-        story
+        log.watch(device);
+        log
     }
 
-    /// Listens: to be called often, and once more at the end.
+    /// Reads what happened since the last call. Must be called often, and once more at the end.
     pub(super) fn watch(&mut self, device: &Device) {
         match &mut self.source {
             Source::Perf(sideband) => {
@@ -91,7 +91,7 @@ impl Story {
         }
     }
 
-    /// Takes out what was told since the last time: names, memory, beginnings and ends of tasks.
+    /// Takes out the records since the last call: names, memory, beginnings and ends of tasks.
     pub(super) fn take(&mut self) -> Vec<Record> {
         if let Source::Proc(seen) = &mut self.source {
             for record in &self.news {
@@ -101,7 +101,7 @@ impl Story {
         mem::take(&mut self.news)
     }
 
-    /// Whether samples are known to be of this or that task.
+    /// Returns whether the task of each sample is known.
     pub(super) const fn knows_tasks(&self) -> bool {
         matches!(self.source, Source::Perf(_))
     }
@@ -117,7 +117,7 @@ impl Story {
         task.unwrap_or(Task::UNKNOWN)
     }
 
-    /// The clock of what was told.
+    /// Returns the clock of the records.
     pub(super) const fn clock(&self) -> &Clock {
         match &self.source {
             Source::Perf(sideband) => &sideband.clock,
@@ -125,14 +125,14 @@ impl Story {
         }
     }
 
-    /// Nobody will ask for a time before this one.
+    /// Forgets the switches before a time.
     pub(super) fn forget(&mut self, time: u64) {
         if let Source::Perf(sideband) = &mut self.source {
             sideband.tasks.forget(time);
         }
     }
 
-    /// Why it is not the whole truth; in words.
+    /// Reasons why samples may have the wrong task or name.
     pub(super) fn degraded(mut self) -> Vec<String> {
         if let Source::Perf(sideband) = &self.source {
             self.degraded.extend(doubts(sideband));
@@ -141,7 +141,7 @@ impl Story {
     }
 }
 
-/// Why perf can't be asked, and what that means.
+/// Returns why perf can't be used, and what that means.
 fn refusal(errno: Errno) -> String {
     let reason = match errno {
         Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)".to_owned(),
@@ -158,7 +158,7 @@ fn refusal(errno: Errno) -> String {
     )
 }
 
-/// What perf did not tell.
+/// Returns what perf did not report.
 fn doubts(sideband: &Sideband) -> Vec<String> {
     let lost = sideband.lost;
     let missing = (lost > 0).then(|| {
@@ -186,21 +186,21 @@ mod tests {
         };
         let stamp = Stamp::default();
         let body = Body::Map(map);
-        let mut story = Story {
-            source: Source::Proc(Box::new(Seen {
+        let mut log = TaskLog {
+            source: Source::Proc(Box::new(ProcSnapshot {
                 clock: Clock::Pairs(Vec::new()),
                 memory: Vec::new(),
-                spaces: Spaces::default(),
+                spaces: AddressSpaces::default(),
             })),
             news: vec![Record { stamp, body }],
             process: None,
             degraded: Vec::new(),
         };
-        assert_eq!(story.task(&stamp, start), Task::UNKNOWN);
-        assert_eq!(story.take().len(), 1);
-        assert_eq!(story.take().len(), 0);
-        assert_eq!(story.task(&stamp, start), task);
-        assert_eq!(story.task(&stamp, 1), Task::UNKNOWN);
-        assert_eq!(story.task(&stamp, u64::MAX), Task::UNKNOWN);
+        assert_eq!(log.task(&stamp, start), Task::UNKNOWN);
+        assert_eq!(log.take().len(), 1);
+        assert_eq!(log.take().len(), 0);
+        assert_eq!(log.task(&stamp, start), task);
+        assert_eq!(log.task(&stamp, 1), Task::UNKNOWN);
+        assert_eq!(log.task(&stamp, u64::MAX), Task::UNKNOWN);
     }
 }
