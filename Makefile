@@ -10,7 +10,7 @@ VM     := selftests/vm
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings rust-analyzer doc install
+.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings manual rust-analyzer doc install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -25,15 +25,16 @@ help:
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
 	@echo '  make modules        perfmon.ko; KDIR=... for another kernel'
-	@echo '  make install        perfmon.ko, pmctl, the headers, the manual pages, and the'
-	@echo '                      udev rule that gives the device to the group perfmon'
-	@echo '                      (PREFIX, DESTDIR)'
+	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers,'
+	@echo '                      the manual pages, and the udev rule that gives the device'
+	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
 	@echo '  make clean          remove what `make modules` made'
 	@echo ''
 	@echo 'To change it:'
 	@echo '  make fmt            format all Rust'
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate rust/perfmon/abi from the header'
+	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
 	@echo '  make doc            the documentation as HTML; says where it is'
 
@@ -72,8 +73,11 @@ install: modules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d user/system/perfmon.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions user/pmctl/completions/pmctl
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions user/pmctl/completions/_pmctl
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d user/pmctl/completions/pmctl.fish
 
 # With the kernel and the toolchain of the virtual machine.
 
-fmt clippy bindings rust-analyzer doc:
+fmt clippy bindings manual rust-analyzer doc:
 	@MAKE_GOAL=$@ scripts/lint $@

@@ -2,15 +2,18 @@
 //! Chores of the source tree: `cargo xtask CHORE`.
 
 mod bindings;
+mod pmctl;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask bindings [--check]
+Usage: cargo xtask CHORE [--check]
 
-  bindings          make rust/perfmon/abi/perfmon.rs from include/uapi/linux/perfmon.h
-  bindings --check  only tell whether it is up to date: exit code 1 if it is not";
+  bindings  make rust/perfmon/abi/perfmon.rs from include/uapi/linux/perfmon.h
+  pmctl     make pmctl's manual page and its completions for shells
+
+  --check   only tell whether the files are up to date: exit code 1 if not";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +21,8 @@ fn main() -> ExitCode {
     let result = match arguments[..] {
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
+        ["pmctl"] => pmctl::write(&top()),
+        ["pmctl", "--check"] => pmctl::check(&top()),
         ["help" | "-h" | "--help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

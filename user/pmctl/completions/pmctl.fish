@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Made by `cargo xtask pmctl`: not to be edited.
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_pmctl_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_pmctl_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_pmctl_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_pmctl_using_subcommand
+    set -l cmd (__fish_pmctl_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c pmctl -n "__fish_pmctl_needs_command" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_needs_command" -s V -l version -d 'Print version'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "info" -d 'Show the CPU\'s counters, and the events that have names'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "stat" -d 'Count events while a command runs'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "record" -d 'Sample a command or the whole system'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "script" -d 'Print the samples one by one'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "encode" -d 'Show an event\'s encoding'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand info" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand info" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Show the counts of these CPUs only, as 0-2,5; without a command until Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times; show the mean and its standard error' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts of every MS milliseconds' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: `perf`, an object for each event with perf\'s keys, or `v1`, one object with all numbers' -r -f -a "perf\t''
+v1\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Known from perf, and refused with the reason' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'Show what is written to each counter, and what the driver and the registers hold'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Known from perf, and refused with the reason'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Keep the samples of these CPUs, as 0-2,5, of all programs' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample a running process and the children that it starts, until it ends or Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Known from perf, and refused with the reason' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -l call-graph -d 'Known from perf, and refused with the reason' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s buffer in pages of 4 KiB [default: 1024, or fewer if the memory limit is lower]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s o -l output -d 'Write the recording to FILE; - is standard output' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Keep the samples of all programs; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Change the buffers when one is nearly full: a moment is lost instead of the rest'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
+pid\t''
+dso\t''
+symbol\t''
+cpu\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l width -d 'Cut lines after COLUMNS characters' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Known from perf: the report is text always'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r -f -a "comm\t''
+pid\t''
+tid\t''
+cpu\t''
+time\t''
+event\t''
+period\t''
+ip\t''
+sym\t''
+dso\t''
+brstack\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s o -l output -d 'Write the picture to FILE' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s e -l event -d 'Draw this event [default: the first]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -l cpu -d 'Show the registers of this CPU only' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that have names'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "stat" -d 'Count events while a command runs'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "record" -d 'Sample a command or the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "script" -d 'Print the samples one by one'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes pmctl's manual page and its completions for shells from the definition of its command line, or checks that
+//! the committed ones are up to date.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+/// The manual page's text that is written by hand, with marks where the rest belongs.
+const TEMPLATE: &str = "user/pmctl/man/pmctl.1.in";
+const SYNOPSIS: &str = ".\\\" @SYNOPSIS@\n";
+const OPTIONS: &str = ".\\\" @OPTIONS@\n";
+const PAGE: &str = "Documentation/pmctl.1";
+const COMPLETIONS: &str = "user/pmctl/completions";
+
+/// Writes the files.
+pub(crate) fn write(top: &Path) -> Result<()> {
+    for (name, text) in make(top)? {
+        let path = top.join(name);
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Fails unless the committed files are what the command line gives.
+pub(crate) fn check(top: &Path) -> Result<()> {
+    for (name, text) in make(top)? {
+        let committed = fs::read_to_string(top.join(&name)).unwrap_or_default();
+        if committed != text {
+            bail!("{name} is not what the command line gives.\nRun `cargo xtask pmctl` in user/.");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the files: names from the top folder, and texts.
+fn make(top: &Path) -> Result<Vec<(String, String)>> {
+    let mut command = pmctl::command();
+    command.build();
+    let mut files = vec![(PAGE.to_owned(), page(top, &command)?)];
+    for (shell, name) in [
+        (Shell::Bash, "pmctl"),
+        (Shell::Zsh, "_pmctl"),
+        (Shell::Fish, "pmctl.fish"),
+    ] {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut pmctl::command(), "pmctl", &mut text);
+        let text = String::from_utf8(text).context("a completion is no text")?;
+        files.push((format!("{COMPLETIONS}/{name}"), with_license(&text)));
+    }
+    Ok(files)
+}
+
+/// Returns a completion with its licence: behind zsh's mark, which must be the first line.
+fn with_license(completion: &str) -> String {
+    const ZSH: &str = "#compdef pmctl\n";
+    // REUSE-IgnoreStart
+    let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+    // REUSE-IgnoreEnd
+    let made = "# Made by `cargo xtask pmctl`: not to be edited.\n";
+    match completion.strip_prefix(ZSH) {
+        Some(rest) => format!("{ZSH}{license}{made}{rest}"),
+        None => format!("{license}{made}{completion}"),
+    }
+}
+
+/// Returns the manual page.
+fn page(top: &Path, command: &Command) -> Result<String> {
+    let path = top.join(TEMPLATE);
+    let template =
+        fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let (mut synopsis, mut options) = (String::from(".nf\n"), String::new());
+    for command in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        let usage = command.clone().render_usage().to_string();
+        let usage = escape(usage.trim_start_matches("Usage: "));
+        synopsis += &format!("\\fB{}\\fR\n", usage.replacen(" [", "\\fR [", 1));
+        options += &options_of(command)?;
+    }
+    synopsis += ".fi\n";
+    for mark in [SYNOPSIS, OPTIONS] {
+        if !template.contains(mark) {
+            bail!("{TEMPLATE} has no line {mark}");
+        }
+    }
+    let page = template
+        .replace(SYNOPSIS, &synopsis)
+        .replace(OPTIONS, &options);
+    Ok(page)
+}
+
+/// Returns the section of a command: what it does, its options, and what stands behind them in its help.
+fn options_of(command: &Command) -> Result<String> {
+    let about = command.get_about().map(ToString::to_string);
+    let mut text = format!(
+        ".SS {}\n{}.\n",
+        command.get_name(),
+        escape(&about.unwrap_or_default())
+    );
+    let mut options = Vec::new();
+    Man::new(command.clone()).render_options_section(&mut options)?;
+    let options = String::from_utf8(options).context("the options are no text")?;
+    // The first lines are the preamble and the heading of a page of its own.
+    let (_, options) = options
+        .split_once(".SH OPTIONS\n")
+        .context("there is no section OPTIONS")?;
+    text += options;
+    for paragraph in command
+        .get_after_help()
+        .map(ToString::to_string)
+        .iter()
+        .flat_map(|help| help.split("\n\n"))
+    {
+        let (before, after) = if paragraph.contains("\n  ") {
+            (".PP\n.nf\n", ".fi\n")
+        } else {
+            (".PP\n", "")
+        };
+        text += &format!("{before}{}\n{after}", escape(paragraph));
+    }
+    Ok(text)
+}
+
+/// Returns a text for roff, in which a backslash, a hyphen, and a dot or an apostrophe in front are special.
+fn escape(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    let lines = text.lines().map(|line| match line.chars().next() {
+        Some('.' | '\'') => format!("\\&{line}"),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
