@@ -12,7 +12,7 @@
 #
 # Attributes:
 #
-#   host      the command is a script in scripts/ and runs on the host
+#   host      the command runs on the host: a script in scripts/, or one with its path
 #   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual
 #   slots=N   the row keeps N CPUs of the host busy; a machine: as many as it has
 #   alone     no other row may run beside this one
