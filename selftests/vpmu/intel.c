@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -120,26 +121,43 @@ TEST_F(intel, version_4_has_status_set_and_inuse)
 	EXPECT_EQ(0ULL, value);
 }
 
-#define SMIS	1000
+#define SMIS	200
 
-/* Returns the instructions of all modes around SMIS system management interrupts. */
-static __u64 count_smis(int port)
+/* The firmware's work in one is longer than this: it saves and restores registers. */
+#define SMI_INSNS	20
+
+/* Returns the instructions of all modes around a system management interrupt; or 0. */
+static __u64 count_smi(int port)
 {
 	const __u64 select = 0xc0 | 3 << 16 | 1 << 22;
 	const unsigned char command = 0xff;	/* none of the firmware's */
 	__u64 value;
-	int i;
 
 	if (msr_write(0, MSR_IA32_PMC0, 0) ||
-	    msr_write(0, MSR_IA32_PERFEVTSEL0, select))
-		return 0;
-	for (i = 0; i < SMIS; i++)
-		if (pwrite(port, &command, 1, APM_CONTROL) != 1)
-			return 0;
-	if (msr_write(0, MSR_IA32_PERFEVTSEL0, 0) ||
+	    msr_write(0, MSR_IA32_PERFEVTSEL0, select) ||
+	    pwrite(port, &command, 1, APM_CONTROL) != 1 ||
+	    msr_write(0, MSR_IA32_PERFEVTSEL0, 0) ||
 	    msr_read(0, MSR_IA32_PMC0, &value))
 		return 0;
 	return value;
+}
+
+/*
+ * Returns the least of SMIS interrupts: the one beside which the kernel had nothing
+ * else to do. The others may have a tick of the timer in them, the more the busier the
+ * host is.
+ */
+static __u64 count_least_smi(int port)
+{
+	__u64 least = UINT64_MAX, value;
+	int i;
+
+	for (i = 0; i < SMIS; i++) {
+		value = count_smi(port);
+		if (value < least)
+			least = value;
+	}
+	return least;
 }
 
 /* Intel SDM, volume 3B, "IA32_DEBUGCTL MSR" */
@@ -159,17 +177,18 @@ TEST_F(intel, freeze_while_smm_leaves_out_the_firmware)
 	ASSERT_LE(0, port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 1));
 	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &before));
-	all = count_smis(port);
+	/* The kernel may have asked for it. */
+	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
+	all = count_least_smi(port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, FREEZE_WHILE_SMM));
-	kernel = count_smis(port);
+	kernel = count_least_smi(port);
 	ASSERT_EQ(0, msr_write(0, MSR_IA32_DEBUGCTL, 0));
 	ASSERT_EQ(0, msr_read(0, MSR_SMI_COUNT, &after));
 	ASSERT_EQ(2ULL * SMIS, after - before);
 	ASSERT_LT(0ULL, kernel);
 
-	/* More than the kernel's own work varies by, from one time to the other */
-	EXPECT_LE(kernel + 20 * SMIS, all);
-	TH_LOG("an SMI: %llu instructions", (all - kernel) / SMIS);
+	EXPECT_LT(kernel + SMI_INSNS, all);
+	TH_LOG("an SMI: %llu instructions", all - kernel);
 	EXPECT_EQ(0, msr_write(0, MSR_IA32_PERF_GLOBAL_CTRL, 0));
 	close(port);
 }
