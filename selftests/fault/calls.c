@@ -18,7 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fault.h"
-#include "kselftest_harness.h"
+#include "fixture.h"
 #include "leak_check.h"
 #include "loop.h"
 #include "memory.h"

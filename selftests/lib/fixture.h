@@ -20,12 +20,26 @@
 #include "kmsg.h"
 #include "kselftest_harness.h"
 #include "module.h"
+#include "msr.h"
 #include "rights.h"
+
+/*
+ * The harness gives a test 30 seconds, which are too few for some on the debug kernel
+ * while the host is busy. A machine that hangs is ended by `run --timeout`.
+ */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	180
 
 /* Skips the test on a machine without a PMU. */
 #define SKIP_WITHOUT_PMU() do {						\
 	if (!pmu_expected())						\
 		SKIP(return, "this CPU has no PMU");			\
+} while (0)
+
+/* Skips the test on a PMU without a register that enables all counters. */
+#define SKIP_WITHOUT_GLOBAL_CTRL() do {					\
+	if (!pmu_registers()->global_ctrl)				\
+		SKIP(return, "this PMU has no global control");		\
 } while (0)
 
 /* Skips the test on a kernel that can't be locked down. */

@@ -9,8 +9,8 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "fixture.h"
 #include "kmsg.h"
-#include "kselftest_harness.h"
 #include "msr.h"
 #include "trace.h"
 
@@ -24,14 +24,15 @@ TEST(overflow_during_counter_start_is_not_reported)
 	/* All the time in kernel mode, more than the handler itself. */
 	const struct perfmon_config config =
 		one_event(INSTRUCTIONS, 3001, FLAG_OS);
-	int fd = device_open(O_RDWR), kmsg = kmsg_open_end(), cpu, i;
 	struct kmsg_lines lines;
+	int fd, kmsg, cpu, i;
 	struct trace t;
 	__u64 control;
 
-	if (!global_ctrl)
-		return;
-	ASSERT_LE(0, fd);
+	SKIP_WITHOUT_PMU();
+	SKIP_WITHOUT_GLOBAL_CTRL();
+	fd = open_device(_metadata, O_RDWR);
+	kmsg = kmsg_open_end();
 	ASSERT_LE(0, kmsg);
 	cpu = pin_to_first_cpu();
 	ASSERT_LE(0, cpu);

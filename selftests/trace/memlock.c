@@ -21,7 +21,6 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
-#include "kselftest_harness.h"
 #include "memory.h"
 #include "perf.h"
 #include "rights.h"

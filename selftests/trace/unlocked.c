@@ -17,7 +17,6 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
-#include "kselftest_harness.h"
 #include "memory.h"
 #include "trace.h"
 
