@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl for a user with CAP_PERFMON and nothing else: all of it works, exactly as for
+# root. For a user without it, pmctl says what to do.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+# As Debian has it, and a device that everybody may open.
+paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+mode=$(stat -c %a /dev/perfmon)
+dir=$(mktemp -d)
+# shellcheck disable=SC2317 # called by the trap
+restore() {
+	echo "$paranoid" >/proc/sys/kernel/perf_event_paranoid
+	chmod "$mode" /dev/perfmon
+	rm -rf "$dir"
+}
+trap restore EXIT
+echo 2 >/proc/sys/kernel/perf_event_paranoid
+chmod 666 /dev/perfmon
+chmod 777 "$dir"
+cd "$dir" || exit 1
+
+loop=$here/pmctl_loop
+shares=$here/pmctl_shares
+
+capable() { "$here/pmctl_as" 4711 "$@"; }
+plain() { "$here/pmctl_as" -4711 "$@"; }
+
+# count EVENT N COMMAND... : what pmctl, run by COMMAND, counts of the loop
+count() {
+	event=$1 n=$2
+	shift 2
+	rm -f "$dir/counts"
+	"$@" pmctl stat -e "$event" -x, -o "$dir/counts" -- "$loop" "$n" >/dev/null 2>"$dir/words"
+	awk -F, -v event="$event" '$3 == event { print $1 }' "$dir/counts"
+}
+
+plan 15
+
+says "the user has CAP_PERFMON alone" "$(capable grep CapEff /proc/self/status)" '\<0000004000000000$'
+says "the other user has no capability" "$(plain grep CapEff /proc/self/status)" '\<0000000000000000$'
+
+capable pmctl info >/dev/null 2>&1
+is "info succeeds" 0 $?
+says "doctor says that the user may count" "$(capable pmctl doctor 2>&1)" 'may count'
+
+a=$(count instructions:u 1000000 capable)
+is "stat counts as for root" "$(count instructions:u 1000000 env)" "${a:-nothing}"
+b=$(count instructions:u 2000000 capable)
+is "stat is exact" 2000000 $((${b:-0} - ${a:-0}))
+k=$(count instructions:k 1000000 capable)
+check "stat counts the kernel" [ "${k:-0}" -gt 0 ]
+
+capable pmctl record -e instructions:u -c 100003 -- "$shares" 2000000 >"$dir/words" 2>&1
+is "record succeeds" 0 $?
+samples=$(capable pmctl script 2>/dev/null | wc -l)
+check "record has the samples of the period" [ "$samples" -ge $((20 * 2000000 / 100003)) ]
+says "report has the functions" "$(capable pmctl report --sort symbol 2>/dev/null)" share_60
+capable pmctl record -a -e instructions:k -c 10007 -- "$loop" 1000000 >"$dir/words" 2>&1
+is "record of the kernel on all CPUs succeeds" 0 $?
+check "it has samples" [ "$(capable pmctl script 2>/dev/null | wc -l)" -gt 0 ]
+
+plain pmctl stat -e instructions:u -- "$loop" 1000 >"$dir/words" 2>&1
+check "stat without the capability fails" [ $? != 0 ]
+says "and says what to do" "$(cat "$dir/words")" 'perf_event_paranoid|CAP_PERFMON|root'
+rm -f perf.data
+plain pmctl record -e instructions:u -c 100003 -- "$loop" 1000 >"$dir/words" 2>&1
+check "record without the capability fails" [ $? != 0 ]
+finish
