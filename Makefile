@@ -28,7 +28,7 @@ help:
 	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers,'
 	@echo '                      the manual pages, and the udev rule that gives the device'
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
-	@echo '  make clean          remove what `make modules` made'
+	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
 	@echo '  make fmt            format all Rust'
@@ -58,11 +58,22 @@ vm:
 
 # The module, for the kernel of KDIR.
 
-modules clean: %: | kdir-%
+modules: | kdir
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $@
 
-kdir-%:
+.PHONY: kdir
+kdir:
 	@scripts/check-kdir $(KDIR)
+
+# What the kernel's build leaves here and below rust/, and cargo's. The kernel need
+# not be there any more.
+clean:
+	find . -maxdepth 1 -type f $(made) -delete
+	find rust -type f $(made) -delete
+	rm -rf user/target
+
+made := \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '*.cmd' -o -name '.*.d' \
+	-o -name '*.rmeta' -o -name '*.[is]' -o -name '*.rsi' -o -name modules.order -o -name Module.symvers \)
 
 install: modules
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install

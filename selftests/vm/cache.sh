@@ -31,6 +31,23 @@ die() {
 	exit 1
 }
 
+# typed [ARG...] : what was typed to start this script, ARG among it, so that it can be
+# typed again. What make was told besides its goal is in the environment.
+typed() {
+	local words=("$0" "$@") name
+	if [ -n "${MAKE_GOAL-}" ]; then
+		words=(make "$MAKE_GOAL")
+		for name in ROWS TIER FRESH JOBS MINUTES; do
+			[ -z "${!name-}" ] || words+=("$name=${!name}")
+		done
+	fi
+	printf '%q ' "${words[@]}" | sed 's/ $//'
+}
+
+# The scripts that this one runs inherit it.
+[ -n "${TYPED-}" ] || TYPED=$(typed "$@")
+export TYPED
+
 # A time span in words: 75 -> "1 min 15 s".
 span() {
 	if [ "$1" -ge 60 ]; then
@@ -161,14 +178,17 @@ prune() {
 
 # The prefix of a command that root must run.
 root_prefix() {
+	local command where=$PWD
+	[ -z "${MAKE_GOAL-}" ] || where=$TOP
 	if [ "$(id -u)" = 0 ]; then
 		return
 	elif command -v sudo >/dev/null; then
 		echo sudo
 	else
+		command=$(printf 'cd %q && PERFMON_CACHE=%q %s' "$where" "$CACHE" "$TYPED")
 		die "This step needs root (a Debian 13 root is made and mounts are set up in it), and" \
 			"there is no sudo here. Run, as it stands:" "" \
-			"    su -c 'cd $TOP && PERFMON_CACHE=$CACHE make ${MAKE_GOAL:-demo}'"
+			"    su -c '${command//\'/\'\\\'\'}'"
 	fi
 }
 
