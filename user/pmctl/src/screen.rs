@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -38,7 +39,7 @@ impl Screen {
         let stdout = io::stdout();
         // Decided before the pager, which gets a pipe.
         let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
-        let command = pager_command().filter(|_| pager && stdout.is_terminal());
+        let command = pager_command().filter(|_| pager && stdout.is_terminal() && has_keys());
         let (output, name, pager): (Box<dyn Write>, _, _) = match command {
             None => (Box::new(stdout.lock()), "standard output", None),
             Some(command) => {
@@ -98,7 +99,13 @@ fn pager_command() -> Option<OsString> {
     }
 }
 
-/// Starts a pager, and gives its input.
+/// Returns whether a pager could read keys: a process may write to a terminal that does not control it, as in a
+/// machine's console, and no key leaves the pager there.
+fn has_keys() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+/// Starts a pager, and returns its input.
 fn start(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped());

@@ -112,19 +112,23 @@ fn lines_are_not_written_one_by_one() {
     assert!(packets.count() <= 2);
 }
 
-/// Runs a command line with standard output at a terminal, and gives what arrives there.
-fn at_terminal(line: &str) -> String {
+/// Runs a command line with standard output at a terminal, and gives what arrives there. `setsid` makes a session for
+/// it, with `-c` one that the terminal controls.
+fn at_terminal(setsid: &[&str], line: &str) -> String {
     let pair = nix::pty::openpty(None, None).expect("a terminal can be made");
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_pmctl")).parent();
     let path = format!("{}:/usr/bin:/bin", folder.expect("it has one").display());
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", line]).env("PATH", path);
-    shell.env("TERM", "xterm").env_remove("NO_COLOR");
-    // Else it would hold the terminal open.
-    let mut child = {
-        let mut shell = shell;
-        shell.stdout(pair.slave).spawn().expect("there is a shell")
-    };
+    let mut child = std::process::Command::new("setsid")
+        .args(setsid)
+        .args(["-w", "sh", "-c", line])
+        .env("PATH", path)
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .env_remove("LESS")
+        .stdin(pair.slave.try_clone().expect("it is open"))
+        .stdout(pair.slave)
+        .spawn()
+        .expect("there is setsid");
     let mut bytes = Vec::new();
     // The end of a terminal is EIO.
     let _ = std::fs::File::from(pair.master).read_to_end(&mut bytes);
@@ -136,25 +140,39 @@ fn at_terminal(line: &str) -> String {
 fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     const REPORT: &str = "pmctl report -i tests/recordings/lost.data";
     const RED: &str = "\x1b[31m";
-    let paged = at_terminal(&format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    let paged = at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
     assert!(
         paged.contains("paged:Recorded") && paged.contains(RED),
         "{paged}"
     );
-    let plain = at_terminal(&format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"));
+    let plain = at_terminal(
+        &["-c"],
+        &format!("PAGER='sed s/^/paged:/' {REPORT} --no-pager"),
+    );
     assert!(!plain.contains("paged:") && plain.contains(RED), "{plain}");
-    let none = at_terminal(&format!("PAGER= NO_COLOR=1 {REPORT}"));
+    let none = at_terminal(&["-c"], &format!("PAGER= NO_COLOR=1 {REPORT}"));
     assert!(
         none.contains("share_60") && !none.contains('\x1b'),
         "{none}"
     );
-    let options = at_terminal(&format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
+    let options = at_terminal(&["-c"], &format!("PAGER='echo LESS=$LESS; cat' {REPORT}"));
     assert!(options.contains("LESS=FRSX"), "{options}");
+    // Without a key to leave it with.
+    let console = at_terminal(&[], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
+    assert!(
+        !console.contains("paged:") && console.contains(RED),
+        "{console}"
+    );
     // The user leaves the pager early.
-    at_terminal("PAGER='head -n 1' pmctl script -i tests/recordings/lost.data");
+    at_terminal(
+        &["-c"],
+        "PAGER='head -n 1' pmctl script -i tests/recordings/lost.data",
+    );
     // Losses are told behind the pager's text, and not beside it.
-    let script =
-        at_terminal("PAGER=cat\\ -A pmctl script -i tests/recordings/lost.data 2>/dev/null");
+    let script = at_terminal(
+        &["-c"],
+        "PAGER=cat\\ -A pmctl script -i tests/recordings/lost.data 2>/dev/null",
+    );
     assert!(script.contains("LOST"), "{script}");
 
     let piped = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
