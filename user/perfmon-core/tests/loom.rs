@@ -44,7 +44,7 @@ impl<W: AtomicWord> Buffer<W> {
         for set in SETS {
             let end = set.end;
             for word in set {
-                // SAFETY: No one else writes; loom sees whether somebody reads.
+                // SAFETY: Only this thread writes; loom detects a read at the same time.
                 self.words[word].with_mut(|to| unsafe { *to = word + 1 });
             }
             publish(&self.end, offset(end) as u64);
@@ -61,7 +61,7 @@ impl<W: AtomicWord> Buffer<W> {
             "sets are whole"
         );
         for word in had..now {
-            // SAFETY: Nobody writes what has been published; loom sees whether that is so.
+            // SAFETY: Published words are not written again; loom detects a write.
             let found = self.words[word].with(|from| unsafe { *from });
             assert_eq!(found, word + 1);
         }

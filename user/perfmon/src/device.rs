@@ -207,7 +207,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Cause::NotSetUp`] if no program has set it up, [`Cause::Invalid`] if the CPUs have no such counter,
-    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`].
+    /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`].
     pub fn read(&self, id: CounterId) -> Result<u64, Error> {
         let attempt = || Attempt::Read(id);
         let mut raw = abi::pmc_data {

@@ -158,8 +158,8 @@ pub enum Cause {
     /// Linux's own policy for performance events forbids it (EACCES).
     #[error("the kernel's policy for performance events forbids it to this process")]
     Forbidden,
-    /// Somebody else has the hardware counters (EBUSY).
-    #[error("somebody else has the hardware counters")]
+    /// The hardware counters are in use (EBUSY).
+    #[error("the hardware counters are in use already")]
     HardwareBusy,
     /// The counter was not set up (EBUSY).
     #[error("it was not set up")]
@@ -177,7 +177,7 @@ pub enum Cause {
     #[error("a CPU among them has fewer counters than the others, and is not counted on")]
     NotCounted,
     /// The hardware doesn't hold what was written to it, so that there is no count (EIO).
-    #[error("somebody else changed the counter, and its value can't be trusted")]
+    #[error("something else changed the counter, so its value can't be trusted")]
     Untrusted,
     /// The session's trace is not in the state that the call needs (EBADFD).
     #[error("the session's trace is not in the state for it")]

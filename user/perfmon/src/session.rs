@@ -185,7 +185,7 @@ impl Counter {
     /// Counts no more; the value stays. No effect if it is stopped already.
     ///
     /// # Errors
-    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`], [`Cause::LockedDown`].
+    /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stop(&self) -> Result<(), Error> {
         let id = self.id();
         self.device
@@ -205,7 +205,7 @@ impl Counter {
     /// The value since the setup or the last [`reset`](Self::reset), as [`Device::read`] gives it.
     ///
     /// # Errors
-    /// [`Cause::Untrusted`] if somebody else changed the registers, [`Cause::Forbidden`].
+    /// [`Cause::Untrusted`] if something else changed the registers, [`Cause::Forbidden`].
     pub fn read(&self) -> Result<u64, Error> {
         self.device.read(self.id())
     }

@@ -303,7 +303,7 @@ fn a_refused_trace_comes_back_as_it_was() {
     let refused = refused.trace.start().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "can't start the trace: somebody else has the hardware counters"
+        "can't start the trace: the hardware counters are in use already"
     );
     let trace = refused.trace.start().unwrap();
 

@@ -334,7 +334,7 @@ mod tests {
         let both = env::join_paths([folder.path().join("plain"), folder.path().join("program")]);
         let found = search(OsStr::new("tool"), &both.expect("no colon in it"));
         assert_eq!(found, Ok(folder.path().join("program/tool")));
-        // Root, too, may not execute what nobody may.
+        // Without any x bit, root may not execute it either.
         let plain = folder.path().join("plain");
         assert_eq!(
             search(OsStr::new("tool"), plain.as_os_str()),

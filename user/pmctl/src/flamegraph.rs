@@ -20,7 +20,7 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     let event = event(&recording, args.event.as_deref())?;
     let stacks = stacks(&recording, event)?;
     if stacks.is_empty() {
-        return Err(Usage("there is no sample of this event: nothing to draw.".to_owned()).into());
+        return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
     }
     let lines: Vec<String> = stacks
         .iter()
@@ -59,7 +59,7 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
     Ok(names.position(|known| known == name).ok_or_else(|| {
         let known: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
         Usage(format!(
-            "-e: it was not recorded. There is `{}`.",
+            "-e: this event was not recorded. The recording has `{}`.",
             known.join("`, `")
         ))
     })?)

@@ -75,7 +75,7 @@ impl Mapping {
                 0,
             )
         }?;
-        // INVARIANT: Just mapped and compared, and nobody but the drop unmaps it. The kernel publishes only
+        // INVARIANT: Just mapped and compared, and only the drop unmaps it. The kernel publishes only
         // what is there.
         Ok(Self {
             start: start.cast(),

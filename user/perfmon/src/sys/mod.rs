@@ -132,7 +132,7 @@ impl Driver for Node {
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
         // SAFETY: As above.
         let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
-        // SAFETY: The driver has just made the descriptor for this call, so that nobody else owns it.
+        // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

@@ -85,7 +85,7 @@ impl Buffer {
         })?;
         let mut bytes = Vec::with_capacity(size_of_val(new));
         for word in new {
-            // ATOMICS: They have been published, so that nobody writes them.
+            // ATOMICS: Published words are not written again.
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
         self.position += new.len();
@@ -181,7 +181,7 @@ impl Flags {
         self.0 & abi::PERFMON_BUFFER_FLAG_NOT_TRACED != 0
     }
 
-    /// Somebody else changed registers that the trace depends on: events, samples or branches may be missing.
+    /// Something else changed registers that the trace depends on: events, samples or branches may be missing.
     #[must_use]
     pub const fn is_lost(self) -> bool {
         self.0 & abi::PERFMON_BUFFER_FLAG_LOST != 0

@@ -285,7 +285,7 @@ impl Trace<Running> {
     /// Writes the last counts, and records no more.
     ///
     /// # Errors
-    /// [`Cause::Untrusted`] if somebody else changed the registers: what was recorded may be wrong. It has stopped
+    /// [`Cause::Untrusted`] if something else changed the registers: what was recorded may be wrong. It has stopped
     /// all the same, and to stop it again succeeds. [`Cause::Forbidden`], [`Cause::LockedDown`].
     pub fn stop(self) -> Result<Trace<Staged>, Refused<Running>> {
         self.go(Call::StopTrace, || Attempt::StopTrace)
@@ -298,7 +298,7 @@ impl Trace<Running> {
 /// use perfmon::trace::{Refused, Running, Staged, Trace};
 /// use perfmon::{Cause, Error};
 ///
-/// /// Waits for the counters, if somebody else has them.
+/// /// Waits for the counters, if they are in use.
 /// fn start(mut trace: Trace<Staged>) -> Result<Trace<Running>, Error> {
 ///     loop {
 ///         match trace.start() {

@@ -178,7 +178,7 @@ fn device(facts: &Facts<'_>) -> Finding {
     });
     match minor {
         Some(minor) => Finding::bad(format!(
-            "{NODE} is not there, but the module is: nobody makes nodes here"
+            "{NODE} is not there, although the module is loaded: nothing makes device nodes here"
         ))
         .fix(format!("`mknod -m 600 {NODE} c 10 {minor}`.")),
         None => Finding::unknown(format!("{NODE} is not there: the module makes it")),
@@ -300,9 +300,9 @@ fn perf_users(facts: &Facts<'_>) -> Finding {
     let names = names.join(", ");
     let busy = facts.cause() == Some(Cause::HardwareBusy);
     match (users.is_empty(), busy) {
-        (true, false) => Finding::good("nobody holds perf events, as far as this user may see"),
+        (true, false) => Finding::good("no perf event is open, as far as this user may see"),
         (true, true) => {
-            Finding::bad("somebody holds the counters, but no process that this user may see")
+            Finding::bad("the counters are taken, but by no process that this user may see")
                 .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
         }
         (false, true) => Finding::bad(format!(
@@ -315,7 +315,7 @@ fn perf_users(facts: &Facts<'_>) -> Finding {
     }
 }
 
-/// A mediated vPMU rewrites the counters at each entry into a guest, and asks nobody.
+/// A mediated vPMU rewrites the counters at each entry into a guest, without asking.
 fn kvm(facts: &Facts<'_>) -> Finding {
     let mediated = ["kvm_intel", "kvm_amd"].into_iter().find(|module| {
         let file = format!("/sys/module/{module}/parameters/enable_mediated_pmu");

@@ -31,12 +31,12 @@ pub(crate) enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotPerfData => f.write_str("this is no perf.data file"),
+            Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::NotOurs => f.write_str(
                 "this perf.data file is not from `pmctl record`\n`perf report` and `perf script` can read it.",
             ),
             Self::Unfinished => f.write_str(
-                "this recording was not finished: who wrote it was killed, or still writes it\n`perf report` and \
+                "this recording was not finished: `pmctl record` was killed, or still runs\n`perf report` and \
                  `perf script` can read what there is.",
             ),
             Self::Version(version) => write!(

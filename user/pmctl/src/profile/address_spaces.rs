@@ -142,7 +142,7 @@ impl AddressSpaces {
                 maps.insert(end, rest);
             }
         }
-        // The kernel's are called by address: what an offset in its image is nobody wants to know.
+        // The kernel's places are addresses: an offset in its image is of no use.
         let offset = if map.kernel { map.start } else { map.offset };
         let mapping = Mapping {
             length: end - map.start,

@@ -135,22 +135,22 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
     let refused = [
         (
             args.cpu.is_some() && args.all_cpus,
-            "-a is all CPUs and -C some of them: give one of the two.",
+            "-a means all CPUs, -C some of them: give only one of the two.",
         ),
         (
             args.frequency.is_some(),
-            "-F: the driver makes a sample each so many events, and knows no frequency.\n\
-             Give the number with -c: how often the event happens in a second, divided by the samples wanted.",
+            "-F: the driver takes a sample each N events, and has no frequency.\n\
+             Give N with -c: the events in a second, divided by the samples wanted in a second.",
         ),
         (
             args.call_graph.is_some(),
-            "-g: the driver records where a CPU is, and not who called: there are no call chains yet.\n\
+            "-g: the driver does not record call chains yet.\n\
              `pmctl record -b` records the last branches; `perf record -g` records call chains.",
         ),
         (
             args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && args.pid.is_none(),
             "there is nothing to run.\n\
-             Give a command (`pmctl record -- make`) or a process (-p PID), or record the machine until Ctrl-C (-a).",
+             Give a command (`pmctl record -- make`) or a process (-p PID), or record the whole system until Ctrl-C (-a).",
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {

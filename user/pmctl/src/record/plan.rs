@@ -62,7 +62,10 @@ impl Plan {
 
         let properties = session.device().properties();
         if args.branches && !properties.last_branch {
-            return Err(Usage("-b: this CPU does not record branches.".to_owned()).into());
+            return Err(Usage(
+                "-b: this CPU does not record branches (LBR). Leave -b out.".to_owned(),
+            )
+            .into());
         }
         let supply = CounterSupply {
             general: u8::try_from(properties.general.number).unwrap_or(u8::MAX),
@@ -136,7 +139,9 @@ fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<Event>, Vec<Event>), Usage> {
     };
     let sampled = parse(std::slice::from_ref(timebase))?;
     if sampled.len() != 1 {
-        return Err(Usage("--timebase: it is one event.".to_owned()));
+        return Err(Usage(
+            "--timebase takes one event; the others belong to --count.".to_owned(),
+        ));
     }
     Ok((sampled, parse(&args.count)?))
 }
@@ -149,7 +154,7 @@ fn refuse_the_impossible(args: &Record, events: &[Event]) -> Result<(), Usage> {
     let refused = [
         (
             pinned,
-            "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave it out.",
+            "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave the modifier out.",
         ),
         (
             args.branches && args.timebase.is_none() && mixed,

@@ -51,7 +51,7 @@ const PAGES: usize = 128;
 /// An event on one CPU, for all tasks.
 ///
 /// # Invariants
-/// `start` is a mapping of `1 + PAGES` pages that the drop unmaps and nobody else: the control page, then the ring.
+/// `start` is a mapping of `1 + PAGES` pages that only the drop unmaps: the control page, then the ring.
 #[derive(Debug)]
 pub(super) struct Ring {
     start: NonNull<Control>,
@@ -89,7 +89,7 @@ impl Ring {
             )
         })?;
         let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
-        // SAFETY: The kernel has just given this descriptor to nobody else.
+        // SAFETY: The kernel has just made this descriptor for this call: nothing else owns it.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
@@ -168,7 +168,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: By the invariant it is a mapping of this length, and nobody has a reference to it any more.
+        // SAFETY: By the invariant it is a mapping of this length, and no reference to it is left: `self` is borrowed for as long as each lives.
         let result = unsafe { munmap(self.start.cast(), LENGTH.get()) };
         debug_assert!(result.is_ok(), "munmap of what mmap gave");
     }

@@ -19,6 +19,10 @@ const UNTRUSTED: &str = "<not trusted>";
 const SCOPE_NOTE: &str =
     " All that ran on these CPUs is counted, not the command alone (-a hides this).";
 
+/// Printed if the CPU lacks an event.
+const ABSENT_NOTE: &str =
+    " <not supported>: this CPU does not have the event; `pmctl info` lists those it has.";
+
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
 
@@ -131,7 +135,7 @@ impl<W: Write> Report for Human<'_, W> {
             "seconds time elapsed",
             (|run| run.elapsed) as fn(&Run) -> Duration,
         )];
-        // Without a command, nobody's CPU time is ours.
+        // Without a command there is no CPU time of its own.
         if !self.subject.command.is_empty() {
             times.push(("seconds user", |run| run.user));
             times.push(("seconds sys", |run| run.system));
@@ -145,6 +149,9 @@ impl<W: Write> Report for Human<'_, W> {
                 }
                 writeln!(self.output, "{line}")?;
             }
+        }
+        if self.subject.columns.iter().any(|c| c.event.is_absent()) {
+            writeln!(self.output, "\n{ABSENT_NOTE}")?;
         }
         if !self.subject.all_cpus && self.subject.only.is_none() {
             writeln!(self.output, "\n{SCOPE_NOTE}")?;
@@ -181,7 +188,7 @@ mod tests {
          0.300000000 seconds sys
 ";
         assert_eq!(
-            text.strip_suffix(&format!("\n{SCOPE_NOTE}\n\n")),
+            text.strip_suffix(&format!("\n{ABSENT_NOTE}\n\n{SCOPE_NOTE}\n\n")),
             Some(expected)
         );
     }

@@ -186,7 +186,7 @@ fn each(counters: &[Option<Counter>], call: impl Fn(&Counter) -> Result<(), Erro
     counters.try_for_each(call).map_err(exit::with_help)
 }
 
-/// The counts; `None` for one that somebody else spoiled, and without a counter.
+/// The counts; `None` for one that something else spoiled, and without a counter.
 fn read(counters: &[Option<Counter>], cpus: Option<&Cpus>) -> Result<Vec<Option<u64>>> {
     let one = |counter: &Counter| match value(counter, cpus) {
         Ok(count) => Ok(Some(count)),

@@ -245,22 +245,22 @@ fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
     let refused = [
         (
             args.pid.is_some(),
-            "-p: the counters belong to the CPUs, and the driver does not tell the tasks on them apart yet.\n\
-             Count the machine while it does only that (`pmctl stat -a`), or use `perf stat -p`.",
+            "-p: the driver counts CPUs, and can't count one process yet.\n\
+             Sample it (`pmctl record -p`), count the whole system (`pmctl stat -a`), or use `perf stat -p`.",
         ),
         (
             args.detailed > 0,
-            "-d: the events of the caches have other numbers on each CPU model, and pmctl knows no models.\n\
-             Give them with -e: `rUUEE` or `cpu/event=..,umask=../`, with the numbers of the CPU's manual.",
+            "-d: cache events differ by CPU model, and pmctl has no table of models yet.\n\
+             Give them with -e by their numbers in the CPU's manual: `rUUEE` or `cpu/event=..,umask=../`.",
         ),
         (
             args.cpu.is_some() && args.all_cpus,
-            "-a is all CPUs and -C some of them: give one of the two.",
+            "-a means all CPUs, -C some of them: give only one of the two.",
         ),
         (
             args.command.is_empty() && !args.all_cpus && args.cpu.is_none(),
             "there is nothing to run.\n\
-             Give a command (`pmctl stat -- make`), or count the machine until Ctrl-C: `pmctl stat -a`.",
+             Give a command (`pmctl stat -- make`), or count the whole system until Ctrl-C: `pmctl stat -a`.",
         ),
         (
             args.command.is_empty() && args.repeat > 1,
