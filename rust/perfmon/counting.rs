@@ -1,90 +1,93 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The counting interface: what its calls mean, on all CPUs.
+//! The counting interface: its calls, on all CPUs.
 //!
-//! Each call makes its checks in the order that linux/perfmon.h gives; the first three are the
-//! dispatcher's ([`crate::ioctl`]).
+//! Each call makes its checks in the order that linux/perfmon.h gives; the dispatcher ([`crate::ioctl`]) makes the
+//! first three.
 
 use crate::{
-    abi,
-    arbiter::{Arbiter, Counter, ARBITER},
-    cpu::{self, on_each, on_each_within},
-    error::errno,
+    abi, cpu,
     logic::{
-        counter::{bits, each, CounterId},
+        counter::{bits, CounterId},
         counter_state::{Action, CounterCall, CounterState, NotSetUp},
         evtsel::EventSelect,
     },
-    pmu, policy,
-    session::{Session, SessionId},
+    ownership::{
+        policy::{allow_counting, allow_kernel},
+        Client, Counting, Ownership, OWNERSHIP,
+    },
+    percpu, pmu,
+    sys::error::errno,
 };
 use core::ops::Range;
 use kernel::{bindings, cpu::nr_cpu_ids, prelude::*};
 
 /// `PMIOSETUP`
-pub(crate) fn setup(session: &Session, request: abi::pmc) -> Result {
-    set_up(session, request.pmc_num, request.pmc_val.into())
+pub(crate) fn setup(client: &Client, request: abi::pmc) -> Result {
+    set_up(client, request.pmc_num, request.pmc_val.into())
 }
 
 /// `PMIOSETUP2`
-pub(crate) fn setup2(session: &Session, request: abi::pmc2) -> Result {
+pub(crate) fn setup2(client: &Client, request: abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
     }
-    set_up(session, request.pmc2_num, request.pmc2_select)
+    set_up(client, request.pmc2_num, request.pmc2_select)
 }
 
-/// What the two have in common.
-fn set_up(session: &Session, number: c_int, select: u64) -> Result {
-    let model = pmu::model();
-    let select = EventSelect::from_abi(select, model.capabilities.select_bits)?;
-    let id = CounterId::from_number(number, &model.capabilities)?;
-    policy::allow_counting()?;
+/// Sets a counter up: `PMIOSETUP` and `PMIOSETUP2`.
+fn set_up(client: &Client, number: c_int, select: u64) -> Result {
+    let capabilities = &pmu::common().capabilities;
+    let select = EventSelect::from_abi(select, capabilities.select_bits)?;
+    let id = CounterId::from_number(number, capabilities)?;
+    allow_counting()?;
     if select.is_kernel() {
-        policy::allow_kernel()?;
+        allow_kernel()?;
     }
-    let mut arbiter = ARBITER.lock();
-    let before = arbiter.get(id).map(|counter| counter.state);
+    let mut ownership = OWNERSHIP.lock();
+    let before = ownership.counting(id).map(|counting| counting.state);
     let (state, _) = CounterState::after(before, CounterCall::Setup)?;
     id.check_select(select)?;
-    arbiter.check_event(select)?;
-    if arbiter.trace.counters() & id.bit() != 0 {
+    ownership.check_event(select)?;
+    if ownership.is_traced(id) {
         return Err(EBUSY);
     }
 
-    arbiter.reserve()?;
-    on_each(&arbiter.counted, |here| {
-        model.program(here, id, select);
-        here.slot().readable.insert(id.bit());
+    ownership.reserve()?;
+    ownership.on_each(|here| {
+        here.pmu().program(here, id, select);
+        let percpu = here.percpu();
+        percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
     });
-    for slot in arbiter.absent() {
-        slot.count(id).reset();
-        slot.tampered.remove(id.bit());
+    for percpu in ownership.absent() {
+        percpu.value(id).reset();
+        percpu.tampered.remove(id.bit());
     }
-    arbiter.insert(
+    let session = client.session();
+    ownership.set_counting(
         id,
-        Counter {
-            owner: session.id(),
+        Counting {
+            session,
             select,
             state,
         },
     );
-    if arbiter.is_intact(id) {
+    if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
-        // It can't count, so it is not set up.
-        free(&mut arbiter, id.bit());
+        // A counter that can't count is not set up.
+        free(&mut ownership, id.bit());
         Err(EIO)
     }
 }
 
 /// `PMIOGET`
-pub(crate) fn get(_session: &Session, request: &mut abi::pmc) -> Result {
+pub(crate) fn get(_client: &Client, request: &mut abi::pmc) -> Result {
     request.pmc_val = configuration(request.pmc_num)? as u32;
     Ok(())
 }
 
 /// `PMIOGET2`
-pub(crate) fn get2(_session: &Session, request: &mut abi::pmc2) -> Result {
+pub(crate) fn get2(_client: &Client, request: &mut abi::pmc2) -> Result {
     if u64::from(request.pmc2_flags) | request.pmc2_extra | request.reserved != 0 {
         return Err(EINVAL);
     }
@@ -92,62 +95,60 @@ pub(crate) fn get2(_session: &Session, request: &mut abi::pmc2) -> Result {
     Ok(())
 }
 
-/// What a counter counts, and whether it runs.
+/// Returns the event select of a counter, and whether it runs, as `PMIOSETUP2` takes them.
 fn configuration(number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, &pmu::model().capabilities)?;
-    let arbiter = ARBITER.lock();
-    let counter = arbiter.get(id).ok_or(NotSetUp)?;
-    Ok(counter
-        .select
-        .to_abi(counter.state == CounterState::Running))
+    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
+    let ownership = OWNERSHIP.lock();
+    let counting = ownership.counting(id).ok_or(NotSetUp)?;
+    let running = counting.state == CounterState::Running;
+    Ok(counting.select.to_abi(running))
 }
 
 /// `PMIOSTART`
-pub(crate) fn start(_session: &Session, number: c_int) -> Result {
+pub(crate) fn start(_client: &Client, number: c_int) -> Result {
     change(number, CounterCall::Start)
 }
 
 /// `PMIOSTOP`
-pub(crate) fn stop(_session: &Session, number: c_int) -> Result {
+pub(crate) fn stop(_client: &Client, number: c_int) -> Result {
     change(number, CounterCall::Stop)
 }
 
 /// `PMIORESET`
-pub(crate) fn reset(_session: &Session, number: c_int) -> Result {
+pub(crate) fn reset(_client: &Client, number: c_int) -> Result {
     change(number, CounterCall::Reset)
 }
 
-/// What the three have in common.
+/// Changes the state of a counter: `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
 fn change(number: c_int, call: CounterCall) -> Result {
-    let model = pmu::model();
-    let id = CounterId::from_number(number, &model.capabilities)?;
-    policy::allow_counting()?;
-    let mut arbiter = ARBITER.lock();
-    let mut counter = *arbiter.get(id).ok_or(NotSetUp)?;
-    let (state, action) = CounterState::after(Some(counter.state), call)?;
-    if call != CounterCall::Stop && !arbiter.is_intact(id) {
+    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
+    allow_counting()?;
+    let mut ownership = OWNERSHIP.lock();
+    let mut counting = *ownership.counting(id).ok_or(NotSetUp)?;
+    let (state, action) = CounterState::after(Some(counting.state), call)?;
+    if call != CounterCall::Stop && !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
 
     match action {
         Action::Nothing | Action::Program => {}
-        Action::Enable => on_each(&arbiter.counted, |here| model.start(here, id)),
-        Action::Disable => on_each(&arbiter.counted, |here| model.stop(here, id)),
+        Action::Enable => ownership.on_each(|here| here.pmu().start(here, id)),
+        Action::Disable => ownership.on_each(|here| here.pmu().stop(here, id)),
         Action::Zero => {
-            on_each(&arbiter.counted, |here| {
+            ownership.on_each(|here| {
                 if state == CounterState::Running {
-                    model.update(here, id);
+                    here.pmu().update(here, id);
                 }
-                here.slot().count(id).reset();
+                here.percpu().value(id).reset();
             });
-            for slot in arbiter.absent() {
-                slot.count(id).reset();
+            for percpu in ownership.absent() {
+                percpu.value(id).reset();
             }
         }
     }
-    counter.state = state;
-    arbiter.insert(id, counter);
-    if arbiter.is_intact(id) {
+    counting.state = state;
+    ownership.set_counting(id, counting);
+    if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
         Err(EIO)
@@ -156,93 +157,92 @@ fn change(number: c_int, call: CounterCall) -> Result {
 
 /// `PMIOREAD`
 #[inline(always)]
-pub(crate) fn read(session: &Session, request: &mut abi::pmc_data) -> Result {
-    let value = match value_alone(session, request.pmcd_num) {
+pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
+    let value = match value_here(client, request.pmcd_num) {
         Some(value) => value,
-        None => value(session, request.pmcd_num)?,
+        None => value(client, request.pmcd_num)?,
     };
     request.pmcd_value = value as i64;
     request.reserved = 0;
     Ok(())
 }
 
-/// The value of a counter, where all of it is on the current CPU. `None`, and nothing done, if it is
-/// not, or if there is a reason to refuse: then [`value`] does all that is right.
+/// Returns the value of a counter if all of it is on the current CPU. Otherwise, or if the call has to be refused,
+/// returns `None` and does nothing: [`value`] does what is right.
 ///
-/// It goes without the arbiter's lock. What changes a counter runs on the counter's CPU: in a task that
-/// can't be preempted, or called with interrupts off. So it comes before this or after it, and only the
-/// overflow handler in between, which [`Count::update`](crate::count::Count::update) knows of. A second
-/// CPU tells the first that it is not alone before it begins to count.
+/// Takes no lock. Everything that changes a counter's value runs on the value's CPU, in a task that can't be
+/// preempted or in a call with interrupts off. So it comes before this or after it, and only the overflow handler
+/// comes in between, which [`CounterValue::update`](crate::percpu::CounterValue::update) allows for. A second CPU
+/// clears the first one's `single_cpu` before it begins to count.
 #[inline(always)]
-fn value_alone(session: &Session, number: c_int) -> Option<u64> {
+fn value_here(client: &Client, number: c_int) -> Option<u64> {
     let id = CounterId::possible(number)?;
-    session.opener().allow_counting().ok()?;
-    cpu::undisturbed(|here| {
-        let slot = here.slot();
-        if slot.alone.get() == 0 || slot.readable.get() & id.bit() == 0 {
-            return None;
-        }
-        let count = slot.count(id);
-        if slot.active.get() & id.bit() != 0 {
-            if count.update(here, count.register()?).is_err() {
-                slot.spoil(id.bit());
-                return None;
-            }
-        }
-        Some(count.value())
-    })
+    client.opener().allow_counting().ok()?;
+    let irqs_off = cpu::irqs_off();
+    let here = irqs_off.here();
+    let percpu = here.percpu();
+    if percpu.single_cpu.get() == 0 || percpu.setup_mask.get() & id.bit() == 0 {
+        return None;
+    }
+    let value = percpu.value(id);
+    if percpu.active_mask.get() & id.bit() != 0 && value.update(here, value.register()?).is_err() {
+        percpu.mark_tampered(id.bit());
+        return None;
+    }
+    Some(value.value())
 }
 
-/// The value of a counter, on all CPUs together.
+/// Returns the sum of a counter's values on all CPUs.
 #[inline(never)]
-fn value(session: &Session, number: c_int) -> Result<u64> {
-    let id = CounterId::from_number(number, &pmu::model().capabilities)?;
-    session.opener().allow_counting()?;
-    let arbiter = ARBITER.lock();
-    let counter = arbiter.get(id).ok_or(NotSetUp)?;
-    update(&arbiter, id, counter, &(0..nr_cpu_ids()));
-    if !arbiter.is_intact(id) {
+fn value(client: &Client, number: c_int) -> Result<u64> {
+    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
+    client.opener().allow_counting()?;
+    let ownership = OWNERSHIP.lock();
+    let counting = ownership.counting(id).ok_or(NotSetUp)?;
+    update(&ownership, id, counting, &(0..nr_cpu_ids()));
+    if !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
-    Ok(arbiter.known.iter().fold(0, |sum: u64, cpu| {
-        sum.wrapping_add(cpu::slot(cpu).count(id).value())
+    let values = ownership.cpus().seen().iter();
+    Ok(values.fold(0, |sum: u64, cpu| {
+        sum.wrapping_add(percpu::of(cpu).value(id).value())
     }))
 }
 
 /// `PMIOREADCPU`
-pub(crate) fn read_cpu(_session: &Session, request: &mut abi::pmc_cpu_data) -> Result {
+pub(crate) fn read_cpu(_client: &Client, request: &mut abi::pmc_cpu_data) -> Result {
     if request.reserved != 0 {
         return Err(EINVAL);
     }
-    let id = CounterId::from_number(request.pmcc_num, &pmu::model().capabilities)?;
-    policy::allow_counting()?;
-    let arbiter = ARBITER.lock();
-    let counter = arbiter.get(id).ok_or(NotSetUp)?;
+    let id = CounterId::from_number(request.pmcc_num, &pmu::common().capabilities)?;
+    allow_counting()?;
+    let ownership = OWNERSHIP.lock();
+    let counting = ownership.counting(id).ok_or(NotSetUp)?;
     let (first, wanted) = (request.pmcc_first_cpu, request.pmcc_count);
     if first >= nr_cpu_ids() || wanted == 0 || wanted > abi::PMC_CPU_MAX {
         return Err(EINVAL);
     }
-    let cpus = first..(first + wanted).min(nr_cpu_ids());
-    if arbiter.unfit.within(&cpus).next().is_some() {
+    let range = first..(first + wanted).min(nr_cpu_ids());
+    let cpus = ownership.cpus();
+    if cpus.incapable().within(&range).next().is_some() {
         return Err(errno(bindings::EOPNOTSUPP));
     }
-    update(&arbiter, id, counter, &cpus);
-    if !arbiter.is_intact(id) {
+    update(&ownership, id, counting, &range);
+    if !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
-    request.pmcc_count = cpus.end - cpus.start;
+    request.pmcc_count = range.end - range.start;
     request.pmcc_value = [0; abi::PMC_CPU_MAX as usize];
-    for cpu in arbiter.known.within(&cpus) {
-        let value = cpu::slot(cpu).count(id).value();
+    for cpu in cpus.seen().within(&range) {
+        let value = percpu::of(cpu).value(id).value();
         request.pmcc_value[(cpu.as_u32() - first) as usize] = value as i64;
     }
     Ok(())
 }
 
 /// `PMIOTSTAMP`
-pub(crate) fn tstamp(_session: &Session) -> Result<abi::pmc_tstamp> {
-    // SAFETY: Written at boot only.
-    let khz = unsafe { bindings::tsc_khz };
+pub(crate) fn tstamp(_client: &Client) -> Result<abi::pmc_tstamp> {
+    let khz = cpu::tsc_khz();
     if khz == 0 {
         return Err(ENOTTY);
     }
@@ -253,30 +253,27 @@ pub(crate) fn tstamp(_session: &Session) -> Result<abi::pmc_tstamp> {
     })
 }
 
-/// Stops and frees the counters of a session.
-pub(crate) fn release(arbiter: &mut Arbiter, session: SessionId) {
-    let owned = (arbiter.all()).filter(|(_, counter)| counter.owner == session);
+/// Stops and frees the counters of a client whose session ends.
+pub(crate) fn release(client: &Client) {
+    let mut ownership = OWNERSHIP.lock();
+    let session = client.session();
+    let owned = (ownership.all_counting()).filter(|(_, counting)| counting.session == session);
     let counters = bits(owned.map(|(id, _)| id));
     if counters != 0 {
-        free(arbiter, counters);
+        free(&mut ownership, counters);
     }
 }
 
-/// Stops and frees counters. With the last one, Linux perf gets all.
-fn free(arbiter: &mut Arbiter, counters: u64) {
-    let model = pmu::model();
-    on_each(&arbiter.counted, |here| model.give_back(here, counters));
-    for id in each(counters) {
-        arbiter.remove(id);
-    }
-    arbiter.leave_if_unused();
+/// Stops and frees counters.
+fn free(ownership: &mut Ownership, counters: u64) {
+    ownership.on_each(|here| here.pmu().restore(here, counters));
+    ownership.free(counters);
 }
 
-/// Brings the values of a counter up to date on the CPUs in `cpus`.
-fn update(arbiter: &Arbiter, id: CounterId, counter: &Counter, cpus: &Range<u32>) {
-    // A counter that does not run is up to date.
-    if counter.state == CounterState::Running {
-        let model = pmu::model();
-        on_each_within(&arbiter.counted, cpus, |here| model.update(here, id));
+/// Brings the values of a counter up to date on the CPUs whose numbers are in `range`.
+fn update(ownership: &Ownership, id: CounterId, counting: &Counting, range: &Range<u32>) {
+    // The values of a stopped counter are up to date.
+    if counting.state == CounterState::Running {
+        ownership.on_each_within(range, |here| here.pmu().update(here, id));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The table of calls.
 
-use crate::{abi, counting, session::Session, trace, uaccess};
+use crate::{abi, counting, ownership::Client, session::Session, sys::uaccess, trace};
 use kernel::{
     ioctl::{_IOC_DIR, _IOC_SIZE},
     prelude::*,
@@ -9,15 +9,15 @@ use kernel::{
 };
 use zerocopy::FromZeros;
 
-/// Makes [`dispatch`] of a table: command, what is copied in which direction, which descriptors may
-/// call it, and who does it.
+/// Makes [`dispatch`] of a table: the command, its argument, the descriptors that may make the call, and the handler.
 ///
-/// `In(T)` is copied in, `Out(T)` out, `InOut(T)` both: the handler changes it in place. `Nothing(())`
-/// has no argument; `Opens(T)` is copied in, and the call returns a new descriptor. `Boxed(T)` is copied
-/// in, to the heap: it is too large for the stack. A handler of
-/// something to copy out has changed nothing else, so a failed copy needs not be undone. That the
-/// direction and the size in the command's number are those of the row is checked when the module is
-/// compiled.
+/// The argument `In(T)` is copied in, `Out(T)` out, `InOut(T)` both, and changed in place by the handler.
+/// `Nothing(())` is no argument. `Opens(T)` is copied in, and the call returns a new descriptor. `Boxed(T)` is copied
+/// to the heap, since it is too large for the stack. A handler with something to copy out changes nothing else, so
+/// a failed copy has nothing to undo. The compiler checks each row against the direction and the size in the
+/// command's number.
+///
+/// A handler gets the part of the session that it works on ([`AsRef`]).
 macro_rules! calls {
     (@bits Nothing) => { _IOC_NONE };
     (@bits In) => { _IOC_WRITE };
@@ -26,27 +26,27 @@ macro_rules! calls {
     (@bits Out) => { _IOC_READ };
     (@bits InOut) => { _IOC_READ | _IOC_WRITE };
     (@call Nothing $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        $handler($session).map(|()| 0)
+        $handler($session.as_ref()).map(|()| 0)
     };
     (@call In $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        $handler($session, uaccess::get::<$t>($arg)?).map(|()| 0)
+        $handler($session.as_ref(), uaccess::get::<$t>($arg)?).map(|()| 0)
     };
     (@call Boxed $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        $handler($session, uaccess::get_boxed::<$t>($arg)?).map(|()| 0)
+        $handler($session.as_ref(), uaccess::get_boxed::<$t>($arg)?).map(|()| 0)
     };
     (@call Opens $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        $handler($session, uaccess::get::<$t>($arg)?).map(|fd| fd as isize)
+        $handler($session.as_ref(), uaccess::get::<$t>($arg)?).map(|fd| fd as isize)
     };
     (@call Out $t:ty, $session:ident, $arg:ident, $handler:path) => {
-        uaccess::put::<$t>($arg, &$handler($session)?).map(|()| 0)
+        uaccess::put::<$t>($arg, &$handler($session.as_ref())?).map(|()| 0)
     };
     (@call InOut $t:ty, $session:ident, $arg:ident, $handler:path) => {{
         let mut value = <$t>::new_zeroed();
         uaccess::fill(&mut value, $arg)?;
-        $handler($session, &mut value)?;
+        $handler($session.as_ref(), &mut value)?;
         uaccess::put::<$t>($arg, &value).map(|()| 0)
     }};
-    (@writers writers, $session:ident) => { $session.is_writer() };
+    (@writers writers, $session:ident) => { AsRef::<Client>::as_ref($session).is_writer() };
     (@writers anybody, $session:ident) => { true };
 
     ($($command:ident: $way:ident($t:ty), $who:ident, $handler:path;)*) => {
@@ -55,17 +55,15 @@ macro_rules! calls {
             assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
         };)*
 
-        /// Does what `command` asks for, and returns what ioctl(2) does. `arg` is the address of its
-        /// argument.
+        /// Serves ioctl(2). `arg` is the address of the argument.
         ///
-        /// Makes the first three checks of every call: that there is such a command (ENOTTY), that
-        /// the descriptor is open for writing if it must be (EPERM), that the argument can be copied
-        /// in (EFAULT).
+        /// Makes the first three checks of every call: that the command exists (ENOTTY), that the descriptor
+        /// is open for writing if it must be (EPERM), that the argument can be copied in (EFAULT).
         #[inline]
         pub(crate) fn dispatch(session: &Session, command: u32, arg: usize) -> Result<isize> {
             match command {
                 $(abi::$command => {
-                    /// Apart, so that no call pays for the arguments and registers of another.
+                    /// Not inlined: keeps large arguments off the stack of the fast calls.
                     #[inline(never)]
                     #[allow(unused_variables, reason = "some calls have no argument")]
                     fn call(session: &Session, arg: usize) -> Result<isize> {

@@ -1,37 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! /dev/perfmon: the x86 performance-monitoring counters.
 //!
-//! Documentation/design.rst tells how the parts work together.
+//! Documentation/design.rst shows how the parts work together.
 
 pub mod abi;
-mod arbiter;
-mod buffer;
-mod compat;
-mod count;
 mod counting;
 mod cpu;
+mod cpus;
 mod device;
-mod dirty;
-mod error;
-mod ffi;
-mod file;
 mod ioctl;
 pub mod logic;
-mod machine;
-mod memory;
-mod msr;
 mod overflow;
-mod pmi;
+mod ownership;
+mod percpu;
 mod pmu;
-mod policy;
-mod power;
-mod recorder;
 mod session;
+mod sys;
 mod trace;
-mod trial;
-mod uaccess;
 
-use crate::logic::throttle::{Limits, Settings};
+use crate::{
+    cpu::{timer, Hotplug, Power},
+    cpus::Machine,
+    logic::throttle::{Limits, Settings},
+    overflow::{nmi, watch::Watch},
+    sys::compat::parameter,
+};
 use kernel::{miscdevice::MiscDeviceRegistration, prelude::*};
 
 module! {
@@ -70,55 +63,53 @@ module! {
     },
 }
 
-/// The parts that have something to undo. They are dropped in this order: first the way in, last what
-/// all others use.
+/// The parts that have something to undo, in the order in which they are dropped: users before what they use.
 #[pin_data]
 struct Perfmon {
     #[pin]
     _device: MiscDeviceRegistration<session::Session>,
-    _power: power::Power,
-    _cpus: cpu::Hotplug<machine::Machine>,
-    _nmi: pmi::Handler,
-    _cleaner: dirty::Cleaner,
-    _slots: cpu::Slots,
+    _power: Power<Machine>,
+    _cpus: Hotplug<Machine>,
+    _nmi: nmi::Handler,
+    _cleaner: ownership::Cleaner,
+    _memory: percpu::Memory,
 }
 
-/// What overflow interrupts may take of a CPU's time.
+/// Returns the share of a CPU's time that overflow interrupts may take.
 fn limits() -> Limits {
     Limits::new(&Settings {
-        max_sample_rate: compat::parameter(&module_parameters::perf_event_max_sample_rate),
-        max_percent: compat::parameter(&module_parameters::perf_cpu_time_max_percent),
-        // SAFETY: Written at boot only.
-        tsc_khz: unsafe { kernel::bindings::tsc_khz },
-        // SAFETY: Has no requirements.
-        tick_ns: unsafe { ffi::perfmon_tick_ns() },
+        max_sample_rate: parameter(&module_parameters::perf_event_max_sample_rate),
+        max_percent: parameter(&module_parameters::perf_cpu_time_max_percent),
+        tsc_khz: cpu::tsc_khz(),
+        tick_ns: timer::period_ns(),
     })
 }
 
 impl kernel::InPlaceModule for Perfmon {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // SAFETY: The module is initialized once, and `Perfmon` drops the slots after all else. The
-            // same holds for the parts that follow: each is made once, after what it uses.
-            _slots: unsafe { cpu::Slots::new() }?,
-            // SAFETY: As above.
-            _cleaner: unsafe { dirty::Cleaner::new() },
-            // SAFETY: As above.
-            _nmi: unsafe { pmi::Handler::register() }?,
+            // SAFETY: The module is initialized once, and `Perfmon` drops the memory last.
+            _memory: unsafe { percpu::Memory::new() }?,
+            // SAFETY: The module is initialized once, by the program that loads it. `Perfmon` drops the cleaner
+            // after its users: CPUs and device.
+            _cleaner: unsafe { ownership::Cleaner::new() },
+            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
+            _nmi: unsafe { nmi::Handler::register() }?,
             _: {
-                // SAFETY: As above. No counter is active yet, which would start a timer.
-                unsafe { pmi::make_timers() };
+                // SAFETY: The module is initialized once, and the memory is there. Dropping `_device` and `_cpus`
+                // stops every timer, before the memory is dropped.
+                unsafe { timer::init::<Watch>() };
             },
-            // SAFETY: As above.
+            // SAFETY: The module is initialized once, and nothing before this uses the CPUs or their owners.
             _cpus: unsafe {
-                machine::begin(
-                    compat::parameter(&module_parameters::unarbitrated) != 0,
-                    compat::parameter(&module_parameters::period_bits),
+                cpus::begin(
+                    parameter(&module_parameters::unarbitrated) != 0,
+                    parameter(&module_parameters::period_bits),
                     limits(),
                 )
             }?,
-            // SAFETY: As above.
-            _power: unsafe { power::Power::register() }?,
+            // SAFETY: The module is initialized once.
+            _power: unsafe { Power::register() }?,
             _device <- device::register(),
         })
     }

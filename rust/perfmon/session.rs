@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What one open descriptor owns.
+//! A session: one open descriptor of the device, and what it owns.
 
-use crate::{arbiter::ARBITER, counting, policy::Opener, trace};
-use kernel::{bindings, fs::File, prelude::*};
-
-/// Tells sessions apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionId(pub(crate) u64);
+use crate::{counting, ownership::Client, trace::Trace};
+use kernel::{fs::File, prelude::*};
 
 /// One open(2) of the device, to its last close(2).
 ///
-/// # Invariants
-///
-/// `id` is known to the arbiter, and if `writer` it is the only writer. The counters that it has set
-/// up are in the arbiter's table, and so is its trace.
+/// Calls get the part that they work on, by [`AsRef`].
+#[pin_data(PinnedDrop)]
 pub(crate) struct Session {
-    id: SessionId,
-    writer: bool,
-    opener: Opener,
+    /// Dropped before `client`: its end stops the trace and frees the buffers, before there can be another writer,
+    /// which may want as much memory.
+    #[pin]
+    trace: Trace,
+    client: Client,
 }
 
 impl Session {
@@ -26,49 +22,31 @@ impl Session {
     /// # Errors
     ///
     /// EBUSY if `file` is open for writing and there is such a session already.
-    pub(crate) fn new(file: &File) -> Result<Self> {
-        let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
-        let id = ARBITER.lock().admit(writer)?;
-        // INVARIANT: The arbiter has just named it.
-        Ok(Self {
-            id,
-            writer,
-            opener: Opener::new(file),
+    pub(crate) fn new(file: &File) -> impl PinInit<Self, Error> + '_ {
+        try_pin_init!(Self {
+            trace <- Trace::new(),
+            client: Client::new(file)?,
         })
-    }
-
-    /// Its name.
-    #[inline]
-    pub(crate) fn id(&self) -> SessionId {
-        self.id
-    }
-
-    /// Who opened the descriptor.
-    #[inline]
-    pub(crate) fn opener(&self) -> &Opener {
-        &self.opener
-    }
-
-    /// Whether the descriptor is open for writing.
-    #[inline]
-    pub(crate) fn is_writer(&self) -> bool {
-        self.writer
     }
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        let trace = {
-            let mut arbiter = ARBITER.lock();
-            let trace = self.writer.then(|| trace::release(&mut arbiter));
-            counting::release(&mut arbiter, self.id);
-            trace
-        };
-        // The buffers are freed without the lock, which would take others long to wait for, and before
-        // there can be another writer: that one may want as much memory.
-        drop(trace);
-        if self.writer {
-            ARBITER.lock().dismiss(self.id);
-        }
+impl AsRef<Client> for Session {
+    #[inline(always)]
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl AsRef<Trace> for Session {
+    #[inline(always)]
+    fn as_ref(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Session {
+    fn drop(self: Pin<&mut Self>) {
+        counting::release(&self.client);
     }
 }

@@ -79,23 +79,32 @@ impl Pmu {
 
     /// Returns the PMU with these capabilities, used without limits but that of silicon: a counter is loaded
     /// for at least two events.
+    #[inline]
     #[must_use]
     pub const fn new(capabilities: Capabilities) -> Self {
         let registers = Registers::new(&capabilities);
-        let mut msrs = [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS];
-        let mut index = 0;
-        while let Some(counter) = CounterId::from_index(index) {
-            msrs[counter.index()] = CounterMsrs::new(&registers, counter);
-            index += 1;
-        }
-        Self {
+        let mut this = Self {
             capabilities,
             registers,
-            msrs,
+            msrs: [CounterMsrs::new(&registers, CounterId::FIRST); MAX_COUNTERS],
             vendor: Vendor::of(capabilities.architecture),
             period_bits: 0,
             limits: Limits::NONE,
             load_limit: LoadLimit::Two,
+        };
+        this.set_capabilities(capabilities);
+        this
+    }
+
+    /// Makes this the PMU with these capabilities, in place: a PMU is too large for two on a kernel's stack.
+    pub const fn set_capabilities(&mut self, capabilities: Capabilities) {
+        self.capabilities = capabilities;
+        self.registers = Registers::new(&capabilities);
+        self.vendor = Vendor::of(capabilities.architecture);
+        let mut index = 0;
+        while let Some(counter) = CounterId::from_index(index) {
+            self.msrs[counter.index()] = CounterMsrs::new(&self.registers, counter);
+            index += 1;
         }
     }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The way of an overflow interrupt (PMI).
+//! The way of an overflow: an NMI ([`nmi`]), its overflows ([`serve`]), and the records of a trace ([`sample`]).
+//!
+//! Beside it a timer watches each CPU ([`watch`]), and [`suspend`] keeps samples from taking all of a CPU's time.
 
-pub(crate) mod budget;
-pub(crate) mod late;
+pub(crate) mod nmi;
+pub(crate) mod sample;
+mod serve;
+pub(crate) mod suspend;
 pub(crate) mod watch;

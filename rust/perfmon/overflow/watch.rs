@@ -1,89 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The timer that watches a CPU while counters are active there: with each tick it gives the overflow handler
-//! a new budget, looks at what others may have changed, and finds overflows whose PMI never came.
+//! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
+//! handler, ends a suspension, repairs registers that others have changed, and finds overflows without a PMI.
 
+use super::suspend::{end_suspension, restart_after_lost_pmi};
 use crate::{
-    cpu::{ThisCpu, Word},
-    ffi,
-    logic::counter::{each, CounterId, MAX_COUNTERS},
-    pmu::Model,
+    cpu::{timer, ThisCpu},
+    logic::{counter::each, pmu::Pmu},
 };
 
-/// What the timer knows of its CPU. All bits zero: it does not run.
-pub(crate) struct Watch {
-    /// Not 0 while the timer runs.
-    running: Word,
-    /// Bits of the counters that had overflowed at the last tick.
-    overflowed: Word,
-    /// What [`Count::load_id`](crate::count::Count::load_id) of these was.
-    loads: [Word; MAX_COUNTERS],
-}
+/// The user of the CPUs' timers. [`Pmu::start`] starts the timer.
+pub(crate) struct Watch;
 
-impl Watch {
-    /// Starts the timer unless it runs. Counters of this CPU, `here`, have become active.
-    #[inline(always)]
-    pub(crate) fn start(&self, here: &ThisCpu, model: &Model) {
-        if self.running.get() == 0 {
-            self.start_timer(here, model);
+impl timer::Tick for Watch {
+    fn tick(here: ThisCpu<'_>) -> bool {
+        let (percpu, pmu) = (here.percpu(), here.pmu());
+        percpu.budget.refill(&pmu.limits);
+        end_suspension(here, pmu);
+        let active = percpu.active_mask.get();
+        if active == 0 {
+            percpu.watch.running.set(0);
+            return false;
         }
-    }
-
-    #[cold]
-    fn start_timer(&self, here: &ThisCpu, model: &Model) {
-        here.slot().budget.refill(&model.limits);
-        self.overflowed.set(0);
-        self.running.set(1);
-        // SAFETY: The caller stays on the CPU, and the slots outlive the timer, which `stop` cancels.
-        unsafe { ffi::perfmon_timer_start() };
-    }
-
-    /// Stops the timer: the registers are given back.
-    pub(crate) fn stop(&self, _here: &ThisCpu) {
-        if self.running.get() != 0 {
-            // SAFETY: The caller stays on the CPU.
-            unsafe { ffi::perfmon_timer_stop() };
-            self.running.set(0);
-        }
-    }
-
-    /// Returns whether the counter `id`, which has overflowed and was loaded by the load `load`, had done so
-    /// at the last tick.
-    fn is_stuck(&self, id: CounterId, load: u64) -> bool {
-        let seen = self.overflowed.get() & id.bit() != 0;
-        self.loads.get(id.index()).is_some_and(|last| {
-            let same = last.get() == load;
-            last.set(load);
-            seen && same
-        })
+        pmu.repair(here);
+        find_lost_pmis(here, pmu, active);
+        true
     }
 }
 
-/// A tick of the timer, with interrupts off. Returns whether it is to go on.
-pub(crate) fn tick(here: &ThisCpu, model: &Model) -> bool {
-    let slot = here.slot();
-    slot.budget.refill(&model.limits);
-    slot.recorder.tick(here, model);
-    let active = slot.active.get();
-    if active == 0 {
-        slot.watch.running.set(0);
-        return false;
-    }
-    model.look(here);
-    look_for_overflows(here, model, active);
-    true
-}
-
-/// Brings the active counters up to date, and finds those that overflowed before the last tick and were not
-/// reloaded since: their PMI is lost, and they would raise no other for half of their range.
-fn look_for_overflows(here: &ThisCpu, model: &Model, active: u64) {
-    let slot = here.slot();
-    let watch = &slot.watch;
+/// Updates the active counters, and restarts those that overflowed before the last tick and were not loaded since:
+/// their PMI is lost, and they would raise no other for half of their range.
+fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
+    let percpu = here.percpu();
+    let watch = &percpu.watch;
     let (mut overflowed, mut lost) = (0, 0);
     for counter in each(active) {
-        model.update(here, counter);
-        let count = slot.count(counter);
-        if count.has_overflowed(here, model.lines(counter).read) {
-            if watch.is_stuck(counter, count.load_id()) {
+        pmu.update(here, counter);
+        let value = percpu.value(counter);
+        if value.has_overflowed(here, pmu.msrs(counter).read) {
+            if watch.is_stuck(counter, value.load_id()) {
                 lost |= counter.bit();
             } else {
                 overflowed |= counter.bit();
@@ -91,13 +45,13 @@ fn look_for_overflows(here: &ThisCpu, model: &Model, active: u64) {
         }
     }
     watch.overflowed.set(overflowed);
-    if lost & slot.recorder.ticking() != 0 {
-        slot.recorder.restart(here, model);
-        lost &= !slot.recorder.ticking();
+    let sampled = percpu.trace.sampled();
+    if lost & sampled != 0 {
+        restart_after_lost_pmi(here, pmu);
     }
-    // What is only counted misses no event by that.
-    for counter in each(lost & slot.active.get()) {
-        model.halt(here, counter);
-        model.start(here, counter);
+    // Counters without samples miss no event by that.
+    for counter in each(lost & !sampled & percpu.active_mask.get()) {
+        pmu.stop_unchecked(here, counter);
+        pmu.start(here, counter);
     }
 }

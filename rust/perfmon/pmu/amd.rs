@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is special about AMD's PMU.
+//! AMD's PMU, where it differs by more than register numbers.
 
-use crate::cpu::{in_ticks, Slot};
+use crate::{
+    percpu::{PerCpu, SLOW_VENDOR},
+    sys::time::jiffies_after,
+};
 use kernel::time::Msecs;
 
-/// How late a PMI may be after an NMI has served its overflow, in milliseconds: as in Linux perf
+/// The latest time of a PMI after an NMI has served its overflow, in milliseconds: as in Linux perf
 /// (arch/x86/events/amd/core.c).
 const LATE: Msecs = 100;
 
-/// As [`super::Maker::expect_after`].
-pub(super) fn expect_after(slot: &Slot) {
-    slot.pending.open_window(in_ticks(LATE));
+/// Each overflow takes the slow path, which calls [`expect_after_nmi`].
+pub(super) const SLOW_PATH: u64 = SLOW_VENDOR;
+
+/// Opens the window for late PMIs.
+pub(super) fn expect_after_nmi(percpu: &PerCpu) {
+    percpu.pending.open_window(jiffies_after(LATE));
 }

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is special about Intel's PMU.
+//! Intel's PMU, where it differs by more than register numbers.
 
 use super::SKID;
-use crate::cpu::{in_ticks, jiffies, Slot};
+use crate::{
+    percpu::PerCpu,
+    sys::time::{jiffies, jiffies_after},
+};
 use core::hint;
 
-/// As [`super::Maker::expect_after`]. Delivering a PMI masks the local APIC's entry, so PMIs are raised after
-/// the handler only for what overflowed in it.
-pub(super) fn expect_after(slot: &Slot, drained: bool) {
+/// Expects a PMI for overflows that came while the handler ran. Delivering a PMI masks LVTPC (SDM volume 3A,
+/// section 12.5.1), so no other overflow that has been served raises one after the handler.
+pub(super) fn expect_after_nmi(percpu: &PerCpu, drained: bool) {
     if drained {
-        let _ = slot.pending.expect(in_ticks(SKID));
+        let _ = percpu.pending.expect(jiffies_after(SKID));
     }
 }
 
-/// Waits for a late PMI, before the local APIC's entry is given back: delivering it would mask the entry for
-/// its next user. Not for long: it may not come at all.
-pub(super) fn await_late(slot: &Slot) {
-    /// Takes longer than any skid, and some microseconds.
+/// Waits for a late PMI, which would mask LVTPC for its next owner. Not for long: it may not come at all.
+pub(super) fn await_late_pmi(percpu: &PerCpu) {
+    /// Some microseconds, longer than any skid.
     const ROUNDS: u32 = 512;
 
     for _ in 0..ROUNDS {
-        if !slot.pending.is_expected(jiffies()) {
+        if !percpu.pending.is_expected(jiffies()) {
             break;
         }
         hint::spin_loop();

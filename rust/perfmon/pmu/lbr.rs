@@ -1,65 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Last branch records (Intel SDM, volume 3B, chapter 18): the stack of 32 that cores from Skylake to
-//! Rocket Lake have.
+//! Last branch records (Intel SDM, volume 3B, chapter 18): the stack of 32 in cores from Skylake to Rocket Lake.
 //!
-//! The stack is frozen when an overflow interrupt is raised, so that it tells what came before. From
-//! version 4 on a bit of `IA32_PERF_GLOBAL_STATUS` says so, and clearing it goes on; before, the enable bit
-//! is cleared, and has to be set again.
+//! Hardware freezes the stack when it raises an overflow interrupt, so that the stack shows what came before. From
+//! version 4 on a bit of `IA32_PERF_GLOBAL_STATUS` says so, and clearing it unfreezes the stack. Before version 4
+//! freezing clears the enable bit, which has to be set again.
 
-use super::Model;
 use crate::{
     abi,
-    buffer::Writer,
-    cpu::{ThisCpu, Word, HEED_BRANCHES},
+    cpu::{msr, ThisCpu},
     logic::{
         evtsel::EventSelect,
         lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
         plan::Step,
+        pmu::Pmu,
         regs::Msr,
     },
-    msr,
+    percpu::{buffer::Writer, SLOW_BRANCHES},
 };
 
-/// What the registers held before, and how they are used now.
-pub(crate) struct Saved {
-    debugctl: Word,
-    select: Word,
-    /// What `MSR_LBR_SELECT` holds while branches are recorded.
-    filter: Word,
-    /// What addresses have in common that must not be told: a bit, or none.
-    hidden: Word,
-}
-
+/// The bits of `IA32_DEBUGCTL` that are used.
 const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
-/// Begins to record branches in the modes of `select`, on a stack that holds none.
-pub(crate) fn start(here: &ThisCpu, saved: &Saved, select: EventSelect) {
+/// Starts to record branches in the modes of `select`, with an empty stack.
+pub(crate) fn start(here: ThisCpu<'_>, select: EventSelect) {
+    let percpu = here.percpu();
+    let saved = &percpu.trace.branches;
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, Msr::LBR_SELECT));
-    saved.hidden.set(lbr::kernel_bit_mask(select));
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    saved.kernel_bit.set(lbr::kernel_bit_mask(select));
     saved.filter.set(lbr::filter(select));
-    msr::write(here, Msr::LBR_SELECT, lbr::filter(select));
+    restart(here);
+}
+
+/// Enables an empty stack.
+fn restart(here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
+    msr::write(here, Msr::LBR_SELECT, percpu.trace.branches.filter.get());
     clear(here);
-    // From here on the handler lets a frozen stack go on.
-    here.slot().heed.insert(HEED_BRANCHES);
+    // Before the stack is enabled: from then on the handler has to unfreeze it.
+    percpu.slow_path.insert(SLOW_BRANCHES);
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
 }
 
 /// Empties the stack.
-fn clear(here: &ThisCpu) {
+fn clear(here: ThisCpu<'_>) {
     for n in 0..DEPTH {
         msr::write(here, Msr::lbr_from(n), 0);
         msr::write(here, Msr::lbr_to(n), 0);
     }
 }
 
-/// Puts the registers back. The stack holds nothing that somebody else could read.
-pub(crate) fn stop(here: &ThisCpu, model: &Model, saved: &Saved) {
-    unfreeze(here, model);
+/// Restores the registers, and empties the stack, so that nothing is left for others to read.
+pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
+    let percpu = here.percpu();
+    let saved = &percpu.trace.branches;
+    unfreeze(here, pmu);
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    // No interrupt freezes it any more.
-    here.slot().heed.remove(HEED_BRANCHES);
+    // A disabled stack is not frozen any more.
+    percpu.slow_path.remove(SLOW_BRANCHES);
     clear(here);
     msr::write(here, Msr::LBR_SELECT, saved.select.get());
     msr::change(
@@ -68,52 +67,42 @@ pub(crate) fn stop(here: &ThisCpu, model: &Model, saved: &Saved) {
     );
 }
 
-/// Lets a frozen stack go on.
-pub(crate) fn unfreeze(here: &ThisCpu, model: &Model) {
-    msr::change(here, &model.registers.unfreeze_branches());
+/// Unfreezes the stack.
+pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
+    msr::change(here, &pmu.registers.unfreeze_branches());
 }
 
-/// Looks at the registers by which branches are recorded: others switch that off (a BPF program that calls
-/// `bpf_get_branch_snapshot()` does, for ever). What the stack holds then is of an unknown time: it is
-/// emptied, so that it is not told.
-pub(crate) fn look(here: &ThisCpu, model: &Model) {
-    let slot = here.slot();
+/// Checks that branches are still recorded, and repairs the registers: a BPF program that calls
+/// `bpf_get_branch_snapshot()` disables the stack for ever. The branches in a stack that was disabled are of an
+/// unknown time, so it is emptied.
+pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
+    let percpu = here.percpu();
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let wanted = if model.registers.has_freeze_status {
+    let enabled = if pmu.registers.has_freeze_status {
         OURS
     } else {
         DEBUGCTL_FREEZE
     };
-    let filter = slot.recorder.lbr.filter.get();
-    if msr::read(here, Msr::DEBUGCTL) & wanted == wanted
-        && msr::read(here, Msr::LBR_SELECT) == filter
-    {
-        return;
+    let intact = msr::read(here, Msr::DEBUGCTL) & enabled == enabled
+        && msr::read(here, Msr::LBR_SELECT) == percpu.trace.branches.filter.get();
+    if !intact {
+        percpu.trace.mark_lost();
+        restart(here);
     }
-    start_again(here, filter);
 }
 
-#[cold]
-fn start_again(here: &ThisCpu, filter: u64) {
-    here.slot().recorder.lose();
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    msr::write(here, Msr::LBR_SELECT, filter);
-    clear(here);
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
-}
-
-/// Writes a LAST_BRANCH record, and gives the writer back.
+/// Writes a LAST_BRANCH record, and returns the writer.
 pub(crate) fn write(
-    here: &ThisCpu,
-    model: &Model,
+    here: ThisCpu<'_>,
+    pmu: &Pmu,
     mut writer: Writer,
     header: abi::perfmon_record_header,
     aspace: u64,
 ) -> Writer {
-    look(here, model);
+    repair(here, pmu);
     let start = writer.skip(size_of::<lbr::Head>());
     let first = writer.end();
-    let hidden = here.slot().recorder.lbr.hidden.get();
+    let kernel_bit = here.percpu().trace.branches.kernel_bit.get();
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
     // Newest first, downwards and around.
     let mut left = DEPTH;
@@ -121,13 +110,13 @@ pub(crate) fn write(
         let n = newest.wrapping_add(left) % DEPTH;
         let from = msr::read(here, Msr::lbr_from(n));
         if from == 0 {
-            // So many have not been there yet.
+            // The stack has not been filled since it was emptied.
             break;
         }
         let to = msr::read(here, Msr::lbr_to(n));
-        // The filter looks at the target only: a return from the kernel tells where that was.
-        if (from | to) & hidden == 0 {
-            // A branch of the record, in parts, for it is the shorter code.
+        // LBR_SELECT filters by the target only: a return to the program shows where the kernel was.
+        if (from | to) & kernel_bit == 0 {
+            // A branch in parts, which makes shorter code than a structure.
             writer.put(from);
             writer.put(to);
             let (low, high) = msr::read_halves(here, Msr::lbr_info(n));

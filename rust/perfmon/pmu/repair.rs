@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What others may change while the counters are ours: Linux perf in its own handler and for BPF programs, KVM,
-//! whoever writes registers through /dev/cpu/N/msr. It is put right, and told: in the buffer of the trace, by
-//! EIO for counters that programs read.
+//! Repairs registers that others change while counters are active: Linux perf in its own handler and for BPF
+//! programs, KVM, and writers of /dev/cpu/N/msr. The gap is told: in the trace's buffer, or by EIO for counters
+//! that programs read.
 
-use super::{lbr, Lvtpc, Model};
+use super::{lbr, Lvtpc};
 use crate::{
-    cpu::{Slot, ThisCpu, HEED_BRANCHES},
-    msr,
+    cpu::{msr, ThisCpu},
+    logic::pmu::Pmu,
+    percpu::SLOW_BRANCHES,
 };
 use kernel::pr_warn_once;
 
-impl Model {
-    /// Looks at the registers that active counters of this CPU share with others. Not for the overflow
-    /// handler: what it finds in LVTPC is masked by the PMI.
-    pub(crate) fn look(&self, here: &ThisCpu) {
-        let slot = here.slot();
-        let active = slot.active.get();
+impl Pmu {
+    /// Checks and repairs the registers that active counters of this CPU share with others. Not for the overflow
+    /// handler, since a PMI masks LVTPC.
+    pub(crate) fn repair(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        let active = percpu.active_mask.get();
         if active == 0 {
             return;
         }
         if !Lvtpc::read(here).is_open() {
             Lvtpc::NMI.write(here);
-            // Nothing was counted wrong, but samples are missing.
-            slot.lose(active & slot.recorder.counters.get());
+            // Values are right without PMIs, but samples are missing.
+            percpu.mark_lost(active & percpu.trace.counters.get());
         }
-        self.look_at_global(here, active);
-        if slot.heed.get() & HEED_BRANCHES != 0 {
-            lbr::look(here, self);
+        self.repair_global(here, active);
+        if percpu.slow_path.get() & SLOW_BRANCHES != 0 {
+            lbr::repair(here, self);
         }
         report(here);
     }
 
-    /// Enables active counters again that are not enabled in the register which they share with Linux perf.
-    /// Its handler clears that in passing when perf samples by Intel PT or for BPF.
+    /// Enables active counters that were disabled in the global control register. Linux perf's handler clears that
+    /// register when perf samples by Intel PT or for BPF.
     #[inline(always)]
-    pub(super) fn look_at_global(&self, here: &ThisCpu, counters: u64) {
+    pub(crate) fn repair_global(&self, here: ThisCpu<'_>, counters: u64) {
         if let Some(global) = &self.registers.global {
             let control = msr::read(here, global.control);
             let missing = counters & !control;
@@ -45,36 +46,25 @@ impl Model {
     }
 
     #[cold]
-    fn enable_again(&self, here: &ThisCpu, control: u64, missing: u64) {
+    fn enable_again(&self, here: ThisCpu<'_>, control: u64, missing: u64) {
         if let Some(global) = &self.registers.global {
             msr::write(here, global.control, control | missing);
         }
-        let slot = here.slot();
-        slot.interrupted.set(1);
-        slot.lose(missing);
+        let percpu = here.percpu();
+        percpu.found_disabled.set(1);
+        percpu.mark_lost(missing);
     }
 }
 
-impl Slot {
-    /// Takes note that events of these active counters may be missing.
-    pub(crate) fn lose(&self, counters: u64) {
-        let traced = counters & self.recorder.counters.get();
-        if traced != 0 {
-            self.recorder.lose();
-        }
-        self.spoil(counters & !traced);
-    }
-}
-
-/// Tells in the log, once, that counting was interrupted, if it was. Not for the overflow handler.
-pub(super) fn report(here: &ThisCpu) {
-    let slot = here.slot();
-    if slot.interrupted.get() != 0 {
-        slot.interrupted.set(0);
+/// Logs, once, that active counters were found disabled. Not for the overflow handler.
+pub(super) fn report(here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    if percpu.found_disabled.get() != 0 {
+        percpu.found_disabled.set(0);
         pr_warn_once!(
-            "somebody else (Linux perf for Intel PT or for a BPF program that takes branch records) \
-             switches all counters off for moments: some events on CPU {} are missing\n",
-            here.number()
+            "something else (Linux perf for Intel PT or for a BPF program that takes branch records) \
+             disables all counters for moments: some events on CPU {} are missing\n",
+            here.id().as_u32()
         );
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Chores of the source tree: `cargo xtask CHORE`.
 
+mod arrows;
 mod bindings;
 mod pmctl;
 
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
+  arrows    check which part of the module uses which
   bindings  make rust/perfmon/abi/perfmon.rs from include/uapi/linux/perfmon.h
   pmctl     make pmctl's manual page and its completions for shells
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        ["arrows"] => arrows::check(&top()),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
         ["pmctl"] => pmctl::write(&top()),

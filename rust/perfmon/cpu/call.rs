@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Calls from one CPU to others.
+
+use super::{irqs_off, CpuSet, ThisCpu};
+use core::{ops::Range, ptr};
+use kernel::{
+    bindings,
+    ffi::{c_int, c_void},
+};
+
+/// Runs `f` on every CPU of the set at once, and returns when all have finished.
+///
+/// `f` runs with interrupts off, so the CPU's timer ([`super::timer`]) ticks before it or after it. If the set
+/// is the current CPU alone, no other CPU is interrupted. The CPUs must stay online meanwhile: the caller holds
+/// a lock that [`HotplugCallbacks::offline`](super::HotplugCallbacks::offline) takes.
+#[inline(always)]
+pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
+    if !run_if_only_here(cpus, &f) {
+        call_each(cpus, None, &f);
+    }
+}
+
+/// As [`on_each`], on the CPUs of the set whose numbers are in `range`; interrupts no other CPU.
+pub(crate) fn on_each_within<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &Range<u32>, f: F) {
+    let done = run_if_only_here(cpus, |here| {
+        if range.contains(&here.id().as_u32()) {
+            f(here);
+        }
+    });
+    if !done {
+        call_each(cpus, Some(range), &f);
+    }
+}
+
+/// Runs `f` if the set is the current CPU alone. Returns whether it did.
+#[inline(always)]
+fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
+    let Some(only) = cpus.only() else {
+        return false;
+    };
+    let irqs_off = irqs_off();
+    let here = irqs_off.here();
+    let is_here = here.id().as_u32() == only.as_u32();
+    if is_here {
+        f(here);
+    }
+    is_here
+}
+
+/// The argument of the functions that [`call_each`] gives to the kernel.
+struct Work<'a, F> {
+    f: &'a F,
+    /// The numbers of the CPUs to run on, if not all of the set are meant.
+    range: Option<&'a Range<u32>>,
+}
+
+/// Not inlined: keeps its frame off the stack of calls that run on one CPU.
+#[inline(never)]
+fn call_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: Option<&Range<u32>>, f: &F) {
+    /// # Safety
+    ///
+    /// `work` points to a `Work<F>`, and interrupts are off.
+    unsafe extern "C" fn call<F: Fn(ThisCpu<'_>)>(work: *mut c_void) {
+        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F>>() };
+        // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+        (work.f)(unsafe { ThisCpu::assume() });
+    }
+
+    /// # Safety
+    ///
+    /// `work` points to a `Work<F>`.
+    unsafe extern "C" fn is_in_range<F>(cpu: c_int, work: *mut c_void) -> bool {
+        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F>>() };
+        let cpu = cpu.unsigned_abs();
+        work.range.is_none_or(|range| range.contains(&cpu))
+    }
+
+    let work = Work { f, range };
+    let is_in_range: unsafe extern "C" fn(c_int, *mut c_void) -> bool = is_in_range::<F>;
+    // SAFETY: `call` and `is_in_range` get a pointer to a `Work<F>`, and `F` is `Sync`; the kernel runs `call`
+    // with interrupts off. `wait` is set, so neither uses the pointer after this has returned.
+    unsafe {
+        bindings::on_each_cpu_cond_mask(
+            range.map(|_| is_in_range),
+            Some(call::<F>),
+            ptr::from_ref(&work).cast_mut().cast(),
+            true,
+            cpus.as_raw(),
+        );
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs that come online and go offline. The `kernel` crate has no binding for cpuhp states.
+
+use super::ThisCpu;
+use core::marker::PhantomData;
+use kernel::{
+    bindings,
+    error::to_result,
+    ffi::{c_int, c_uint},
+    prelude::*,
+};
+
+/// Callbacks for CPUs that come and go, called on the CPU itself in a task that is bound to it.
+pub(crate) trait HotplugCallbacks {
+    /// The CPU has come online, or was online when the callbacks were registered.
+    fn online(here: ThisCpu<'_>);
+    /// The CPU will go offline, or the callbacks will be unregistered.
+    fn offline(here: ThisCpu<'_>);
+}
+
+/// The registration of [`HotplugCallbacks`].
+///
+/// # Invariants
+///
+/// `state` is the hotplug state that calls `T`.
+pub(crate) struct Hotplug<T: HotplugCallbacks> {
+    state: bindings::cpuhp_state,
+    _callbacks: PhantomData<T>,
+}
+
+impl<T: HotplugCallbacks> Hotplug<T> {
+    /// Calls [`HotplugCallbacks::online`] for every CPU that is online, and from now on.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, or ENOSPC if the kernel has no state left.
+    pub(crate) fn register() -> Result<Self> {
+        // SAFETY: The kernel calls these functions in the CPU's hotplug thread, which is bound to the CPU, until
+        // `drop` removes the state.
+        let state = unsafe {
+            bindings::__cpuhp_setup_state(
+                bindings::cpuhp_state_CPUHP_AP_ONLINE_DYN,
+                c"x86/perfmon:online".as_char_ptr(),
+                true,
+                Some(Self::startup),
+                Some(Self::teardown),
+                false,
+            )
+        };
+        to_result(state.min(0))?;
+        // INVARIANT: For a dynamic state, the function returns its number.
+        Ok(Self {
+            state: state as bindings::cpuhp_state,
+            _callbacks: PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Runs in a task that is bound to its CPU.
+    unsafe extern "C" fn startup(_cpu: c_uint) -> c_int {
+        // SAFETY: The task is bound to the CPU, so it stays there until this function returns.
+        T::online(unsafe { ThisCpu::assume() });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Runs in a task that is bound to its CPU.
+    unsafe extern "C" fn teardown(_cpu: c_uint) -> c_int {
+        // SAFETY: The task is bound to the CPU, so it stays there until this function returns.
+        T::offline(unsafe { ThisCpu::assume() });
+        0
+    }
+}
+
+impl<T: HotplugCallbacks> Drop for Hotplug<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the state is ours; no callback runs after this has returned.
+        unsafe { bindings::__cpuhp_remove_state(self.state, true) };
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs: staying on one, calling others, their hotplug, and the memory kept for each.
+//!
+//! Nothing here knows of the PMU. [`ThisCpu`] proves that its holder can't leave the CPU it runs on; the type
+//! of the memory behind it is the matter of [`crate::percpu`].
+
+mod call;
+mod hotplug;
+pub(crate) mod msr;
+mod power;
+mod processor;
+mod set;
+pub(crate) mod timer;
+
+pub(crate) use self::{
+    call::{on_each, on_each_within},
+    hotplug::{Hotplug, HotplugCallbacks},
+    power::{Power, PowerCallbacks},
+    processor::{cpuid, cr3, timestamp, tsc_khz, Regs, ADDRESS_SPACE},
+    set::CpuSet,
+};
+
+use crate::sys::ffi;
+use core::{marker::PhantomData, ptr::NonNull};
+use kernel::{
+    cpu::{nr_cpu_ids, CpuId},
+    error::to_result,
+    ffi::c_void,
+    prelude::*,
+    types::NotThreadSafe,
+};
+
+/// The memory of all CPUs: one area of the same size for each possible CPU.
+///
+/// # Invariants
+///
+/// While a value of this type exists, the C side holds the areas. There is at most one value.
+pub(crate) struct Areas(());
+
+impl Areas {
+    /// Allocates areas for a `T`, all bytes zero.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life. The result outlives every other use of this folder.
+    pub(crate) unsafe fn new<T>() -> Result<Self> {
+        // SAFETY: This is the only call, so no earlier areas get lost.
+        to_result(unsafe { ffi::perfmon_percpu_alloc(size_of::<T>(), align_of::<T>()) })?;
+        // INVARIANT: The areas have just been allocated.
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Areas {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant there are areas to free, and by the requirement of `new` nothing uses
+        // them any more.
+        unsafe { ffi::perfmon_percpu_free() };
+    }
+}
+
+/// Returns the area of a CPU, for reading.
+pub(crate) fn area_of(cpu: CpuId) -> NonNull<c_void> {
+    // SAFETY: A `CpuId` is below the number of CPU ids, and so the areas have an element for it.
+    let area = unsafe { ffi::perfmon_percpu_of(cpu.as_u32()) };
+    // SAFETY: The address of an element of per-CPU memory is not null.
+    unsafe { NonNull::new_unchecked(area) }
+}
+
+/// The current CPU. A value of this type proves that its holder can't leave the CPU for the lifetime `'a`.
+///
+/// # Invariants
+///
+/// `area` is the current CPU's, and the holder stays on this CPU for `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct ThisCpu<'a> {
+    area: NonNull<c_void>,
+    _bound: PhantomData<&'a ()>,
+    _not_send: NotThreadSafe,
+}
+
+impl<'a> ThisCpu<'a> {
+    /// Takes `area` for the current CPU's.
+    ///
+    /// # Safety
+    ///
+    /// `area` must be what the C side gave as the current CPU's, and the caller must not leave the CPU for
+    /// `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn from_area(area: *mut c_void) -> Self {
+        // INVARIANT: By the requirements of this function.
+        Self {
+            // SAFETY: By the requirement it is the address of per-CPU memory, which is not null.
+            area: unsafe { NonNull::new_unchecked(area) },
+            _bound: PhantomData,
+            _not_send: NotThreadSafe,
+        }
+    }
+
+    /// Takes the caller for one that can't leave its CPU.
+    ///
+    /// # Safety
+    ///
+    /// The caller must not leave the CPU for `'a`.
+    #[inline]
+    pub(crate) unsafe fn assume() -> Self {
+        // SAFETY: The caller stays on the CPU, so the area that C finds is and remains this CPU's.
+        unsafe { Self::from_area(ffi::perfmon_percpu_here()) }
+    }
+
+    /// Returns the memory kept for this CPU.
+    #[inline(always)]
+    pub(crate) fn area(self) -> NonNull<c_void> {
+        self.area
+    }
+
+    /// Returns the CPU's number.
+    pub(crate) fn id(self) -> CpuId {
+        CpuId::current()
+    }
+}
+
+/// Keeps the current task on its CPU, by disabling preemption until it is dropped.
+pub(crate) struct Pinned(ThisCpu<'static>);
+
+impl Pinned {
+    /// Returns the CPU.
+    pub(crate) fn here(&self) -> ThisCpu<'_> {
+        self.0
+    }
+}
+
+/// Disables preemption.
+pub(crate) fn pin() -> Pinned {
+    // SAFETY: Preemption is off until the value is dropped, and `Pinned::here` gives no longer lifetime.
+    Pinned(unsafe { ThisCpu::from_area(ffi::perfmon_pin()) })
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: `pin` disabled preemption.
+        unsafe { ffi::perfmon_unpin() };
+    }
+}
+
+/// Keeps interrupts off until it is dropped, so that only NMIs come between.
+pub(crate) struct IrqsOff(ThisCpu<'static>);
+
+impl IrqsOff {
+    /// Returns the CPU.
+    #[inline(always)]
+    pub(crate) fn here(&self) -> ThisCpu<'_> {
+        self.0
+    }
+}
+
+/// Disables interrupts. For tasks: interrupts are on before and afterwards.
+///
+/// `kernel::interrupt` is not used: finding the per-CPU area in a second C call would make PMIOREAD slower.
+#[inline(always)]
+pub(crate) fn irqs_off() -> IrqsOff {
+    // SAFETY: Interrupts, and with them preemption, are off until the value is dropped, and `IrqsOff::here` gives no
+    // longer lifetime.
+    IrqsOff(unsafe { ThisCpu::from_area(ffi::perfmon_irqs_off()) })
+}
+
+impl Drop for IrqsOff {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: `irqs_off` disabled interrupts.
+        unsafe { ffi::perfmon_irqs_on() };
+    }
+}
+
+/// Returns the numbers of all possible CPUs, lowest first.
+pub(crate) fn ids() -> impl Iterator<Item = CpuId> {
+    // SAFETY: Each number is below the number of CPU ids.
+    (0..nr_cpu_ids()).map(|n| unsafe { CpuId::from_u32_unchecked(n) })
+}

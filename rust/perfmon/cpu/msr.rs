@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! RDMSR and WRMSR. The module executes them nowhere else.
+//!
+//! The functions are safe, because an [`Msr`] can only be one of the registers in [`crate::logic::regs`]. They act
+//! on the current CPU, which the token proves that the caller can't leave.
+
+use super::ThisCpu;
+use crate::{
+    logic::{
+        plan::{Plan, Step},
+        regs::Msr,
+    },
+    sys::ffi,
+};
+use core::arch::asm;
+use kernel::{error::to_result, prelude::*};
+
+/// `EX_TYPE_RDMSR` and `EX_TYPE_WRMSR` of arch/x86/include/asm/extable_fixup_types.h, which perfmon_shim.c checks.
+/// The kernel logs an access to a register that does not exist; reading it gives 0.
+const EX_TYPE_WRMSR: u32 = 8;
+const EX_TYPE_RDMSR: u32 = 9;
+
+/// Reads a register.
+#[inline(always)]
+pub(crate) fn read(here: ThisCpu<'_>, msr: Msr) -> u64 {
+    let (low, high) = read_halves(here, msr);
+    high << 32 | low
+}
+
+/// Reads a register as RDMSR does: bits 31:0, and bits 63:32.
+#[inline(always)]
+pub(crate) fn read_halves(_here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
+    let (low, high): (u64, u64);
+    // SAFETY: Reading a register of the PMU has no effect, and if it is missing the exception table
+    // leads to the next instruction. Without `nomem` the compiler keeps loads and stores of data that an
+    // overflow interrupt changes on their side of the instruction.
+    unsafe {
+        asm!(
+            "2: rdmsr",
+            "3:",
+            ".pushsection __ex_table, \"aM\", @progbits, 12",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".long {fixup}",
+            ".popsection",
+            fixup = const EX_TYPE_RDMSR,
+            in("ecx") msr.number(),
+            // RDMSR clears their upper halves.
+            out("rax") low,
+            out("rdx") high,
+            options(nostack, preserves_flags),
+        );
+    }
+    (low, high)
+}
+
+/// Writes a register.
+#[inline(always)]
+pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
+    // SAFETY: Writing a register of the PMU affects counting only: overflow interrupts are enabled after the
+    // handler has been registered. If the register is missing, or refuses the value, the exception table
+    // leads to the next instruction. Without `nomem` the compiler moves no memory access across.
+    unsafe {
+        asm!(
+            "2: wrmsr",
+            "3:",
+            ".pushsection __ex_table, \"aM\", @progbits, 12",
+            ".balign 4",
+            ".long 2b - .",
+            ".long 3b - .",
+            ".long {fixup}",
+            ".popsection",
+            fixup = const EX_TYPE_WRMSR,
+            in("ecx") msr.number(),
+            // WRMSR ignores their upper halves.
+            in("rax") value,
+            in("rdx") value >> 32,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Reads a register that may be missing.
+///
+/// # Errors
+///
+/// EIO if it is missing.
+pub(crate) fn read_safe(_here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
+    let mut value = 0;
+    // SAFETY: The pointer comes from a mutable reference.
+    to_result(unsafe { ffi::perfmon_rdmsr_safe(msr.number(), &mut value) })?;
+    Ok(value)
+}
+
+/// Makes one change. Does not write a register that already has the value, since a write takes longer than a
+/// read.
+#[inline]
+pub(crate) fn change(here: ThisCpu<'_>, step: &Step) {
+    if step.keep == 0 {
+        write(here, step.msr, step.value);
+        return;
+    }
+    let old = read(here, step.msr);
+    let new = step.apply(old);
+    if new != old {
+        write(here, step.msr, new);
+    }
+}
+
+/// Makes the changes of a plan in order.
+#[inline]
+pub(crate) fn execute(here: ThisCpu<'_>, plan: &Plan) {
+    plan.steps().for_each(|step| change(here, step));
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Registers and instructions of the processor, other than MSRs.
+
+use core::{
+    arch::{asm, x86_64},
+    marker::PhantomData,
+    ptr::NonNull,
+};
+use kernel::bindings;
+
+/// The registers of an interrupted program.
+#[derive(Clone, Copy)]
+pub(crate) struct Regs<'a> {
+    regs: NonNull<bindings::pt_regs>,
+    _interrupt: PhantomData<&'a bindings::pt_regs>,
+}
+
+impl Regs<'_> {
+    /// # Safety
+    ///
+    /// `regs` must be those of an interrupt whose handler runs for as long as the result lives.
+    #[inline(always)]
+    pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
+        Self {
+            // SAFETY: By the requirement the pointer is valid, and so not null.
+            regs: unsafe { NonNull::new_unchecked(regs) },
+            _interrupt: PhantomData,
+        }
+    }
+
+    /// Returns the address of the instruction that was to be executed next.
+    #[inline(always)]
+    pub(crate) fn ip(self) -> u64 {
+        // SAFETY: The registers are valid for as long as this value lives, by the requirement of `new`.
+        unsafe { (*self.regs.as_ptr()).ip as u64 }
+    }
+}
+
+/// The bits of CR3 that identify the address space in use (Intel SDM, volume 3A, section 2.5).
+pub(crate) const ADDRESS_SPACE: u64 = ((1 << 52) - 1) & !0xfff;
+
+/// Returns CR3.
+#[inline(always)]
+pub(crate) fn cr3() -> u64 {
+    let cr3: u64;
+    // SAFETY: Reading the register has no effect.
+    unsafe { asm!("mov {}, cr3", out(reg) cr3, options(nomem, nostack, preserves_flags)) };
+    cr3
+}
+
+/// Executes CPUID on the current CPU, with the leaf in EAX and the subleaf in ECX.
+pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
+    // SAFETY: Every 64-bit CPU has the instruction.
+    unsafe { x86_64::__cpuid_count(leaf, subleaf) }
+}
+
+/// Returns the time-stamp counter.
+#[inline(always)]
+pub(crate) fn timestamp() -> u64 {
+    // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always execute it.
+    unsafe { x86_64::_rdtsc() }
+}
+
+/// Returns the frequency of the time-stamp counter in kHz; 0 if the kernel does not know it.
+pub(crate) fn tsc_khz() -> u32 {
+    // SAFETY: The kernel writes the variable at boot only.
+    unsafe { bindings::tsc_khz }
+}

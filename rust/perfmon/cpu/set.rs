@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sets of CPUs.
+
+use core::ops::Range;
+use kernel::{bindings, cpu::CpuId, cpumask::Cpumask};
+
+/// Words of a CPU mask.
+const MASK_WORDS: usize = bindings::NR_CPUS.div_ceil(u64::BITS) as usize;
+
+/// A set of CPUs.
+///
+/// The mask is in place: a `CpumaskVar` may need an allocation, which a constant can't make. With 8192 CPUs
+/// it takes a kilobyte, so a set is never on a stack.
+pub(crate) struct CpuSet {
+    mask: bindings::cpumask,
+    /// The CPU in the set, if there is one and no other.
+    only: Option<CpuId>,
+}
+
+impl CpuSet {
+    /// The empty set.
+    pub(crate) const fn new() -> Self {
+        Self {
+            mask: bindings::cpumask {
+                bits: [0; MASK_WORDS],
+            },
+            only: None,
+        }
+    }
+
+    /// Returns the set as C has it.
+    pub(crate) fn as_raw(&self) -> *const bindings::cpumask {
+        &self.mask
+    }
+
+    fn mask(&self) -> &Cpumask {
+        // SAFETY: The pointer comes from a reference, whose lifetime the result has.
+        unsafe { Cpumask::from_raw(&self.mask) }
+    }
+
+    fn mask_mut(&mut self) -> &mut Cpumask {
+        // SAFETY: The pointer comes from a mutable reference, whose lifetime the result has.
+        unsafe { Cpumask::from_raw_mut(&mut self.mask) }
+    }
+
+    /// Returns the CPU in the set, if there is one and no other.
+    #[inline(always)]
+    pub(crate) fn only(&self) -> Option<CpuId> {
+        self.only
+    }
+
+    /// Returns whether a CPU is in the set. Not by `Cpumask::test`, which is a function call for each CPU.
+    #[inline]
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        let n = cpu.as_u32();
+        let word = self.mask.bits[(n / u64::BITS) as usize];
+        word >> (n % u64::BITS) & 1 != 0
+    }
+
+    /// Adds a CPU.
+    pub(crate) fn add(&mut self, cpu: CpuId) {
+        self.mask_mut().set(cpu);
+        self.find_only();
+    }
+
+    /// Removes a CPU. Returns whether it was in the set.
+    pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
+        let removed = self.contains(cpu);
+        self.mask_mut().clear(cpu);
+        self.find_only();
+        removed
+    }
+
+    fn find_only(&mut self) {
+        self.only = if self.mask().weight() == 1 {
+            self.iter().next()
+        } else {
+            None
+        };
+    }
+
+    /// Moves all CPUs of another set into this one.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        for cpu in super::ids() {
+            if other.remove(cpu) {
+                self.add(cpu);
+            }
+        }
+    }
+
+    /// Returns the CPUs in the set, lowest first.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        super::ids().filter(|&cpu| self.contains(cpu))
+    }
+
+    /// Returns the CPUs in the set whose numbers are in `range`, lowest first.
+    pub(crate) fn within<'a>(&'a self, range: &'a Range<u32>) -> impl Iterator<Item = CpuId> + 'a {
+        self.iter().filter(|cpu| range.contains(&cpu.as_u32()))
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A timer for each CPU, with the period of the kernel's tick.
+//!
+//! `kernel::time::hrtimer` has no timer in per-CPU memory that is started with interrupts off by code that owns
+//! no handle to it.
+
+use super::ThisCpu;
+use crate::sys::ffi;
+
+/// A user of the timers.
+pub(crate) trait Tick {
+    /// Runs on the timer's CPU with interrupts off. Returns whether the timer continues.
+    fn tick(here: ThisCpu<'_>) -> bool;
+}
+
+/// Prepares the timers of all CPUs; none runs.
+///
+/// # Safety
+///
+/// To be called once in the module's life, after the areas ([`super::Areas`]) have been allocated. Every timer
+/// must be stopped before they are freed.
+pub(crate) unsafe fn init<T: Tick>() {
+    /// # Safety
+    ///
+    /// Called with interrupts off.
+    unsafe extern "C" fn tick<T: Tick>() -> bool {
+        // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+        T::tick(unsafe { ThisCpu::assume() })
+    }
+
+    // SAFETY: No timer runs yet.
+    unsafe { ffi::perfmon_timers_init(tick::<T>) };
+}
+
+/// Returns the period of the timers in nanoseconds.
+pub(crate) fn period_ns() -> u64 {
+    // SAFETY: The function has no preconditions.
+    unsafe { ffi::perfmon_tick_ns() }
+}
+
+/// Starts this CPU's timer, which is stopped.
+pub(crate) fn start(_here: ThisCpu<'_>) {
+    // SAFETY: The caller stays on the CPU. `init` has run, since there is no `ThisCpu` before.
+    unsafe { ffi::perfmon_timer_start() };
+}
+
+/// Stops this CPU's timer: it does not tick any more when this returns.
+pub(crate) fn stop(_here: ThisCpu<'_>) {
+    // SAFETY: The caller stays on the CPU. `init` has run, since there is no `ThisCpu` before.
+    unsafe { ffi::perfmon_timer_stop() };
+}

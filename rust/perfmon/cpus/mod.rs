@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs that counters count on: found at load, coming and going, and all of them when the system sleeps.
+
+mod probe;
+mod trial;
+
+use crate::{
+    abi,
+    cpu::{self, irqs_off, Hotplug, HotplugCallbacks, PowerCallbacks, ThisCpu},
+    logic::{
+        counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit, throttle::Limits,
+    },
+    ownership::{clean_here, Ownership, OWNERSHIP},
+    percpu, pmu, trace,
+};
+use kernel::prelude::*;
+
+/// Looks at the machine and prepares to count on its CPUs.
+///
+/// # Errors
+///
+/// ENODEV if there is nothing to count with, EINVAL if `period_bits` is out of its range; the log says what was
+/// found.
+///
+/// # Safety
+///
+/// To be called once in the module's life, before any other use of this folder and of [`OWNERSHIP`].
+pub(crate) unsafe fn begin(
+    unarbitrated: bool,
+    period_bits: u32,
+    limits: Limits,
+) -> Result<Hotplug<Machine>> {
+    // SAFETY: This is the first use and the only initialization, by the requirement.
+    unsafe { OWNERSHIP.init() };
+    let found = probe::find(unarbitrated)?;
+    OWNERSHIP.lock().cpus_mut().set_common(found);
+    let cpus = Hotplug::register()?;
+    {
+        // From here on, CPUs that come online don't change what all have in common.
+        let ownership = OWNERSHIP.lock();
+        let common = ownership.cpus().common();
+        probe::check_period(period_bits, common)?;
+        let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
+        pmu::set_common(*common, period_bits, limits, load_limit);
+        trial::run(&ownership)?;
+    }
+    Ok(cpus)
+}
+
+/// The callbacks for CPUs that come and go, and for sleep.
+pub(crate) struct Machine;
+
+impl HotplugCallbacks for Machine {
+    fn online(here: ThisCpu<'_>) {
+        let cpu = here.id();
+        let mut ownership = OWNERSHIP.lock();
+        let found = match admit(&mut ownership, here) {
+            Ok(found) => found,
+            Err(reason) => {
+                ownership.cpus_mut().refuse(cpu);
+                pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
+                return;
+            }
+        };
+        let percpu = here.percpu();
+        let [general, fixed] = &percpu.widths;
+        general.set(found.general_width.into());
+        fixed.set(found.fixed_width.into());
+        percpu.arch_events.set(found.arch_events.into());
+
+        ownership.cpus_mut().add(cpu);
+        let seen = ownership.cpus().seen();
+        let single = seen.only().is_some();
+        for cpu in seen.iter() {
+            percpu::of(cpu).single_cpu.set(single.into());
+        }
+        if ownership.is_reserved() {
+            clean_here(here);
+        }
+        bring_up(&ownership, irqs_off().here());
+    }
+
+    fn offline(here: ThisCpu<'_>) {
+        let mut ownership = OWNERSHIP.lock();
+        if ownership.cpus_mut().remove(here.id()) {
+            tear_down(&ownership, irqs_off().here());
+        }
+    }
+}
+
+impl PowerCallbacks for Machine {
+    /// Counts on no CPU any more. Calls from programs go on: there is no CPU for them to act on.
+    fn down() {
+        let mut ownership = OWNERSHIP.lock();
+        ownership.on_each(|here| tear_down(&ownership, here));
+        ownership.cpus_mut().pause();
+    }
+
+    /// Counts again on the CPUs that were counted on before, except those gone offline since.
+    fn up() {
+        let mut ownership = OWNERSHIP.lock();
+        ownership.cpus_mut().resume();
+        ownership.on_each(|here| {
+            if here.percpu().brought_up.get() == 0 {
+                bring_up(&ownership, here);
+            }
+        });
+    }
+}
+
+/// Checks whether a CPU that has come online can be counted on, and returns what it can count. At load, lessens
+/// what all CPUs have in common.
+fn admit(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
+    let found = pmu::probe(here).map_err(|reason| reason.reason())?;
+    let cpus = ownership.cpus_mut();
+    let common = *cpus.common();
+    if !pmu::has_common() {
+        cpus.set_common(common.intersection(found));
+    } else if !found.includes(common) {
+        return Err("it has fewer counters or events than the others");
+    }
+    Ok(found)
+}
+
+/// Begins to count on a CPU. No task may run on it meanwhile, since it could read the counters.
+fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    if ownership.is_reserved() {
+        let pmu = pmu::common();
+        pmu.claim(here);
+        for (id, counting) in ownership.all_counting() {
+            pmu.reprogram(here, id, counting.select);
+            percpu.setup_mask.insert(id.bit() & !percpu.tampered.get());
+            if counting.state == CounterState::Running {
+                pmu.start(here, id);
+            }
+        }
+    }
+    percpu.brought_up.set(1);
+}
+
+/// Ceases to count on a CPU; the values stay. No task may run on it meanwhile, since it could read the counters.
+fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
+    here.percpu().brought_up.set(0);
+    if !ownership.is_reserved() {
+        return;
+    }
+    trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
+    let pmu = here.pmu();
+    for (id, counting) in ownership.all_counting() {
+        if counting.state == CounterState::Running {
+            pmu.stop(here, id);
+        }
+        pmu.restore(here, id.bit());
+    }
+    pmu.release(here);
+}

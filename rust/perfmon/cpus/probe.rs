@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The look at the CPU at load, and the reasons to refuse to load.
+
+use crate::{
+    cpu::{self, msr, ThisCpu},
+    logic::{
+        cpuid::{Architecture, Capabilities, NoPmu},
+        extend64::Width,
+        regs::Registers,
+    },
+    ownership::Reservation,
+    pmu,
+};
+use kernel::prelude::*;
+
+/// Returns what the current CPU can count.
+///
+/// # Errors
+///
+/// ENODEV if it is nothing, or if the kernel can't reserve its counters and `unarbitrated` is not set.
+pub(super) fn find(unarbitrated: bool) -> Result<Capabilities> {
+    let pinned = cpu::pin();
+    let here = pinned.here();
+    match pmu::probe(here).and_then(|found| check_registers(here, found)) {
+        Ok(found) if found.is_arbitrated() || unarbitrated => Ok(found),
+        Ok(found) => {
+            pr_err!(
+                "CPUID shows performance monitoring version {}, whose counters this kernel can't \
+                 reserve: Linux perf and this module would overwrite each other's. If nothing else \
+                 uses perf, load with unarbitrated=1\n",
+                found.version
+            );
+            Err(ENODEV)
+        }
+        Err(reason) => {
+            let cpu = pmu::processor(here);
+            pr_err!(
+                "no PMU: {} family {} model {:#x}{}: {}\n",
+                core::str::from_utf8(&cpu.vendor_id).unwrap_or("unknown vendor"),
+                cpu.family(),
+                cpu.model(),
+                if cpu.is_virtual() {
+                    " under a hypervisor"
+                } else {
+                    ""
+                },
+                reason.reason()
+            );
+            Err(ENODEV)
+        }
+    }
+}
+
+/// Checks that the counters exist where CPUID does not say so: every AMD processor has the legacy ones, but not
+/// every hypervisor.
+fn check_registers(here: ThisCpu<'_>, found: Capabilities) -> Result<Capabilities, NoPmu> {
+    /// A value that no counter holds by chance.
+    const PATTERN: u64 = 0x5a5a_a5a5;
+
+    if found.architecture != Architecture::AmdLegacy {
+        return Ok(found);
+    }
+    let counter = Registers::new(&found).counter_msr(0);
+    msr::read_safe(here, counter).map_err(|_| NoPmu::Registers)?;
+    // Counters that Linux perf uses exist.
+    let Ok(_reservation) = Reservation::new(&found) else {
+        return Ok(found);
+    };
+    let before = msr::read(here, counter);
+    msr::write(here, counter, PATTERN);
+    let holds = msr::read(here, counter) == PATTERN;
+    msr::write(here, counter, before);
+    if holds {
+        Ok(found)
+    } else {
+        Err(NoPmu::Registers)
+    }
+}
+
+/// Checks that all counters can overflow after 2^`bits` events.
+///
+/// # Errors
+///
+/// EINVAL.
+pub(super) fn check_period(bits: u32, common: &Capabilities) -> Result {
+    /// With fewer, the machine would do little else than serve overflows.
+    const LEAST: u32 = 8;
+
+    if bits == 0 {
+        return Ok(());
+    }
+    let mut most = Width::new(common.general_width, common.full_width_writes);
+    if common.fixed != 0 {
+        let fixed = Width::new(common.fixed_width, common.full_width_writes);
+        most = most.with_period(fixed.period.trailing_zeros());
+    }
+    let most = most.period.trailing_zeros();
+    if !(LEAST..=most).contains(&bits) {
+        pr_err!("period_bits={bits}: on these CPUs it is 0, or {LEAST} to {most}\n");
+        return Err(EINVAL);
+    }
+    pr_info!("for tests, counters overflow after 2^{bits} events\n");
+    Ok(())
+}

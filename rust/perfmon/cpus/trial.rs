@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A trial at load: a counter counts instructions of the kernel past an overflow, whose interrupt has to arrive.
+//!
+//! Without a local APIC, or under a hypervisor that counts nothing or raises no interrupt, the module would load and
+//! silently count wrong.
+
+use crate::{
+    cpu::{irqs_off, ThisCpu},
+    logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
+    ownership::{Ownership, Reservation},
+    pmu::{self, Lvtpc},
+};
+use core::hint;
+use kernel::prelude::*;
+
+/// Instructions retired, on each processor that has counters.
+const INSTRUCTIONS: EventSelect = EventSelect::new(0xc0, 0x00);
+
+/// Events to the overflow.
+const PERIOD: u64 = 1000;
+
+/// Events after which the interrupt must have arrived.
+const ENOUGH: u64 = 200 * PERIOD;
+
+/// Rounds of looking for it, which together execute more instructions than that.
+const ROUNDS: u32 = 100_000;
+
+/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work.
+///
+/// # Errors
+///
+/// ENODEV if something is missing; the log says what.
+pub(super) fn run(ownership: &Ownership) -> Result {
+    let pmu = pmu::common();
+    let Ok(_reservation) = Reservation::new(&pmu.capabilities) else {
+        return Ok(());
+    };
+    ownership.clean();
+    let result = count_here(irqs_off().here(), pmu);
+    result.map_err(|reason| {
+        pr_err!("the counters can't be used: {reason}\n");
+        ENODEV
+    })
+}
+
+/// Counts past an overflow on this CPU, if it can be counted on.
+fn count_here(here: ThisCpu<'_>, pmu: &'static Pmu) -> Result<(), &'static str> {
+    if here.percpu().brought_up.get() == 0 {
+        return Ok(());
+    }
+    pmu.claim(here);
+    let result = count(here, pmu);
+    pmu.release(here);
+    result
+}
+
+/// Counts past an overflow.
+///
+/// # Errors
+///
+/// A text that says what is missing.
+fn count(here: ThisCpu<'_>, pmu: &Pmu) -> Result<(), &'static str> {
+    let percpu = here.percpu();
+    let counter = CounterId::FIRST;
+    let value = percpu.value(counter);
+
+    if !Lvtpc::read(here).is_open() {
+        return Err("this CPU has no local APIC that could deliver their interrupts");
+    }
+    pmu.program(here, counter, INSTRUCTIONS.with_modes(false, true));
+    value.load(here, pmu.msrs(counter).write, PERIOD, value.total());
+    let load = value.load_id();
+    pmu.start(here, counter);
+    for _ in 0..ROUNDS {
+        if value.load_id() != load || value.total() > ENOUGH {
+            break;
+        }
+        pmu.update(here, counter);
+        hint::spin_loop();
+    }
+    let arrived = value.load_id() != load;
+    pmu.stop(here, counter);
+    pmu.restore(here, counter.bit());
+    let intact = percpu.tampered.get() & counter.bit() == 0;
+    percpu.tampered.remove(counter.bit());
+    match (arrived, intact, value.total()) {
+        (_, false, _) => Err("they don't hold what is written to them"),
+        (true, ..) => Ok(()),
+        (false, true, 0) => Err("they count nothing"),
+        (false, true, _) => Err("their overflow raises no interrupt (NMI)"),
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The records of a trace: at each interrupt a TIME, a TICK or PC for each event that is due, and the records that
+//! follow them.
+//!
+//! What each sample needs is inlined into the overflow handler, and what is rare is kept out of line. Sums wrap,
+//! since nothing in an NMI may panic.
+
+use super::suspend::refuse_sample;
+use crate::{
+    abi,
+    cpu::{cr3, timestamp, Regs, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        pmu::Pmu,
+    },
+    percpu::{CpuTrace, EventState, REFUSED, WRITTEN},
+    pmu::lbr,
+};
+
+/// The records of one interrupt. Nothing is written before an event is due.
+pub(super) struct Sample<'a> {
+    trace: &'a CpuTrace,
+    regs: Regs<'a>,
+    /// The time of the interrupt.
+    now: u64,
+    /// The [`EventState::follow_mask`] of the events that were recorded, the counters that are overdue a second
+    /// time; or [`REFUSED`].
+    marks: u64,
+}
+
+impl<'a> Sample<'a> {
+    /// Returns an empty sample of an interrupt that came at `regs`, at the time `now`.
+    #[inline(always)]
+    pub(super) fn new(trace: &'a CpuTrace, regs: Regs<'a>, now: u64) -> Self {
+        Self {
+            trace,
+            regs,
+            now,
+            marks: 0,
+        }
+    }
+
+    /// Adds a counter that has overflowed and counted `total` events, if its event is due. Returns the events to
+    /// load the counter for.
+    #[inline(always)]
+    pub(super) fn add(&mut self, counter: CounterId, event: &EventState, total: u64) -> u64 {
+        let (rate, recorded) = (event.rate.get(), event.recorded.get());
+        let since = total.wrapping_sub(recorded);
+        if since < rate {
+            return event.load_for(rate.wrapping_sub(since));
+        }
+        let trace = self.trace;
+        if trace.sample_start.get() > trace.sample_limit.get() {
+            self.marks |= REFUSED;
+            return event.max_load.get();
+        }
+        self.write(event);
+        event.recorded.set(recorded.wrapping_add(rate));
+        self.marks |= event.follow_mask.get();
+        let since = since.wrapping_sub(rate);
+        let left = if since < rate {
+            rate.wrapping_sub(since)
+        } else {
+            // The overflow came so late that the event is due again.
+            self.marks |= counter.bit();
+            left_of_overrun(rate, since)
+        };
+        event.load_for(left)
+    }
+
+    /// Writes a TICK or PC record.
+    #[inline(always)]
+    fn write(&self, event: &EventState) {
+        let trace = self.trace;
+        // SAFETY: Only events of a recorded trace are due, there is room (`sample_limit`), and this CPU's handler
+        // is the only writer.
+        let mut writer = unsafe { trace.writer(trace.next_record.get()) };
+        // The record in parts, which makes shorter code than a structure.
+        let header = event.sample_header();
+        writer.put(header);
+        if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
+            let (aspace, pc) = trace.sample_location(self.regs);
+            writer.put(aspace);
+            writer.put(pc);
+        }
+        trace.next_record.set(writer.end() as u64);
+    }
+
+    /// Publishes the sample, if anything was written.
+    #[inline(always)]
+    pub(super) fn finish(self, here: ThisCpu<'_>, pmu: &Pmu) {
+        let trace = self.trace;
+        if self.marks & WRITTEN == 0 {
+            if self.marks != 0 {
+                refuse_sample(here, pmu);
+            }
+            return;
+        }
+        // SAFETY: A record was written, so the trace is recorded; there is room for TIME before the first record,
+        // and this CPU's handler is the only writer.
+        unsafe { trace.writer(trace.sample_start.get()) }.put(CpuTrace::time(self.now));
+        if self.marks != WRITTEN {
+            write_followers(here, pmu, self.marks);
+        }
+        let end = trace.next_record.get();
+        trace.set_sample_start(end);
+        // SAFETY: A record was written, so the trace is recorded; this CPU's handler is the only writer.
+        unsafe { trace.buffer().publish(end as usize) };
+    }
+}
+
+/// Returns the events to the next sample of an event that has counted `since`, its rate or more, since the last.
+#[cold]
+fn left_of_overrun(rate: u64, since: u64) -> u64 {
+    // The rate of a sampled event is not 0.
+    rate.wrapping_sub(since.checked_rem(rate).unwrap_or(0))
+}
+
+/// Writes the records that follow those of the counters `sampled`.
+#[inline(never)]
+fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, sampled: u64) {
+    let percpu = here.percpu();
+    let trace = &percpu.trace;
+    // SAFETY: A record was written, so the trace is recorded; there is room (`sample_limit`), and this CPU's handler
+    // is the only writer.
+    let mut writer = unsafe { trace.writer(trace.next_record.get()) };
+    for counter in each(sampled) {
+        let event = percpu.event(counter);
+        let total = percpu.value(counter).total();
+        let since = total.wrapping_sub(event.recorded.get());
+        if since >= event.rate.get() {
+            writer.put(event.overrun_count(since));
+        }
+    }
+    if sampled & trace.timebase.get() != 0 {
+        for counter in each(trace.followers.get()) {
+            let msr = pmu.msrs(counter).read;
+            let total = percpu.value(counter).update_in_nmi(here, msr);
+            writer.put(percpu.event(counter).count(total));
+        }
+    }
+    if let Some(counter) = each(sampled & trace.branching.get()).next() {
+        let header = percpu
+            .event(counter)
+            .header(abi::PERFMON_RECORD_LAST_BRANCH);
+        let aspace = cr3() & trace.aspace_mask.get();
+        writer = lbr::write(here, pmu, writer, header, aspace);
+    }
+    trace.next_record.set(writer.end() as u64);
+}
+
+/// Writes COUNT records of the events of `counters`, which are not active, since their last records.
+///
+/// # Safety
+///
+/// A trace must be recorded on this CPU, with room for TIME and as many COUNT records, and no other writer.
+pub(crate) unsafe fn write_counts(here: ThisCpu<'_>, counters: u64) {
+    let percpu = here.percpu();
+    let trace = &percpu.trace;
+    // SAFETY: The requirements are those of this function.
+    let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
+    writer.put(CpuTrace::time(timestamp()));
+    for counter in each(counters) {
+        let total = percpu.value(counter).total();
+        writer.put(percpu.event(counter).count(total));
+    }
+    trace.set_sample_start(writer.end() as u64);
+    // SAFETY: The requirements are those of this function.
+    unsafe { trace.buffer().publish(writer.end()) };
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Clients of the device: its open descriptors and their openers.
+
+use super::{policy::Opener, OWNERSHIP};
+use kernel::{bindings, fs::File, prelude::*};
+
+/// Identifies a session: one open(2) of the device, to its last close(2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionId(pub(super) u64);
+
+/// The client of one session.
+///
+/// # Invariants
+///
+/// The session is open, and if `writer` it is the only writer.
+pub(crate) struct Client {
+    session: SessionId,
+    writer: bool,
+    opener: Opener,
+}
+
+impl Client {
+    /// Opens a session.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if `file` is open for writing and there is such a session already.
+    pub(crate) fn new(file: &File) -> Result<Self> {
+        let writer = file.flags() & bindings::O_ACCMODE != bindings::O_RDONLY;
+        let session = OWNERSHIP.lock().open_session(writer)?;
+        // INVARIANT: The session has just been opened.
+        Ok(Self {
+            session,
+            writer,
+            opener: Opener::new(file),
+        })
+    }
+
+    /// Returns the session.
+    #[inline]
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Returns the opener of the descriptor.
+    #[inline]
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.opener
+    }
+
+    /// Returns whether the descriptor is open for writing.
+    #[inline]
+    pub(crate) fn is_writer(&self) -> bool {
+        self.writer
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        OWNERSHIP.lock().close_session(self.session);
+    }
+}

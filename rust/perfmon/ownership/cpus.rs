@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs that counters count on.
+
+use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
+use kernel::cpu::CpuId;
+
+/// The CPUs. [`crate::cpus`] changes them as CPUs come and go.
+pub(crate) struct Cpus {
+    /// The capabilities that all CPUs seen so far have in common.
+    common: Capabilities,
+    /// The CPUs that are counted on: online and capable, while the system is awake.
+    online: CpuSet,
+    /// The CPUs that were ever counted on, whose values add up.
+    seen: CpuSet,
+    /// The CPUs that are online and can't be counted on.
+    incapable: CpuSet,
+    /// The CPUs that will be counted on when the system wakes up.
+    paused: CpuSet,
+}
+
+impl Cpus {
+    pub(super) const fn new() -> Self {
+        Self {
+            common: Capabilities::NONE,
+            online: CpuSet::new(),
+            seen: CpuSet::new(),
+            incapable: CpuSet::new(),
+            paused: CpuSet::new(),
+        }
+    }
+
+    /// Returns the capabilities that all CPUs seen so far have in common.
+    pub(crate) fn common(&self) -> &Capabilities {
+        &self.common
+    }
+
+    /// Sets the capabilities that all CPUs have in common.
+    pub(crate) fn set_common(&mut self, common: Capabilities) {
+        self.common = common;
+    }
+
+    /// Returns the CPUs that are counted on.
+    #[inline(always)]
+    pub(crate) fn online(&self) -> &CpuSet {
+        &self.online
+    }
+
+    /// Returns the CPUs that were ever counted on.
+    pub(crate) fn seen(&self) -> &CpuSet {
+        &self.seen
+    }
+
+    /// Returns the CPUs that are online and can't be counted on.
+    pub(crate) fn incapable(&self) -> &CpuSet {
+        &self.incapable
+    }
+
+    /// Counts on a CPU that has come online.
+    pub(crate) fn add(&mut self, cpu: CpuId) {
+        self.seen.add(cpu);
+        self.online.add(cpu);
+    }
+
+    /// Does not count on a CPU that has come online.
+    pub(crate) fn refuse(&mut self, cpu: CpuId) {
+        self.incapable.add(cpu);
+    }
+
+    /// Removes a CPU that goes offline. Returns whether it was counted on.
+    pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
+        self.paused.remove(cpu);
+        self.incapable.remove(cpu);
+        self.online.remove(cpu)
+    }
+
+    /// Counts on no CPU any more, until [`Self::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.paused.append(&mut self.online);
+    }
+
+    /// Counts on those CPUs again that [`Self::pause`] has stopped and that are still there.
+    pub(crate) fn resume(&mut self) {
+        self.online.append(&mut self.paused);
+    }
+}

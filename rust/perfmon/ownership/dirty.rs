@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Linux perf's dirty counters, which it zeroes some time after an event gave them up, also if they have another owner by then.
+//! `sys/dirty.c` explains it, and makes perf zero them before they are programmed.
+
+use crate::{
+    cpu::{CpuSet, ThisCpu},
+    sys::ffi,
+};
+
+/// The mm that cleaning switches to.
+///
+/// # Invariants
+///
+/// While a value of this type exists, the C side holds a reference to the mm.
+pub(crate) struct Cleaner(());
+
+impl Cleaner {
+    /// Takes the mm of the program that loads the module.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life, by the program that loads it. The result outlives every use of
+    /// [`clean`] and [`clean_here`].
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: This is the only call, by the requirement.
+        unsafe { ffi::perfmon_dirty_init() };
+        // INVARIANT: The reference has just been taken.
+        Self(())
+    }
+}
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the reference is held, and by the requirement of `new` nothing uses it any
+        // more.
+        unsafe { ffi::perfmon_dirty_exit() };
+    }
+}
+
+/// Makes perf zero its dirty counters on `cpus`. The counters are reserved, so perf makes none dirty again. Sleeps.
+///
+/// The caller holds the ownership lock, which keeps the CPUs online and callers apart.
+pub(super) fn clean(cpus: &CpuSet) {
+    // SAFETY: `Cleaner` holds the mm. The mask lives as long as the call. Under the ownership lock the CPUs stay
+    // online, and there is no other caller.
+    unsafe { ffi::perfmon_dirty_clean(cpus.as_raw()) };
+}
+
+/// As [`clean`], on the current CPU alone, for its hotplug thread.
+pub(crate) fn clean_here(_here: ThisCpu<'_>) {
+    // SAFETY: `Cleaner` holds the mm. A hotplug thread is a kernel thread that is bound to its CPU.
+    unsafe { ffi::perfmon_dirty_clean_here() };
+}

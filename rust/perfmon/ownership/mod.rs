@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The owners of the counters: Linux perf or the module, and within the module counting or the trace.
+//!
+//! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks take it, and hold it while they call
+//! other CPUs. Hotplug callbacks take it inside of the kernel's `cpu_hotplug_lock`, so nothing that takes that one
+//! may be called under it. Nor is memory allocated or freed under it: a CPU that goes offline would wait for the
+//! allocation, and with it everything that waits for `cpu_hotplug_lock`. Lock order: a session's trace
+//! (`crate::trace::Trace`), then this one.
+
+mod client;
+mod cpus;
+mod dirty;
+mod memory;
+pub(crate) mod policy;
+mod reservation;
+
+pub(crate) use self::{
+    client::{Client, SessionId},
+    dirty::{clean_here, Cleaner},
+    memory::Charge,
+    reservation::Reservation,
+};
+
+use self::cpus::Cpus;
+use crate::{
+    cpu,
+    cpu::ThisCpu,
+    logic::{
+        counter::{bits, each, CounterId, MAX_COUNTERS},
+        counter_state::CounterState,
+        events,
+        evtsel::EventSelect,
+    },
+    percpu::{self, PerCpu},
+    pmu,
+};
+use core::ops::Range;
+use kernel::{cpu::CpuId, pr_notice_once, prelude::*, sync::global_lock};
+
+global_lock! {
+    // SAFETY: `cpus::begin` initializes it before anything that uses it exists.
+    pub(crate) unsafe(uninit) static OWNERSHIP: Mutex<Ownership> = Ownership::new();
+}
+
+/// The owner of a counter, besides Linux perf.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// A session has set the counter up to count.
+    Session(Counting),
+    /// A trace that runs.
+    Trace,
+}
+
+/// A counter that a session has set up to count.
+#[derive(Clone, Copy)]
+pub(crate) struct Counting {
+    pub(crate) session: SessionId,
+    pub(crate) select: EventSelect,
+    pub(crate) state: CounterState,
+}
+
+/// The counters of the machine and their owners, the CPUs, and the sessions.
+///
+/// # Invariants
+///
+/// If a counter has an owner, `reservation` is held, and every CPU that is counted on has been claimed
+/// ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
+pub(crate) struct Ownership {
+    cpus: Cpus,
+    /// By [`CounterId::index`].
+    owners: [Option<Owner>; MAX_COUNTERS],
+    /// Keeps Linux perf away, from the first owner to the last.
+    reservation: Option<Reservation>,
+    /// The log already says that the counters are not to be had.
+    refusal_logged: bool,
+    writer: Option<SessionId>,
+    last_session: u64,
+}
+
+impl Ownership {
+    const fn new() -> Self {
+        Self {
+            cpus: Cpus::new(),
+            owners: [None; MAX_COUNTERS],
+            reservation: None,
+            refusal_logged: false,
+            writer: None,
+            last_session: 0,
+        }
+    }
+
+    /// Returns the CPUs.
+    pub(crate) fn cpus(&self) -> &Cpus {
+        &self.cpus
+    }
+
+    /// Returns the CPUs, to change them. The caller brings CPUs up before they are counted on, and tears them down
+    /// afterwards.
+    pub(crate) fn cpus_mut(&mut self) -> &mut Cpus {
+        &mut self.cpus
+    }
+
+    /// Runs `f` on each CPU that is counted on ([`cpu::on_each`]).
+    #[inline(always)]
+    pub(crate) fn on_each(&self, f: impl Fn(ThisCpu<'_>) + Sync) {
+        cpu::on_each(self.cpus.online(), f);
+    }
+
+    /// Runs `f` on each of these CPUs whose number is in `range`.
+    pub(crate) fn on_each_within(&self, range: &Range<u32>, f: impl Fn(ThisCpu<'_>) + Sync) {
+        cpu::on_each_within(self.cpus.online(), range, f);
+    }
+
+    /// Names a new session.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if it is a writer and there is a writer already.
+    fn open_session(&mut self, writer: bool) -> Result<SessionId> {
+        if writer && self.writer.is_some() {
+            return Err(EBUSY);
+        }
+        self.last_session += 1;
+        let session = SessionId(self.last_session);
+        if writer {
+            self.writer = Some(session);
+        }
+        Ok(session)
+    }
+
+    /// Ends a session, which owns no counter any more.
+    fn close_session(&mut self, session: SessionId) {
+        if self.writer == Some(session) {
+            self.writer = None;
+        }
+    }
+
+    /// Returns the counter if it was set up to count. Since there is one writer, it is the caller's.
+    #[inline]
+    pub(crate) fn counting(&self, id: CounterId) -> Option<&Counting> {
+        match &self.owners[id.index()] {
+            Some(Owner::Session(counting)) => Some(counting),
+            Some(Owner::Trace) | None => None,
+        }
+    }
+
+    /// Returns all counters that were set up to count.
+    pub(crate) fn all_counting(&self) -> impl Iterator<Item = (CounterId, &Counting)> {
+        each(u64::MAX).filter_map(|id| Some((id, self.counting(id)?)))
+    }
+
+    /// Returns whether a trace owns the counter.
+    pub(crate) fn is_traced(&self, id: CounterId) -> bool {
+        matches!(self.owners[id.index()], Some(Owner::Trace))
+    }
+
+    /// Returns the counters without an owner, as a mask.
+    pub(crate) fn free_counters(&self) -> u64 {
+        let counters = each(pmu::common().capabilities.counters());
+        bits(counters.filter(|id| self.owners[id.index()].is_none()))
+    }
+
+    /// Makes a session the owner of a counter that it has set up.
+    pub(crate) fn set_counting(&mut self, id: CounterId, counting: Counting) {
+        self.owners[id.index()] = Some(Owner::Session(counting));
+    }
+
+    /// Makes the trace the owner of counters.
+    pub(crate) fn set_traced(&mut self, counters: u64) {
+        for id in each(counters) {
+            self.owners[id.index()] = Some(Owner::Trace);
+        }
+    }
+
+    /// Takes counters from their owner, whose registers have been restored on all CPUs. With the last one, Linux
+    /// perf gets all.
+    pub(crate) fn free(&mut self, counters: u64) {
+        for id in each(counters) {
+            self.owners[id.index()] = None;
+        }
+        self.release_if_unused();
+    }
+
+    /// Returns whether the counters are reserved against Linux perf.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reservation.is_some()
+    }
+
+    /// Reserves the counters against Linux perf and claims all CPUs, unless that has been done. Undone by
+    /// [`Self::release_if_unused`].
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if Linux perf uses a counter. The log then says so, once.
+    pub(crate) fn reserve(&mut self) -> Result {
+        if self.is_reserved() {
+            return Ok(());
+        }
+        let pmu = pmu::common();
+        match Reservation::new(&pmu.capabilities) {
+            Ok(reservation) => {
+                self.reservation = Some(reservation);
+                self.refusal_logged = false;
+                self.clean();
+                self.on_each(|here| pmu.claim(here));
+                Ok(())
+            }
+            Err(msr) => {
+                if !self.refusal_logged {
+                    self.refusal_logged = true;
+                    pr_notice!(
+                        "the counters are in use by Linux perf (MSR {:#x} is reserved): by an event \
+                         of a program, or by the NMI watchdog, which `sysctl kernel.nmi_watchdog=0` \
+                         stops\n",
+                        msr.number()
+                    );
+                }
+                Err(EBUSY)
+            }
+        }
+    }
+
+    /// Makes Linux perf zero its dirty counters on the CPUs that are counted on. The counters are reserved.
+    pub(crate) fn clean(&self) {
+        dirty::clean(self.cpus.online());
+    }
+
+    /// Gives all counters to Linux perf, unless one has an owner.
+    pub(crate) fn release_if_unused(&mut self) {
+        if self.owners.iter().all(Option::is_none) {
+            self.on_each(|here| here.pmu().release(here));
+            self.reservation = None;
+        }
+    }
+
+    /// Returns the data of the CPUs that have values and are not counted on now. The holder of the lock may write
+    /// them.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = &'static PerCpu> + '_ {
+        self.cpus
+            .seen()
+            .iter()
+            .filter(|&cpu| !self.cpus.online().contains(cpu))
+            .map(percpu::of)
+    }
+
+    /// Returns whether no CPU has found the registers of these counters to hold something else than was written.
+    pub(crate) fn is_intact(&self, counters: u64) -> bool {
+        let mut cpus = self.cpus.seen().iter();
+        cpus.all(|cpu| percpu::of(cpu).tampered.get() & counters == 0)
+    }
+
+    /// Refuses an architectural event that a CPU says it does not have. The log says which CPU, once.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL.
+    pub(crate) fn check_event(&self, select: EventSelect) -> Result {
+        let Some(event) = events::missing_event(select, &pmu::common().capabilities) else {
+            return Ok(());
+        };
+        let lacks = |cpu: &CpuId| percpu::of(*cpu).arch_events.get() >> event & 1 == 0;
+        if let Some(cpu) = self.cpus.seen().iter().find(lacks) {
+            pr_notice_once!(
+                "event {:#04x} with unit mask {:#04x} can't be counted: CPU {} says that it lacks it\n",
+                select.event(),
+                select.unit_mask(),
+                cpu.as_u32()
+            );
+        }
+        Err(EINVAL)
+    }
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The data of each CPU, and nothing that acts on a PMU.
+//!
+//! Data are found through the token that proves to be on a CPU ([`ThisCpu::percpu`]), or for reading by the CPU's
+//! number ([`of`]).
+
+mod budget;
+pub(crate) mod buffer;
+mod pending;
+mod saved;
+mod trace;
+mod value;
+mod watch;
+mod word;
+
+pub(crate) use self::{
+    budget::Budget,
+    pending::PendingPmi,
+    saved::{SavedBranches, SavedRegisters},
+    trace::{CpuTrace, EventState, REFUSED, WRITTEN},
+    value::CounterValue,
+    watch::WatchState,
+    word::{PmuCell, Word},
+};
+
+use crate::{
+    cpu::{self, Areas, ThisCpu},
+    logic::{
+        counter::{CounterId, MAX_COUNTERS},
+        pmu::Pmu,
+    },
+};
+use kernel::{cpu::CpuId, prelude::*};
+
+/// The data of one CPU. Zero is a valid value of each field.
+///
+/// Every field may be read on any CPU. It is written on its own CPU, or, while the CPU is not counted on, under
+/// the ownership lock. Only `single_cpu` is always written under the lock.
+pub(crate) struct PerCpu {
+    /// Not 0 while the CPU is counted on.
+    pub(crate) brought_up: Word,
+    /// Not 0 if no other CPU was ever counted on, so that the values here are those of the machine.
+    pub(crate) single_cpu: Word,
+    /// The counters that are set up here and not [`Self::tampered`], for PMIOREAD.
+    pub(crate) setup_mask: Word,
+    /// The CPU's PMU while its registers are ours: [`Self::saved`] is to be restored.
+    pub(crate) pmu: PmuCell,
+    /// The counters that run here, whose overflows are ours.
+    pub(crate) active_mask: Word,
+    /// Slow-path conditions of the overflow handler, tested as one word: `SLOW_*`, and the bits of active
+    /// counters that count in kernel mode, and so the handler itself.
+    pub(crate) slow_path: Word,
+    /// The number of times that the overflow handler has stopped counters.
+    pub(crate) handler_stops: Word,
+    /// The counters whose registers were found to hold something else than was written.
+    pub(crate) tampered: Word,
+    /// Not 0 if active counters were found disabled in the global control register, until it is logged.
+    pub(crate) found_disabled: Word,
+    /// The late PMIs that may arrive.
+    pub(crate) pending: PendingPmi,
+    /// The time that overflow interrupts may still take before the next tick.
+    pub(crate) budget: Budget,
+    /// The state of the timer that watches the CPU.
+    pub(crate) watch: WatchState,
+    /// The bits in a general and in a fixed-function counter.
+    pub(crate) widths: [Word; 2],
+    /// The CPU's [`Capabilities::arch_events`](crate::logic::cpuid::Capabilities::arch_events).
+    pub(crate) arch_events: Word,
+    /// The registers before the first counter was set up.
+    pub(crate) saved: SavedRegisters,
+    /// The part of a trace on this CPU.
+    pub(crate) trace: CpuTrace,
+    /// By [`CounterId::index`].
+    counters: [Counter; MAX_COUNTERS],
+}
+
+/// [`PerCpu::slow_path`]: branches are recorded, and each overflow interrupt freezes them.
+pub(crate) const SLOW_BRANCHES: u64 = 1 << 63;
+/// [`PerCpu::slow_path`]: the vendor's PMU has work after each overflow.
+pub(crate) const SLOW_VENDOR: u64 = 1 << 61;
+/// [`PerCpu::slow_path`]: counters that count in kernel mode.
+pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_VENDOR);
+
+/// The data of one counter, in two cache lines of its own, since the overflow handler needs all of them.
+#[repr(align(128))]
+struct Counter {
+    value: CounterValue,
+    event: EventState,
+}
+
+const _: () = assert!(size_of::<Counter>() == 128);
+
+impl PerCpu {
+    /// Returns the value of a counter.
+    #[inline(always)]
+    pub(crate) fn value(&self, counter: CounterId) -> &CounterValue {
+        &self.counters[counter.index()].value
+    }
+
+    /// Returns how a counter's event is recorded.
+    #[inline(always)]
+    pub(crate) fn event(&self, counter: CounterId) -> &EventState {
+        &self.counters[counter.index()].event
+    }
+
+    /// Marks counters as tampered with: their values can't be trusted.
+    #[cold]
+    pub(crate) fn mark_tampered(&self, counters: u64) {
+        self.tampered.insert(counters);
+        self.setup_mask.remove(counters);
+    }
+
+    /// Marks that events of these active counters may be missing: in the buffer, for counters of a trace, or by
+    /// EIO.
+    pub(crate) fn mark_lost(&self, counters: u64) {
+        let traced = counters & self.trace.counters.get();
+        if traced != 0 {
+            self.trace.mark_lost();
+        }
+        self.mark_tampered(counters & !traced);
+    }
+}
+
+/// The memory of all [`PerCpu`].
+///
+/// # Invariants
+///
+/// While a value of this type exists, there is a zero-initialized [`PerCpu`] for each possible CPU.
+pub(crate) struct Memory(#[allow(dead_code, reason = "frees the memory when dropped")] Areas);
+
+impl Memory {
+    /// Allocates the memory.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of`].
+    pub(crate) unsafe fn new() -> Result<Self> {
+        // INVARIANT: The areas are for a `PerCpu`, and zero at first.
+        // SAFETY: The requirements are those of this function.
+        Ok(Self(unsafe { Areas::new::<PerCpu>() }?))
+    }
+}
+
+impl<'a> ThisCpu<'a> {
+    /// Returns the CPU's data.
+    #[inline(always)]
+    pub(crate) fn percpu(self) -> &'a PerCpu {
+        // SAFETY: `Memory::new` has made the areas for a `PerCpu`, all fields of which may be zero. They outlive
+        // this token, and only shared references to them are ever made.
+        unsafe { self.area().cast::<PerCpu>().as_ref() }
+    }
+
+    /// Returns the CPU's PMU, or one without counters while the registers are not ours.
+    #[inline(always)]
+    pub(crate) fn pmu(self) -> &'static Pmu {
+        static NONE: Pmu = Pmu::NONE;
+
+        self.percpu().pmu.get().unwrap_or(&NONE)
+    }
+}
+
+/// Returns the data of a CPU, for reading.
+pub(crate) fn of(cpu: CpuId) -> &'static PerCpu {
+    // SAFETY: `Memory::new` has made the areas for a `PerCpu`, all fields of which may be zero. They outlive all
+    // uses of this function, and only shared references to them are ever made.
+    unsafe { cpu::area_of(cpu).cast::<PerCpu>().as_ref() }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The part of a trace that is on one CPU.
+//!
+//! While a trace runs on a CPU, the CPU's overflow handler writes the records
+//! ([`Sample`](crate::overflow::sample::Sample)). Before and after, when none of the trace's counters is active,
+//! the holder of the ownership lock does ([`crate::trace::cpu`]). In between, a timer does so while sampling is
+//! suspended, when the handler writes nothing ([`crate::overflow::suspend`]). All of them run on the CPU itself, so
+//! there is one writer at a time.
+
+use super::{
+    buffer::{BufferPtr, Writer},
+    SavedBranches, Word,
+};
+use crate::{
+    abi,
+    cpu::{cr3, Regs},
+    logic::{
+        config::{ConfigEvent, Role},
+        events::EventId,
+        lbr::is_kernel_address,
+        record::TIME,
+    },
+};
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
+/// The part of a trace on one CPU. Zero is a valid value of each field: no trace.
+pub(crate) struct CpuTrace {
+    /// The counters of the trace.
+    pub(crate) counters: Word,
+    /// The counters whose overflows are recorded.
+    pub(crate) sampled: Word,
+    /// The counters that are recorded with the timebase.
+    pub(crate) followers: Word,
+    /// The bit of the timebase, if there is one.
+    pub(crate) timebase: Word,
+    /// The counters that are recorded with branches.
+    pub(crate) branching: Word,
+    /// The bits of CR3 that records show: [`ADDRESS_SPACE`](crate::cpu::ADDRESS_SPACE), or without access to the
+    /// kernel none.
+    pub(crate) aspace_mask: Word,
+    /// [`BufferPtr::address`].
+    pub(crate) buffer: Word,
+    /// The offset of the next sample.
+    pub(crate) sample_start: Word,
+    /// The offset of the handler's next record: behind the TIME of the sample, which it writes last.
+    pub(crate) next_record: Word,
+    /// The highest offset at which a sample may begin.
+    pub(crate) last_start: Word,
+    /// The same for the handler: 0 while sampling is suspended.
+    pub(crate) sample_limit: Word,
+    /// Not 0 if a sample did not fit, so that the counters were stopped.
+    pub(crate) full: Word,
+    /// Not 0 while sampling is suspended.
+    pub(crate) suspended: Word,
+    /// The branch records.
+    pub(crate) branches: SavedBranches,
+}
+
+/// The recording of one counter's event, if it is recorded.
+pub(crate) struct EventState {
+    /// The header of the TICK or PC records, as a number, and above it the fewest events that the counter may be
+    /// loaded for.
+    sample: Word,
+    /// The rate: events from one sample to the next. The largest number if the event is not sampled.
+    pub(crate) rate: Word,
+    /// The part of the counter's total that has been recorded.
+    pub(crate) recorded: Word,
+    /// The most events that the counter may be loaded for.
+    pub(crate) max_load: Word,
+    /// [`WRITTEN`], and the counter's bit if other records follow its samples.
+    pub(crate) follow_mask: Word,
+}
+
+/// Of a sample, besides counters: a record was written.
+pub(crate) const WRITTEN: u64 = 1 << 63;
+/// Of a sample, besides counters: a record could not be written.
+pub(crate) const REFUSED: u64 = 1 << 62;
+
+impl EventState {
+    /// Records nothing of the counter, which overflows every `max_load` events.
+    pub(crate) fn ignore(&self, max_load: u64) {
+        self.rate.set(u64::MAX);
+        self.recorded.set(0);
+        self.max_load.set(max_load);
+    }
+
+    /// Prepares to record an event, with loads of `min_load` to `max_load` events.
+    pub(crate) fn prepare(
+        &self,
+        event: &ConfigEvent,
+        min_load: u32,
+        max_load: u64,
+        follow_mask: u64,
+    ) {
+        let kind = if event.pc {
+            abi::PERFMON_RECORD_PC
+        } else {
+            abi::PERFMON_RECORD_TICK
+        };
+        let rate = match event.role {
+            Role::Sampled(rate) => rate.into(),
+            Role::Counted | Role::FollowsTimebase => u64::MAX,
+        };
+        let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
+        self.sample
+            .set(u64::from(min_load) << 32 | u64::from(header));
+        self.rate.set(rate);
+        self.recorded.set(0);
+        self.max_load.set(max_load);
+        self.follow_mask.set(follow_mask);
+    }
+
+    /// Returns the events to load the counter for if `left` are left to its next sample. Where they are too few,
+    /// it overflows some events late.
+    #[inline(always)]
+    pub(crate) fn load_for(&self, left: u64) -> u64 {
+        left.min(self.max_load.get()).max(self.sample.get() >> 32)
+    }
+
+    /// Returns the events to load the counter for after a sample.
+    pub(crate) fn first_load(&self) -> u64 {
+        self.load_for(self.rate.get())
+    }
+
+    /// Returns the header of the TICK or PC records, as a number.
+    #[inline(always)]
+    pub(crate) fn sample_header(&self) -> u32 {
+        self.sample.get() as u32
+    }
+
+    /// Returns the header of another record of this event.
+    pub(crate) fn header(&self, kind: u32) -> abi::perfmon_record_header {
+        let sample: abi::perfmon_record_header = zerocopy::transmute!(self.sample_header());
+        header(kind, sample.event)
+    }
+
+    /// Returns a COUNT record of the whole rates in `since`, the events since the last sample: of samples that an
+    /// overflow came too late for.
+    #[cold]
+    pub(crate) fn overrun_count(&self, since: u64) -> abi::perfmon_count_record {
+        // The rate of a sampled event is not 0.
+        let whole = since.wrapping_sub(since.checked_rem(self.rate.get()).unwrap_or(0));
+        self.count(self.recorded.get().wrapping_add(whole))
+    }
+
+    /// Returns a COUNT record of the events up to `total` that were not recorded yet, and marks them as recorded.
+    pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
+        let count = total.wrapping_sub(self.recorded.get());
+        self.recorded.set(total);
+        abi::perfmon_count_record {
+            header: self.header(abi::PERFMON_RECORD_COUNT),
+            count,
+        }
+    }
+}
+
+/// Returns the header of a record.
+#[inline(always)]
+fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
+    abi::perfmon_record_header {
+        type_: kind as u8,
+        reserved_flags: 0,
+        event,
+    }
+}
+
+impl CpuTrace {
+    /// Returns a TIME record.
+    #[inline(always)]
+    pub(crate) fn time(now: u64) -> abi::perfmon_time_record {
+        abi::perfmon_time_record {
+            header: header(abi::PERFMON_RECORD_TIME, EventId::NONE.0),
+            time: now as i64,
+        }
+    }
+
+    /// Returns the address space and the instruction that a sample shows. Without access to the kernel, the address
+    /// space reads as 0, and so do kernel addresses, where a late interrupt may come.
+    #[inline(always)]
+    pub(crate) fn sample_location(&self, regs: Regs<'_>) -> (u64, u64) {
+        let (aspace_mask, pc) = (self.aspace_mask.get(), regs.ip());
+        if aspace_mask != 0 {
+            (cr3() & aspace_mask, pc)
+        } else if is_kernel_address(pc) {
+            (0, 0)
+        } else {
+            (0, pc)
+        }
+    }
+
+    /// Returns where the buffer is.
+    ///
+    /// # Safety
+    ///
+    /// A trace must be recorded on this CPU.
+    #[inline(always)]
+    pub(crate) unsafe fn buffer(&self) -> BufferPtr {
+        // SAFETY: The buffer of a trace is alive while it is recorded.
+        unsafe { BufferPtr::from_address(self.buffer.get()) }
+    }
+
+    /// Returns a writer at the offset `start`.
+    ///
+    /// # Safety
+    ///
+    /// A trace must be recorded on this CPU; there must be room for what is written, and no other writer.
+    #[inline(always)]
+    pub(crate) unsafe fn writer(&self, start: u64) -> Writer {
+        // SAFETY: The requirements are those of this function; the buffer of a trace is alive while it is recorded.
+        unsafe { Writer::new(self.buffer(), start as usize) }
+    }
+
+    /// Sets the offset of the next sample.
+    #[inline(always)]
+    pub(crate) fn set_sample_start(&self, start: u64) {
+        self.sample_start.set(start);
+        self.next_record.set(start.wrapping_add(TIME));
+    }
+
+    /// Returns the counters whose overflows are recorded; 0 without a trace.
+    pub(crate) fn sampled(&self) -> u64 {
+        self.sampled.get() & self.counters.get()
+    }
+
+    /// Marks the buffer, if there is a trace.
+    #[cold]
+    pub(crate) fn mark(&self, flags: u32) {
+        if self.counters.get() != 0 {
+            // SAFETY: A trace with counters is recorded.
+            unsafe { self.buffer().mark(flags) };
+        }
+    }
+
+    /// Marks in the buffer that events or branches may be missing, if there is a trace.
+    #[cold]
+    pub(crate) fn mark_lost(&self) {
+        self.mark(abi::PERFMON_BUFFER_FLAG_LOST);
+    }
+
+    /// Keeps the handler from writing.
+    pub(crate) fn block_handler(&self) {
+        // First: otherwise the handler would take the limit of 0 for a full buffer.
+        self.suspended.set(1);
+        compiler_fence(SeqCst);
+        self.sample_limit.set(0);
+    }
+
+    /// Lets the handler write.
+    pub(crate) fn unblock_handler(&self) {
+        self.sample_limit.set(self.last_start.get());
+        compiler_fence(SeqCst);
+        self.suspended.set(0);
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The 64-bit value of a counter on one CPU.
+
+use super::Word;
+use crate::{
+    cpu::{msr, ThisCpu},
+    logic::{
+        evtsel::EventSelect,
+        extend64::{advance, offset, Width},
+        plan::Step,
+        regs::{Msr, MsrCell},
+    },
+};
+
+/// The 64-bit value of a counter on one CPU. [`crate::logic::extend64`] has the arithmetic.
+///
+/// Everything that changes a value runs on the value's own CPU: tasks and calls from other CPUs, one at a time by
+/// the ownership lock, and the overflow handler at any time between two of their instructions. The handler changes
+/// `total`, and `offset` when it loads the counter. The others change `total` by a compare-and-exchange, which
+/// fails if the handler came between and found something to add, and `offset` only while the counter is not
+/// active. Only they change `base`.
+///
+/// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
+/// on the same CPU.
+pub(crate) struct CounterValue {
+    /// Events since the counter was set up. Never decreases.
+    total: Word,
+    /// The [`offset`] of the hardware counter.
+    offset: Word,
+    /// The mask of the hardware counter's [`Width`].
+    mask: Word,
+    /// The period of the hardware counter's [`Width`].
+    period: Word,
+    /// The total at the last reset: programs see the events after it.
+    base: Word,
+    select: Word,
+    /// Caches the control register, to detect tampering: the counter's own bits, and their value while it runs
+    /// and while it is stopped.
+    control: [Word; 3],
+    /// The most events that can be counted between two updates: [`Width::max_step`].
+    most: Word,
+    /// The hardware counter, from the first setup on.
+    register: MsrCell,
+}
+
+/// A step of a counter that is larger than what can have been counted: something else has written it.
+pub(crate) struct Implausible;
+
+impl CounterValue {
+    /// Begins a new value, 0, of a stopped counter that was loaded with `width.load_value()`.
+    pub(crate) fn init(&self, counter: Msr, width: Width, select: EventSelect) {
+        self.total.set(0);
+        self.base.set(0);
+        self.rebase(counter, width, select);
+    }
+
+    /// Continues the value on a stopped counter that was loaded with `width.load_value()`.
+    pub(crate) fn rebase(&self, counter: Msr, width: Width, select: EventSelect) {
+        self.register.set(counter);
+        self.select.set(select.stopped());
+        self.mask.set(width.mask);
+        self.most.set(width.max_step());
+        self.period.set(width.period);
+        self.offset
+            .set(offset(width.load_value(), self.total.get()));
+    }
+
+    /// Caches the control value while running and while stopped, from the steps that start and stop the counter.
+    pub(crate) fn cache_control(&self, start: &Step, stop: &Step) {
+        let [own, running, stopped] = &self.control;
+        own.set(!start.keep);
+        running.set(start.value);
+        stopped.set(stop.value);
+    }
+
+    /// Returns whether `now`, the control register of an active counter, has not been changed by others. It may
+    /// already be stopped, if an interrupt came before the counter was marked inactive.
+    #[inline(always)]
+    pub(crate) fn has_control(&self, now: u64) -> bool {
+        let [own, running, stopped] = &self.control;
+        let now = now & own.get();
+        now == running.get() || now == stopped.get()
+    }
+
+    /// Returns the hardware counter, if it was ever set up.
+    #[inline(always)]
+    pub(crate) fn register(&self) -> Option<Msr> {
+        self.register.get()
+    }
+
+    /// Returns the event select.
+    #[inline]
+    pub(crate) fn select(&self) -> EventSelect {
+        EventSelect::from_bits(self.select.get())
+    }
+
+    #[inline(always)]
+    fn width(&self) -> Width {
+        Width {
+            mask: self.mask.get(),
+            period: self.period.get(),
+        }
+    }
+
+    /// Brings the total up to date with the hardware counter.
+    ///
+    /// # Errors
+    ///
+    /// [`Implausible`] if the counter can't have counted so many events since the last update.
+    #[inline(always)]
+    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), Implausible> {
+        loop {
+            let (total, offset) = (self.total.get(), self.offset.get());
+            let raw = msr::read(here, counter);
+            // If the handler loaded the counter before the read, `raw` belongs to the new offset. If it does so
+            // after this check, either it adds to the total and the exchange fails, or it found what is stored.
+            if self.offset.get() != offset {
+                continue;
+            }
+            let new = advance(total, offset, raw, self.mask.get());
+            if self.total.replace(total, new) {
+                let counted = new.wrapping_sub(total);
+                return if counted > self.most.get() {
+                    Err(Implausible)
+                } else {
+                    Ok(())
+                };
+            }
+        }
+    }
+
+    /// As [`Self::update`], for the overflow handler, which nothing interrupts. Returns the total.
+    #[inline(always)]
+    pub(crate) fn update_in_nmi(&self, here: ThisCpu<'_>, counter: Msr) -> u64 {
+        let raw = msr::read(here, counter);
+        let total = advance(self.total.get(), self.offset.get(), raw, self.mask.get());
+        self.total.set(total);
+        total
+    }
+
+    /// Identifies the last load of the hardware counter: differs after each load, unless nothing was counted.
+    pub(crate) fn load_id(&self) -> u64 {
+        self.offset.get()
+    }
+
+    /// Loads the hardware counter so that it overflows after `events` more, at most the period of its width. The
+    /// total, `total`, is up to date. For an inactive counter, or the overflow handler.
+    #[inline(always)]
+    pub(crate) fn load(&self, here: ThisCpu<'_>, counter: Msr, events: u64, total: u64) {
+        self.period.set(events);
+        let width = Width {
+            mask: self.mask.get(),
+            period: events,
+        };
+        self.write(here, counter, width.load_value(), total);
+    }
+
+    /// Writes the hardware counter, whose total, `total`, is up to date.
+    ///
+    /// A counter of kernel mode loses the events between that update and this write: a few instructions of the
+    /// handler once in a period.
+    #[inline(always)]
+    fn write(&self, here: ThisCpu<'_>, counter: Msr, raw: u64, total: u64) {
+        msr::write(here, counter, raw);
+        self.offset.set(offset(raw, total));
+    }
+
+    /// Returns the events from loading the counter to its overflow.
+    pub(crate) fn period(&self) -> u64 {
+        self.period.get()
+    }
+
+    /// Returns the total as of the last update, whatever was reset.
+    #[inline(always)]
+    pub(crate) fn total(&self) -> u64 {
+        self.total.get()
+    }
+
+    /// Returns whether the hardware counter has overflowed since it was loaded.
+    pub(crate) fn has_overflowed(&self, here: ThisCpu<'_>, counter: Msr) -> bool {
+        self.width().has_overflowed(msr::read(here, counter))
+    }
+
+    /// Reloads the hardware counter by writing `counter` if it has overflowed. Returns whether it has. The total
+    /// is up to date, and the counter is not active.
+    pub(crate) fn reload_if_overflowed(&self, here: ThisCpu<'_>, counter: Msr) -> bool {
+        let width = self.width();
+        // A stopped counter still holds what the total was updated from.
+        let raw = self.offset.get().wrapping_add(self.total()) & width.mask;
+        if !width.has_overflowed(raw) {
+            return false;
+        }
+        self.write(here, counter, width.reload_value(raw), self.total());
+        true
+    }
+
+    /// Makes the value 0 as of the last update.
+    pub(crate) fn reset(&self) {
+        self.base.set(self.total.get());
+    }
+
+    /// Returns the value as of the last update.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> u64 {
+        self.total.get().wrapping_sub(self.base.get())
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Words of per-CPU memory.
+
+use crate::logic::pmu::Pmu;
+use core::{
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+};
+
+/// A word that is written on one CPU, and read by interrupts of this CPU or by other CPUs.
+///
+/// ATOMICS: all accesses are relaxed. A task and the overflow handler that interrupts it run on the same CPU,
+/// which keeps its own order. Between CPUs the ownership lock and calls from one CPU to another are full
+/// barriers. `kernel::sync::atomic` is not used because each of its accesses is a function call, which would
+/// double the cost of reading a counter.
+#[repr(transparent)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Adds one.
+    #[inline(always)]
+    pub(crate) fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Sets the bits of `mask`.
+    #[inline(always)]
+    pub(crate) fn insert(&self, mask: u64) {
+        self.0.fetch_or(mask, Relaxed);
+    }
+
+    /// Clears the bits of `mask`.
+    #[inline(always)]
+    pub(crate) fn remove(&self, mask: u64) {
+        self.0.fetch_and(!mask, Relaxed);
+    }
+
+    /// Stores `new` if the word still holds `old`. Returns whether it did.
+    #[inline(always)]
+    pub(crate) fn replace(&self, old: u64, new: u64) -> bool {
+        self.0.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
+    }
+}
+
+/// The PMU of a CPU, or none. All bits zero is none.
+///
+/// ATOMICS: relaxed, as a [`Word`] of the same memory.
+///
+/// # Invariants
+///
+/// The pointer is null, or points to a `Pmu` that is never freed nor changed.
+pub(crate) struct PmuCell(AtomicPtr<Pmu>);
+
+impl PmuCell {
+    /// Returns the PMU.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&'static Pmu> {
+        // SAFETY: By the type invariant the pointer is null or valid for ever.
+        unsafe { self.0.load(Relaxed).as_ref() }
+    }
+
+    /// Sets the PMU.
+    pub(crate) fn set(&self, pmu: Option<&'static Pmu>) {
+        let pmu = pmu.map_or(ptr::null(), ptr::from_ref);
+        // INVARIANT: A `&'static Pmu` is valid for ever, and only shared references are made of it.
+        self.0.store(pmu.cast_mut(), Relaxed);
+    }
+}

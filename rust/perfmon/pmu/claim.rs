@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Taking over the registers of a CPU, and restoring them.
+
+use super::Lvtpc;
+use crate::{
+    cpu::{msr, timer, ThisCpu},
+    logic::{counter::each, pmu::Pmu},
+};
+
+impl Pmu {
+    /// Makes the registers of this CPU ours: saves them, and directs overflow interrupts to the handler. The
+    /// counters have just been reserved.
+    pub(crate) fn claim(&'static self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        let saved = &percpu.saved;
+        for (n, select) in (0..self.capabilities.general).zip(&saved.select) {
+            select.set(msr::read(here, self.registers.select_msr(n)));
+        }
+        if self.capabilities.fixed != 0 {
+            saved
+                .fixed_control
+                .set(msr::read(here, self.registers.fixed_control));
+        }
+        if let Some(global) = self.registers.global {
+            saved.global_control.set(msr::read(here, global.control));
+        }
+        saved.lvtpc.set(Lvtpc::read(here).to_saved());
+        Lvtpc::NMI.write(here);
+        percpu.slow_path.insert(self.vendor.slow_path());
+        percpu.pmu.set(Some(self));
+    }
+
+    /// Stops counters, if they are active, and restores their registers.
+    pub(crate) fn restore(&self, here: ThisCpu<'_>, counters: u64) {
+        let percpu = here.percpu();
+        for counter in each(counters & percpu.active_mask.get()) {
+            self.stop(here, counter);
+        }
+        percpu.setup_mask.remove(counters);
+        for counter in each(counters) {
+            self.rmw_shared(here, || {
+                msr::execute(here, &self.registers.restore(counter, &percpu.saved));
+            });
+        }
+    }
+
+    /// Gives up the registers of this CPU, after [`Self::restore`] for all counters: restores what belongs to no
+    /// counter.
+    pub(crate) fn release(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        if percpu.watch.running.get() != 0 {
+            timer::stop(here);
+            percpu.watch.running.set(0);
+        }
+        self.vendor.await_late_pmi(percpu);
+        percpu.pmu.set(None);
+        Lvtpc::from_saved(percpu.saved.lvtpc.get()).write(here);
+    }
+}

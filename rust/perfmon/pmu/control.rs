@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starting and stopping counters, and bringing their values up to date.
+
+use super::{repair, SKID};
+use crate::{
+    cpu::{msr, timer, ThisCpu},
+    logic::{
+        counter::{bits, each, CounterId},
+        pmu::Pmu,
+    },
+    sys::time::jiffies_after,
+};
+
+impl Pmu {
+    /// Starts a counter.
+    pub(crate) fn start(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let percpu = here.percpu();
+        let select = percpu.value(counter).select();
+        if select.is_kernel() {
+            percpu.slow_path.insert(counter.bit());
+        }
+        // Before the counter is active: an active one that is disabled there has been disturbed (`repair`).
+        if let Some(step) = self.registers.enable_global(counter) {
+            msr::change(here, &step);
+        }
+        // Before it counts: it may overflow at once.
+        percpu.active_mask.insert(counter.bit());
+        self.rmw_shared(here, || {
+            msr::change(here, &self.registers.control(counter, select, true));
+        });
+        if percpu.watch.running.get() == 0 {
+            self.start_watching(here);
+        }
+    }
+
+    /// Starts the timer that watches the CPU while counters are active.
+    #[cold]
+    fn start_watching(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        percpu.budget.refill(&self.limits);
+        percpu.watch.overflowed.set(0);
+        percpu.watch.running.set(1);
+        timer::start(here);
+    }
+
+    /// Changes registers of a counter, one of which all fixed-function counters share (`IA32_FIXED_CTR_CTRL`).
+    ///
+    /// When a buffer is full, the overflow handler stops counters. If it does so between the read and the write
+    /// of a change, the write starts them again; so they are stopped again.
+    pub(super) fn rmw_shared(&self, here: ThisCpu<'_>, change: impl FnOnce()) {
+        let percpu = here.percpu();
+        let stops = percpu.handler_stops.get();
+        change();
+        if percpu.handler_stops.get() != stops {
+            for counter in each(percpu.trace.counters.get() & !percpu.active_mask.get()) {
+                self.stop_unchecked(here, counter);
+            }
+        }
+    }
+
+    /// Stops a counter and brings its value up to date. Marks it as tampered with if its control register has
+    /// been changed by others.
+    pub(crate) fn stop(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let percpu = here.percpu();
+        let select = percpu.value(counter).select();
+        let written = self.registers.control(counter, select, true);
+        let found = msr::read(here, written.msr);
+        if percpu.active_mask.get() & counter.bit() == 0 {
+            // The buffer has become full since the caller looked, and the handler has stopped the counter.
+            return;
+        }
+        self.verify(here, &written, found, counter);
+        self.repair_global(here, counter.bit());
+        self.stop_unchecked(here, counter);
+        repair::report(here);
+    }
+
+    /// As [`Self::stop`], without a look at the registers.
+    pub(crate) fn stop_unchecked(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let percpu = here.percpu();
+        let value = percpu.value(counter);
+        self.rmw_shared(here, || {
+            msr::change(
+                here,
+                &self.registers.control(counter, value.select(), false),
+            );
+        });
+
+        // If the counter has overflowed on its last events, the PMI may come at any time. So it is expected first,
+        // before the handler ignores the counter and before the overflow is looked for.
+        let expectation = percpu.pending.expect(jiffies_after(SKID));
+        percpu.active_mask.remove(counter.bit());
+        percpu.slow_path.remove(counter.bit());
+        self.update(here, counter);
+        if value.reload_if_overflowed(here, self.msrs(counter).write) {
+            self.clear_overflow(here, counter);
+        } else {
+            percpu.pending.cancel(expectation);
+        }
+    }
+
+    /// Clears the overflow of a counter that is not active any more.
+    #[cold]
+    fn clear_overflow(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let Some(global) = &self.registers.global else {
+            return;
+        };
+        if msr::read(here, global.status) & counter.bit() == 0 {
+            // It did not overflow by counting, or another handler has acknowledged its PMI.
+            here.percpu().mark_lost(counter.bit());
+        }
+        if let Some(clear) = self.registers.clear_overflow(counter) {
+            msr::change(here, &clear);
+        }
+    }
+
+    /// Brings the value of a counter up to date. Marks it as tampered with if something else has written it.
+    #[inline(always)]
+    pub(crate) fn update(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let percpu = here.percpu();
+        let updated = percpu.value(counter).update(here, self.msrs(counter).read);
+        if updated.is_err() {
+            percpu.mark_tampered(counter.bit());
+        }
+    }
+
+    /// Returns the counters of `counters` that have overflowed since they were loaded.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn overflowed(&self, here: ThisCpu<'_>, counters: u64) -> u64 {
+        let percpu = here.percpu();
+        bits(each(counters).filter(|&counter| {
+            let msr = self.msrs(counter).read;
+            percpu.value(counter).has_overflowed(here, msr)
+        }))
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The PMU of the current CPU: what it has, and the operations on its counters.
+//!
+//! The operations execute what [`crate::logic::plan`] prescribes, as methods of [`Pmu`]. Who may use which counter
+//! is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in [`intel`] and [`amd`], and
+//! nowhere else in the module.
+
+mod amd;
+mod claim;
+mod control;
+mod intel;
+pub(crate) mod lbr;
+mod lvtpc;
+mod program;
+mod repair;
+mod vendor;
+
+pub(crate) use self::lvtpc::Lvtpc;
+
+use crate::{
+    cpu::{self, msr, ThisCpu},
+    logic::{
+        cpuid::{Capabilities, Leaf, NoPmu, Processor},
+        load_limit::LoadLimit,
+        pmu::Pmu,
+        regs::Msr,
+        throttle::Limits,
+    },
+};
+use kernel::{prelude::*, sync::SetOnce, time::Msecs};
+
+/// The longest time from an overflow to its PMI, in milliseconds: far more than any skid.
+const SKID: Msecs = 10;
+
+/// The PMU that all CPUs have in common. Set when the module has looked at all of them.
+static COMMON: SetOnce<Pmu> = SetOnce::new();
+
+/// Returns the PMU that all CPUs have in common; one without counters until [`set_common`].
+#[inline]
+pub(crate) fn common() -> &'static Pmu {
+    static NONE: Pmu = Pmu::NONE;
+
+    COMMON.as_ref().unwrap_or(&NONE)
+}
+
+/// Returns whether [`set_common`] has been called.
+pub(crate) fn has_common() -> bool {
+    COMMON.as_ref().is_some()
+}
+
+/// Sets what [`common`] returns. Not inlined: keeps the [`Pmu`] off the caller's stack.
+#[inline(never)]
+pub(crate) fn set_common(
+    capabilities: Capabilities,
+    period_bits: u32,
+    limits: Limits,
+    load_limit: LoadLimit,
+) {
+    let mut pmu = Pmu::NONE;
+    pmu.set_capabilities(capabilities);
+    pmu.period_bits = period_bits;
+    pmu.limits = limits;
+    pmu.load_limit = load_limit;
+    COMMON.populate(pmu);
+}
+
+/// Returns the vendor of the current CPU, and what CPUID says about its counters.
+pub(crate) fn processor(_here: ThisCpu<'_>) -> Processor {
+    Processor::read(|leaf, subleaf| {
+        let found = cpu::cpuid(leaf, subleaf);
+        Leaf {
+            eax: found.eax,
+            ebx: found.ebx,
+            ecx: found.ecx,
+            edx: found.edx,
+        }
+    })
+}
+
+/// Returns what the current CPU can count.
+///
+/// # Errors
+///
+/// The reason why it can count nothing.
+pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
+    let processor = processor(here);
+    let perf_capabilities = if processor.has_perf_capabilities() {
+        // A hypervisor may show the register in CPUID and not have it. Then none of its features can be used.
+        msr::read_safe(here, Msr::PERF_CAPABILITIES).unwrap_or(0)
+    } else {
+        0
+    };
+    processor.capabilities(perf_capabilities)
+}

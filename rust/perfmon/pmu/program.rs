@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Setting counters up.
+
+use crate::{
+    cpu::{msr, ThisCpu},
+    logic::{
+        counter::{CounterId, CounterKind},
+        evtsel::EventSelect,
+        extend64::Width,
+        plan::Step,
+        pmu::Pmu,
+    },
+};
+use kernel::pr_err_once;
+
+impl Pmu {
+    /// Sets a counter up, stopped and zero. Marks it as tampered with if its event select does not keep what is
+    /// written.
+    pub(crate) fn program(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+        let percpu = here.percpu();
+        if percpu.active_mask.get() & counter.bit() != 0 {
+            self.stop(here, counter);
+        }
+        let width = self.write_registers(here, counter, select);
+        percpu
+            .value(counter)
+            .init(self.msrs(counter).read, width, select);
+        percpu.tampered.remove(counter.bit());
+        let written = self.registers.control(counter, select, false);
+        self.verify(here, &written, msr::read(here, written.msr), counter);
+    }
+
+    /// Sets a counter up again on a CPU that has lost its registers; the value stays.
+    pub(crate) fn reprogram(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+        let width = self.write_registers(here, counter, select);
+        let value = here.percpu().value(counter);
+        value.rebase(self.msrs(counter).read, width, select);
+    }
+
+    fn write_registers(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) -> Width {
+        let percpu = here.percpu();
+        let [general, fixed] = &percpu.widths;
+        let bits = match counter.kind() {
+            CounterKind::General(_) => general,
+            CounterKind::Fixed(_) => fixed,
+        };
+        let mut width = Width::new(bits.get() as u8, self.capabilities.full_width_writes);
+        if self.period_bits != 0 {
+            width = width.with_period(self.period_bits);
+        }
+        self.rmw_shared(here, || {
+            msr::execute(
+                here,
+                &self.registers.program(counter, select, width.load_value()),
+            );
+        });
+        percpu.value(counter).cache_control(
+            &self.registers.control(counter, select, true),
+            &self.registers.control(counter, select, false),
+        );
+        percpu.event(counter).ignore(width.period);
+        width
+    }
+
+    /// Marks a counter as tampered with if `found`, its control register, is not what was written.
+    pub(super) fn verify(&self, here: ThisCpu<'_>, written: &Step, found: u64, counter: CounterId) {
+        if !written.matches(found) {
+            here.percpu().mark_tampered(counter.bit());
+            report_tampering(here, written, found);
+        }
+    }
+}
+
+/// Logs, once, that a register does not hold what was written.
+#[cold]
+fn report_tampering(here: ThisCpu<'_>, written: &Step, found: u64) {
+    pr_err_once!(
+        "MSR {:#x} of CPU {} holds {:#x} instead of {:#x}: something else writes the counters (a \
+         hypervisor, or KVM's mediated vPMU), so their values can't be trusted\n",
+        written.msr.number(),
+        here.id().as_u32(),
+        found,
+        written.apply(found)
+    );
+}

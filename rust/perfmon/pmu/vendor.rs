@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Dispatch by vendor. Nothing else in the module asks for the vendor.
+
+use super::{amd, intel};
+use crate::{logic::pmu::Vendor, percpu::PerCpu};
+
+impl Vendor {
+    /// Returns the vendor's bits of [`PerCpu::slow_path`].
+    pub(crate) fn slow_path(self) -> u64 {
+        match self {
+            Self::Intel => 0,
+            Self::Amd => amd::SLOW_PATH,
+        }
+    }
+
+    /// Expects the PMIs that may come after an NMI has served all overflows. `drained`: some of these came while
+    /// the handler ran.
+    pub(crate) fn expect_after_nmi(self, percpu: &PerCpu, drained: bool) {
+        match self {
+            Self::Intel => intel::expect_after_nmi(percpu, drained),
+            Self::Amd => amd::expect_after_nmi(percpu),
+        }
+    }
+
+    /// Waits, before LVTPC gets another owner, for a late PMI that would disturb it.
+    pub(crate) fn await_late_pmi(self, percpu: &PerCpu) {
+        match self {
+            Self::Intel => intel::await_late_pmi(percpu),
+            Self::Amd => {}
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The differences between the supported kernels.
+//!
+//! Kbuild sets `linux_7_2` for the older one. No other Rust file of the module tests it.
+
+use kernel::{
+    bindings,
+    ffi::c_int,
+    fs::File,
+    module_param::{ModuleParam, ModuleParamAccess},
+    prelude::*,
+};
+
+pub(crate) use this::*;
+
+/// Linux 7.3.
+#[cfg(not(linux_7_2))]
+mod this {
+    use super::*;
+
+    extern "C" {
+        fn perf_allow_cpu() -> c_int;
+    }
+
+    /// Returns the `struct module` of this module.
+    pub(crate) const fn this_module() -> *mut bindings::module {
+        kernel::module::this_module::<crate::LocalModule>().as_ptr()
+    }
+
+    /// Returns the value of a module parameter.
+    pub(crate) fn parameter<T: ModuleParam + Copy>(parameter: &ModuleParamAccess<T>) -> T {
+        parameter.value()
+    }
+
+    /// Asks Linux's policy: 0 if the caller may count all that runs on a CPU.
+    pub(crate) fn allow_cpu() -> c_int {
+        // SAFETY: The function has no preconditions but task context, which each call of the device has.
+        unsafe { perf_allow_cpu() }
+    }
+
+    /// Makes a file of a misc device keep the module. Nothing to do: `MiscDevice` sets the owner.
+    pub(crate) fn keep_module(_file: &File) -> Result {
+        Ok(())
+    }
+}
+
+/// Linux 7.2.
+#[cfg(linux_7_2)]
+mod this {
+    use super::*;
+    use crate::sys::ffi;
+    use kernel::{bindings::file_operations, sync::SetOnce};
+
+    pub(crate) const fn this_module() -> *mut bindings::module {
+        crate::THIS_MODULE.as_ptr()
+    }
+
+    pub(crate) fn parameter<T: ModuleParam + Copy>(parameter: &ModuleParamAccess<T>) -> T {
+        *parameter.value()
+    }
+
+    /// Asks for `CAP_PERFMON`, also where Linux's perf would allow everybody to count on a CPU: modules can't
+    /// read `perf_event_paranoid` here, only whether it allows the caller to count in kernel mode.
+    pub(crate) fn allow_cpu() -> c_int {
+        // SAFETY: The functions have no preconditions but task context, which each call of the device has.
+        unsafe {
+            if bindings::capable(bindings::CAP_PERFMON as c_int)
+                || bindings::capable(bindings::CAP_SYS_ADMIN as c_int)
+            {
+                ffi::perfmon_allow_kernel()
+            } else {
+                EACCES.to_errno()
+            }
+        }
+    }
+
+    /// The operations made by `MiscDevice`, with the module as their owner. `MiscDevice` of 7.2 sets no owner,
+    /// so that the module could be removed while a file is open.
+    struct Operations(file_operations);
+
+    // SAFETY: The kernel only reads the operations.
+    unsafe impl Send for Operations {}
+    // SAFETY: The kernel only reads the operations.
+    unsafe impl Sync for Operations {}
+
+    static OPERATIONS: SetOnce<Operations> = SetOnce::new();
+
+    /// Makes `file`, which is being opened, keep the module. The kernel opens a misc device and removes one
+    /// under the same lock, so the module can't go before this returns.
+    pub(crate) fn keep_module(file: &File) -> Result {
+        let file = file.as_ptr();
+        // SAFETY: Only this open uses the file yet, and its operations are the constant ones of the device.
+        OPERATIONS.populate(Operations(unsafe {
+            file_operations {
+                owner: this_module(),
+                ..*(*file).f_op
+            }
+        }));
+        // Set by now: that lock excludes another open that would be setting them at the same time.
+        let operations = OPERATIONS.as_ref().ok_or(ENODEV)?;
+        // SAFETY: The module is loaded, since this code is its own. Closing the file drops the reference.
+        if !unsafe { bindings::try_module_get(this_module()) } {
+            return Err(ENODEV);
+        }
+        // SAFETY: Only this open uses the file yet; the static lives as long as the module.
+        unsafe { (*file).f_op = &operations.0 };
+        Ok(())
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <linux/anon_inodes.h>
+#include <linux/build_bug.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/fcntl.h>
+#include <linux/hrtimer.h>
+#include <linux/irqflags.h>
+#include <linux/notifier.h>
+#include <linux/percpu.h>
+#include <linux/perf_event.h>
+#include <linux/preempt.h>
+#include <linux/printk.h>
+#include <linux/reboot.h>
+#include <linux/suspend.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
+#include <asm/apic.h>
+#include <asm/extable_fixup_types.h>
+#include <asm/msr.h>
+#include <asm/nmi.h>
+
+#include "perfmon_shim.h"
+
+/* cpu/msr.rs names them by number: Rust has no binding for the macros. */
+static_assert(EX_TYPE_WRMSR == 8);
+static_assert(EX_TYPE_RDMSR == 9);
+
+static void __percpu *areas;
+
+int perfmon_percpu_alloc(size_t size, size_t align)
+{
+	areas = __alloc_percpu(size, align);
+	return areas ? 0 : -ENOMEM;
+}
+
+void perfmon_percpu_free(void)
+{
+	free_percpu(areas);
+}
+
+void *perfmon_percpu_of(unsigned int cpu)
+{
+	return per_cpu_ptr(areas, cpu);
+}
+
+/* For a caller that can't leave its CPU. */
+void *perfmon_percpu_here(void)
+{
+	return raw_cpu_ptr(areas);
+}
+
+void *perfmon_pin(void)
+{
+	preempt_disable();
+	return this_cpu_ptr(areas);
+}
+
+void perfmon_unpin(void)
+{
+	preempt_enable();
+}
+
+void *perfmon_irqs_off(void)
+{
+	local_irq_disable();
+	return raw_cpu_ptr(areas);
+}
+
+void perfmon_irqs_on(void)
+{
+	local_irq_enable();
+}
+
+int perfmon_rdmsr_safe(u32 msr, u64 *value)
+{
+	return rdmsrq_safe(msr, value);
+}
+
+bool perfmon_reserve_counter(u32 msr)
+{
+	return reserve_perfctr_nmi(msr);
+}
+
+bool perfmon_reserve_select(u32 msr)
+{
+	return reserve_evntsel_nmi(msr);
+}
+
+void perfmon_release_counter(u32 msr)
+{
+	release_perfctr_nmi(msr);
+}
+
+void perfmon_release_select(u32 msr)
+{
+	release_evntsel_nmi(msr);
+}
+
+int perfmon_allow_kernel(void)
+{
+	return perf_allow_kernel();
+}
+
+const struct cred *perfmon_current_cred(void)
+{
+	return current_cred();
+}
+
+bool perfmon_is_capable(const struct cred *cred)
+{
+	return cred->user_ns == &init_user_ns &&
+	       (cap_raised(cred->cap_effective, CAP_PERFMON) ||
+		cap_raised(cred->cap_effective, CAP_SYS_ADMIN));
+}
+
+int perfmon_get_16(void *to, unsigned long from)
+{
+	const u64 __user *user = (const u64 __user *)from;
+	u64 *words = to;
+
+	might_fault();
+	if (!user_read_access_begin(user, 16))
+		return -EFAULT;
+	unsafe_get_user(words[0], &user[0], fault);
+	unsafe_get_user(words[1], &user[1], fault);
+	user_read_access_end();
+	return 0;
+fault:
+	user_read_access_end();
+	return -EFAULT;
+}
+
+int perfmon_put_16(unsigned long to, const void *from)
+{
+	u64 __user *user = (u64 __user *)to;
+	const u64 *words = from;
+
+	might_fault();
+	if (!user_write_access_begin(user, 16))
+		return -EFAULT;
+	unsafe_put_user(words[0], &user[0], fault);
+	unsafe_put_user(words[1], &user[1], fault);
+	user_write_access_end();
+	return 0;
+fault:
+	user_write_access_end();
+	return -EFAULT;
+}
+
+/*
+ * A program may ask for gigabytes. Its own cgroup is charged, and the allocation
+ * fails rather than wake the OOM killer.
+ */
+void *perfmon_buffer_alloc(size_t size)
+{
+	return __vmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN |
+			 __GFP_RETRY_MAYFAIL);
+}
+
+void perfmon_buffer_free(void *start)
+{
+	vfree(start);
+}
+
+int perfmon_open_anonymous(const void *operations, void *data)
+{
+	return anon_inode_getfd("[perfmon]", operations, data, O_RDONLY | O_CLOEXEC);
+}
+
+static int (*nmi_handler)(void *area, struct pt_regs *regs);
+
+/* In C, since finding the area would be a call from Rust. */
+static int nmi(unsigned int type, struct pt_regs *regs)
+{
+	return nmi_handler(raw_cpu_ptr(areas), regs);
+}
+
+static struct nmiaction action = {
+	.list = LIST_HEAD_INIT(action.list),
+	.handler = nmi,
+	.name = "perfmon",
+	/* Before perf, whose handler clears overflows of counters it does not know. */
+	.flags = NMI_FLAG_FIRST,
+};
+
+int perfmon_nmi_register(int (*handler)(void *area, struct pt_regs *regs))
+{
+	nmi_handler = handler;
+	return __register_nmi_handler(NMI_LOCAL, &action);
+}
+
+void perfmon_nmi_unregister(void)
+{
+	unregister_nmi_handler(NMI_LOCAL, action.name);
+}
+
+/* Not apic_read() and apic_write(): modules can't make their static calls. */
+u32 perfmon_lvtpc_read(void)
+{
+	return apic->read(APIC_LVTPC);
+}
+
+void perfmon_lvtpc_write(u32 value)
+{
+	apic->write(APIC_LVTPC, value);
+}
+
+static DEFINE_PER_CPU(struct hrtimer, timers);
+static bool (*timer_tick)(void);
+
+static enum hrtimer_restart timer_event(struct hrtimer *timer)
+{
+	if (!timer_tick())
+		return HRTIMER_NORESTART;
+	hrtimer_forward_now(timer, TICK_NSEC);
+	return HRTIMER_RESTART;
+}
+
+void perfmon_timers_init(bool (*tick)(void))
+{
+	unsigned int cpu;
+
+	timer_tick = tick;
+	for_each_possible_cpu(cpu)
+		hrtimer_setup(per_cpu_ptr(&timers, cpu), timer_event,
+			      CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+u64 perfmon_tick_ns(void)
+{
+	return TICK_NSEC;
+}
+
+void perfmon_timer_start(void)
+{
+	hrtimer_start(this_cpu_ptr(&timers), TICK_NSEC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+void perfmon_timer_stop(void)
+{
+	hrtimer_cancel(this_cpu_ptr(&timers));
+}
+
+static void (*power_down)(void);
+static void (*power_up)(void);
+
+static int pm_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		power_down();
+		break;
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		power_up();
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static int reboot_event(struct notifier_block *block, unsigned long event, void *data)
+{
+	power_down();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block pm_block = { .notifier_call = pm_event };
+static struct notifier_block reboot_block = { .notifier_call = reboot_event };
+
+int perfmon_power_register(void (*down)(void), void (*up)(void))
+{
+	int err;
+
+	power_down = down;
+	power_up = up;
+	err = register_pm_notifier(&pm_block);
+	if (err)
+		return err;
+	err = register_reboot_notifier(&reboot_block);
+	if (err)
+		unregister_pm_notifier(&pm_block);
+	return err;
+}
+
+void perfmon_power_unregister(void)
+{
+	unregister_reboot_notifier(&reboot_block);
+	unregister_pm_notifier(&pm_block);
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The kernel's time in ticks (jiffies), which `kernel::time` converts to and does not read.
+
+use core::ptr;
+use kernel::{
+    bindings,
+    time::{msecs_to_jiffies, Msecs},
+};
+
+/// Returns the current tick.
+#[inline]
+pub(crate) fn jiffies() -> u64 {
+    // SAFETY: The kernel writes this variable of one word, and any context may read it.
+    unsafe { ptr::read_volatile(&raw const bindings::jiffies) as u64 }
+}
+
+/// Returns the tick that is `time` from now.
+pub(crate) fn jiffies_after(time: Msecs) -> u64 {
+    jiffies().wrapping_add(msecs_to_jiffies(time) as u64)
+}

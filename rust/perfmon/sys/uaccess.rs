@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Copies structures of the ABI from and to programs.
+//!
+//! Not by `kernel::uaccess::UserSlice`, which takes some 30 instructions more for a copy.
+
+use crate::sys::{error::to_result, ffi};
+use core::ptr;
+use kernel::{bindings, prelude::*};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Returns whether a `T` is two words, which have a shorter way: PMIOREAD's argument.
+const fn is_two_words<T>() -> bool {
+    size_of::<T>() == 16 && align_of::<T>() == align_of::<u64>()
+}
+
+/// Returns the `T` at the program's address `from`.
+#[inline(always)]
+pub(crate) fn get<T: FromBytes>(from: usize) -> Result<T> {
+    let mut value = T::new_zeroed();
+    fill(&mut value, from)?;
+    Ok(value)
+}
+
+/// As [`get`], to the heap.
+pub(crate) fn get_boxed<T: FromBytes>(from: usize) -> Result<KBox<T>> {
+    let mut value = KBox::new(T::new_zeroed(), GFP_KERNEL_ACCOUNT)?;
+    fill(&mut *value, from)?;
+    Ok(value)
+}
+
+/// As [`get`], in place.
+#[inline(always)]
+pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
+    if is_two_words::<T>() {
+        // SAFETY: `value` is two words, which by `FromBytes` may hold any bytes. The function checks `from`.
+        return to_result(unsafe { ffi::perfmon_get_16(ptr::from_mut(value).cast(), from) });
+    }
+    // SAFETY: `value` is so many bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    let missing = unsafe {
+        bindings::_copy_from_user(
+            ptr::from_mut(value).cast(),
+            ptr::without_provenance(from),
+            size_of::<T>(),
+        )
+    };
+    all_copied(missing)
+}
+
+/// Copies `value` to the program's address `to`.
+#[inline(always)]
+pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {
+    if is_two_words::<T>() {
+        // SAFETY: `value` is two words, by `IntoBytes` all initialized. The function checks `to`.
+        return to_result(unsafe { ffi::perfmon_put_16(to, ptr::from_ref(value).cast()) });
+    }
+    // SAFETY: `value` is so many bytes, by `IntoBytes` all initialized. The function checks `to`.
+    let missing = unsafe {
+        bindings::_copy_to_user(
+            ptr::without_provenance_mut(to),
+            ptr::from_ref(value).cast(),
+            size_of::<T>(),
+        )
+    };
+    all_copied(missing)
+}
+
+/// Returns the result of a copy that has left out `missing` bytes.
+#[inline(always)]
+fn all_copied(missing: usize) -> Result {
+    if missing == 0 {
+        Ok(())
+    } else {
+        Err(EFAULT)
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The begin and the end of a trace on one CPU.
+
+use super::buffer::Buffer;
+use crate::{
+    cpu::{ThisCpu, ADDRESS_SPACE},
+    logic::{
+        config::{Config, ConfigEvent, Role},
+        counter::{bits, each, CounterId},
+        record::HEADER,
+    },
+    overflow::sample::write_counts,
+    percpu::WRITTEN,
+    pmu::lbr,
+};
+
+/// The configuration of a trace, as each CPU begins it.
+pub(super) struct CpuTraceConfig<'a> {
+    pub(super) config: &'a Config,
+    /// The counters of the config's events, in their order.
+    pub(super) counters: &'a [Option<CounterId>],
+    pub(super) allow_kernel_addrs: bool,
+}
+
+impl CpuTraceConfig<'_> {
+    fn events(&self) -> impl Iterator<Item = (CounterId, &ConfigEvent)> {
+        self.config
+            .events()
+            .zip(self.counters)
+            .filter_map(|(event, counter)| Some(((*counter)?, event)))
+    }
+
+    /// Returns the counters of the events that match.
+    fn mask(&self, matches: impl Fn(&ConfigEvent) -> bool) -> u64 {
+        let those = self.events().filter(|(_, event)| matches(event));
+        bits(those.map(|(counter, _)| counter))
+    }
+}
+
+/// Begins to record on this CPU. The counters are reserved for the trace and not active, and `buffer` has no writer.
+pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buffer) {
+    let (percpu, pmu) = (here.percpu(), here.pmu());
+    let trace = &percpu.trace;
+    let room = config.config.room();
+    let followers = config.mask(|event| event.role == Role::FollowsTimebase);
+    let first = config.events().next();
+    let timebase = first.map_or(0, |(counter, _)| counter.bit());
+
+    // SAFETY: The trace owns the buffer, which has no writer yet.
+    unsafe { buffer.as_ptr().clear(0) };
+    trace.buffer.set(buffer.as_ptr().address());
+    trace.set_sample_start(HEADER);
+    trace
+        .last_start
+        .set(buffer.size() as u64 - room.stop - room.sample);
+    trace.full.set(0);
+    trace.unblock_handler();
+    trace.aspace_mask.set(if config.allow_kernel_addrs {
+        ADDRESS_SPACE
+    } else {
+        0
+    });
+    trace
+        .sampled
+        .set(config.mask(|event| matches!(event.role, Role::Sampled(_))));
+    trace.followers.set(followers);
+    trace
+        .timebase
+        .set(if followers != 0 { timebase } else { 0 });
+    trace.branching.set(config.mask(|event| event.last_branch));
+
+    let followed = trace.timebase.get() | trace.branching.get();
+    for (counter, recorded) in config.events() {
+        pmu.program(here, counter, recorded.select);
+        let (value, event) = (percpu.value(counter), percpu.event(counter));
+        event.prepare(
+            recorded,
+            pmu.load_limit.min_events(recorded.select),
+            value.period(),
+            WRITTEN | followed & counter.bit(),
+        );
+        value.load(
+            here,
+            pmu.msrs(counter).write,
+            event.first_load(),
+            value.total(),
+        );
+    }
+    trace.counters.set(config.mask(|_| true));
+    if let Some(event) = config.config.last_branch() {
+        lbr::start(here, event.select);
+    }
+    // The timebase last: its samples read the others.
+    for (counter, _) in config.events().skip(1) {
+        pmu.start(here, counter);
+    }
+    if let Some((counter, _)) = first {
+        pmu.start(here, counter);
+    }
+}
+
+/// Ends recording on this CPU, if there is any: stops the counters, writes the last counts, marks the buffer with
+/// `flags`, and restores the registers.
+pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
+    let (percpu, pmu) = (here.percpu(), here.pmu());
+    let trace = &percpu.trace;
+    let counters = trace.counters.get();
+    if counters == 0 {
+        return;
+    }
+    pmu.repair(here);
+    for counter in each(counters & percpu.active_mask.get()) {
+        pmu.stop(here, counter);
+    }
+    // From here on the handler writes nothing.
+    if trace.branching.get() != 0 {
+        lbr::stop(here, pmu);
+    }
+    trace.mark(flags);
+    // SAFETY: The trace is recorded. `begin` left room for these records, and without active counters the handler
+    // does not write.
+    unsafe { write_counts(here, counters) };
+    trace.counters.set(0);
+    trace.branching.set(0);
+    pmu.restore(here, counters);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The calls that describe the PMU to users of traces.
+
+use super::Trace;
+use crate::{abi, pmu};
+use kernel::{cpu::nr_cpu_ids, prelude::*};
+
+/// `IOCTL_PERFMON_GET_PROPERTIES`
+pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
+    let c = &pmu::common().capabilities;
+    let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
+    Ok(abi::perfmon_properties {
+        api_version: abi::PERFMON_API_VERSION as u16,
+        pm_version: u16::from(c.version),
+        max_num_events: general + fixed,
+        reserved: 0,
+        max_num_fixed_events: fixed,
+        max_fixed_counter_width: u16::from(c.fixed_width),
+        max_num_programmable_events: general,
+        max_programmable_counter_width: u16::from(c.general_width),
+        max_num_misc_events: 0,
+        max_misc_counter_width: 0,
+        flags: if c.last_branch {
+            abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
+        } else {
+            0
+        },
+    })
+}
+
+/// `PERFMON_GET_INFO`
+pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
+    Ok(abi::perfmon_info {
+        nr_cpu_ids: nr_cpu_ids(),
+        flags: 0,
+        features: if pmu::common().capabilities.full_width_writes {
+            abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into()
+        } else {
+            0
+        },
+        reserved: [0; 6],
+    })
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The trace interface: its calls, on all CPUs.
+//!
+//! Each call makes its checks in the order that linux/perfmon.h gives; the dispatcher ([`crate::ioctl`]) makes the
+//! first three. A trace belongs to a session, and since one session can write, one trace runs at a time.
+
+pub(crate) mod buffer;
+pub(crate) mod cpu;
+mod info;
+
+pub(crate) use self::info::{info, properties};
+
+use self::{buffer::Buffer, cpu::CpuTraceConfig};
+use crate::{
+    abi,
+    cpu::ids,
+    logic::{
+        config::Config,
+        counter::bits,
+        events::EventId,
+        evtsel::EventSelect,
+        trace_state::{TraceCall, TraceState, WrongState},
+    },
+    ownership::{
+        policy::{allow_counting, allow_kernel},
+        Ownership, OWNERSHIP,
+    },
+    percpu, pmu,
+    sys::file,
+};
+use core::mem;
+use kernel::{
+    cpu::{nr_cpu_ids, CpuId},
+    new_mutex,
+    prelude::*,
+    rbtree::{RBTree, RBTreeNode},
+    sync::{Arc, Mutex},
+};
+
+/// The trace of a session.
+#[pin_data]
+pub(crate) struct Trace {
+    #[pin]
+    inner: Mutex<Inner>,
+}
+
+impl Trace {
+    /// Returns a trace without buffers.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            inner <- new_mutex!(Inner::IDLE),
+        })
+    }
+}
+
+/// A configuration that was staged. Its parts are on the heap from the beginning, since they are too large for a
+/// stack.
+struct Staged {
+    /// As it was given.
+    raw: KBox<abi::perfmon_config>,
+    config: KBox<Config>,
+    /// The caller may see address spaces and kernel addresses.
+    allow_kernel_addrs: bool,
+}
+
+/// # Invariants
+///
+/// - There are `buffers`, one for each CPU number, unless `state` is [`TraceState::Idle`].
+/// - There is `staged` if `state` is [`TraceState::Staged`] or [`TraceState::Running`].
+/// - While `state` is [`TraceState::Running`], the trace owns `counters`, and CPUs may write the buffers. Otherwise
+///   `counters` is 0, and no CPU does.
+struct Inner {
+    state: TraceState,
+    /// The events that the session has defined. `None` if there are none, since only that is a constant.
+    definitions: Option<RBTree<u16, EventSelect>>,
+    alloc: abi::perfmon_alloc,
+    buffers: KVec<Arc<Buffer>>,
+    staged: Option<Staged>,
+    counters: u64,
+}
+
+impl Inner {
+    const IDLE: Self = Self {
+        state: TraceState::Idle,
+        definitions: None,
+        alloc: abi::perfmon_alloc {
+            num_buffers: 0,
+            buffer_size_in_pages: 0,
+        },
+        buffers: KVec::new(),
+        staged: None,
+        counters: 0,
+    };
+
+    /// Returns the buffer of the current CPU, if there was room for its records.
+    fn buffer_here(&self) -> Option<&Buffer> {
+        let cpu = CpuId::current();
+        let buffer = self.buffers.get(cpu.as_u32() as usize)?;
+        buffer.is_traced().then_some(buffer)
+    }
+
+    /// Returns the event select that the session has defined for `id`.
+    fn definition(&self, id: EventId) -> Option<EventSelect> {
+        self.definitions.as_ref()?.get(&id.0).copied()
+    }
+
+    /// Stops the trace on all CPUs, if it runs.
+    ///
+    /// # Errors
+    ///
+    /// EIO if one of its counters was tampered with.
+    fn end(&mut self, ownership: &mut Ownership) -> Result {
+        if self.state != TraceState::Running {
+            return Ok(());
+        }
+        ownership.on_each(|here| cpu::finish(here, 0));
+        let intact = ownership.is_intact(self.counters);
+        ownership.free(self.counters);
+        // INVARIANT: No CPU records any more, and the counters have no owner.
+        self.state = TraceState::Staged;
+        self.counters = 0;
+        if intact {
+            Ok(())
+        } else {
+            Err(EIO)
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.state == TraceState::Running {
+            // The session has ended, so there is no caller to tell of an error.
+            let _ = self.end(&mut OWNERSHIP.lock());
+        }
+    }
+}
+
+/// `PERFMON_DEFINE_EVENT`
+pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> Result {
+    let reserved = request.reserved.iter().any(|&word| word != 0)
+        || request.reserved2.iter().any(|&word| word != 0);
+    if reserved || request.extra != 0 {
+        return Err(EINVAL);
+    }
+    let bits = pmu::common().capabilities.select_bits;
+    let select = EventSelect::from_abi(request.select, bits)?;
+    let id = EventId(request.id);
+    if !id.is_definable() {
+        return Err(EINVAL);
+    }
+    allow_counting()?;
+    let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
+    let mut inner = trace.inner.lock();
+    inner.state.after(TraceCall::Define)?;
+    OWNERSHIP.lock().check_event(select)?;
+    let definitions = inner.definitions.get_or_insert_with(RBTree::new);
+    drop(definitions.insert(node));
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_ALLOC_TRACE`
+pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
+    allow_counting()?;
+    trace.inner.lock().state.after(TraceCall::Alloc)?;
+    let pages = request.buffer_size_in_pages;
+    if request.num_buffers != nr_cpu_ids() || !(1..=abi::PERFMON_MAX_BUFFER_PAGES).contains(&pages)
+    {
+        return Err(EINVAL);
+    }
+
+    let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
+    for id in ids() {
+        // Memory is allocated without a lock. Meanwhile another thread may come first, and CPUs may come and go: a
+        // buffer has room for records if its CPU is counted on now.
+        trace.inner.lock().state.after(TraceCall::Alloc)?;
+        let traced = OWNERSHIP.lock().cpus().online().contains(id);
+        let buffer = Buffer::new(pages, traced)?;
+        buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
+    }
+    // Declared after `buffers`: on an error the lock is released before they are freed.
+    let mut inner = trace.inner.lock();
+    let state = inner.state.after(TraceCall::Alloc)?;
+    // INVARIANT: There are buffers for all CPU numbers.
+    inner.state = state;
+    inner.alloc = request;
+    inner.buffers = buffers;
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_FREE_TRACE`
+pub(crate) fn free(trace: &Trace) -> Result {
+    allow_counting()?;
+    // Declared before the guard, and so freed after the lock is released.
+    let _freed;
+    let mut inner = trace.inner.lock();
+    // INVARIANT: Only a trace that does not run can be freed. The definitions stay.
+    inner.state = inner.state.after(TraceCall::Free)?;
+    inner.alloc = Inner::IDLE.alloc;
+    _freed = (mem::take(&mut inner.buffers), inner.staged.take());
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_GET_ALLOC`
+pub(crate) fn get_alloc(trace: &Trace) -> Result<abi::perfmon_alloc> {
+    allow_counting()?;
+    let inner = trace.inner.lock();
+    inner.state.after(TraceCall::GetAlloc)?;
+    Ok(inner.alloc)
+}
+
+/// `IOCTL_PERFMON_STAGE_CONFIG`
+pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
+    allow_counting()?;
+    let kernel = allow_kernel();
+    if raw
+        .flags
+        .iter()
+        .any(|flags| flags & abi::PERFMON_CONFIG_FLAG_OS != 0)
+    {
+        kernel?;
+    }
+    let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
+    let mut inner = trace.inner.lock();
+    let state = inner.state.after(TraceCall::Stage)?;
+    config.set(&raw, &pmu::common().capabilities, |id| inner.definition(id))?;
+    inner.staged = Some(Staged {
+        raw,
+        config,
+        allow_kernel_addrs: kernel.is_ok(),
+    });
+    // INVARIANT: There is a staged configuration.
+    inner.state = state;
+    Ok(())
+}
+
+/// `IOCTL_PERFMON_GET_CONFIG`
+pub(crate) fn get_config(trace: &Trace) -> Result<abi::perfmon_config> {
+    allow_counting()?;
+    let inner = trace.inner.lock();
+    inner.state.after(TraceCall::GetConfig)?;
+    let staged = inner.staged.as_ref().ok_or(WrongState)?;
+    Ok(*staged.raw)
+}
+
+/// `IOCTL_PERFMON_GET_BUFFER_HANDLE`
+pub(crate) fn handle(trace: &Trace, request: abi::perfmon_buffer_handle_req) -> Result<c_int> {
+    if request.descriptor >= nr_cpu_ids() {
+        return Err(EINVAL);
+    }
+    allow_counting()?;
+    let buffer = {
+        let inner = trace.inner.lock();
+        inner.state.after(TraceCall::GetBufferHandle)?;
+        let buffer = inner.buffers.get(request.descriptor as usize);
+        buffer.ok_or(EINVAL)?.clone()
+    };
+    file::open(buffer)
+}
+
+/// `IOCTL_PERFMON_START`
+pub(crate) fn start(trace: &Trace) -> Result {
+    allow_counting()?;
+    let mut guard = trace.inner.lock();
+    let inner: &mut Inner = &mut guard;
+    let state = inner.state.after(TraceCall::Start)?;
+    let staged = inner.staged.as_ref().ok_or(WrongState)?;
+    if staged.config.has_kernel() {
+        allow_kernel()?;
+    }
+    let mut ownership = OWNERSHIP.lock();
+    let counters = staged
+        .config
+        .assign(ownership.free_counters())
+        .ok_or(EBUSY)?;
+    ownership.reserve()?;
+
+    let mask = bits(counters.iter().flatten().copied());
+    ownership.set_traced(mask);
+    for (cpu, buffer) in ids().zip(&inner.buffers) {
+        if buffer.is_traced() && !ownership.cpus().online().contains(cpu) {
+            // SAFETY: The trace owns the buffer, and no CPU records yet.
+            unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
+        }
+    }
+    for cpu in ownership.cpus().seen().iter() {
+        percpu::of(cpu).tampered.remove(mask);
+    }
+    let config = CpuTraceConfig {
+        config: &staged.config,
+        counters: &counters,
+        allow_kernel_addrs: staged.allow_kernel_addrs,
+    };
+    ownership.on_each(|here| {
+        if let Some(buffer) = inner.buffer_here() {
+            cpu::begin(here, &config, buffer);
+        }
+    });
+    // INVARIANT: The trace owns the counters.
+    inner.state = state;
+    inner.counters = mask;
+    if ownership.is_intact(mask) {
+        Ok(())
+    } else {
+        inner.end(&mut ownership)
+    }
+}
+
+/// `IOCTL_PERFMON_STOP`
+pub(crate) fn stop(trace: &Trace) -> Result {
+    allow_counting()?;
+    let mut inner = trace.inner.lock();
+    inner.state.after(TraceCall::Stop)?;
+    inner.end(&mut OWNERSHIP.lock())
+}

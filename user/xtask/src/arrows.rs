@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks which part of the kernel module uses which.
+//!
+//! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
+//! uses only parts below it, so there is no circle.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The sources of the module.
+const MODULE: &str = "rust/perfmon";
+
+/// The parts that every part uses.
+const COMMON: [&str; 2] = ["logic", "abi"];
+
+/// Items that the `module!` macro puts at the top of the crate.
+const ROOT_ITEMS: [&str; 3] = ["LocalModule", "THIS_MODULE", "module_parameters"];
+
+/// Each part with the parts that it may use besides [`COMMON`].
+const PARTS: [(&str, &[&str]); 15] = [
+    (
+        "perfmon_main",
+        &[
+            "device",
+            "cpus",
+            "session",
+            "ownership",
+            "overflow",
+            "percpu",
+            "cpu",
+            "sys",
+        ],
+    ),
+    ("device", &["ioctl", "session", "sys"]),
+    (
+        "ioctl",
+        &["session", "counting", "trace", "ownership", "sys"],
+    ),
+    ("session", &["counting", "trace", "ownership"]),
+    ("cpus", &["trace", "ownership", "pmu", "percpu", "cpu"]),
+    ("counting", &["ownership", "pmu", "percpu", "cpu", "sys"]),
+    (
+        "trace",
+        &["ownership", "overflow", "pmu", "percpu", "cpu", "sys"],
+    ),
+    ("ownership", &["pmu", "percpu", "cpu", "sys"]),
+    ("overflow", &["pmu", "percpu", "cpu", "sys"]),
+    ("pmu", &["percpu", "cpu", "sys"]),
+    ("percpu", &["cpu"]),
+    ("cpu", &["sys"]),
+    ("sys", &[]),
+    ("logic", &[]),
+    ("abi", &[]),
+];
+
+/// Fails with each use of a part that the table does not allow.
+pub(crate) fn check(top: &Path) -> Result<()> {
+    let module = top.join(MODULE);
+    let mut wrong = Vec::new();
+    for path in sources(&module)? {
+        let name = path.strip_prefix(&module)?;
+        let part = part_of(name).with_context(|| format!("{} has no name", name.display()))?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        for used in uses(&text) {
+            if !may_use(&part, &used) {
+                wrong.push(format!("  {MODULE}/{}: {part} -> {used}", name.display()));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "These parts of the module may not use each other:\n{}\n\
+         A part uses only those below it; the table is in user/xtask/src/arrows.rs, the reasons in \
+         Documentation/design.rst.",
+        wrong.join("\n")
+    )
+}
+
+/// Returns whether a part may use another.
+fn may_use(part: &str, used: &str) -> bool {
+    let allowed = |&(name, parts): &(&str, &[&str])| name == part && parts.contains(&used);
+    part == used
+        || COMMON.contains(&used)
+        || ROOT_ITEMS.contains(&used)
+        || PARTS.iter().any(allowed)
+}
+
+/// Returns the Rust files below a folder.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns the part that a file belongs to: its first folder, or its own name.
+fn part_of(file: &Path) -> Option<String> {
+    let first = Path::new(file.components().next()?.as_os_str());
+    Some(first.file_stem()?.to_str()?.to_owned())
+}
+
+/// Returns the names that follow `crate::` outside of comments, each once.
+fn uses(text: &str) -> Vec<String> {
+    let code: String = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let mut names: Vec<String> = code
+        .split("crate::")
+        .skip(1)
+        .flat_map(|rest| match rest.strip_prefix('{') {
+            Some(group) => group_names(group),
+            None => vec![identifier(rest).to_owned()],
+        })
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns the first names in the items of a group, which begins after its brace.
+fn group_names(group: &str) -> Vec<String> {
+    let (mut depth, mut at_item, mut names) = (0, true, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => at_item = true,
+            _ if at_item && !c.is_whitespace() => {
+                names.push(identifier(&group[at..]).to_owned());
+                at_item = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Returns the identifier that a text begins with.
+fn identifier(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_uses_only_parts_below_it() {
+        for (at, (part, used)) in PARTS.iter().enumerate() {
+            for name in *used {
+                let below = PARTS[at + 1..].iter().any(|(other, _)| other == name);
+                assert!(below, "{part} uses {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_each_form() {
+        let text = "use crate::{\n    cpu::{self, msr},\n    logic::regs,\n    pmu,\n};\n\
+                    use crate::sys::ffi;\nfn f() { crate::trace::x() } // crate::comment\n";
+        assert_eq!(uses(text), ["cpu", "logic", "pmu", "sys", "trace"]);
+    }
+
+    #[test]
+    fn a_file_belongs_to_its_first_folder() {
+        assert_eq!(
+            part_of(Path::new("pmu/lbr/legacy.rs")).as_deref(),
+            Some("pmu")
+        );
+        assert_eq!(part_of(Path::new("device.rs")).as_deref(), Some("device"));
+    }
+
+    #[test]
+    fn arrows_point_down() {
+        assert!(may_use("overflow", "pmu"));
+        assert!(may_use("cpu", "logic"));
+        assert!(may_use("sys", "THIS_MODULE"));
+        assert!(!may_use("pmu", "overflow"));
+        assert!(!may_use("cpu", "percpu"));
+        assert!(!may_use("logic", "pmu"));
+    }
+}
