@@ -33,7 +33,7 @@ help:
 	@echo 'To change it:'
 	@echo '  make fmt            format all Rust'
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
-	@echo '  make bindings       regenerate rust/perfmon/abi from the header'
+	@echo '  make bindings       regenerate the Rust forms of C headers'
 	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
 	@echo '  make doc            the documentation as HTML; says where it is'

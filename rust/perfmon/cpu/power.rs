@@ -36,7 +36,7 @@ impl<T: PowerCallbacks> Power<T> {
         }
 
         // SAFETY: This is the only registration, and `drop` ends it before the functions go.
-        to_result(unsafe { ffi::perfmon_power_register(down::<T>, up::<T>) })?;
+        to_result(unsafe { ffi::perfmon_power_register(Some(down::<T>), Some(up::<T>)) })?;
         // INVARIANT: Just registered.
         Ok(Self(PhantomData))
     }

@@ -29,7 +29,7 @@ pub(crate) unsafe fn init<T: Tick>() {
     }
 
     // SAFETY: No timer runs yet.
-    unsafe { ffi::perfmon_timers_init(tick::<T>) };
+    unsafe { ffi::perfmon_timers_init(Some(tick::<T>)) };
 }
 
 /// Returns the period of the timers in nanoseconds.

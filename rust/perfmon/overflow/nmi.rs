@@ -33,7 +33,7 @@ impl Handler {
     /// result.
     pub(crate) unsafe fn register() -> Result<Self> {
         // SAFETY: The function and the memory that it uses are there until `drop`, by the requirement.
-        to_result(unsafe { ffi::perfmon_nmi_register(handle) })?;
+        to_result(unsafe { ffi::perfmon_nmi_register(Some(handle)) })?;
         // INVARIANT: Just registered.
         Ok(Self(()))
     }

@@ -13,7 +13,7 @@ use kernel::prelude::*;
 /// # Invariants
 ///
 /// The value was filled in by [`ffi::perfmon_charge`].
-pub(crate) struct Charge(ffi::Charge);
+pub(crate) struct Charge(ffi::perfmon_charge);
 
 // SAFETY: The user and the address space are counted references with atomic counters, so that any task may end the
 // charge.

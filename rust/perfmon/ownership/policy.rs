@@ -3,7 +3,7 @@
 
 use crate::sys::{compat, error::to_result, ffi, time::jiffies};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use kernel::{bindings, cred::Credential, ffi::c_void, fs::File, prelude::*, sync::aref::ARef};
+use kernel::{bindings, cred::Credential, fs::File, prelude::*, sync::aref::ARef};
 
 /// Allows the caller to count what runs on a CPU.
 ///
@@ -62,19 +62,19 @@ impl Opener {
         allow_perf()?;
         // SAFETY: The function has no preconditions but task context, which each call of the device has.
         let current = unsafe { ffi::perfmon_current_cred() };
-        if current == self.credentials.as_ptr().cast() && self.allowed.load(Relaxed) == jiffies() {
+        if current == self.credentials.as_ptr() && self.allowed.load(Relaxed) == jiffies() {
             return Ok(());
         }
         self.ask(current)
     }
 
     #[cold]
-    fn ask(&self, current: *const c_void) -> Result {
+    fn ask(&self, current: *const bindings::cred) -> Result {
         let now = jiffies();
         to_result(compat::allow_cpu())?;
         // SAFETY: The credentials are the current task's, which alone could replace them and runs this code.
         let capable = unsafe { ffi::perfmon_is_capable(current) };
-        if capable && current == self.credentials.as_ptr().cast() {
+        if capable && current == self.credentials.as_ptr() {
             self.allowed.store(now, Relaxed);
         }
         Ok(())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the Rust form of the ABI header, or checks that the committed one is up to date.
+//! Makes the Rust form of C headers, or checks that the committed files are up to date.
 //!
 //! The output must not depend on the machine it is made on, so that a check can compare bytes:
-//! one version of bindgen, and no header outside the kernel's own (`-nostdinc`).
+//! one version of bindgen, and no headers but the listed folders' (`-nostdinc`).
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -11,60 +11,144 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-const HEADER: &str = "include/uapi/linux/perfmon.h";
-const OUTPUT: &str = "rust/perfmon/abi/perfmon.rs";
+/// A header, and the Rust file that is made from it.
+struct Bindings {
+    header: &'static str,
+    output: &'static str,
+    /// The license of the output.
+    license: &'static str,
+    /// The folders of the headers that the header includes.
+    includes: &'static [&'static str],
+    options: &'static [&'static str],
+}
+
+/// All bindings.
+const BINDINGS: [Bindings; 2] = [ABI, SHIM];
+
+/// The ABI of `/dev/perfmon`.
+///
+/// Why each option is there, where its name doesn't say it:
+/// - `zerocopy_derive::` and not `zerocopy::`: the kernel builds zerocopy without its feature `derive`;
+/// - no `Debug`: the module would carry the code of every implementation.
+const ABI: Bindings = Bindings {
+    header: "include/uapi/linux/perfmon.h",
+    output: "rust/perfmon/abi/perfmon.rs",
+    license: "GPL-2.0-only OR MIT",
+    // The kernel's UAPI headers, and those that differ by architecture (package linux-libc-dev).
+    includes: &["/usr/include", "/usr/include/x86_64-linux-gnu"],
+    options: &[
+        "--ctypes-prefix=::core::ffi",
+        "--allowlist-file=(.*/)?uapi/linux/perfmon\\.h",
+        "--default-enum-style=consts",
+        "--no-prepend-enum-name",
+        "--generate-cstr",
+        "--no-debug=.*",
+        "--with-derive-custom-struct=.*=zerocopy_derive::FromBytes,zerocopy_derive::IntoBytes,\
+         zerocopy_derive::Immutable,zerocopy_derive::KnownLayout",
+    ],
+};
+
+/// The module's functions in C.
+///
+/// The kernel's structures come from its own bindings, some of which are empty (`improper_ctypes`). bindgen makes
+/// functions `pub`, whatever the visibility of their module (`unreachable_pub`).
+const SHIM: Bindings = Bindings {
+    header: "rust/perfmon/sys/perfmon_shim.h",
+    output: "rust/perfmon/sys/ffi.rs",
+    license: "GPL-2.0-only",
+    includes: &["user/xtask/include"],
+    options: &[
+        "--ctypes-prefix=::kernel::ffi",
+        "--allowlist-file=(.*/)?perfmon_shim\\.h",
+        "--blocklist-type=cpumask|cred|mm_struct|pt_regs|user_struct",
+        "--merge-extern-blocks",
+        "--no-copy=.*",
+        "--no-debug=.*",
+        "--raw-line=//! The functions of perfmon_shim.h.",
+        "--raw-line=#![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]",
+        "--raw-line=use kernel::bindings::{cpumask, cred, mm_struct, pt_regs, user_struct};",
+    ],
+};
 
 /// Debian 13's, which is also the floor of Rust in the kernel.
 const BINDGEN_VERSION: &str = "0.71";
 
-/// The kernel's UAPI headers, and those that differ by architecture (package linux-libc-dev).
-const KERNEL_HEADERS: [&str; 2] = ["/usr/include", "/usr/include/x86_64-linux-gnu"];
-
-/// Why each option is there, where its name doesn't say it:
-/// - `zerocopy_derive::` and not `zerocopy::`: the kernel builds zerocopy without its feature `derive`;
-/// - no `Debug`: the module would carry the code of every implementation;
-/// - no formatter: bindgen calls rustfmt without the edition, and `c""` needs 2021.
+/// The options of all bindings.
+///
+/// No formatter: bindgen calls rustfmt without the edition, and `c""` needs 2021.
 const BINDGEN_OPTIONS: &[&str] = &[
     "--use-core",
-    "--ctypes-prefix=::core::ffi",
     "--rust-target=1.85",
     "--rust-edition=2021",
-    "--allowlist-file=(.*/)?uapi/linux/perfmon\\.h",
-    "--default-enum-style=consts",
-    "--no-prepend-enum-name",
-    "--generate-cstr",
-    "--no-debug=.*",
-    "--with-derive-custom-struct=.*=zerocopy_derive::FromBytes,zerocopy_derive::IntoBytes,\
-     zerocopy_derive::Immutable,zerocopy_derive::KnownLayout",
     "--formatter=none",
     "--disable-header-comment",
-    // REUSE-IgnoreStart
-    "--raw-line=// SPDX-License-Identifier: GPL-2.0-only OR MIT",
-    // REUSE-IgnoreEnd
-    "--raw-line=// Made from include/uapi/linux/perfmon.h by `cargo xtask bindings`: not to be edited.",
 ];
 
 /// `__BINDGEN__` hides from bindgen what it can't express, as in the kernel's own headers.
 const CLANG_OPTIONS: &[&str] = &["-D__BINDGEN__", "-nostdinc", "-fparse-all-comments"];
 
-/// Writes the bindings.
+/// Writes all bindings.
 pub(crate) fn write(top: &Path) -> Result<()> {
-    let made = make(top)?;
-    let path = top.join(OUTPUT);
-    fs::write(&path, made).with_context(|| format!("can't write {}", path.display()))
+    require_bindgen()?;
+    for bindings in &BINDINGS {
+        let made = bindings.make(top)?;
+        let path = top.join(bindings.output);
+        fs::write(&path, made).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
 }
 
-/// Fails unless the committed bindings are what the header gives.
+/// Fails unless all committed bindings are what their headers give.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    let made = make(top)?;
-    let path = top.join(OUTPUT);
-    let committed =
-        fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-    match first_difference(&committed, &made) {
-        None => Ok(()),
-        Some(difference) => bail!(
-            "{OUTPUT} is not what {HEADER} gives.\n{difference}\nRun `cargo xtask bindings` in user/."
-        ),
+    require_bindgen()?;
+    let mut drift = Vec::new();
+    for bindings in &BINDINGS {
+        drift.extend(bindings.drift(top)?);
+    }
+    ensure!(
+        drift.is_empty(),
+        "{}\nRun `cargo xtask bindings` in user/.",
+        drift.join("\n")
+    );
+    Ok(())
+}
+
+impl Bindings {
+    /// Says how the committed file differs from what the header gives; `None` if it does not.
+    fn drift(&self, top: &Path) -> Result<Option<String>> {
+        let made = self.make(top)?;
+        let path = top.join(self.output);
+        let committed =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        Ok(first_difference(&committed, &made).map(|difference| {
+            format!(
+                "{} is not what {} gives.\n{difference}",
+                self.output, self.header
+            )
+        }))
+    }
+
+    /// Returns the text of the bindings.
+    fn make(&self, top: &Path) -> Result<String> {
+        let mut bindgen = Command::new("bindgen");
+        bindgen.current_dir(top).arg(self.header);
+        // REUSE-IgnoreStart
+        bindgen.arg(format!(
+            "--raw-line=// SPDX-License-Identifier: {}",
+            self.license
+        ));
+        // REUSE-IgnoreEnd
+        bindgen.arg(format!(
+            "--raw-line=// Made from {} by `cargo xtask bindings`: not to be edited.",
+            self.header
+        ));
+        bindgen.args(BINDGEN_OPTIONS).args(self.options);
+        bindgen.arg("--").args(CLANG_OPTIONS);
+        for folder in self.includes {
+            bindgen.arg("-isystem").arg(folder);
+        }
+        let raw = succeed(bindgen.output().context("can't run bindgen")?, "bindgen")?;
+        format(&raw)
     }
 }
 
@@ -88,19 +172,6 @@ fn first_difference(committed: &str, made: &str) -> Option<String> {
         }
         number += 1;
     }
-}
-
-/// The text of the bindings.
-fn make(top: &Path) -> Result<String> {
-    require_bindgen()?;
-    let mut bindgen = Command::new("bindgen");
-    bindgen.current_dir(top).arg(HEADER).args(BINDGEN_OPTIONS);
-    bindgen.arg("--").args(CLANG_OPTIONS);
-    for folder in KERNEL_HEADERS {
-        bindgen.arg("-isystem").arg(folder);
-    }
-    let raw = succeed(bindgen.output().context("can't run bindgen")?, "bindgen")?;
-    format(&raw)
 }
 
 /// Fails with what to install unless the right bindgen is on the path.

@@ -12,7 +12,7 @@ const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
   arrows    check which part of the module uses which
-  bindings  make rust/perfmon/abi/perfmon.rs from include/uapi/linux/perfmon.h
+  bindings  make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   pmctl     make pmctl's manual page and its completions for shells
 
   --check   only tell whether the files are up to date: exit code 1 if not";
