@@ -4,12 +4,14 @@
  * switched off when Linux perf has no user of it. The stack then holds old branches:
  * they are in no record, the gap is reported, and recording goes on.
  *
- * Here the register is written through /dev/cpu/N/msr, as that call does.
+ * The same is tried by writes of /dev/cpu/N/msr, to that register and to the one that
+ * chooses branches.
  */
 #include <fcntl.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "branch_snapshot.h"
 #include "cpu.h"
 #include "device.h"
 #include "msr.h"
@@ -17,7 +19,9 @@
 #include "trace_fixture.h"
 
 #define PAGES	2048
-#define RATE	1009
+
+/* Between two samples are fewer branches than there are records of them. */
+#define RATE	41
 #define N	10000UL
 
 /* IA32_DEBUGCTL */
@@ -60,11 +64,12 @@ FIXTURE(branches)
 	struct trace trace;
 	int fd;
 	int cpu;
+	int program;	/* of BPF */
 };
 
 FIXTURE_VARIANT(branches)
 {
-	__u32 msr;
+	__u32 msr;	/* 0: BPF's call writes */
 	bool wait;	/* until the timer has looked */
 };
 
@@ -72,10 +77,19 @@ FIXTURE_VARIANT_ADD(branches, debugctl) { MSR_IA32_DEBUGCTL, false };
 FIXTURE_VARIANT_ADD(branches, debugctl_for_long) { MSR_IA32_DEBUGCTL, true };
 FIXTURE_VARIANT_ADD(branches, lbr_select) { MSR_LBR_SELECT, false };
 FIXTURE_VARIANT_ADD(branches, lbr_select_for_long) { MSR_LBR_SELECT, true };
+FIXTURE_VARIANT_ADD(branches, bpf) { 0, false };
+FIXTURE_VARIANT_ADD(branches, bpf_for_long) { 0, true };
 
 FIXTURE_SETUP(branches)
 {
 	SKIP_WITHOUT_PMU();
+	self->program = -1;
+	if (!variant->msr) {
+		if (access(BPF_SYSCTL, F_OK))
+			SKIP(return, "this kernel has no BPF");
+		self->program = branch_snapshot_load();
+		ASSERT_LE(0, self->program);
+	}
 	self->fd = open_device(_metadata, O_RDWR);
 	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
 				       PAGES);
@@ -85,16 +99,22 @@ FIXTURE_TEARDOWN(branches)
 {
 	trace_free(&self->trace);
 	close(self->fd);
+	close(self->program);
 }
 
-/* As BPF's call leaves it. */
-static int tamper(int cpu, __u32 msr)
+/* Switches branch recording off, or that of user mode: 0 or a negative errno. */
+static int tamper(FIXTURE_DATA(branches) *self, __u32 msr)
 {
 	__u64 value;
-	int err = msr_read(cpu, msr, &value);
+	int err;
 
+	if (!msr) {
+		err = branch_snapshot_take(self->program);
+		return err < 0 ? err : 0;
+	}
+	err = msr_read(self->cpu, msr, &value);
 	value = msr == MSR_LBR_SELECT ? NO_USER : value & ~(LBR | FREEZE);
-	return err ?: msr_write(cpu, msr, value);
+	return err ?: msr_write(self->cpu, msr, value);
 }
 
 TEST_F(branches, old_ones_are_not_told)
@@ -110,7 +130,7 @@ TEST_F(branches, old_ones_are_not_told)
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	ASSERT_EQ(0, trace_start(&self->trace));
 	first = run_first(N);
-	ASSERT_EQ(0, tamper(self->cpu, variant->msr));
+	ASSERT_EQ(0, tamper(self, variant->msr));
 	tampered = __rdtsc();
 	if (variant->wait)
 		ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
@@ -148,7 +168,7 @@ TEST_F(branches, a_gap_until_stop_is_told)
 	ASSERT_EQ(0, trace_stage(&self->trace, &config));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, trace_start(&self->trace));
-		ASSERT_EQ(0, tamper(self->cpu, variant->msr));
+		ASSERT_EQ(0, tamper(self, variant->msr));
 		ASSERT_EQ(0, trace_stop(&self->trace));
 		EXPECT_EQ(PERFMON_BUFFER_FLAG_LOST,
 			  self->trace.buffer[self->cpu]->flags);
