@@ -170,7 +170,7 @@ pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
 /// Returns the value of a counter if all of it is on the current CPU. Otherwise, or if the call has to be refused,
 /// returns `None` and does nothing: [`value`] does what is right.
 ///
-/// Takes no lock. Everything that changes a counter's value runs on the value's CPU, in a task that can't be
+/// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task that can't be
 /// preempted or in a call with interrupts off. So it comes before this or after it, and only the overflow handler
 /// comes in between, which [`CounterValue::update`](crate::percpu::CounterValue::update) allows for. A second CPU
 /// clears the first one's `single_cpu` before it begins to count.

@@ -93,13 +93,13 @@ impl kernel::InPlaceModule for Perfmon {
             // SAFETY: The module is initialized once, by the program that loads it. `Perfmon` drops the cleaner
             // after its users: CPUs and device.
             _cleaner: unsafe { ownership::Cleaner::new() },
-            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
-            _nmi: unsafe { nmi::Handler::register() }?,
             _: {
                 // SAFETY: The module is initialized once, and the memory is there. Dropping `_device` and `_cpus`
                 // stops every timer, before the memory is dropped.
                 unsafe { timer::init::<Watch>() };
             },
+            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
+            _nmi: unsafe { nmi::Handler::register() }?,
             // SAFETY: The module is initialized once, and nothing before this uses the CPUs or their owners.
             _cpus: unsafe {
                 cpus::begin(

@@ -12,8 +12,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -194,6 +198,64 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	}
 	TH_LOG("%llu sleeps", i);
 	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+/* The allocations of another process, while this one sends the system to sleep. */
+struct allocations {
+	unsigned long all;
+	unsigned long untraced;	/* for a CPU that is always there */
+	int err;
+};
+
+static int allocate_once(FIXTURE_DATA(suspend) *self, struct allocations *seen)
+{
+	int cpu = cpu_next(&self->leaks.cpus, -1), err;
+
+	err = trace_alloc(&self->trace, self->fd, 1);
+	if (err)
+		return err;
+	seen->all++;
+	if (self->trace.buffer[cpu]->flags & PERFMON_BUFFER_FLAG_NOT_TRACED)
+		seen->untraced++;
+	return trace_free(&self->trace);
+}
+
+/*
+ * Programs run before they are frozen and after they are thawed, when no CPU is
+ * counted on: their buffers have room for the CPUs that will be.
+ */
+TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
+{
+	/* The processes are only frozen: quick, and most of the time they run. */
+	bool quick = !strcmp(variant->level, "freezer");
+	__u64 i, rounds = self->rounds * (quick ? 10 : 1);
+	struct allocations *seen;
+	pid_t child;
+
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, seen);
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		while (!seen->err)
+			seen->err = allocate_once(self, seen);
+		_exit(0);
+	}
+	for (i = 0; i < rounds; i++) {
+		EXPECT_EQ(0, sleep_once(variant));
+		usleep(20000);
+	}
+	kill(child, SIGKILL);
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(0, seen->err);
+	EXPECT_LT(0UL, seen->all);
+	EXPECT_EQ(0UL, seen->untraced);
+	TH_LOG("%llu sleeps, %lu allocations", i, seen->all);
+	munmap(seen, sizeof(*seen));
 	close(self->fd);
 	self->fd = -1;
 	expect_no_leaks(_metadata, &self->leaks);

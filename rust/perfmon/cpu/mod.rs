@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The CPUs: staying on one, calling others, their hotplug, and the memory kept for each.
 //!
-//! Nothing here knows of the PMU. [`ThisCpu`] proves that its holder can't leave the CPU it runs on; the type
+//! Nothing here knows what a PMU has; [`msr`] executes the accesses that `logic` describes. [`ThisCpu`] proves that its holder can't leave the CPU it runs on; the type
 //! of the memory behind it is the matter of [`crate::percpu`].
 
 mod call;
@@ -154,13 +154,13 @@ impl IrqsOff {
     }
 }
 
-/// Disables interrupts. For tasks: interrupts are on before and afterwards.
+/// Disables interrupts. For tasks with interrupts on: dropping the result enables them, so it is not nested.
 ///
 /// `kernel::interrupt` is not used: finding the per-CPU area in a second C call would make PMIOREAD slower.
 #[inline(always)]
 pub(crate) fn irqs_off() -> IrqsOff {
-    // SAFETY: Interrupts, and with them preemption, are off until the value is dropped, and `IrqsOff::here` gives no
-    // longer lifetime.
+    // SAFETY: Interrupts, and with them preemption, are off until the value is dropped: it is not nested, so no other
+    // value enables them. `IrqsOff::here` gives no longer lifetime.
     IrqsOff(unsafe { ThisCpu::from_area(ffi::perfmon_irqs_off()) })
 }
 

@@ -58,8 +58,8 @@ pub(crate) fn read_halves(_here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
 /// Writes a register.
 #[inline(always)]
 pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
-    // SAFETY: Writing a register of the PMU affects counting only: overflow interrupts are enabled after the
-    // handler has been registered. If the register is missing, or refuses the value, the exception table
+    // SAFETY: The registers of `Msr` affect counting and the recording of branches only, and overflow interrupts are
+    // enabled after the handler has been registered. If the register is missing, or refuses the value, the exception table
     // leads to the next instruction. Without `nomem` the compiler moves no memory access across.
     unsafe {
         asm!(

@@ -100,6 +100,10 @@ impl PowerCallbacks for Machine {
     fn up() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
+        if ownership.is_reserved() {
+            // A call may have reserved the counters while there was no CPU to clean.
+            ownership.clean();
+        }
         ownership.on_each(|here| {
             if here.percpu().brought_up.get() == 0 {
                 bring_up(&ownership, here);

@@ -75,7 +75,7 @@ impl CounterState {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_state))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_counter_state))]
 mod tests {
     use super::CounterState::{Running, Stopped};
     use super::*;

@@ -114,7 +114,7 @@ pub const fn advance(total: u64, offset: u64, raw: u64, mask: u64) -> u64 {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_count))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_extend64))]
 mod tests {
     use super::*;
 

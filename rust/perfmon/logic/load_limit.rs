@@ -50,7 +50,7 @@ impl LoadLimit {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_limit))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_load_limit))]
 mod tests {
     use super::*;
 

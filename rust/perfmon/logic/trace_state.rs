@@ -74,7 +74,7 @@ impl TraceState {
 }
 
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
-#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_life))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_trace_state))]
 mod tests {
     use super::*;
 

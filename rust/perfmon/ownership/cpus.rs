@@ -45,6 +45,11 @@ impl Cpus {
         &self.online
     }
 
+    /// Returns whether a CPU is counted on, or will be when the system wakes up.
+    pub(crate) fn is_counted(&self, cpu: CpuId) -> bool {
+        self.online.contains(cpu) || self.paused.contains(cpu)
+    }
+
     /// Returns the CPUs that were ever counted on.
     pub(crate) fn seen(&self) -> &CpuSet {
         &self.seen

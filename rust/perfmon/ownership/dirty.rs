@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux perf's dirty counters, which it zeroes some time after an event gave them up, also if they have another owner by then.
+//! Linux perf's dirty counters, which it zeroes some time after an event gave them up, also if they have another owner
+//! by then.
 //! `sys/dirty.c` explains it, and makes perf zero them before they are programmed.
 
 use crate::{

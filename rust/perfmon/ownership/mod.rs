@@ -94,8 +94,8 @@ impl Ownership {
         &self.cpus
     }
 
-    /// Returns the CPUs, to change them. The caller brings CPUs up before they are counted on, and tears them down
-    /// afterwards.
+    /// Returns the CPUs, to change them. The caller brings up the CPUs that it adds, and tears down those that it
+    /// removes, before it releases the lock.
     pub(crate) fn cpus_mut(&mut self) -> &mut Cpus {
         &mut self.cpus
     }
@@ -226,7 +226,7 @@ impl Ownership {
     }
 
     /// Gives all counters to Linux perf, unless one has an owner.
-    pub(crate) fn release_if_unused(&mut self) {
+    fn release_if_unused(&mut self) {
         if self.owners.iter().all(Option::is_none) {
             self.on_each(|here| here.pmu().release(here));
             self.reservation = None;

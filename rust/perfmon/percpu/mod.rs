@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The data of each CPU, and nothing that acts on a PMU.
+//! The data of each CPU. The only registers used here are those that a [`CounterValue`] counts with.
 //!
 //! Data are found through the token that proves to be on a CPU ([`ThisCpu::percpu`]), or for reading by the CPU's
 //! number ([`of`]).

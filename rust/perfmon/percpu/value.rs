@@ -18,7 +18,8 @@ use crate::{
 /// the ownership lock, and the overflow handler at any time between two of their instructions. The handler changes
 /// `total`, and `offset` when it loads the counter. The others change `total` by a compare-and-exchange, which
 /// fails if the handler came between and found something to add, and `offset` only while the counter is not
-/// active. Only they change `base`.
+/// active. Only they change `base`; while a CPU is not counted on, the holder of the ownership lock does so from any
+/// CPU.
 ///
 /// ATOMICS: `total` and `offset` in [`Self::update`] pair with [`Self::update_in_nmi`] and [`Self::load`] in an NMI
 /// on the same CPU.

@@ -25,7 +25,7 @@ use crate::{
         policy::{allow_counting, allow_kernel},
         Ownership, OWNERSHIP,
     },
-    percpu, pmu,
+    pmu,
     sys::file,
 };
 use core::mem;
@@ -63,6 +63,12 @@ struct Staged {
     allow_kernel_addrs: bool,
 }
 
+/// The sizes of no buffers.
+const NO_ALLOC: abi::perfmon_alloc = abi::perfmon_alloc {
+    num_buffers: 0,
+    buffer_size_in_pages: 0,
+};
+
 /// # Invariants
 ///
 /// - There are `buffers`, one for each CPU number, unless `state` is [`TraceState::Idle`].
@@ -83,10 +89,7 @@ impl Inner {
     const IDLE: Self = Self {
         state: TraceState::Idle,
         definitions: None,
-        alloc: abi::perfmon_alloc {
-            num_buffers: 0,
-            buffer_size_in_pages: 0,
-        },
+        alloc: NO_ALLOC,
         buffers: KVec::new(),
         staged: None,
         counters: 0,
@@ -150,10 +153,10 @@ pub(crate) fn define(trace: &Trace, request: abi::perfmon_event_definition) -> R
         return Err(EINVAL);
     }
     allow_counting()?;
-    let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
     let mut inner = trace.inner.lock();
     inner.state.after(TraceCall::Define)?;
     OWNERSHIP.lock().check_event(select)?;
+    let node = RBTreeNode::new(id.0, select, GFP_KERNEL_ACCOUNT)?;
     let definitions = inner.definitions.get_or_insert_with(RBTree::new);
     drop(definitions.insert(node));
     Ok(())
@@ -172,9 +175,9 @@ pub(crate) fn alloc(trace: &Trace, request: abi::perfmon_alloc) -> Result {
     let mut buffers = KVec::with_capacity(nr_cpu_ids() as usize, GFP_KERNEL_ACCOUNT)?;
     for id in ids() {
         // Memory is allocated without a lock. Meanwhile another thread may come first, and CPUs may come and go: a
-        // buffer has room for records if its CPU is counted on now.
+        // buffer has room for records if its CPU is counted on now, or will be when the system wakes up.
         trace.inner.lock().state.after(TraceCall::Alloc)?;
-        let traced = OWNERSHIP.lock().cpus().online().contains(id);
+        let traced = OWNERSHIP.lock().cpus().is_counted(id);
         let buffer = Buffer::new(pages, traced)?;
         buffers.push(Arc::new(buffer, GFP_KERNEL_ACCOUNT)?, GFP_KERNEL_ACCOUNT)?;
     }
@@ -196,7 +199,7 @@ pub(crate) fn free(trace: &Trace) -> Result {
     let mut inner = trace.inner.lock();
     // INVARIANT: Only a trace that does not run can be freed. The definitions stay.
     inner.state = inner.state.after(TraceCall::Free)?;
-    inner.alloc = Inner::IDLE.alloc;
+    inner.alloc = NO_ALLOC;
     _freed = (mem::take(&mut inner.buffers), inner.staged.take());
     Ok(())
 }
@@ -220,9 +223,9 @@ pub(crate) fn stage(trace: &Trace, raw: KBox<abi::perfmon_config>) -> Result {
     {
         kernel?;
     }
-    let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
     let mut inner = trace.inner.lock();
     let state = inner.state.after(TraceCall::Stage)?;
+    let mut config = KBox::new(Config::EMPTY, GFP_KERNEL_ACCOUNT)?;
     config.set(&raw, &pmu::common().capabilities, |id| inner.definition(id))?;
     inner.staged = Some(Staged {
         raw,
@@ -283,8 +286,8 @@ pub(crate) fn start(trace: &Trace) -> Result {
             unsafe { buffer.as_ptr().clear(abi::PERFMON_BUFFER_FLAG_OFFLINE) };
         }
     }
-    for cpu in ownership.cpus().seen().iter() {
-        percpu::of(cpu).tampered.remove(mask);
+    for percpu in ownership.absent() {
+        percpu.tampered.remove(mask);
     }
     let config = CpuTraceConfig {
         config: &staged.config,
@@ -292,6 +295,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
         allow_kernel_addrs: staged.allow_kernel_addrs,
     };
     ownership.on_each(|here| {
+        here.percpu().tampered.remove(mask);
         if let Some(buffer) = inner.buffer_here() {
             cpu::begin(here, &config, buffer);
         }
