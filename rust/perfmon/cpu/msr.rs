@@ -20,6 +20,24 @@ use kernel::{error::to_result, prelude::*};
 const EX_TYPE_WRMSR: u32 = 8;
 const EX_TYPE_RDMSR: u32 = 9;
 
+/// Expands to an instruction with an entry in the exception table, which leads to the next instruction and handles
+/// the exception as `{fixup}` says.
+macro_rules! with_fixup {
+    ($instruction:literal) => {
+        concat!(
+            "2: ",
+            $instruction,
+            "\n3:\n\
+             .pushsection __ex_table, \"aM\", @progbits, 12\n\
+             .balign 4\n\
+             .long 2b - .\n\
+             .long 3b - .\n\
+             .long {fixup}\n\
+             .popsection"
+        )
+    };
+}
+
 /// Reads a register.
 #[inline(always)]
 pub(crate) fn read(here: ThisCpu<'_>, msr: Msr) -> u64 {
@@ -36,14 +54,7 @@ pub(crate) fn read_halves(_here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
     // overflow interrupt changes on their side of the instruction.
     unsafe {
         asm!(
-            "2: rdmsr",
-            "3:",
-            ".pushsection __ex_table, \"aM\", @progbits, 12",
-            ".balign 4",
-            ".long 2b - .",
-            ".long 3b - .",
-            ".long {fixup}",
-            ".popsection",
+            with_fixup!("rdmsr"),
             fixup = const EX_TYPE_RDMSR,
             in("ecx") msr.number(),
             // RDMSR clears their upper halves.
@@ -58,19 +69,12 @@ pub(crate) fn read_halves(_here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
 /// Writes a register.
 #[inline(always)]
 pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
-    // SAFETY: The registers of `Msr` affect counting and the recording of branches only, and overflow interrupts are
-    // enabled after the handler has been registered. If the register is missing, or refuses the value, the exception table
-    // leads to the next instruction. Without `nomem` the compiler moves no memory access across.
+    // SAFETY: The registers of `Msr` affect counting and the recording of branches only, and overflow interrupts
+    // are enabled after the handler has been registered. If the register is missing, or refuses the value, the
+    // exception table leads to the next instruction. Without `nomem` the compiler moves no memory access across.
     unsafe {
         asm!(
-            "2: wrmsr",
-            "3:",
-            ".pushsection __ex_table, \"aM\", @progbits, 12",
-            ".balign 4",
-            ".long 2b - .",
-            ".long 3b - .",
-            ".long {fixup}",
-            ".popsection",
+            with_fixup!("wrmsr"),
             fixup = const EX_TYPE_WRMSR,
             in("ecx") msr.number(),
             // WRMSR ignores their upper halves.

@@ -60,7 +60,7 @@ pub enum Role {
 pub struct ConfigEvent {
     /// The id that its records have.
     pub id: EventId,
-    /// What is counted, and in which modes.
+    /// The event select, with the modes.
     pub select: EventSelect,
     /// The counters that can count it.
     pub counters: CounterChoice,

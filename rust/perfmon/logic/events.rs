@@ -10,7 +10,7 @@ use crate::abi;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventId(pub u16);
 
-/// How the hardware counts an event.
+/// The hardware's encoding of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Any general counter, with this event select; the modes are to be added.

@@ -56,7 +56,7 @@ impl CounterMsrs {
 
 /// A PMU.
 pub struct Pmu {
-    /// What can be counted.
+    /// The counters and events.
     pub capabilities: Capabilities,
     /// The register numbers.
     pub registers: Registers,

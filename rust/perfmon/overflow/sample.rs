@@ -2,8 +2,8 @@
 //! The records of a trace: at each interrupt a TIME, a TICK or PC for each event that is due, and the records that
 //! follow them.
 //!
-//! What each sample needs is inlined into the overflow handler, and what is rare is kept out of line. Sums wrap,
-//! since nothing in an NMI may panic.
+//! The work of each sample is inlined into the overflow handler; rare work is kept out of line. Sums wrap, since
+//! nothing in an NMI may panic.
 
 use super::suspend::refuse_sample;
 use crate::{

@@ -43,7 +43,7 @@ impl NoPmu {
     }
 }
 
-/// What a PMU has, or what all PMUs of a machine have in common.
+/// The capabilities of a PMU, or those that all PMUs of a machine have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The register layout.

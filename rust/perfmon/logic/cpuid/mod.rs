@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-//! What CPUID reports of a processor's PMU.
+//! CPUID's report of a processor's PMU.
 //!
 //! [`Processor`] holds the leaves that matter; [`Capabilities`] follow from them. The leaves are read through a
 //! function, so that they may come from the instruction, from `/dev/cpu/N/cpuid`, or from a recorded dump.
