@@ -189,11 +189,14 @@ fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> 
     const COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
     let loss = |(cpu, flags): (&u32, &Flags)| {
         let bits = flags.bits() & !NOTHING;
-        (bits != 0).then(|| Loss {
+        let samples = lost.get(cpu).copied().unwrap_or(0);
+        let counted = bits & !COUNTED == 0;
+        // A CPU that was throttled for less than a period has lost nothing.
+        (!counted || samples > 0).then(|| Loss {
             cpu: *cpu,
             reason: flags.to_string(),
-            samples: lost.get(cpu).copied().unwrap_or(0),
-            counted: bits & !COUNTED == 0,
+            samples,
+            counted,
         })
     };
     flags.iter().filter_map(loss).collect()
@@ -319,6 +322,8 @@ mod tests {
         let (offline, not_traced) = (4, 8);
         let (lost, unknown) = (abi::PERFMON_BUFFER_FLAG_LOST, 1 << 20);
         assert!(losses(0, 0).is_empty() && losses(not_traced, 0).is_empty());
+        assert!(losses(throttled, 0).is_empty(), "not one sample is missing");
+        assert_eq!(losses(full, 0).len(), 1);
         for (bits, counted) in [
             (throttled, true),
             (full, false),
