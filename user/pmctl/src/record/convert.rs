@@ -29,12 +29,12 @@ pub(super) fn convert(
         let record = record?;
         counted.totals.add(&record)?;
         if set.first().is_some_and(|first| first.time != record.time) {
-            Set::new(&set, plan).convert(clock, &mut counted.lost, samples);
+            Set::new(&set, plan).convert(clock, &mut counted.unsampled, samples);
             set.clear();
         }
         set.push(record);
     }
-    Set::new(&set, plan).convert(clock, &mut counted.lost, samples);
+    Set::new(&set, plan).convert(clock, &mut counted.unsampled, samples);
     if let Some(last) = samples[before..].last() {
         counted.last.insert(last.stamp.cpu, last.stamp.time);
     }
@@ -52,7 +52,12 @@ impl<'a> Set<'a> {
         Self { records, plan }
     }
 
-    fn convert(&self, clock: &Clock, lost: &mut BTreeMap<u32, u64>, samples: &mut Vec<Record>) {
+    fn convert(
+        &self,
+        clock: &Clock,
+        unsampled: &mut BTreeMap<(u32, usize), u64>,
+        samples: &mut Vec<Record>,
+    ) {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
             return;
         };
@@ -77,9 +82,10 @@ impl<'a> Set<'a> {
                 },
                 // What was counted and makes no sample: the rest at the end, which is less than a period,
                 // and what was lost.
-                (trace::Record::Count { event, count }, Some(period)) => {
+                (trace::Record::Count { event, count }, Some(_)) => {
                     if self.pc(event).is_none() {
-                        *lost.entry(cpu).or_default() += count / u64::from(period);
+                        let events = unsampled.entry((cpu, index)).or_default();
+                        *events = events.saturating_add(count);
                     }
                     continue;
                 }
@@ -196,7 +202,7 @@ mod tests {
         let plan = plan();
         let mut counted = Counted {
             totals: Totals::new(&plan.config),
-            lost: BTreeMap::new(),
+            unsampled: BTreeMap::new(),
             last: BTreeMap::new(),
             others: 0,
         };
@@ -207,7 +213,7 @@ mod tests {
         Ok(Converted {
             samples,
             totals: [0, 1].map(|n| counted.totals.on_all(id(n))),
-            lost: counted.lost,
+            lost: counted.lost(&plan),
         })
     }
 
@@ -301,6 +307,23 @@ mod tests {
         assert_eq!(converted.lost, BTreeMap::from([(0, 7)]));
         assert_eq!(converted.totals, [870, 0]);
         assert_eq!(samples(&converted), [(3, 1, 0, IP, 100)]);
+    }
+
+    #[test]
+    fn remainders_add_up_to_lost_samples() {
+        let parts = [(1, 50), (2, 60), (3, 90)];
+        let parts = parts.map(|(time, events)| [Raw::Time { time }, count(0, events)]);
+        let whole = converted(&[chunk(0, parts.as_flattened())]);
+        assert_eq!(whole.lost, BTreeMap::from([(0, 2)]));
+        let chunks = parts.map(|part| chunk(0, &part));
+        assert_eq!(converted(&chunks), whole, "chunks make no difference");
+        let elsewhere = [chunk(0, &parts[0]), chunk(1, &parts[1])];
+        let lost = converted(&elsewhere).lost;
+        assert_eq!(
+            lost,
+            BTreeMap::from([(0, 0), (1, 0)]),
+            "each CPU for itself"
+        );
     }
 
     #[test]

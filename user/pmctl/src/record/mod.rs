@@ -173,7 +173,7 @@ fn notes(
         scope: ended.scope.in_words(args),
         totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
         degraded,
-        losses: losses(&collected.flags, &ended.counted.lost),
+        losses: losses(&collected.flags, &ended.counted.lost(plan)),
         gaps: collected.gaps,
         // It is known when the file is finished.
         cut: None,

@@ -41,12 +41,24 @@ pub(super) struct Stream<'a> {
 pub(super) struct Counted {
     /// Event counts of each CPU.
     pub(super) totals: Totals,
-    /// Lost samples of each CPU, the events of which were counted.
-    pub(super) lost: BTreeMap<u32, u64>,
+    /// Events that were counted but made no sample, by CPU and index of the event.
+    pub(super) unsampled: BTreeMap<(u32, usize), u64>,
     /// The time of the last sample that each CPU made.
     pub(super) last: BTreeMap<u32, u64>,
     /// Samples that were left out because they are of other programs.
     pub(super) others: u64,
+}
+
+impl Counted {
+    /// Returns the lost samples of each CPU, the events of which were counted.
+    pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
+        let mut lost = BTreeMap::new();
+        for ((cpu, index), events) in &self.unsampled {
+            let period = plan.events[*index].period.map_or(u64::MAX, u64::from);
+            *lost.entry(*cpu).or_default() += events / period;
+        }
+        lost
+    }
 }
 
 impl<'a> Stream<'a> {
@@ -70,7 +82,7 @@ impl<'a> Stream<'a> {
             full: false,
             counted: Counted {
                 totals: Totals::new(&plan.config),
-                lost: BTreeMap::new(),
+                unsampled: BTreeMap::new(),
                 last: BTreeMap::new(),
                 others: 0,
             },
