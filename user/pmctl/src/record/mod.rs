@@ -237,7 +237,7 @@ struct Written {
     samples: u64,
     /// Size in bytes.
     size: u64,
-    /// Samples that were left out because they are of other programs.
+    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     others: u64,
     elapsed: Duration,
 }
@@ -261,11 +261,14 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
         write!(output, "; {} lost", thousands(known))?;
     }
     if written.others > 0 {
-        write!(
-            output,
-            "; {} of other programs left out (-a keeps them)",
-            thousands(written.others)
-        )?;
+        let others = thousands(written.others);
+        match args.cpu {
+            Some(_) => write!(output, "; {others} of other CPUs left out")?,
+            None => write!(
+                output,
+                "; {others} of other programs left out (-a keeps them)"
+            )?,
+        }
     }
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;

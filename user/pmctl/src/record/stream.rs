@@ -45,7 +45,7 @@ pub(super) struct Counted {
     pub(super) unsampled: BTreeMap<(u32, usize), u64>,
     /// The time of the last sample that each CPU made.
     pub(super) last: BTreeMap<u32, u64>,
-    /// Samples that were left out because they are of other programs.
+    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     pub(super) others: u64,
 }
 
