@@ -98,7 +98,7 @@ brstack\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s o -l output -d 'Write the picture to FILE' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s o -l output -d 'Write the picture to FILE; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s e -l event -d 'Draw this event [default: the first]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 
 use anyhow::{Context, Result};
 use inferno::flamegraph::{self, Options};
@@ -35,19 +35,23 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
         thousands(recording.notes.totals[event])
     );
     let path = &args.output;
+    if path.as_os_str() == "-" {
+        return draw(&mut options, &lines, output).context("can't draw");
+    }
     let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-    flamegraph::from_lines(
-        &mut options,
-        lines.iter().map(String::as_str),
-        BufWriter::new(file),
-    )
-    .with_context(|| format!("can't draw {}", path.display()))?;
+    draw(&mut options, &lines, BufWriter::new(file))
+        .with_context(|| format!("can't draw {}", path.display()))?;
     writeln!(
         output,
         "wrote {}, a picture: open it in a web browser",
         path.display()
     )?;
     Ok(())
+}
+
+/// Writes the picture of these lines.
+fn draw(options: &mut Options<'_>, lines: &[String], output: impl Write) -> io::Result<()> {
+    flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
 }
 
 /// Returns the index of the event with this name, or of the first.

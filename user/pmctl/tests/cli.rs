@@ -81,6 +81,27 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
+fn a_picture_goes_to_standard_output() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let recording = std::fs::canonicalize("tests/recordings/timebase.data").expect("it is there");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_pmctl"))
+        .args(["flamegraph", "-o", "-", "-i"])
+        .arg(recording)
+        .current_dir(folder.path())
+        .output()
+        .expect("it was built");
+    assert!(output.status.success());
+    let picture = String::from_utf8(output.stdout).expect("it is text");
+    assert!(picture.starts_with("<?xml"), "{picture}");
+    assert!(
+        picture.trim_end().ends_with("</svg>"),
+        "and nothing behind it: {picture}"
+    );
+    let mut files = folder.path().read_dir().expect("it is ours");
+    assert!(files.next().is_none(), "no file is called `-`");
+}
+
+#[test]
 fn a_file_that_may_not_grow_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let out = folder.path().join("out");

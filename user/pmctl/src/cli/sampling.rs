@@ -270,7 +270,7 @@ pub(crate) struct Flamegraph {
     #[command(flatten)]
     pub(crate) input: Input,
 
-    /// Write the picture to FILE
+    /// Write the picture to FILE; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "flamegraph.svg")]
     pub(crate) output: PathBuf,
 
