@@ -24,6 +24,9 @@ pub(crate) struct Notes {
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
+    /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) rotate: bool,
     pub(crate) gaps: Gaps,
     /// Reason why the file ends before the recording did, in words.
     #[serde(default)]
@@ -58,7 +61,7 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
             loss.in_words()
         )?;
     }
-    for advice in advice(&notes.losses) {
+    for advice in advice(&notes.losses, notes.rotate) {
         writeln!(output, "{advice}")?;
     }
     if let Some(reason) = &notes.cut {
@@ -86,8 +89,11 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
     Ok(())
 }
 
-/// Returns what to do about losses, each advice once.
-fn advice(losses: &[Loss]) -> Vec<&'static str> {
+/// Returns what to do about losses, each advice once. `rotate`: the buffers were changed.
+fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
+    /// Advice for full buffers that were changed.
+    const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m), or a\n  \
+                           larger -c.";
     /// A word in the reason of a loss, and the advice.
     const ADVICE: [(&str, &str); 4] = [
         (
@@ -115,7 +121,11 @@ fn advice(losses: &[Loss]) -> Vec<&'static str> {
         reasons.any(|reason| reason == *word)
     };
     let advice = ADVICE.iter().filter(applies);
-    advice.map(|(_, advice)| *advice).collect()
+    let fitting = |(word, advice): &(&str, &'static str)| match *word {
+        "full" if rotate => ROTATED,
+        _ => *advice,
+    };
+    advice.map(fitting).collect()
 }
 
 /// Loss of a CPU.
@@ -239,9 +249,14 @@ mod tests {
 
     #[test]
     fn advice_is_about_what_happened() {
-        let advice = |reason: &str| advice(&lost(reason, 1, false).losses).join(" ");
+        let advise =
+            |reason: &str, rotate| advice(&lost(reason, 1, false).losses, rotate).join(" ");
+        let advice = |reason: &str| advise(reason, false);
         assert_eq!(advice("not traced"), "");
         assert!(advice("full").contains("-m") && advice("full").contains("--rotate"));
+        let rotated = advise("full", true);
+        assert!(rotated.contains("-m") && rotated.contains("-c") && !rotated.contains("--rotate"));
+        assert_eq!(advise("throttled", true), advice("throttled"));
         let throttled = advice("throttled");
         assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));
         assert!(!throttled.contains("-m)"));

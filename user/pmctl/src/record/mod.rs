@@ -174,6 +174,7 @@ fn notes(
         totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
+        rotate: args.rotate,
         gaps: collected.gaps,
         // It is known when the file is finished.
         cut: None,
