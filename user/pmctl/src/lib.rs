@@ -37,6 +37,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use child::CannotRun;
@@ -52,7 +53,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and the version, too, which are no fault.
-        Err(answer) => return print(&answer),
+        Err(answer) => return print(answer),
     };
     let failure = match cli.command {
         Command::Stat(_) | Command::Record(_) => exit::NO_COUNT,
@@ -69,7 +70,11 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints clap's message, and returns the exit code.
-fn print(answer: &clap::Error) -> ExitCode {
+fn print(mut answer: clap::Error) -> ExitCode {
+    if answer.kind() == ErrorKind::UnknownArgument {
+        // It is to write `-- -t`, which runs a command `-t`.
+        answer.remove(ContextKind::Suggested);
+    }
     match answer.print() {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
         Err(_) => ExitCode::from(exit::FAILURE),
