@@ -37,7 +37,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use child::CannotRun;
@@ -75,10 +75,34 @@ fn print(mut answer: clap::Error) -> ExitCode {
         // It is to write `-- -t`, which runs a command `-t`.
         answer.remove(ContextKind::Suggested);
     }
+    if let Some((name, instead)) = perfs_command(&answer) {
+        complain(format_args!("there is no command `{name}`.\n{instead}"));
+        return ExitCode::from(exit::USAGE);
+    }
     match answer.print() {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
         Err(_) => ExitCode::from(exit::FAILURE),
     }
+}
+
+/// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
+fn perfs_command(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
+    const COMMANDS: [(&str, &str); 4] = [
+        ("list", "`pmctl info` lists the events that have names."),
+        (
+            "top",
+            "For a report of five seconds: `pmctl record -a --duration 5; pmctl report`.",
+        ),
+        (
+            "annotate",
+            "perf does it with a recording of pmctl's: `perf annotate -i perf.data`.",
+        ),
+        ("version", "The version is shown by `pmctl -V`."),
+    ];
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    COMMANDS.into_iter().find(|(known, _)| known == name)
 }
 
 /// Returns the definition of the command line, of which `cargo xtask pmctl` makes the manual page.

@@ -9,6 +9,7 @@ use perfmon_core::logic::regs::Registers;
 
 use crate::cli::Regs;
 use crate::decode;
+use crate::exit::Usage;
 use crate::machine::Machine;
 use crate::msr::Msrs;
 use crate::pmu::{Pmu, Vendor};
@@ -43,6 +44,17 @@ const AMD: Names = Names {
 
 /// Writes every register of the PMU, CPU by CPU.
 pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let online = machine.online_cpus()?;
+    let cpus = match args.cpu {
+        Some(cpu) if !online.contains(&cpu) => {
+            return Err(Usage(format!(
+                "--cpu: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+            ))
+            .into());
+        }
+        Some(cpu) => vec![cpu],
+        None => online,
+    };
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let capabilities = match &pmu.capabilities {
         Ok(capabilities) => capabilities,
@@ -52,10 +64,6 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
     let names = match pmu.vendor {
         Vendor::Intel => INTEL,
         Vendor::Amd => AMD,
-    };
-    let cpus = match args.cpu {
-        Some(cpu) => vec![cpu],
-        None => machine.online_cpus()?,
     };
     for cpu in cpus {
         let msrs = Msrs::open(cpu)?;

@@ -53,7 +53,7 @@ pub(crate) struct Record {
     pub(crate) cpu: Option<Cpus>,
 
     /// Sample a running process and the children that it starts, until it ends or Ctrl-C
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpu", "command"])]
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) pid: Option<u32>,
 
     /// Known from perf, and refused with the reason

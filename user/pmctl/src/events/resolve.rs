@@ -67,7 +67,9 @@ struct Target {
 /// Returns the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault> {
     let target = match &spec.what {
-        What::Word(word) => self::word(word, pmu)?,
+        What::Word(word) => {
+            self::word(word, pmu).map_err(|fault| tracepoint(spec, text).unwrap_or(fault))?
+        }
         What::Terms(terms) => fields(terms, pmu)?,
     };
     let Modifiers { modes, pinned } = modifiers(&spec.modifiers)?;
@@ -151,6 +153,19 @@ fn absent(event: &Named, word: &Piece) -> Fault {
     )
     .help(format!("{reason}; `pmctl info` lists what it has."))
     .absent()
+}
+
+/// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
+fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
+    let [modifier, ..] = &spec.modifiers[..] else {
+        return None;
+    };
+    if modifier.text.len() < 5 || modifiers(&spec.modifiers).is_ok() {
+        return None;
+    }
+    let name = &text[spec.span.clone()];
+    let fault = Fault::new(spec.span.clone(), format!("no event is called `{name}`"));
+    Some(fault.help("A tracepoint is counted by the kernel: `perf stat` shows it."))
 }
 
 /// A name that is not in the table: what may be meant.

@@ -138,9 +138,14 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "-a means all CPUs, -C some of them: give only one of the two.",
         ),
         (
+            args.pid.is_some() && !args.command.is_empty(),
+            "-p takes no command: it records until the process ends, or for --duration SECS.",
+        ),
+        (
             args.frequency.is_some(),
             "-F: the driver takes a sample each N events, and has no frequency.\n\
-             Give N with -c: the events in a second, divided by the samples wanted in a second.",
+             Give N with -c: the events in a second, divided by the samples wanted in a second.\n\
+             For 99 samples a second of a CPU of 3 GHz: -c 30303067, a prime near 3,000,000,000 / 99.",
         ),
         (
             args.call_graph.is_some(),
