@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 63
+plan 65
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -201,6 +201,11 @@ is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1;
 says "record tells where the recording went" "$(cat words)" "to standard output"
 is "report reads a piped recording from a pipe" "$(pmctl report -i piped.data | tail -n +2)" \
 	"$(pmctl report -i - <piped.data | tail -n +2)"
+# What the command prints must not get into the recording.
+pmctl record -e $event -c $period -o - -- sh -c "echo printed; exec $shares $n" 2>words |
+	pmctl report -i - >piped.report 2>&1
+says "report reads the recording of a command that prints" "$(cat piped.report)" "pmctl_shares"
+says "record -o - sends the command's output to standard error" "$(cat words)" "^printed"
 check "perf reads a piped recording" [ "$(perf script -i piped.data 2>/dev/null | wc -l)" -gt 100 ]
 
 # Nothing to see.

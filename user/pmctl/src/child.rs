@@ -28,6 +28,8 @@ pub(crate) struct Command {
     /// Path of its program, so that the search is not counted.
     path: CString,
     arguments: Vec<CString>,
+    /// Its standard output is standard error.
+    to_error: bool,
 }
 
 impl Command {
@@ -44,7 +46,13 @@ impl Command {
         Ok(Self {
             path: string(found.into()).context("the command holds a NUL character")?,
             arguments: arguments.context("the command holds a NUL character")?,
+            to_error: false,
         })
+    }
+
+    /// Lets the command write to standard error in place of standard output, which is needed for something else.
+    pub(crate) fn redirected(self, to_error: bool) -> Self {
+        Self { to_error, ..self }
     }
 }
 
@@ -283,7 +291,7 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
     // All of it before the gate: what comes after must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let ready = restore_signals(mask);
+    let ready = restore_signals(mask).and_then(|()| redirect(command.to_error));
     // It fails, or SIGPIPE ends the process, if the parent is gone or gave up.
     if gate.pass().is_ok() {
         let errno = match ready {
@@ -308,6 +316,16 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
 fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
     signals::restore_defaults()?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
+}
+
+/// Makes standard output the same as standard error, if that is wanted.
+fn redirect(to_error: bool) -> Result<(), Errno> {
+    if to_error {
+        // SAFETY: It takes two numbers and no memory. Standard output belongs to this process, which becomes the
+        // command, and nothing is left to be written to it.
+        Errno::result(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .collect::<Result<_, _>>()?;
     let command = match &args.command[..] {
         [] => None,
-        words => Some(Command::find(words)?),
+        words => Some(Command::find(words)?.redirected(args.output.as_os_str() == "-")),
     };
     if let Some(pid) = args.pid.filter(|pid| !processes::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
