@@ -210,7 +210,7 @@ check "perf reads a piped recording" [ "$(perf script -i piped.data 2>/dev/null 
 
 # Nothing to see.
 pmctl record -e $event -- true 2>words
-says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c 10007'
+says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c 100003'
 rm -f perf.data
 is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
 says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'

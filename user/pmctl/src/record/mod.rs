@@ -303,18 +303,12 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
 /// Returns a smaller period if this one made few samples, and a smaller one is of use.
 fn smaller_period(period: u32, samples: u64) -> Option<u32> {
     const FEW: u64 = 50;
-    /// Prime numbers. With a period below the least one, most of the time may go into the samples.
+    /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most of the time may go into the samples.
     const PERIODS: [u32; 2] = [100_003, 10_007];
     if samples >= FEW {
         return None;
     }
-    // About a thousand samples are enough for a report.
-    let wanted = u64::from(period) * samples.max(1) / 1000;
-    let smaller = PERIODS.into_iter().filter(|smaller| *smaller < period);
-    let fitting = smaller
-        .clone()
-        .find(|smaller| u64::from(*smaller) <= wanted);
-    fitting.or_else(|| smaller.last())
+    PERIODS.into_iter().find(|smaller| *smaller < period)
 }
 
 #[cfg(test)]
@@ -352,9 +346,10 @@ mod tests {
 
     #[test]
     fn few_samples_call_for_a_smaller_period() {
-        assert_eq!(smaller_period(1_000_003, 1), Some(10_007));
-        assert_eq!(smaller_period(1_000_003, 0), Some(10_007));
+        assert_eq!(smaller_period(1_000_003, 1), Some(100_003));
+        assert_eq!(smaller_period(1_000_003, 0), Some(100_003));
         assert_eq!(smaller_period(100_000_007, 3), Some(100_003));
+        assert_eq!(smaller_period(100_003, 0), Some(10_007));
         assert_eq!(smaller_period(10_007, 0), None);
         assert_eq!(smaller_period(1_000_003, 50), None);
     }
