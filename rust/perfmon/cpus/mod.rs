@@ -8,7 +8,8 @@ use crate::{
     abi,
     cpu::{self, irqs_off, Hotplug, HotplugCallbacks, PowerCallbacks, ThisCpu},
     logic::{
-        counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit, throttle::Limits,
+        counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
+        throttle::Limits,
     },
     ownership::{clean_here, Ownership, OWNERSHIP},
     percpu, pmu, trace,
@@ -151,11 +152,6 @@ fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     }
     trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
     let pmu = here.pmu();
-    for (id, counting) in ownership.all_counting() {
-        if counting.state == CounterState::Running {
-            pmu.stop(here, id);
-        }
-        pmu.restore(here, id.bit());
-    }
+    pmu.restore(here, bits(ownership.all_counting().map(|(id, _)| id)));
     pmu.release(here);
 }

@@ -4,7 +4,7 @@
 //! Beside it a timer watches each CPU ([`watch`]), and [`suspend`] keeps samples from taking all of a CPU's time.
 
 pub(crate) mod nmi;
-pub(crate) mod sample;
+mod sample;
 mod serve;
-pub(crate) mod suspend;
+mod suspend;
 pub(crate) mod watch;

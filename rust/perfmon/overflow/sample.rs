@@ -8,7 +8,7 @@
 use super::suspend::refuse_sample;
 use crate::{
     abi,
-    cpu::{cr3, timestamp, Regs, ThisCpu},
+    cpu::{cr3, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
         pmu::Pmu,
@@ -147,24 +147,4 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, sampled: u64) {
         writer = lbr::write(here, pmu, writer, header, aspace);
     }
     trace.next_record.set(writer.end() as u64);
-}
-
-/// Writes COUNT records of the events of `counters`, which are not active, since their last records.
-///
-/// # Safety
-///
-/// A trace must be recorded on this CPU, with room for TIME and as many COUNT records, and no other writer.
-pub(crate) unsafe fn write_counts(here: ThisCpu<'_>, counters: u64) {
-    let percpu = here.percpu();
-    let trace = &percpu.trace;
-    // SAFETY: The requirements are those of this function.
-    let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
-    writer.put(CpuTrace::time(timestamp()));
-    for counter in each(counters) {
-        let total = percpu.value(counter).total();
-        writer.put(percpu.event(counter).count(total));
-    }
-    trace.set_sample_start(writer.end() as u64);
-    // SAFETY: The requirements are those of this function.
-    unsafe { trace.buffer().publish(writer.end()) };
 }

@@ -2,7 +2,6 @@
 //! Suspending the samples of one CPU: for a tick when they take too much of its time, for good when its buffer is
 //! full. The counters of a suspended CPU count on, so that the sum stays exact.
 
-use super::sample::write_counts;
 use crate::{
     abi,
     cpu::ThisCpu,
@@ -51,7 +50,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
     // SAFETY: A trace that is sampled is recorded. There is room, as has just been seen, and the blocked handler
     // does not write.
-    unsafe { write_counts(here, sampled) };
+    unsafe { percpu.write_counts(sampled) };
     trace.unblock_handler();
     for counter in each(sampled) {
         let value = percpu.value(counter);

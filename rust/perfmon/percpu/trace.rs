@@ -9,13 +9,14 @@
 
 use super::{
     buffer::{BufferPtr, Writer},
-    SavedBranches, Word,
+    PerCpu, SavedBranches, Word,
 };
 use crate::{
     abi,
-    cpu::{cr3, Regs},
+    cpu::{cr3, timestamp, Regs},
     logic::{
         config::{ConfigEvent, Role},
+        counter::each,
         events::EventId,
         lbr::is_kernel_address,
         record::TIME,
@@ -250,5 +251,25 @@ impl CpuTrace {
         self.sample_limit.set(self.last_start.get());
         compiler_fence(SeqCst);
         self.suspended.set(0);
+    }
+}
+
+impl PerCpu {
+    /// Writes COUNT records of the events of `counters`, which are not active, since their last records.
+    ///
+    /// # Safety
+    ///
+    /// A trace must be recorded on this CPU, with room for TIME and as many COUNT records, and no other writer.
+    pub(crate) unsafe fn write_counts(&self, counters: u64) {
+        let trace = &self.trace;
+        // SAFETY: The requirements are those of this function.
+        let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
+        writer.put(CpuTrace::time(timestamp()));
+        for counter in each(counters) {
+            writer.put(self.event(counter).count(self.value(counter).total()));
+        }
+        trace.set_sample_start(writer.end() as u64);
+        // SAFETY: The requirements are those of this function.
+        unsafe { trace.buffer().publish(writer.end()) };
     }
 }

@@ -9,7 +9,6 @@ use crate::{
         counter::{bits, each, CounterId},
         record::HEADER,
     },
-    overflow::sample::write_counts,
     percpu::WRITTEN,
     pmu::lbr,
 };
@@ -119,7 +118,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     trace.mark(flags);
     // SAFETY: The trace is recorded. `begin` left room for these records, and without active counters the handler
     // does not write.
-    unsafe { write_counts(here, counters) };
+    unsafe { percpu.write_counts(counters) };
     trace.counters.set(0);
     trace.branching.set(0);
     pmu.restore(here, counters);

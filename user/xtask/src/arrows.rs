@@ -41,10 +41,7 @@ const PARTS: [(&str, &[&str]); 15] = [
     ("session", &["counting", "trace", "ownership"]),
     ("cpus", &["trace", "ownership", "pmu", "percpu", "cpu"]),
     ("counting", &["ownership", "pmu", "percpu", "cpu", "sys"]),
-    (
-        "trace",
-        &["ownership", "overflow", "pmu", "percpu", "cpu", "sys"],
-    ),
+    ("trace", &["ownership", "pmu", "percpu", "cpu", "sys"]),
     ("ownership", &["pmu", "percpu", "cpu", "sys"]),
     ("overflow", &["pmu", "percpu", "cpu", "sys"]),
     ("pmu", &["percpu", "cpu", "sys"]),

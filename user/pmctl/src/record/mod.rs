@@ -303,7 +303,8 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
 /// Returns a smaller period if this one made few samples, and a smaller one is of use.
 fn smaller_period(period: u32, samples: u64) -> Option<u32> {
     const FEW: u64 = 50;
-    /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most of the time may go into the samples.
+    /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most
+    /// of the time may go into the samples.
     const PERIODS: [u32; 2] = [100_003, 10_007];
     if samples >= FEW {
         return None;
