@@ -841,4 +841,111 @@ enum perfmon_command {
 #define PERFMON_DEFINE_EVENT		PERFMON_DEFINE_EVENT
 #define PERFMON_GET_INFO		PERFMON_GET_INFO
 
+/*
+ * Events: the ideas of Linux perf_event, on the counters of this module.
+ */
+
+/**
+ * DOC: Events
+ *
+ * PERFMON_EVENT_OPEN returns a descriptor that counts one event: of a task, of a
+ * task and all that it creates, or of all that runs on a CPU. What the members
+ * of struct perf_event_attr mean, read(2) and its formats, the ioctls, the page
+ * that mmap(2) maps and poll(2) are those of perf_event_open(2), with these
+ * differences:
+ *
+ * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
+ *   CPU goes) and PERF_TYPE_RAW.
+ * - No multiplexing. What does not fit beside all that was admitted is refused:
+ *   EBUSY. So time_running is always time_enabled. PERFMON_GET_OWNER tells who
+ *   has a counter.
+ * - time_enabled is the time during which the event counted: the task ran, on the
+ *   CPU that the event is for, and the event and its group were enabled.
+ * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that are
+ *   gone.
+ * - read(2) gives EIO if events were missed: a register was found changed, or
+ *   there was no memory to follow a new task. A count is whole, or there is none.
+ *
+ * An event outlives the descriptor of the device that it was opened with; any
+ * number of programs have events at once.
+ */
+
+/**
+ * struct perfmon_event_open - the arguments of perf_event_open(2)
+ * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>) of its
+ *	@size bytes: 0 is 64, the first size. Larger than the module knows: if the
+ *	rest is not 0, E2BIG, and @size becomes what it knows
+ * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu
+ * @cpu: only while on this CPU; -1 any CPU
+ * @group_fd: the descriptor of the group's leader; -1 makes a new group
+ * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT
+ * @reserved: must be 0
+ */
+struct perfmon_event_open {
+	__u64 attr;
+	__s32 pid;
+	__s32 cpu;
+	__s32 group_fd;
+	__u32 flags;
+	__u64 reserved[2];
+};
+
+/**
+ * enum perfmon_owner - who has a counter
+ * @PERFMON_OWNER_NONE: nobody
+ * @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog
+ * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
+ * @PERFMON_OWNER_TRACE: the program whose trace runs
+ * @PERFMON_OWNER_TASKS: events of tasks, which share it in time
+ * @PERFMON_OWNER_CPUS: events of CPUs, on each CPU one
+ */
+enum perfmon_owner {
+	PERFMON_OWNER_NONE	= 0,
+	PERFMON_OWNER_PERF	= 1,
+	PERFMON_OWNER_SESSION	= 2,
+	PERFMON_OWNER_TRACE	= 3,
+	PERFMON_OWNER_TASKS	= 4,
+	PERFMON_OWNER_CPUS	= 5,
+};
+
+/**
+ * struct perfmon_counter_owner - the owner of a counter
+ * @num: in: the counter's number, as &pmc.pmc_num
+ * @kind: out: PERFMON_OWNER_*
+ * @pid: out: the process that was the first to ask for the counter; 0 if there is
+ *	none, it is gone, or it is outside of the caller's PID namespace
+ * @users: out: how many events share the counter; 1 for a session or a trace
+ * @comm: out: the name of that process when it asked
+ * @reserved: must be 0
+ */
+struct perfmon_counter_owner {
+	__s32 num;
+	__u32 kind;
+	__s32 pid;
+	__u32 users;
+	char comm[16];
+	__u64 reserved[2];
+};
+
+/**
+ * enum perfmon_event_command - the calls about events
+ *
+ * Any descriptor of the device will do, also one that is open for reading only.
+ */
+enum perfmon_event_command {
+	/**
+	 * @PERFMON_EVENT_OPEN: (&struct perfmon_event_open) Returns a new file
+	 * descriptor, which counts an event.
+	 */
+	PERFMON_EVENT_OPEN		= _IOW('6', 0x22, struct perfmon_event_open),
+	/**
+	 * @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Tells who has a
+	 * counter.
+	 */
+	PERFMON_GET_OWNER		= _IOWR('6', 0x23, struct perfmon_counter_owner),
+};
+
+#define PERFMON_EVENT_OPEN		PERFMON_EVENT_OPEN
+#define PERFMON_GET_OWNER		PERFMON_GET_OWNER
+
 #endif /* _UAPI_LINUX_PERFMON_H */

@@ -59,6 +59,7 @@ pub const PERFMON_LAST_BRANCH_INFO_MISPRED_MASK: u32 = 65536;
 pub const PERFMON_MAX_NUM_LAST_BRANCH: u32 = 32;
 pub type __u8 = ::core::ffi::c_uchar;
 pub type __u16 = ::core::ffi::c_ushort;
+pub type __s32 = ::core::ffi::c_int;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __s64 = ::core::ffi::c_longlong;
 pub type __u64 = ::core::ffi::c_ulonglong;
@@ -703,3 +704,88 @@ pub const PERFMON_DEFINE_EVENT: perfmon_command = 1076377120;
 pub const PERFMON_GET_INFO: perfmon_command = 2151691809;
 #[doc = " enum perfmon_command - the calls that sample\n\n Each takes a pointer to what is in parentheses, and is for the states that are\n named."]
 pub type perfmon_command = ::core::ffi::c_uint;
+#[doc = " struct perfmon_event_open - the arguments of perf_event_open(2)\n @attr: the address of a struct perf_event_attr (<linux/perf_event.h>) of its\n\t@size bytes: 0 is 64, the first size. Larger than the module knows: if the\n\trest is not 0, E2BIG, and @size becomes what it knows\n @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu\n @cpu: only while on this CPU; -1 any CPU\n @group_fd: the descriptor of the group's leader; -1 makes a new group\n @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT\n @reserved: must be 0"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_event_open {
+    pub attr: __u64,
+    pub pid: __s32,
+    pub cpu: __s32,
+    pub group_fd: __s32,
+    pub flags: __u32,
+    pub reserved: [__u64; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_event_open"][::core::mem::size_of::<perfmon_event_open>() - 40usize];
+    ["Alignment of perfmon_event_open"][::core::mem::align_of::<perfmon_event_open>() - 8usize];
+    ["Offset of field: perfmon_event_open::attr"]
+        [::core::mem::offset_of!(perfmon_event_open, attr) - 0usize];
+    ["Offset of field: perfmon_event_open::pid"]
+        [::core::mem::offset_of!(perfmon_event_open, pid) - 8usize];
+    ["Offset of field: perfmon_event_open::cpu"]
+        [::core::mem::offset_of!(perfmon_event_open, cpu) - 12usize];
+    ["Offset of field: perfmon_event_open::group_fd"]
+        [::core::mem::offset_of!(perfmon_event_open, group_fd) - 16usize];
+    ["Offset of field: perfmon_event_open::flags"]
+        [::core::mem::offset_of!(perfmon_event_open, flags) - 20usize];
+    ["Offset of field: perfmon_event_open::reserved"]
+        [::core::mem::offset_of!(perfmon_event_open, reserved) - 24usize];
+};
+pub const PERFMON_OWNER_NONE: perfmon_owner = 0;
+pub const PERFMON_OWNER_PERF: perfmon_owner = 1;
+pub const PERFMON_OWNER_SESSION: perfmon_owner = 2;
+pub const PERFMON_OWNER_TRACE: perfmon_owner = 3;
+pub const PERFMON_OWNER_TASKS: perfmon_owner = 4;
+pub const PERFMON_OWNER_CPUS: perfmon_owner = 5;
+#[doc = " enum perfmon_owner - who has a counter\n @PERFMON_OWNER_NONE: nobody\n @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog\n @PERFMON_OWNER_SESSION: the program that called PMIOSETUP\n @PERFMON_OWNER_TRACE: the program whose trace runs\n @PERFMON_OWNER_TASKS: events of tasks, which share it in time\n @PERFMON_OWNER_CPUS: events of CPUs, on each CPU one"]
+pub type perfmon_owner = ::core::ffi::c_uint;
+#[doc = " struct perfmon_counter_owner - the owner of a counter\n @num: in: the counter's number, as &pmc.pmc_num\n @kind: out: PERFMON_OWNER_*\n @pid: out: the process that was the first to ask for the counter; 0 if there is\n\tnone, it is gone, or it is outside of the caller's PID namespace\n @users: out: how many events share the counter; 1 for a session or a trace\n @comm: out: the name of that process when it asked\n @reserved: must be 0"]
+#[repr(C)]
+#[derive(
+    Copy,
+    Clone,
+    zerocopy_derive :: FromBytes,
+    zerocopy_derive :: IntoBytes,
+    zerocopy_derive :: Immutable,
+    zerocopy_derive :: KnownLayout,
+)]
+pub struct perfmon_counter_owner {
+    pub num: __s32,
+    pub kind: __u32,
+    pub pid: __s32,
+    pub users: __u32,
+    pub comm: [::core::ffi::c_char; 16usize],
+    pub reserved: [__u64; 2usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of perfmon_counter_owner"][::core::mem::size_of::<perfmon_counter_owner>() - 48usize];
+    ["Alignment of perfmon_counter_owner"]
+        [::core::mem::align_of::<perfmon_counter_owner>() - 8usize];
+    ["Offset of field: perfmon_counter_owner::num"]
+        [::core::mem::offset_of!(perfmon_counter_owner, num) - 0usize];
+    ["Offset of field: perfmon_counter_owner::kind"]
+        [::core::mem::offset_of!(perfmon_counter_owner, kind) - 4usize];
+    ["Offset of field: perfmon_counter_owner::pid"]
+        [::core::mem::offset_of!(perfmon_counter_owner, pid) - 8usize];
+    ["Offset of field: perfmon_counter_owner::users"]
+        [::core::mem::offset_of!(perfmon_counter_owner, users) - 12usize];
+    ["Offset of field: perfmon_counter_owner::comm"]
+        [::core::mem::offset_of!(perfmon_counter_owner, comm) - 16usize];
+    ["Offset of field: perfmon_counter_owner::reserved"]
+        [::core::mem::offset_of!(perfmon_counter_owner, reserved) - 32usize];
+};
+#[doc = " @PERFMON_EVENT_OPEN: (&struct perfmon_event_open) Returns a new file\n descriptor, which counts an event."]
+pub const PERFMON_EVENT_OPEN: perfmon_event_command = 1076377122;
+#[doc = " @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Tells who has a\n counter."]
+pub const PERFMON_GET_OWNER: perfmon_event_command = 3224385059;
+#[doc = " enum perfmon_event_command - the calls about events\n\n Any descriptor of the device will do, also one that is open for reading only."]
+pub type perfmon_event_command = ::core::ffi::c_uint;
