@@ -67,3 +67,15 @@ int wait_until_idle(void)
 	}
 	return -ETIMEDOUT;
 }
+
+int wait_until_asleep(int tid)
+{
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (!is_awake(tid))
+			return 0;
+		usleep(TRY_US);
+	}
+	return -ETIMEDOUT;
+}

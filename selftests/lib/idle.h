@@ -16,4 +16,7 @@
  */
 int wait_until_idle(void);
 
+/* The same for one thread: until it sleeps, or is gone. */
+int wait_until_asleep(int tid);
+
 #endif

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "idle.h"
+#include "loop.h"
+#include "target.h"
+
+/* What the task works with, in its own memory. */
+struct work {
+	int jobs, done, from, to;
+	int count;		/* online CPUs */
+	int at;
+	cpu_set_t cpu[CPU_SETSIZE];
+};
+
+/* Ends the task: it has no one to tell why. */
+static void must(bool ok)
+{
+	if (!ok)
+		_exit(1);
+}
+
+static void step(struct work *w, enum step what)
+{
+	char byte;
+
+	switch (what) {
+	case STEP_YIELD:
+		sched_yield();
+		break;
+	case STEP_MOVE:
+		must(!sched_setaffinity(0, sizeof(*w->cpu), &w->cpu[w->at]));
+		w->at = (w->at + 1) % w->count;
+		break;
+	case STEP_PASS:
+		must(read(w->from, &byte, 1) == 1 && write(w->to, &byte, 1) == 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static void *serve(void *data)
+{
+	struct work *w = data;
+	struct job job;
+	unsigned long i;
+
+	for (;;) {
+		must(read(w->jobs, &job, sizeof(job)) == sizeof(job));
+		for (i = 0; i < job.pieces; i++) {
+			loop(job.n);
+			step(w, job.step);
+		}
+		if (job.step == STEP_EXIT)
+			_exit(0);
+		must(write(w->done, "", 1) == 1);
+	}
+	return NULL;
+}
+
+/* Of the second thread: what it is to do, and where it tells its number. */
+static struct {
+	struct work *work;
+	int tell;
+} second;
+
+static void *serve_second(void *data)
+{
+	pid_t tid = gettid();
+
+	must(write(second.tell, &tid, sizeof(tid)) == sizeof(tid));
+	return serve(data);
+}
+
+static void run_target(struct work *w, int cpu, bool threaded, int tell)
+{
+	static pthread_t thread;
+	pid_t tid = getpid();
+	cpu_set_t cpus;
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	must(!cpus_online(&cpus));
+	for_each_cpu_in(i, &cpus)
+		CPU_SET(i, &w->cpu[w->count++]);
+	must(cpu < 0 || !pin_to_cpu(cpu));
+	if (!threaded) {
+		must(write(tell, &tid, sizeof(tid)) == sizeof(tid));
+		serve(w);
+	}
+	second.tell = tell;
+	must(!pthread_create(&thread, NULL, serve_second, w));
+	for (;;)
+		pause();
+}
+
+static int start(struct target *t, int cpu, bool threaded)
+{
+	static struct work work;
+	int jobs[2], done[2], tell[2], err = 0;
+
+	*t = (struct target) { .jobs = -1, .done = -1, .from = t->from, .to = t->to };
+	if (pipe2(jobs, O_CLOEXEC) || pipe2(done, O_CLOEXEC) || pipe2(tell, O_CLOEXEC))
+		return -errno;
+	t->pid = fork();
+	if (t->pid < 0)
+		return -errno;
+	if (!t->pid) {
+		close(jobs[1]);
+		close(done[0]);
+		work.jobs = jobs[0];
+		work.done = done[1];
+		work.from = t->from;
+		work.to = t->to;
+		run_target(&work, cpu, threaded, tell[1]);
+	}
+	close(jobs[0]);
+	close(done[1]);
+	close(tell[1]);
+	t->jobs = jobs[1];
+	t->done = done[0];
+	if (read(tell[0], &t->tid, sizeof(t->tid)) != sizeof(t->tid))
+		err = -ECHILD;
+	close(tell[0]);
+	return err ? err : wait_until_asleep(t->tid);
+}
+
+int target_start(struct target *t, int cpu, bool threaded)
+{
+	t->from = -1;
+	t->to = -1;
+	return start(t, cpu, threaded);
+}
+
+int target_start_ring(struct target *t, int count, int cpu)
+{
+	int i, err = 0, ends[2];
+
+	for (i = 0; i < count; i++) {
+		if (pipe2(ends, O_CLOEXEC))
+			return -errno;
+		t[i].from = ends[0];
+		t[(i + count - 1) % count].to = ends[1];
+	}
+	for (i = 0; i < count && !err; i++)
+		err = start(&t[i], cpu, false);
+	if (!err && write(t[count - 1].to, "", 1) != 1)
+		err = -errno;
+	for (i = 0; i < count; i++) {
+		close(t[i].from);
+		close(t[i].to);
+	}
+	return err;
+}
+
+int target_go(struct target *t, struct job job)
+{
+	return write(t->jobs, &job, sizeof(job)) == sizeof(job) ? 0 : -errno;
+}
+
+int target_wait(struct target *t)
+{
+	ssize_t size;
+	char byte;
+
+	/* A target that has exited writes nothing: the end of the file. */
+	size = read(t->done, &byte, 1);
+	if (size < 0)
+		return -errno;
+	return wait_until_asleep(t->tid);
+}
+
+int target_run(struct target *t, struct job job)
+{
+	int err = target_go(t, job);
+
+	return err ? err : target_wait(t);
+}
+
+bool target_done(const struct target *t)
+{
+	struct pollfd fd = { .fd = t->done, .events = POLLIN };
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+long target_switches(const struct target *t)
+{
+	char path[48], line[128];
+	long sum = 0, n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->tid);
+	f = fopen(path, "r");
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1 ||
+		    sscanf(line, "nonvoluntary_ctxt_switches: %ld", &n) == 1)
+			sum += n;
+	fclose(f);
+	return sum;
+}
+
+void target_end(struct target *t)
+{
+	if (t->pid <= 0)
+		return;
+	kill(t->pid, SIGKILL);
+	waitpid(t->pid, NULL, 0);
+	close(t->jobs);
+	close(t->done);
+	t->pid = 0;
+}
