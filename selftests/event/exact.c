@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Exact counts of one task: itself, another process, a thread, and the effect of
+ * each call on them.
+ */
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+#define N	1000000UL
+
+FIXTURE(event)
+{
+	struct target target;
+	int fd;
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	self->fd = open_instructions(_metadata, variant->by, 0);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	close(self->fd);
+	restore_maker(_metadata, variant);
+}
+
+TEST_F(event, open_leaves_a_disabled_event_at_zero)
+{
+	loop(N);
+	EXPECT_EQ(0, event_count(self->fd));
+}
+
+TEST_F(event, event_counts_each_instruction_of_the_loop)
+{
+	__s64 overhead = event_loop_count(self->fd, 1) - (__s64)LOOP_INSNS;
+	int i;
+
+	EXPECT_LE(0, overhead);
+	EXPECT_GE(CALL_OVERHEAD, overhead);
+	for (i = 1; i <= 20; i++) {
+		ASSERT_EQ((__s64)(LOOP_INSNS * N * i) + overhead,
+			  event_loop_count(self->fd, N * i));
+	}
+}
+
+/* Around each period of a counter that overflows after 2^10. */
+TEST_F(event, short_counts_are_exact_too)
+{
+	__s64 overhead = event_loop_count(self->fd, 1) - (__s64)LOOP_INSNS;
+	unsigned long n;
+
+	for (n = 2; n < 2000; n++) {
+		ASSERT_EQ((__s64)(LOOP_INSNS * n) + overhead,
+			  event_loop_count(self->fd, n));
+	}
+}
+
+TEST_F(event, disable_keeps_the_count)
+{
+	__s64 value;
+
+	ASSERT_LT(0, event_loop_count(self->fd, N));
+	value = event_count(self->fd);
+	loop(N);
+	EXPECT_EQ(value, event_count(self->fd));
+	EXPECT_EQ(0, event_disable(self->fd));
+	EXPECT_EQ(value, event_count(self->fd));
+}
+
+TEST_F(event, enable_goes_on_from_there)
+{
+	__s64 each = event_loop_count(self->fd, N);
+
+	loop(N);
+	EXPECT_EQ(each, event_loop_count(self->fd, N));
+	EXPECT_EQ(2 * each, event_count(self->fd));
+}
+
+TEST_F(event, enable_when_enabled_has_no_effect)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(N);
+	EXPECT_LE(0, event_loop_count(self->fd, N));
+	value = event_count(self->fd);
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + 3 * CALL_OVERHEAD, value);
+}
+
+TEST_F(event, read_while_it_counts_gives_the_present_count)
+{
+	__s64 first;
+	int i;
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	first = event_loop_count_running(self->fd, N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), first);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first);
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(first, event_loop_count_running(self->fd, N));
+}
+
+TEST_F(event, reset_zeroes_and_goes_on)
+{
+	__s64 value;
+
+	EXPECT_LT(0, event_loop_count(self->fd, N));
+	EXPECT_EQ(0, event_reset(self->fd));
+	EXPECT_EQ(0, event_count(self->fd));
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(3 * N);
+	ASSERT_EQ(0, event_reset(self->fd));
+	loop(N);
+	value = event_count(self->fd);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, value);
+}
+
+TEST_F(event, two_events_count_the_same)
+{
+	int other = open_instructions(_metadata, variant->by, 0);
+	__s64 value[2], other_value[2];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, event_enable(other));
+		value[i] = event_loop_count(self->fd, i ? N : 1);
+		ASSERT_EQ(0, event_disable(other));
+		other_value[i] = event_count(other);
+	}
+	EXPECT_EQ((__s64)(LOOP_INSNS * (N - 1)), value[1] - value[0]);
+	EXPECT_EQ(other_value[0] + value[1] - value[0], other_value[1] - other_value[0]);
+	close(other);
+}
+
+/* In user mode a task executes the loop, in the kernel interrupts and calls. */
+TEST_F(event, modes_are_counted_apart)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 user, kernel, both;
+	int fd[2];
+
+	attr.exclude_user = 1;
+	attr.exclude_kernel = 0;
+	fd[0] = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd[0]);
+	attr.exclude_user = 0;
+	fd[1] = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd[1]);
+
+	user = event_loop_count(self->fd, 20 * N);
+	kernel = event_loop_count(fd[0], 20 * N);
+	both = event_loop_count(fd[1], 20 * N);
+	EXPECT_LE((__s64)(20 * LOOP_INSNS * N), user);
+	EXPECT_GE((__s64)(20 * LOOP_INSNS * N) + CALL_OVERHEAD, user);
+	EXPECT_LT(0, kernel);
+	EXPECT_GT((__s64)(20 * LOOP_INSNS * N), kernel);
+	EXPECT_LT((__s64)(20 * LOOP_INSNS * N), both);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* Counts a job of the target, once with the least loop and once with all of it. */
+static void expect_exact(struct __test_metadata *_metadata, int fd, struct target *t,
+			 struct job job)
+{
+	struct job least = job;
+	__s64 value[3];
+
+	least.n = 1;
+	value[0] = event_count(fd);
+	ASSERT_EQ(0, target_run(t, least));
+	value[1] = event_count(fd);
+	ASSERT_EQ(0, target_run(t, job));
+	value[2] = event_count(fd);
+	EXPECT_EQ(value[1] - value[0] + (__s64)(LOOP_INSNS * (job.n - 1) * job.pieces),
+		  value[2] - value[1]);
+}
+
+static void expect_target_exact(struct __test_metadata *_metadata,
+				const FIXTURE_VARIANT(event) *variant,
+				struct target *target, bool threaded)
+{
+	int fd;
+
+	ASSERT_EQ(0, target_start(target, -1, threaded));
+	fd = open_instructions(_metadata, variant->by, target->tid);
+	ASSERT_EQ(0, target_run(target, (struct job) { N, 1, STEP_NONE }));
+	EXPECT_EQ(0, event_count(fd));
+	ASSERT_EQ(0, event_enable(fd));
+	expect_exact(_metadata, fd, target, (struct job) { N, 1, STEP_NONE });
+	expect_exact(_metadata, fd, target, (struct job) { 10 * N, 1, STEP_NONE });
+	expect_exact(_metadata, fd, target, (struct job) { 999, 1000, STEP_YIELD });
+	expect_exact(_metadata, fd, target, (struct job) { 999, 1000, STEP_MOVE });
+	close(fd);
+}
+
+TEST_F(event, another_process_is_counted)
+{
+	expect_target_exact(_metadata, variant, &self->target, false);
+}
+
+TEST_F(event, thread_of_another_process_is_counted)
+{
+	expect_target_exact(_metadata, variant, &self->target, true);
+}
+
+/* An event of the first thread is not one of the process. */
+TEST_F(event, other_threads_are_not_counted)
+{
+	int fd;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, true));
+	fd = open_instructions(_metadata, variant->by, self->target.pid);
+	ASSERT_EQ(0, event_enable(fd));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	EXPECT_EQ(0, event_count(fd));
+	close(fd);
+}
+
+/* Disabled and enabled while the task executes: the parts are of the whole. */
+TEST_F(event, enable_and_disable_while_another_cpu_executes)
+{
+	__s64 parts = 0, part, whole;
+	int fd[2], i, times = 0;
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, pin_to_first_cpu() < 0);
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (i = 0; i < 2; i++)
+		fd[i] = open_instructions(_metadata, variant->by, self->target.tid);
+	ASSERT_EQ(0, event_enable(fd[0]));
+	ASSERT_EQ(0, target_go(&self->target, (struct job) { N, 40, STEP_MOVE }));
+	while (!target_done(&self->target)) {
+		ASSERT_EQ(0, event_enable(fd[1]));
+		ASSERT_EQ(0, event_disable(fd[1]));
+		part = event_count(fd[1]);
+		ASSERT_LE(parts, part);
+		parts = part;
+		times++;
+	}
+	ASSERT_EQ(0, target_wait(&self->target));
+	whole = event_count(fd[0]);
+	EXPECT_LE((__s64)(40 * LOOP_INSNS * N), whole);
+	EXPECT_LE(parts, whole);
+	TH_LOG("%d times, %lld of %lld", times, parts, whole);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* Nothing but the new program is counted, and all of it. */
+TEST_F(event, enable_on_exec_counts_the_new_program)
+{
+	struct perf_event_attr attr = event_instructions();
+	static const char *const argument[] = { "0000001", "1000000" };
+	__s64 value[2];
+	int i, fd, go[2], status;
+	pid_t pid;
+	char c;
+
+	attr.enable_on_exec = 1;
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, pipe2(go, O_CLOEXEC));
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			if (read(go[0], &c, 1) != 1)
+				_exit(1);
+			loop(12345);
+			execlp("pmctl_loop", "pmctl_loop", argument[i], NULL);
+			_exit(127);
+		}
+		fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(1, write(go[1], "", 1));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+		value[i] = event_count(fd);
+		close(fd);
+		close(go[0]);
+		close(go[1]);
+	}
+	EXPECT_LE((__s64)LOOP_INSNS, value[0]);
+	EXPECT_GE((__s64)LOOP_INSNS + CALL_OVERHEAD, value[0]);
+	EXPECT_EQ((__s64)(LOOP_INSNS * (1000000 - 1)), value[1] - value[0]);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/futex.h>
+
+#include "cpu.h"
+#include "event.h"
+#include "idle.h"
+#include "loop.h"
+#include "tree.h"
+
+#define MAX_TASKS	24
+#define MAX_N		20000
+#define STACK		16384
+#define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
+
+enum kind {
+	KIND_FORK,
+	KIND_VFORK,	/* its parent sleeps until it exits */
+	KIND_THREAD,
+	KIND_EXEC,	/* becomes a program that executes a loop */
+	KIND_VFORK_EXEC,
+	KIND_KILLED,	/* when it has executed its loops and its children */
+	KIND_SUICIDE,	/* by a signal of its own */
+	KIND_ORPHAN,	/* its parent does not wait */
+	KINDS
+};
+
+static const char *const kind_names[KINDS] = {
+	"fork", "vfork", "thread", "exec", "vfork and exec", "killed", "suicide", "orphan",
+};
+
+/* A task: a node of the tree. Children have higher numbers than their parent. */
+struct task {
+	enum kind kind;
+	int parent;
+	int cpu;		/* where it goes first, or -1 */
+	unsigned long before;	/* a loop before its children, */
+	unsigned long after;	/* and one after them */
+	unsigned long now[2];	/* those of this time */
+	char n[8];		/* of exec: the loop as an argument */
+	char *argv[3];
+	pid_t pid;
+	pid_t alive;		/* a thread: @pid until the kernel has ended it */
+};
+
+static struct {
+	struct task task[MAX_TASKS];
+	int count;
+	cpu_set_t set[CPU_SETSIZE];
+	int victims[2];		/* pipe: what is to be killed */
+	char stack[MAX_TASKS][STACK] __attribute__((aligned(16)));
+} tree;
+
+/* System calls without anything of the library's around them. */
+static __always_inline long call(long nr, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long result;
+
+	__asm__ volatile("syscall" : "=a" (result)
+			 : "a" (nr), "D" (a), "S" (b), "d" (c), "r" (r10)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static void run_task(struct task *t);
+
+/* Starts to execute on a new stack. */
+static int run_thread(void *task)
+{
+	run_task(task);
+	return 0;
+}
+
+static void exec_loop(struct task *t)
+{
+	static char *const empty[] = { NULL };
+
+	call(SYS_execve, (long)PROGRAM, (long)t->argv, (long)empty, 0);
+	call(SYS_exit_group, 127, 0, 0, 0);
+}
+
+static void start_task(struct task *t)
+{
+	long pid;
+
+	switch (t->kind) {
+	case KIND_THREAD:
+		t->pid = clone(run_thread, tree.stack[t - tree.task] + STACK,
+			       CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+			       CLONE_THREAD | CLONE_SYSVSEM | CLONE_PARENT_SETTID |
+			       CLONE_CHILD_CLEARTID, t, &t->alive, NULL, &t->alive);
+		return;
+	case KIND_VFORK:
+	case KIND_VFORK_EXEC:
+		/* Shares memory: clone(2) with a stack, as a child may not return. */
+		t->pid = clone(run_thread, tree.stack[t - tree.task] + STACK,
+			       CLONE_VM | CLONE_VFORK | SIGCHLD, t);
+		return;
+	default:
+		pid = call(SYS_clone, SIGCHLD, 0, 0, 0);
+		if (!pid) {
+			if (t->kind == KIND_EXEC)
+				exec_loop(t);
+			run_task(t);
+		}
+		t->pid = pid;
+	}
+}
+
+/* One call, whether the task is still there or not. */
+static void wait_for(struct task *t)
+{
+	if (t->kind == KIND_THREAD)
+		call(SYS_futex, (long)&t->alive, FUTEX_WAIT, t->pid, 0);
+	else if (t->kind != KIND_ORPHAN)
+		call(SYS_wait4, t->pid, 0, 0, 0);
+}
+
+static void end_task(struct task *t)
+{
+	long pid;
+
+	switch (t->kind) {
+	case KIND_THREAD:
+		call(SYS_exit, 0, 0, 0, 0);
+		break;
+	case KIND_KILLED:
+		pid = call(SYS_getpid, 0, 0, 0, 0);
+		call(SYS_write, tree.victims[1], (long)&pid, sizeof(pid), 0);
+		call(SYS_pause, 0, 0, 0, 0);
+		break;
+	case KIND_SUICIDE:
+		call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0), SIGKILL, 0, 0);
+		break;
+	default:
+		break;
+	}
+	call(SYS_exit_group, 0, 0, 0, 0);
+}
+
+/* What each task does; it does not return. */
+static void run_task(struct task *t)
+{
+	int self = t - tree.task, i;
+
+	if (t->kind == KIND_VFORK_EXEC)
+		exec_loop(t);
+	if (t->cpu >= 0)
+		call(SYS_sched_setaffinity, 0, sizeof(cpu_set_t),
+		     (long)&tree.set[t->cpu], 0);
+	loop(t->now[0]);
+	for (i = self + 1; i < tree.count; i++)
+		if (tree.task[i].parent == self)
+			start_task(&tree.task[i]);
+	loop(t->now[1]);
+	for (i = self + 1; i < tree.count; i++)
+		if (tree.task[i].parent == self)
+			wait_for(&tree.task[i]);
+	end_task(t);
+}
+
+static bool has_children(enum kind kind)
+{
+	return kind != KIND_EXEC && kind != KIND_VFORK_EXEC;
+}
+
+__u64 tree_grow(struct rng *r, const cpu_set_t *cpus)
+{
+	__u64 sum = 0;
+	struct task *t;
+	int i, cpu;
+
+	for_each_cpu_in(cpu, cpus)
+		CPU_SET(cpu, &tree.set[cpu]);
+	tree.count = 1 + rng_below(r, MAX_TASKS);
+	for (i = 0; i < tree.count; i++) {
+		t = &tree.task[i];
+		*t = (struct task) { .cpu = -1 };
+		do {
+			t->parent = i ? (int)rng_below(r, i) : -1;
+		} while (i && !has_children(tree.task[t->parent].kind));
+		if (i)
+			t->kind = rng_below(r, KINDS);
+		for_each_cpu_in(cpu, cpus)
+			if (rng_once_in(r, 4))
+				t->cpu = cpu;
+		t->before = 1 + rng_below(r, MAX_N);
+		t->after = 1 + rng_below(r, MAX_N);
+		if (has_children(t->kind))
+			sum += LOOP_INSNS * (t->before - 1 + t->after - 1);
+		else
+			sum += LOOP_INSNS * (t->before - 1);
+	}
+	return sum;
+}
+
+/* Kills what asks for it, until the tree is gone. */
+static void kill_victims(int from)
+{
+	long pid;
+
+	while (read(from, &pid, sizeof(pid)) == sizeof(pid)) {
+		wait_until_asleep(pid);
+		kill(pid, SIGKILL);
+	}
+}
+
+__s64 tree_count(const struct event_maker *by, bool least)
+{
+	struct perf_event_attr attr = event_instructions();
+	int go[2], fd, i;
+	struct task *t;
+	__s64 value;
+	pid_t pid;
+	char byte;
+
+	attr.inherit = 1;
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) || pipe2(tree.victims, O_CLOEXEC) || pipe2(go, O_CLOEXEC))
+		return -errno;
+	for (i = 0; i < tree.count; i++) {
+		t = &tree.task[i];
+		t->now[0] = least ? 1 : t->before;
+		t->now[1] = least ? 1 : t->after;
+		t->argv[0] = (char *)PROGRAM;
+		t->argv[1] = t->n;
+		snprintf(t->n, sizeof(t->n), "%07lu", t->now[0]);
+	}
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		call(SYS_read, go[0], (long)&byte, 1, 0);
+		run_task(&tree.task[0]);
+	}
+	close(tree.victims[1]);
+	close(go[0]);
+	fd = wait_until_asleep(pid);
+	if (!fd)
+		fd = by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	value = fd;
+	if (fd >= 0)
+		value = event_enable(fd);
+	if (!value && write(go[1], "", 1) == 1)
+		kill_victims(tree.victims[0]);
+	close(go[1]);
+	close(tree.victims[0]);
+	/* The first task, and orphans: this process is their reaper. */
+	while (wait(NULL) > 0)
+		;
+	if (!value)
+		value = event_count(fd);
+	if (fd >= 0)
+		close(fd);
+	return value;
+}
+
+int tree_tasks(void)
+{
+	return tree.count;
+}
+
+void tree_print(void)
+{
+	const struct task *t;
+	int i;
+
+	for (i = 0; i < tree.count; i++) {
+		t = &tree.task[i];
+		printf("# task %d of %d: %s, CPU %d, %lu and %lu\n", i, t->parent,
+		       kind_names[t->kind], t->cpu, t->before, t->after);
+	}
+}
