@@ -4,17 +4,19 @@
 //! Everything above speaks to a [`Driver`]. The real one is [`Node`], an open `/dev/perfmon`; a test
 //! gives its own to [`Session::with_driver`](crate::Session::with_driver).
 
+mod event;
 mod mapping;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use nix::errno::Errno;
 use perfmon_core::abi;
 
+pub use event::{EventCall, EventOpen};
 pub use mapping::Mapping;
 
 /// A call to the driver: one variant an ioctl, with its structure of the ABI.
@@ -41,6 +43,7 @@ pub enum Call<'a> {
     GetConfig(&'a mut abi::perfmon_config),
     StartTrace,
     StopTrace,
+    GetOwner(&'a mut abi::perfmon_counter_owner),
 }
 
 /// The seam for all calls to the driver.
@@ -66,6 +69,32 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// Those of mmap(2).
     fn map(&self, handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Mapping, Errno> {
         Mapping::new(handle, length)
+    }
+
+    /// Opens an event, closed on exec if its flags say so.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call), and those of `perf_event_open(2)`; EINVAL also if there are fewer bytes than the
+    /// attributes say. A driver that has no events doesn't know the command.
+    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        let _ = open;
+        Err(Errno::ENOTTY)
+    }
+
+    /// Makes a call to an event.
+    ///
+    /// # Errors
+    /// Those of the ioctls in `perf_event_open(2)`.
+    fn call_event(&self, event: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
+        call.call(event)
+    }
+
+    /// Reads an event: as many words as its format has, and returns their number.
+    ///
+    /// # Errors
+    /// ENOSPC if the words are too few, EIO if events were missed.
+    fn read_event(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
+        event::read_event(event, words)
     }
 }
 
@@ -124,6 +153,7 @@ impl Driver for Node {
                 Call::GetConfig(config) => ioctl::get_config(fd, config),
                 Call::StartTrace => ioctl::start_trace(fd),
                 Call::StopTrace => ioctl::stop_trace(fd),
+                Call::GetOwner(owner) => ioctl::get_owner(fd, owner),
             }
         };
         result.map(drop)
@@ -134,6 +164,10 @@ impl Driver for Node {
         let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
         // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        open.open(self.0.as_fd())
     }
 }
 
@@ -186,4 +220,9 @@ mod ioctl {
     );
     ioctl_none_bad!(start_trace, abi::IOCTL_PERFMON_START);
     ioctl_none_bad!(stop_trace, abi::IOCTL_PERFMON_STOP);
+    ioctl_readwrite_bad!(
+        get_owner,
+        abi::PERFMON_GET_OWNER,
+        abi::perfmon_counter_owner
+    );
 }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptors of events: how they are opened, controlled and read.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::read;
+use perfmon_core::abi;
+use zerocopy::IntoBytes;
+
+/// The arguments of `perf_event_open(2)`, for [`Driver::open_event`](super::Driver::open_event).
+#[derive(Debug)]
+pub struct EventOpen<'a> {
+    /// A `struct perf_event_attr` of as many bytes as its member `size` says. If it is larger than the driver
+    /// knows and not 0 there, the answer is E2BIG, and `size` becomes what the driver knows.
+    pub attr: &'a mut [u8],
+    /// 0: the calling thread; above: this thread; -1: all tasks, on `cpu`.
+    pub pid: i32,
+    /// Only while on this CPU; -1: any.
+    pub cpu: i32,
+    /// The leader of the group; `None` makes a group.
+    pub group: Option<BorrowedFd<'a>>,
+    /// `PERF_FLAG_*`.
+    pub flags: u32,
+}
+
+/// `PERF_ATTR_SIZE_VER0`, which a `size` of 0 means.
+const FIRST_SIZE: usize = 64;
+
+impl EventOpen<'_> {
+    /// Returns the size of `attr` by its member `size`; `None` if there are fewer bytes.
+    fn size(&self) -> Option<usize> {
+        let size = u32::from_ne_bytes(*self.attr.get(4..)?.first_chunk()?);
+        let size = if size == 0 {
+            FIRST_SIZE
+        } else {
+            usize::try_from(size).ok()?
+        };
+        (size <= self.attr.len()).then_some(size)
+    }
+
+    /// Makes the call.
+    pub(super) fn open(&mut self, device: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        if self.size().is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let raw = abi::perfmon_event_open {
+            attr: self.attr.as_mut_ptr() as u64,
+            pid: self.pid,
+            cpu: self.cpu,
+            group_fd: self.group.map_or(-1, |leader| leader.as_raw_fd()),
+            flags: self.flags,
+            reserved: [0; 2],
+        };
+        // SAFETY: The number and the structure come from the header, and `raw` is valid for the whole call. The
+        // kernel reads `size` bytes of `attr`, or 64, and writes to `size`, which is among them: `attr` has as
+        // many, as compared above, and is borrowed for writing. No other bytes can change `size` meanwhile.
+        let fd = unsafe { ioctl::event_open(device.as_raw_fd(), &raw) }?;
+        // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// A call to an event: one variant an ioctl of `perf_event_open(2)`.
+///
+/// `group` makes the same call for all events of the group that the event leads.
+#[derive(Debug)]
+pub enum EventCall<'a> {
+    /// `PERF_EVENT_IOC_ENABLE`.
+    #[expect(missing_docs, reason = "as the enum says")]
+    Enable { group: bool },
+    /// `PERF_EVENT_IOC_DISABLE`.
+    #[expect(missing_docs, reason = "as the enum says")]
+    Disable { group: bool },
+    /// `PERF_EVENT_IOC_RESET`.
+    #[expect(missing_docs, reason = "as the enum says")]
+    Reset { group: bool },
+    /// `PERF_EVENT_IOC_ID`.
+    Id(&'a mut u64),
+}
+
+impl EventCall<'_> {
+    /// Makes the call.
+    pub(super) fn call(self, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        let fd = event.as_raw_fd();
+        // SAFETY: The descriptor is open as long as it is borrowed. Three of the calls take a number. The fourth
+        // takes a pointer to 64 bits, which it writes: the reference that it is made from is valid for the call.
+        // Another file than an event does not know the numbers: the letter is perf's.
+        let result = unsafe {
+            match self {
+                Self::Enable { group } => ioctl::enable(fd, flags(group)),
+                Self::Disable { group } => ioctl::disable(fd, flags(group)),
+                Self::Reset { group } => ioctl::reset(fd, flags(group)),
+                Self::Id(id) => ioctl::id(fd, id),
+            }
+        };
+        result.map(drop)
+    }
+}
+
+/// `PERF_IOC_FLAG_GROUP` or nothing.
+const fn flags(group: bool) -> libc::c_int {
+    group as libc::c_int
+}
+
+/// Reads what read(2) gives of an event; the number of words.
+pub(super) fn read_event(event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
+    Ok(read(event.as_fd(), words.as_mut_bytes())? / size_of::<u64>())
+}
+
+/// The ioctls. Those of perf have a letter and a number that `<linux/perf_event.h>` gives them.
+mod ioctl {
+    use nix::{ioctl_read, ioctl_write_int_bad, ioctl_write_ptr_bad, request_code_none};
+    use perfmon_core::abi;
+
+    ioctl_write_ptr_bad!(event_open, abi::PERFMON_EVENT_OPEN, abi::perfmon_event_open);
+    ioctl_write_int_bad!(enable, request_code_none!(b'$', 0));
+    ioctl_write_int_bad!(disable, request_code_none!(b'$', 1));
+    ioctl_write_int_bad!(reset, request_code_none!(b'$', 3));
+    ioctl_read!(id, b'$', 7, u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_beyond_the_bytes_is_refused() {
+        let size = |size: u32, bytes: usize| {
+            let mut attr = vec![0; bytes];
+            if bytes >= 8 {
+                attr[4..8].copy_from_slice(&size.to_ne_bytes());
+            }
+            let (pid, cpu, group, flags) = (0, -1, None, 0);
+            let open = EventOpen {
+                attr: &mut attr,
+                pid,
+                cpu,
+                group,
+                flags,
+            };
+            open.size()
+        };
+        assert_eq!(size(0, 64), Some(64));
+        assert_eq!(size(0, 63), None);
+        assert_eq!(size(72, 72), Some(72));
+        assert_eq!(size(72, 71), None);
+        assert_eq!(size(u32::MAX, 64), None);
+        assert_eq!(size(0, 7), None);
+    }
+}
