@@ -22,6 +22,9 @@ use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
 use crate::{exit, signals};
 
+/// A step in the forked process, whose result is a number that is not negative.
+pub(crate) type Preparation = fn() -> Result<i32, Errno>;
+
 /// A command that was found.
 #[derive(Debug)]
 pub(crate) struct Command {
@@ -30,6 +33,8 @@ pub(crate) struct Command {
     arguments: Vec<CString>,
     /// Its standard output is standard error.
     to_error: bool,
+    /// The last step before it is executed.
+    preparation: Option<Preparation>,
 }
 
 impl Command {
@@ -47,12 +52,21 @@ impl Command {
             path: string(found.into()).context("the command holds a NUL character")?,
             arguments: arguments.context("the command holds a NUL character")?,
             to_error: false,
+            preparation: None,
         })
     }
 
     /// Lets the command write to standard error in place of standard output, which is needed for something else.
     pub(crate) fn redirected(self, to_error: bool) -> Self {
         Self { to_error, ..self }
+    }
+
+    /// Lets the forked process do something before it executes the command; [`Waiting::prepared`] gives the result.
+    pub(crate) fn prepared(self, preparation: Preparation) -> Self {
+        Self {
+            preparation: Some(preparation),
+            ..self
+        }
     }
 }
 
@@ -184,6 +198,19 @@ impl<'a> Waiting<'a> {
         self.pid.as_raw().unsigned_abs()
     }
 
+    /// Returns the result of the command's [preparation](Command::prepared).
+    pub(crate) fn prepared(&mut self) -> Result<i32, Errno> {
+        let mut answer = [0; 4];
+        // It died without an answer.
+        if self.failure.read_exact(&mut answer).is_err() {
+            return Err(Errno::ECHILD);
+        }
+        match i32::from_ne_bytes(answer) {
+            errno if errno < 0 => Err(Errno::from_raw(-errno)),
+            number => Ok(number),
+        }
+    }
+
     /// Executes the command.
     ///
     /// # Errors
@@ -292,6 +319,10 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
     let ready = restore_signals(mask).and_then(|()| redirect(command.to_error));
+    if let Some(preparation) = command.preparation {
+        let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
+        let _ = report.write_all(&answer.to_ne_bytes());
+    }
     // It fails, or SIGPIPE ends the process, if the parent is gone or gave up.
     if gate.pass().is_ok() {
         let errno = match ready {

@@ -31,6 +31,7 @@ mod signals;
 mod stat;
 mod stdio;
 mod text;
+mod wrap;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -56,7 +57,7 @@ pub fn main() -> ExitCode {
         Err(answer) => return print(answer),
     };
     let failure = match cli.command {
-        Command::Stat(_) | Command::Record(_) => exit::NO_COUNT,
+        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
     match run(&cli.command) {
@@ -115,6 +116,7 @@ fn run(command: &Command) -> Result<u8> {
     match command {
         Command::Stat(args) => return stat::stat(args),
         Command::Record(args) => return record::record(args),
+        Command::Wrap(args) => return wrap::wrap(args),
         _ => stdio::require_output()?,
     }
     let paged = match command {
@@ -131,7 +133,7 @@ fn run(command: &Command) -> Result<u8> {
 /// Runs a command that prints to standard output.
 fn show(command: &Command, output: &mut Screen) -> Result<u8> {
     match command {
-        Command::Stat(_) | Command::Record(_) => {}
+        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,

@@ -2,7 +2,7 @@
 //! Signals as something to wait for, with a time limit.
 
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Nothing,
     /// A child ended or changed its state.
     Child,
+    /// The other descriptor has something to read.
+    Other,
     /// A signal asks for the end: from the terminal, which sent it to the command too, or from another process.
     End { signal: Signal, by_terminal: bool },
 }
@@ -66,12 +68,30 @@ impl Signals {
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
             PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
-        let mut queue = [PollFd::new(self.queue.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut queue, timeout) {
-            // SIGCONT does it, although it is not held back and has no handler.
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno).context("can't wait for signals"),
+        wait_for(&mut [self.readable()], timeout)?;
+        self.next()
+    }
+
+    /// Waits for a signal, or until there is something to read from `other`.
+    pub(crate) fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<Event> {
+        let mut both = [self.readable(), PollFd::new(other, PollFlags::POLLIN)];
+        wait_for(&mut both, PollTimeout::NONE)?;
+        let [_, other] = both;
+        if other
+            .revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLIN))
+        {
+            return Ok(Event::Other);
         }
+        self.next()
+    }
+
+    fn readable(&self) -> PollFd<'_> {
+        PollFd::new(self.queue.as_fd(), PollFlags::POLLIN)
+    }
+
+    /// Takes the next signal, if there is one.
+    fn next(&self) -> Result<Event> {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {
             return Ok(Event::Nothing);
         };
@@ -86,6 +106,15 @@ impl Signals {
                 },
             },
         )
+    }
+}
+
+/// Waits for one of the descriptors.
+fn wait_for(descriptors: &mut [PollFd<'_>], timeout: PollTimeout) -> Result<()> {
+    match poll(descriptors, timeout) {
+        // SIGCONT does it, although it is not held back and has no handler.
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno).context("can't wait for signals"),
     }
 }
 

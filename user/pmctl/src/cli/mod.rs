@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Script(Script),
     /// Draw the samples as a flame graph
     Flamegraph(Flamegraph),
+    /// Run perf, or another program of its system call, on the driver's counters
+    Wrap(Wrap),
     /// Show an event's encoding
     Encode(Encode),
     /// Show what the counters' registers hold (root only)
@@ -60,6 +62,30 @@ pub(crate) struct Encode {
 
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+const WRAP_HELP: &str = "\
+The program and its children get events of the driver's from perf_event_open(2): hardware, cache and raw events that \
+count. Each has a counter of its own all the time. The rest is the kernel's, as without `pmctl wrap`: software events, \
+tracepoints, samples, and events of a task that has changed its user or its capabilities.
+
+An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
+writes <not supported> and counts the others. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
+
+Examples:
+  pmctl wrap -- perf stat -e instructions:u,cycles:u -- ls
+  pmctl wrap -v -- ./program";
+
+#[derive(Debug, Args)]
+#[command(after_help = WRAP_HELP)]
+pub(crate) struct Wrap {
+    /// Show each call that opens an event, and its answer
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
+    /// Program to run, with its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
 }
 
 const REGS_HELP: &str = "\

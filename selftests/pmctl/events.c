@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pmctl_events: opens events by perf_event_open(2) and prints what came of it, a line
+ * for each: `pmctl wrap` is to make them the driver's, also of a static program, its
+ * threads and children.
+ *
+ * Counts are of LOOPS iterations of a loop, and of the calls before and after it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "loop.h"
+#include "perf.h"
+
+#define LOOPS	1000000UL
+
+static int event_open(struct perf_event_attr *attr, int group, unsigned long flags)
+{
+	return syscall(SYS_perf_event_open, attr, 0, -1, group, flags);
+}
+
+/* What counts instructions in user mode once it is enabled. */
+static struct perf_event_attr instructions(void)
+{
+	return (struct perf_event_attr) {
+		.type = PERF_TYPE_HARDWARE,
+		.size = sizeof(struct perf_event_attr),
+		.config = PERF_COUNT_HW_INSTRUCTIONS,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+}
+
+/* By how much a loop is more than one half as long: what is counted beside them is the same. */
+static void print_count(const char *name)
+{
+	int fd = perf_open_instructions();
+	long long first, second, third;
+
+	if (fd < 0) {
+		printf("%s: %s\n", name, strerror(-fd));
+		return;
+	}
+	first = perf_count_loop(fd, LOOPS);
+	second = perf_count_loop(fd, LOOPS);
+	third = perf_count_loop(fd, 2 * LOOPS);
+	printf("%s: %lld\n", name, (third - second) - (second - first));
+	close(fd);
+}
+
+static void *print_thread(void *name)
+{
+	print_count(name);
+	return NULL;
+}
+
+/* The file behind a descriptor, whether it is closed on exec, and its number. */
+static void print_file(const char *name, struct perf_event_attr *attr, unsigned long flags)
+{
+	char path[32], file[64] = "";
+	int fd = event_open(attr, -1, flags);
+
+	if (fd < 0) {
+		printf("%s: %s\n", name, strerror(errno));
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, file, sizeof(file) - 1) < 0)
+		perror(path);
+	printf("%s: %s cloexec %d number %d\n", name, file, fcntl(fd, F_GETFD) & FD_CLOEXEC, fd);
+	close(fd);
+}
+
+/* A group of two equal events: one read gives both, and they are equal. */
+static void print_group(void)
+{
+	struct perf_event_attr attr = instructions();
+	struct { unsigned long long nr, value[2]; } both = { 0 };
+	int leader, sibling;
+
+	attr.read_format = PERF_FORMAT_GROUP;
+	leader = event_open(&attr, -1, 0);
+	attr.disabled = 0;
+	sibling = event_open(&attr, leader, 0);
+	if (leader < 0 || sibling < 0) {
+		printf("group: %s\n", strerror(errno));
+		return;
+	}
+	ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
+	loop(LOOPS);
+	ioctl(leader, PERF_EVENT_IOC_DISABLE, 0);
+	if (read(leader, &both, sizeof(both)) < 0)
+		perror("group");
+	printf("group: %llu %s\n", both.nr,
+	       both.value[0] == both.value[1] && both.value[0] >= LOOP_INSNS * LOOPS ?
+	       "equal" : "unequal");
+	close(sibling);
+	close(leader);
+}
+
+static void print_errors(void)
+{
+	struct perf_event_attr attr = instructions();
+	long bad = event_open((void *)8, -1, 0);
+
+	printf("bad address: %s\n", bad < 0 ? strerror(errno) : "none");
+	attr.size = 8;
+	bad = event_open(&attr, -1, 0);
+	printf("bad size: %s\n", bad < 0 ? strerror(errno) : "none");
+	attr = instructions();
+	bad = event_open(&attr, 1000, 0);
+	printf("bad leader: %s\n", bad < 0 ? strerror(errno) : "none");
+}
+
+/* An event of the driver's leads a group of the kernel's, and the other way round. */
+static void print_mixed(void)
+{
+	struct perf_event_attr ours = instructions(), kernels = instructions();
+	int leader, sibling;
+
+	kernels.type = PERF_TYPE_SOFTWARE;
+	kernels.config = PERF_COUNT_SW_TASK_CLOCK;
+	leader = event_open(&ours, -1, 0);
+	sibling = event_open(&kernels, leader, 0);
+	printf("software in a group: %s\n", sibling < 0 ? strerror(errno) : "none");
+	close(sibling);
+	close(leader);
+}
+
+/* A page that holds only the beginning of the attributes, as far as they count. */
+static void print_at_the_end_of_a_page(void)
+{
+	long size = sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	struct perf_event_attr attr = instructions();
+
+	if (pages == MAP_FAILED || mprotect(pages + size, size, PROT_NONE)) {
+		perror("mmap");
+		return;
+	}
+	attr.size = PERF_ATTR_SIZE_VER0;
+	memcpy(pages + size - PERF_ATTR_SIZE_VER0, &attr, PERF_ATTR_SIZE_VER0);
+	print_file("first size", (void *)(pages + size - PERF_ATTR_SIZE_VER0), 0);
+}
+
+int main(void)
+{
+	struct perf_event_attr attr = instructions();
+	char thread_name[] = "thread";
+	pthread_t thread;
+
+	setvbuf(stdout, NULL, _IONBF, 0);
+	print_file("hardware", &attr, 0);
+	print_file("closed on exec", &attr, PERF_FLAG_FD_CLOEXEC);
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	print_file("software", &attr, PERF_FLAG_FD_CLOEXEC);
+	print_at_the_end_of_a_page();
+	print_count("self");
+	if (!pthread_create(&thread, NULL, print_thread, thread_name))
+		pthread_join(thread, NULL);
+	if (!fork()) {
+		print_count("child");
+		_exit(0);
+	}
+	wait(NULL);
+	print_group();
+	print_errors();
+	print_mixed();
+	return 0;
+}

@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl wrap: programs of perf_event_open(2), unchanged, on the driver's counters; with
+# perf on the kernel's beside them.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/count.sh
+. "$here/count.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+if pmctl wrap -v -- "$here/pmctl_events" 2>&1 | grep -q ENOTTY; then
+	skip_all "the driver has no events"
+fi
+
+loop=$here/pmctl_loop
+dir=$(mktemp -d)
+mode=$(stat -c %a /dev/perfmon)
+trap 'chmod "$mode" /dev/perfmon; rm -rf "$dir" "$counts"' EXIT
+
+# wrapped_count EVENT COMMAND...: what perf counts under pmctl
+wrapped_count() {
+	count_event=$1
+	shift
+	pmctl wrap -- perf stat -x, -e "$count_event" -o "$counts" -- "$@" >/dev/null 2>&1
+	awk -F, '!/^#/ && $1 ~ /^[0-9]+$/ { print $1 }' "$counts"
+}
+
+# exit_code COMMAND...: pmctl's exit code
+exit_code() {
+	pmctl wrap -- "$@" >/dev/null 2>&1
+	echo $?
+}
+
+# line NAME: what pmctl_events printed behind NAME
+line() {
+	sed -n "s/^$1: //p" "$dir/events"
+}
+
+plan 39
+
+# perf's own table with the driver's counts. perf shows no count if its clock did not
+# move, so the loops are long.
+for event in instructions:u r00c0:u; do
+	a=$(wrapped_count $event "$loop" 50000000)
+	b=$(wrapped_count $event "$loop" 60000000)
+	check "$event counts the loop" [ "${a:-0}" -gt 100000000 ]
+	is "$event is exact" 20000000 $((${b:-0} - ${a:-0}))
+	is "$event is what perf counts by itself" \
+		"$(perf_count $event "$loop" 50000000)" "$a"
+done
+k=$(wrapped_count instructions:k "$loop" 50000000)
+check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
+
+pmctl wrap -v -- perf stat -e instructions:u,task-clock -- "$loop" 50000000 2>"$dir/table"
+is "perf stat succeeds" 0 $?
+says "its events are the driver's" "$(cat "$dir/table")" "an event of the driver's"
+says "its software events are the kernel's" "$(cat "$dir/table")" "left to the kernel"
+says "its table has the driver's event" "$(cat "$dir/table")" '^ +[0-9,]+ +instructions:u'
+says "its table has the kernel's event" "$(cat "$dir/table")" '^ +[0-9,.]+ +(msec )?task-clock'
+
+pmctl wrap -- perf stat -x, -e '{instructions:u,cycles:u}' -o "$counts" -- "$loop" 50000000
+is "a group is counted" 2 "$(grep -cE '^[1-9][0-9]*,,(instructions|cycles):u' "$counts")"
+
+# What is not counted comes with no number, and what is with the right one.
+many=instructions:u
+for i in 1 2 3 4 5 6 7 8 9 a b c d e f; do
+	many=$many,r0${i}c0:u
+done
+pmctl wrap -- perf stat -x, -e $many -o "$counts" -- "$loop" 50000000 2>"$dir/words"
+is "too many events do not end perf" 0 $?
+is "the first is counted as alone" "$(perf_count instructions:u "$loop" 50000000)" \
+	"$(awk -F, '$3 == "instructions:u" { print $1 }' "$counts")"
+says "the last is not" "$(cat "$counts")" '^<not supported>,,r0fc0:u'
+says "pmctl says why" "$(cat "$dir/words")" 'no counter was free for [0-9]+ event'
+
+pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000 \
+	>"$dir/words" 2>&1
+is "perf record samples by the kernel" 0 $?
+
+# A static program, its threads and children, and programs of 32 bits.
+for bits in "" _32; do
+	pmctl wrap -- "$here/pmctl_events$bits" >"$dir/events" 2>&1
+	is "the program$bits succeeds" 0 $?
+	says "its event$bits is the driver's" "$(line hardware)" '^anon_inode:\[perfmon.* cloexec 0'
+	says "it is closed on exec$bits if wanted" "$(line "closed on exec")" 'perfmon.* cloexec 1'
+	is "the counts$bits are exact" "2000000 2000000 2000000" \
+		"$(line self) $(line thread) $(line child)"
+done
+says "a software event is the kernel's" "$(line software)" '^anon_inode:\[perf_event\] cloexec 1'
+says "attributes may end with the page" "$(line "first size")" perfmon
+is "a group is read at once" "2 equal" "$(line group)"
+is "the errors are the kernel's" "Bad address, Argument list too long, Bad file descriptor" \
+	"$(line "bad address"), $(line "bad size"), $(line "bad leader")"
+is "no group is of both" "Invalid argument" "$(line "software in a group")"
+
+is "wrap exits with the code of the program" 42 "$(exit_code "$loop" 42 exit)"
+# shellcheck disable=SC2016 # the inner shell expands it
+is "wrap exits with 137 if it is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
+is "wrap exits with 127 if there is no such program" 127 "$(exit_code /nonexistent/program)"
+
+# Rights: those of the program, not those of pmctl.
+chmod 666 /dev/perfmon
+pmctl wrap -v -- "$here/pmctl_as" -4711 "$here/pmctl_events" >"$dir/events" 2>"$dir/words"
+says "a program that has given up rights is the kernel's" "$(cat "$dir/words")" \
+	'hardware|left to the kernel: the caller has other rights'
+check "it has no event of the driver's" [ "$(grep -c perfmon "$dir/events")" = 0 ]
+cp "$(command -v pmctl)" "$dir/pmctl"
+chmod 4755 "$dir/pmctl"
+chmod 755 "$dir"
+"$here/pmctl_as" -4711 "$dir/pmctl" wrap -- true 2>"$dir/words"
+is "pmctl with more rights refuses" 125 $?
+
+pmctl wrap -- pmctl wrap -- true 2>"$dir/words"
+is "pmctl in pmctl refuses" 125 $?
+says "and says why" "$(cat "$dir/words")" 'another .pmctl wrap.'
+
+finish

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The descriptor where filtered system calls arrive, `seccomp_unotify(2)`.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+
+/// A system call that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    id: u64,
+    /// The calling thread, as this process numbers it; 0 if it can't see it.
+    pub(super) thread: i32,
+    pub(super) arguments: [u64; 6],
+}
+
+/// The listener of a filter.
+#[derive(Debug)]
+pub(super) struct Listener(OwnedFd);
+
+impl Listener {
+    /// Takes the descriptor that [`install`](super::filter::install) made.
+    ///
+    /// # Errors
+    /// ENOTSUP if the kernel's structures are larger than those that this program was built with.
+    pub(super) fn new(descriptor: OwnedFd) -> Result<Self, Errno> {
+        let mut sizes = libc::seccomp_notif_sizes {
+            seccomp_notif: 0,
+            seccomp_notif_resp: 0,
+            seccomp_data: 0,
+        };
+        // SAFETY: The kernel writes to `sizes`, which has the type that the call is for and is borrowed for writing.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_GET_NOTIF_SIZES,
+                0,
+                &raw mut sizes,
+            )
+        };
+        Errno::result(result)?;
+        let fits = usize::from(sizes.seccomp_notif) <= size_of::<libc::seccomp_notif>()
+            && usize::from(sizes.seccomp_notif_resp) <= size_of::<libc::seccomp_notif_resp>();
+        if fits {
+            Ok(Self(descriptor))
+        } else {
+            Err(Errno::ENOTSUP)
+        }
+    }
+
+    /// Takes the next call; `None` if the caller has died. Waits if there is none.
+    pub(super) fn receive(&self) -> Result<Option<Request>, Errno> {
+        let mut raw = libc::seccomp_notif {
+            id: 0,
+            pid: 0,
+            flags: 0,
+            data: libc::seccomp_data {
+                nr: 0,
+                arch: 0,
+                instruction_pointer: 0,
+                args: [0; 6],
+            },
+        };
+        // SAFETY: The kernel writes as many bytes as `new` compared with those of `raw`, which is zero as the call
+        // demands.
+        match unsafe { ioctl::receive(self.0.as_raw_fd(), &raw mut raw) } {
+            Ok(_) => Ok(Some(Request {
+                id: raw.id,
+                thread: raw.pid.try_into().unwrap_or(0),
+                arguments: raw.data.args,
+            })),
+            Err(Errno::ENOENT | Errno::EINTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Returns whether the caller still waits: then what was read of it by its number was read of it, and of no later
+    /// process with the same number.
+    pub(super) fn is_waiting(&self, request: &Request) -> bool {
+        // SAFETY: The kernel reads the number that the reference stands for.
+        unsafe { ioctl::id_valid(self.0.as_raw_fd(), &raw const request.id) }.is_ok()
+    }
+
+    /// Lets the kernel carry the call out as if there were no filter.
+    pub(super) fn leave_to_kernel(&self, request: &Request) -> Result<(), Errno> {
+        self.send(request, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE)
+    }
+
+    /// Fails the call.
+    pub(super) fn fail(&self, request: &Request, errno: Errno) -> Result<(), Errno> {
+        self.send(request, errno as i32, 0)
+    }
+
+    fn send(&self, request: &Request, errno: i32, flags: libc::c_ulong) -> Result<(), Errno> {
+        let mut raw = libc::seccomp_notif_resp {
+            id: request.id,
+            val: 0,
+            error: -errno,
+            flags: u32::try_from(flags).or(Err(Errno::EINVAL))?,
+        };
+        // SAFETY: The kernel reads as many bytes as `new` compared with those of `raw`.
+        let result = unsafe { ioctl::send(self.0.as_raw_fd(), &raw mut raw) };
+        forget_the_dead(result.map(drop))
+    }
+
+    /// Gives the caller a copy of a descriptor, whose number is what its call returns.
+    pub(super) fn give(
+        &self,
+        request: &Request,
+        descriptor: BorrowedFd<'_>,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let invalid = |_| Errno::EINVAL;
+        let raw = libc::seccomp_notif_addfd {
+            id: request.id,
+            flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).map_err(invalid)?,
+            srcfd: u32::try_from(descriptor.as_raw_fd()).map_err(invalid)?,
+            newfd: 0,
+            newfd_flags: if close_on_exec {
+                libc::O_CLOEXEC.unsigned_abs()
+            } else {
+                0
+            },
+        };
+        // SAFETY: The kernel reads `raw`, whose size is in the number of the call.
+        let result = unsafe { ioctl::add_fd(self.0.as_raw_fd(), &raw const raw) };
+        match forget_the_dead(result.map(drop)) {
+            // Not sent then: the caller has no place for another descriptor.
+            Err(errno @ (Errno::EMFILE | Errno::ENOMEM)) => self.fail(request, errno),
+            result => result,
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Takes an answer to a caller that has died for given.
+fn forget_the_dead(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::ENOENT | Errno::EINPROGRESS) => Ok(()),
+        result => result,
+    }
+}
+
+mod ioctl {
+    use nix::libc::{
+        SECCOMP_IOCTL_NOTIF_ADDFD, SECCOMP_IOCTL_NOTIF_ID_VALID, SECCOMP_IOCTL_NOTIF_RECV,
+        SECCOMP_IOCTL_NOTIF_SEND, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp,
+    };
+    use nix::{ioctl_readwrite_bad, ioctl_write_ptr_bad};
+
+    ioctl_readwrite_bad!(receive, SECCOMP_IOCTL_NOTIF_RECV, seccomp_notif);
+    ioctl_readwrite_bad!(send, SECCOMP_IOCTL_NOTIF_SEND, seccomp_notif_resp);
+    ioctl_write_ptr_bad!(id_valid, SECCOMP_IOCTL_NOTIF_ID_VALID, u64);
+    ioctl_write_ptr_bad!(add_fd, SECCOMP_IOCTL_NOTIF_ADDFD, seccomp_notif_addfd);
+}
