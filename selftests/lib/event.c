@@ -39,7 +39,7 @@ const struct event_maker event_maker_perf = {
 	.name = "perf",
 	.open = open_perf,
 	.takes_turns = true,
-	.reset_keeps_the_gone = true,
+	.reset_may_keep_the_gone = true,
 	.time_on_other_cpus = true,
 	.samples = true,
 };

@@ -20,8 +20,11 @@ struct event_maker {
 		    unsigned long flags);
 	/* Events that do not fit take turns; else EBUSY. */
 	bool takes_turns;
-	/* RESET leaves what tasks that are gone have counted. */
-	bool reset_keeps_the_gone;
+	/*
+	 * RESET leaves what tasks that are gone have counted, unless they had changed
+	 * places with their parent at a context switch.
+	 */
+	bool reset_may_keep_the_gone;
 	/* time_enabled goes on while the task runs on another CPU than the event's. */
 	bool time_on_other_cpus;
 	/* Takes sample_period and freq. */

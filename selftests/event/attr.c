@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The arguments of an event: sizes of struct perf_event_attr, bits and values that are
+ * refused, tasks, CPUs and flags. What perf takes and the module does not is in a
+ * table, with both answers.
+ */
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+/* PERF_ATTR_SIZE_VER0 and the newest that both know. */
+#define FIRST	64U
+#define PAGE	4096U
+
+FIXTURE(event)
+{
+	union {
+		struct perf_event_attr attr;
+		char bytes[2 * PAGE];
+	} at;
+	struct target target;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	self->at.attr = event_instructions();
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	restore_maker(_metadata, variant);
+}
+
+/* Opens an event and closes it: 0 or a negative errno. */
+static int try_open(const struct event_maker *by, const struct perf_event_attr *attr,
+		    pid_t pid, int cpu, int group, unsigned long flags)
+{
+	int fd = by->open((struct perf_event_attr *)attr, pid, cpu, group, flags);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+/* The same of this task on any CPU, and @attr as it was given is left alone. */
+static int try_attr(const struct event_maker *by, struct perf_event_attr attr)
+{
+	return try_open(by, &attr, 0, -1, -1, 0);
+}
+
+TEST_F(event, sizes_from_the_first_on_are_taken)
+{
+	unsigned int size;
+
+	for (size = FIRST; size <= sizeof(self->at.attr); size += 8) {
+		self->at.attr.size = size;
+		EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0)) {
+			TH_LOG("size %u", size);
+		}
+		EXPECT_EQ(size, self->at.attr.size);
+	}
+	/* 0 is the first one, and what follows is not looked at. */
+	memset(self->at.bytes + FIRST, 0xff, PAGE);
+	self->at.attr.size = 0;
+	EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0));
+	self->at.attr.size = FIRST;
+	EXPECT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0));
+}
+
+TEST_F(event, larger_size_is_taken_with_zeros_behind)
+{
+	unsigned int size;
+
+	for (size = sizeof(self->at.attr); size <= PAGE; size += 8) {
+		self->at.attr.size = size;
+		ASSERT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0)) {
+			TH_LOG("size %u", size);
+		}
+		EXPECT_EQ(size, self->at.attr.size);
+	}
+}
+
+/* The size that it becomes is one that is taken. */
+static void expect_too_big(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			   const struct event_maker *by, unsigned int size)
+{
+	unsigned int told;
+
+	self->at.attr.size = size;
+	EXPECT_EQ(-E2BIG, try_open(by, &self->at.attr, 0, -1, -1, 0)) {
+		TH_LOG("size %u", size);
+	}
+	told = self->at.attr.size;
+	EXPECT_LE(FIRST, told);
+	EXPECT_GE(PAGE, told);
+	EXPECT_EQ(0U, told % 8);
+	memset(self->at.bytes + told, 0, sizeof(self->at) - told);
+	EXPECT_EQ(0, try_open(by, &self->at.attr, 0, -1, -1, 0));
+}
+
+TEST_F(event, other_sizes_are_too_big_and_told)
+{
+	expect_too_big(_metadata, self, variant->by, 1);
+	expect_too_big(_metadata, self, variant->by, FIRST - 1);
+	expect_too_big(_metadata, self, variant->by, PAGE + 1);
+	expect_too_big(_metadata, self, variant->by, ~0U);
+	/* A byte behind what is known. */
+	self->at.bytes[1000] = 1;
+	expect_too_big(_metadata, self, variant->by, 1008);
+	self->at.bytes[PAGE - 1] = 1;
+	expect_too_big(_metadata, self, variant->by, PAGE);
+}
+
+TEST_F(event, unreadable_attr_is_efault)
+{
+	char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, page);
+	ASSERT_EQ(0, munmap(page + PAGE, PAGE));
+	EXPECT_EQ(-EFAULT, try_open(variant->by, (void *)(page + PAGE), 0, -1, -1, 0));
+	EXPECT_EQ(-EFAULT, try_open(variant->by, NULL, 0, -1, -1, 0));
+	/* All but the last 8 bytes. */
+	memcpy(page + PAGE - FIRST + 8, &self->at.attr, FIRST - 8);
+	EXPECT_EQ(-EFAULT, try_open(variant->by, (void *)(page + PAGE - FIRST + 8), 0, -1, -1,
+				    0));
+	munmap(page, PAGE);
+}
+
+/* A change of event_instructions(), and what it is answered. */
+struct change {
+	const char *what;
+	size_t offset;		/* of a number of 64 bits */
+	__u64 bits;		/* that are added to it */
+	int perf, perfmon;	/* errno */
+};
+
+/* The number of 64 bits of flags, and those that follow. */
+#define FLAGS	(offsetof(struct perf_event_attr, read_format) + 8)
+#define AT(member)	offsetof(struct perf_event_attr, member)
+
+/* The positions of <linux/perf_event.h>: bit-fields have no offset. */
+#define FLAG(name, bit, perf, perfmon) { name, FLAGS, 1ULL << (bit), perf, perfmon }
+
+static const struct change changes[] = {
+	/* What both take. */
+	FLAG("inherit", 1, 0, 0),
+	FLAG("pinned", 2, 0, 0),
+	FLAG("exclusive", 3, 0, 0),
+	FLAG("exclude_user", 4, 0, 0),
+	FLAG("exclude_idle", 7, 0, 0),
+	FLAG("enable_on_exec", 12, 0, 0),
+	FLAG("inherit and inherit_stat", 11, 0, 0),
+	FLAG("exclude_guest", 20, 0, 0),
+	/* What both refuse. */
+	{ "read_format", AT(read_format), PERF_FORMAT_MAX, EINVAL, EINVAL },
+	{ "sample_type", AT(sample_type), PERF_SAMPLE_MAX, EINVAL, EINVAL },
+	{ "sample_type, the last", AT(sample_type), 1ULL << 62, EINVAL, EINVAL },
+	{ "a reserved flag", FLAGS, 1ULL << 63, EINVAL, EINVAL },
+	{ "inherit_thread alone", FLAGS, 1ULL << 35, EINVAL, EINVAL },
+	{ "sigtrap alone", FLAGS, 1ULL << 37, EINVAL, EINVAL },
+	{ "a period with bit 63", AT(sample_period), 1ULL << 63, EINVAL, EINVAL },
+	{ "hardware event 10", AT(config), 9, EINVAL, EINVAL },
+	{ "hardware event of another PMU", AT(config), 1ULL << 32, ENOENT, ENOENT },
+	/* What perf takes. */
+	{ "a period", AT(sample_period), 100000, 0, EOPNOTSUPP },
+};
+
+static int errno_of(const struct event_maker *by, const struct change *c)
+{
+	return by == &event_maker_perf ? c->perf : c->perfmon;
+}
+
+TEST_F(event, changes_are_answered_as_the_table_says)
+{
+	struct perf_event_attr attr;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(changes) / sizeof(*changes); i++) {
+		attr = event_instructions();
+		*(__u64 *)((char *)&attr + changes[i].offset) += changes[i].bits;
+		EXPECT_EQ(-errno_of(variant->by, &changes[i]), try_attr(variant->by, attr)) {
+			TH_LOG("%s: %s", variant->by->name, changes[i].what);
+		}
+	}
+}
+
+TEST_F(event, raw_and_generic_events_count)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 value;
+	int fd;
+
+	/* The same event select on Intel and AMD. */
+	attr.type = PERF_TYPE_RAW;
+	attr.config = EVENT_INSTRUCTIONS;
+	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	value = event_loop_count(fd, 1000);
+	EXPECT_EQ(LOOP_INSNS * 999, value - event_loop_count(fd, 1));
+	close(fd);
+
+	attr.type = PERF_TYPE_HARDWARE;
+	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	value = event_loop_count(fd, 1000);
+	EXPECT_EQ(999, value - event_loop_count(fd, 1));
+	close(fd);
+
+	attr.config = PERF_COUNT_HW_CPU_CYCLES;
+	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_LT(0, event_loop_count(fd, 1000));
+	close(fd);
+
+	attr.type = PERF_TYPE_HW_CACHE;
+	attr.config = PERF_COUNT_HW_CACHE_L1D;
+	EXPECT_EQ(0, try_attr(variant->by, attr));
+	/* No such cache, operation or result. */
+	attr.config = PERF_COUNT_HW_CACHE_MAX;
+	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	attr.config = PERF_COUNT_HW_CACHE_OP_MAX << 8;
+	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	attr.config = PERF_COUNT_HW_CACHE_RESULT_MAX << 16;
+	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	/* One that makes no sense, and one that these CPUs do not count. */
+	attr.config = PERF_COUNT_HW_CACHE_BPU | PERF_COUNT_HW_CACHE_OP_WRITE << 8;
+	EXPECT_EQ(-EINVAL, try_attr(variant->by, attr));
+	attr.config = PERF_COUNT_HW_CACHE_L1D | PERF_COUNT_HW_CACHE_OP_PREFETCH << 8 |
+		      PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
+	EXPECT_EQ(-ENOENT, try_attr(variant->by, attr));
+}
+
+/* Bits of a RAW event select that are the maker's: modes, interrupt, enable. */
+TEST_F(event, raw_event_has_the_modes_of_the_attr)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 value;
+	int fd;
+
+	attr.type = PERF_TYPE_RAW;
+	attr.config = EVENT_INSTRUCTIONS;
+	attr.exclude_user = 1;
+	attr.exclude_kernel = 0;
+	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	value = event_loop_count(fd, 1000000);
+	EXPECT_LT(0, value);
+	EXPECT_GT(LOOP_INSNS * 1000000, value);
+	close(fd);
+}
+
+TEST_F(event, types_that_are_not_ours)
+{
+	struct perf_event_attr attr = event_instructions();
+	bool perf = variant->by == &event_maker_perf;
+
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	EXPECT_EQ(perf ? 0 : -EOPNOTSUPP, try_attr(variant->by, attr));
+	attr.type = 12345;
+	EXPECT_EQ(perf ? -ENOENT : -EOPNOTSUPP, try_attr(variant->by, attr));
+}
+
+static pid_t pid_of_nobody(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+TEST_F(event, tasks_and_cpus)
+{
+	const struct perf_event_attr *attr = &self->at.attr;
+	const struct event_maker *by = variant->by;
+	int cpu = pin_to_first_cpu(), beyond = cpu_ids();
+	pid_t zombie;
+
+	ASSERT_LE(0, cpu);
+	EXPECT_EQ(0, try_open(by, attr, 0, -1, -1, 0));
+	EXPECT_EQ(0, try_open(by, attr, 0, cpu, -1, 0));
+	EXPECT_EQ(0, try_open(by, attr, getpid(), -1, -1, 0));
+	EXPECT_EQ(0, try_open(by, attr, -1, cpu, -1, 0));
+	/* No task and no CPU. */
+	EXPECT_EQ(-EINVAL, try_open(by, attr, -1, -1, -1, 0));
+	/* No such CPU. */
+	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, beyond, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(by, attr, -1, beyond, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, -2, -1, 0));
+	EXPECT_EQ(-EINVAL, try_open(by, attr, 0, 0x7fffffff, -1, 0));
+	/* No such task. */
+	EXPECT_EQ(-ESRCH, try_open(by, attr, pid_of_nobody(), -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(by, attr, 0x7fffffff, -1, -1, 0));
+	EXPECT_EQ(-ESRCH, try_open(by, attr, -2, -1, -1, 0));
+	/* One that is dead and has not been waited for. */
+	zombie = fork();
+	if (!zombie)
+		_exit(0);
+	ASSERT_EQ(0, wait_until_asleep(zombie));
+	EXPECT_EQ(-ESRCH, try_open(by, attr, zombie, -1, -1, 0));
+	waitpid(zombie, NULL, 0);
+}
+
+TEST_F(event, offline_cpu_has_no_events)
+{
+	const struct perf_event_attr *attr = &self->at.attr;
+	int home, cpu, online, missing = cpu_open_second(&home, &cpu, &online), err;
+
+	if (missing)
+		return;		/* there is one CPU: nothing to be offline */
+	ASSERT_EQ(0, pin_to_cpu(home));
+	ASSERT_EQ(0, cpu_switch(online, "0"));
+	err = try_open(variant->by, attr, -1, cpu, -1, 0);
+	ASSERT_EQ(0, cpu_switch(online, "1"));
+	EXPECT_EQ(-ENODEV, err);
+	EXPECT_EQ(0, try_open(variant->by, attr, -1, cpu, -1, 0));
+	close(online);
+}
+
+TEST_F(event, flags_of_the_call)
+{
+	const struct perf_event_attr *attr = &self->at.attr;
+	const struct event_maker *by = variant->by;
+	int fd, bit;
+
+	for (bit = 4; bit < 32; bit++)
+		EXPECT_EQ(-EINVAL, try_open(by, attr, 0, -1, -1, 1UL << bit)) {
+			TH_LOG("bit %d", bit);
+		}
+	EXPECT_EQ(-EINVAL, try_open(by, attr, -1, -1, -1, PERF_FLAG_PID_CGROUP));
+	EXPECT_EQ(0, try_open(by, attr, 0, -1, -1, PERF_FLAG_FD_NO_GROUP));
+
+	fd = by->open(&self->at.attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, fcntl(fd, F_GETFD));
+	close(fd);
+	fd = by->open(&self->at.attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+	EXPECT_EQ(O_RDWR, fcntl(fd, F_GETFL) & O_ACCMODE);
+	close(fd);
+}
+
+TEST_F(event, ioctls_that_are_refused)
+{
+	int fd = open_instructions(_metadata, variant->by, 0);
+	__u64 period = 1000;
+
+	EXPECT_EQ(-ENOTTY, event_ioctl(fd, _IO('$', 100), 0));
+	EXPECT_EQ(-ENOTTY, event_ioctl(fd, PMIOSTART, 0));
+	EXPECT_EQ(-EFAULT, event_ioctl(fd, PERF_EVENT_IOC_ID, 0));
+	/* It counts, and does not sample. */
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (unsigned long)&period));
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_REFRESH, 1));
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
+	/* There is no such descriptor, and no ring to put records in. */
+	EXPECT_EQ(-EBADF, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, 12345));
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, fd));
+	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, -1));
+	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
+	close(fd);
+}
+
+/* What only our call has. */
+TEST(other_arguments_of_the_call_are_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+	const struct perfmon_event_open good = {
+		.attr = (uintptr_t)&attr,
+		.cpu = -1,
+		.group_fd = -1,
+	};
+	struct perfmon_event_open arguments = good;
+	int fd;
+
+	SKIP_WITHOUT_PMU();
+	fd = event_open_raw(&arguments);
+	ASSERT_LE(0, fd);
+	close(fd);
+	arguments.reserved[0] = 1;
+	EXPECT_EQ(-EINVAL, event_open_raw(&arguments));
+	arguments = good;
+	arguments.reserved[1] = 1ULL << 63;
+	EXPECT_EQ(-EINVAL, event_open_raw(&arguments));
+	arguments = good;
+	arguments.flags = PERF_FLAG_PID_CGROUP;
+	EXPECT_EQ(-EINVAL, event_open_raw(&arguments));
+	EXPECT_EQ(-EFAULT, event_open_raw(NULL));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What read(2) gives: every read_format, for an event alone, the leader of a group and
+ * a sibling, inherited and not; buffers that are too small; identifiers.
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+#define N	100000UL
+#define MEMBERS	3
+#define TIMES	(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+FIXTURE(event)
+{
+	struct target target;
+	int fd[MEMBERS];
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	for (i = 0; i < MEMBERS; i++)
+		self->fd[i] = -1;
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	int i;
+
+	for (i = 0; i < MEMBERS; i++)
+		close(self->fd[i]);
+	target_end(&self->target);
+	restore_maker(_metadata, variant);
+}
+
+/* The members of a result, as perf_event_open(2) describes it. */
+struct result {
+	__u64 nr, enabled, running;
+	__u64 value[MEMBERS], id[MEMBERS], lost[MEMBERS];
+};
+
+static size_t words_of(__u64 format, int members)
+{
+	int each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
+
+	if (!(format & PERF_FORMAT_GROUP))
+		members = 1;
+	return each * members + !!(format & PERF_FORMAT_GROUP) +
+	       !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
+	       !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+}
+
+static void take_times(struct result *r, __u64 format, const __u64 **word)
+{
+	if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		r->enabled = *(*word)++;
+	if (format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		r->running = *(*word)++;
+}
+
+static struct result take_apart(__u64 format, const __u64 *word)
+{
+	struct result r = { .nr = 1 };
+	unsigned int i;
+
+	if (format & PERF_FORMAT_GROUP) {
+		r.nr = *word++;
+		take_times(&r, format, &word);
+	}
+	for (i = 0; i < r.nr && i < MEMBERS; i++) {
+		r.value[i] = *word++;
+		if (!(format & PERF_FORMAT_GROUP))
+			take_times(&r, format, &word);
+		if (format & PERF_FORMAT_ID)
+			r.id[i] = *word++;
+		if (format & PERF_FORMAT_LOST)
+			r.lost[i] = *word++;
+	}
+	return r;
+}
+
+/* Reads by @fd; the group has @members, of which @fd is number @at. */
+static struct result read_and_check(struct __test_metadata *_metadata, int fd, __u64 format,
+				    int members)
+{
+	const size_t size = words_of(format, members) * sizeof(__u64);
+	__u64 word[64];
+	struct result r;
+
+	/* Exactly as much as there is, or more; never a part. */
+	memset(word, 0xaa, sizeof(word));
+	EXPECT_EQ((ssize_t)size, read(fd, word, sizeof(word))) {
+		TH_LOG("read_format %#llx", format);
+	}
+	EXPECT_EQ(0xaaaaaaaaaaaaaaaaULL, word[size / sizeof(*word)]);
+	EXPECT_EQ((ssize_t)size, read(fd, word, size));
+	errno = 0;
+	EXPECT_EQ(-1, read(fd, word, size - 1));
+	EXPECT_EQ(ENOSPC, errno);
+	r = take_apart(format, word);
+	EXPECT_EQ((format & PERF_FORMAT_GROUP) ? (__u64)members : 1, r.nr);
+	return r;
+}
+
+static void open_members(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			 const struct event_maker *by, __u64 format, bool inherit, int members)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i;
+
+	attr.read_format = format;
+	attr.inherit = inherit;
+	for (i = 0; i < members; i++) {
+		attr.disabled = !i;
+		self->fd[i] = by->open(&attr, self->target.tid, -1, i ? self->fd[0] : -1, 0);
+		ASSERT_LE(0, self->fd[i]) {
+			TH_LOG("%s: read_format %#llx, member %d: %s", by->name, format, i,
+			       strerror(-self->fd[i]));
+		}
+	}
+}
+
+static void close_members(FIXTURE_DATA(event) *self, int members)
+{
+	int i;
+
+	for (i = 0; i < members; i++) {
+		close(self->fd[i]);
+		self->fd[i] = -1;
+	}
+}
+
+static void check_format(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			 const struct event_maker *by, __u64 format, bool inherit, int members)
+{
+	const __u64 loops = LOOP_INSNS * N * 5;
+	struct result r;
+	int at, i;
+
+	open_members(_metadata, self, by, format, inherit, members);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 5, STEP_MOVE }));
+	for (at = 0; at < members; at++) {
+		r = read_and_check(_metadata, self->fd[at], format, members);
+		for (i = 0; i < (int)r.nr; i++) {
+			EXPECT_LE(loops, r.value[i]);
+			EXPECT_GE(loops + 5 * CALL_OVERHEAD, r.value[i]);
+			EXPECT_EQ(r.value[0], r.value[i]);
+			EXPECT_EQ(0ULL, r.lost[i]);
+			/* A group begins with its leader; the others are in their order. */
+			if (format & PERF_FORMAT_ID)
+				EXPECT_EQ(event_id(self->fd[r.nr > 1 ? i : at]), r.id[i]);
+		}
+		if (format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+			EXPECT_LT(0ULL, r.enabled);
+		if ((format & TIMES) == TIMES)
+			EXPECT_EQ(r.enabled, r.running);
+	}
+	close_members(self, members);
+}
+
+TEST_F(event, every_read_format_has_its_members)
+{
+	int members, inherit;
+	__u64 format;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (format = 0; format < PERF_FORMAT_MAX; format++)
+		for (members = 1; members <= MEMBERS; members += MEMBERS - 1)
+			for (inherit = 0; inherit < 2; inherit++)
+				check_format(_metadata, self, variant->by, format, inherit,
+					     members);
+}
+
+/* A sum of a group and its heirs. */
+TEST_F(event, inherited_group_is_read_as_one)
+{
+	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | TIMES;
+	struct result r;
+	pid_t child;
+	int i;
+
+	open_members(_metadata, self, variant->by, format, true, MEMBERS);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	for (i = 0; i < 3; i++) {
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child) {
+			loop(N);
+			_exit(0);
+		}
+		ASSERT_EQ(child, waitpid(child, NULL, 0));
+	}
+	ASSERT_EQ(0, event_disable(self->fd[0]));
+	r = read_and_check(_metadata, self->fd[0], format, MEMBERS);
+	for (i = 0; i < MEMBERS; i++) {
+		EXPECT_LE(3 * LOOP_INSNS * N, r.value[i]);
+		EXPECT_EQ(r.value[0], r.value[i]);
+		EXPECT_EQ(event_id(self->fd[i]), r.id[i]);
+	}
+	EXPECT_EQ(r.enabled, r.running);
+	EXPECT_LT(0ULL, r.running);
+}
+
+TEST_F(event, identifiers_differ_and_stay)
+{
+	__u64 id[MEMBERS], old;
+	int i, k;
+
+	open_members(_metadata, self, variant->by, 0, false, MEMBERS);
+	for (i = 0; i < MEMBERS; i++) {
+		id[i] = event_id(self->fd[i]);
+		EXPECT_NE(0ULL, id[i]);
+		EXPECT_EQ(id[i], event_id(self->fd[i]));
+		for (k = 0; k < i; k++)
+			EXPECT_NE(id[k], id[i]);
+	}
+	/* None is given twice. */
+	old = id[MEMBERS - 1];
+	close(self->fd[MEMBERS - 1]);
+	self->fd[MEMBERS - 1] = open_instructions(_metadata, variant->by, 0);
+	EXPECT_NE(old, event_id(self->fd[MEMBERS - 1]));
+}
+
+/* The time in which a task of its own CPU is off counts for nothing. */
+TEST_F(event, times_grow_while_the_task_runs)
+{
+	struct result r[2];
+	int i;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	open_members(_metadata, self, variant->by, TIMES, false, 1);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	r[0] = read_and_check(_metadata, self->fd[0], TIMES, 1);
+	EXPECT_LT(0ULL, r[0].running);
+	usleep(20000);
+	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
+	EXPECT_EQ(r[0].running, r[1].running);
+	EXPECT_EQ(r[0].enabled, r[1].enabled);
+	for (i = 0; i < 2; i++)
+		EXPECT_EQ(r[i].enabled, r[i].running);
+	ASSERT_EQ(0, event_disable(self->fd[0]));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
+	EXPECT_EQ(r[0].running, r[1].running);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	r[1] = read_and_check(_metadata, self->fd[0], TIMES, 1);
+	EXPECT_LT(r[0].running, r[1].running);
+
+	/* RESET is of the count, not of the times. */
+	ASSERT_EQ(0, event_reset(self->fd[0]));
+	r[0] = read_and_check(_metadata, self->fd[0], TIMES, 1);
+	EXPECT_EQ(0ULL, r[0].value[0]);
+	EXPECT_EQ(r[1].running, r[0].running);
+}
+
+TEST_F(event, unreadable_buffer_is_efault)
+{
+	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	errno = 0;
+	EXPECT_EQ(-1, read(self->fd[0], nothing, 64));
+	EXPECT_EQ(EFAULT, errno);
+	errno = 0;
+	EXPECT_EQ(-1, write(self->fd[0], "12345678", 8));
+	EXPECT_EQ(EINVAL, errno);
+}
+
+/* What tasks that are gone have counted is part of the sum. */
+TEST_F(event, reset_of_an_inherited_event)
+{
+	pid_t child;
+
+	open_members(_metadata, self, variant->by, 0, true, 1);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		loop(N);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	ASSERT_EQ(0, event_disable(self->fd[0]));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[0]));
+	ASSERT_EQ(0, event_reset(self->fd[0]));
+	EXPECT_TRUE(variant->by->reset_may_keep_the_gone || !event_count(self->fd[0]));
+}
+
+TEST_HARNESS_MAIN

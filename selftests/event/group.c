@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Groups: they count as a unit, are enabled and disabled as one, and come apart when
+ * their leader is closed. Which groups are refused.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+#define N	100000UL
+#define MEMBERS	3
+
+FIXTURE(event)
+{
+	struct target target;
+	int fd[MEMBERS];	/* the first is the leader */
+};
+
+#include "event_fixture.h"
+
+/* A group of instructions of a thread: only the leader is disabled. */
+static void open_group(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		       const struct event_maker *by, pid_t tid)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i;
+
+	for (i = 0; i < MEMBERS; i++) {
+		attr.disabled = !i;
+		self->fd[i] = by->open(&attr, tid, -1, i ? self->fd[0] : -1, 0);
+		ASSERT_LE(0, self->fd[i]) {
+			TH_LOG("%s: member %d: %s", by->name, i, strerror(-self->fd[i]));
+		}
+	}
+}
+
+FIXTURE_SETUP(event)
+{
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	for (i = 0; i < MEMBERS; i++)
+		self->fd[i] = -1;
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	int i;
+
+	for (i = 0; i < MEMBERS; i++)
+		close(self->fd[i]);
+	target_end(&self->target);
+	restore_maker(_metadata, variant);
+}
+
+TEST_F(event, siblings_count_while_the_leader_does)
+{
+	__s64 first[MEMBERS], second[MEMBERS];
+	int i;
+
+	open_group(_metadata, self, variant->by, 0);
+	loop(N);
+	for (i = 0; i < MEMBERS; i++)
+		EXPECT_EQ(0, event_count(self->fd[i]));
+
+	EXPECT_LT(0, event_loop_count(self->fd[0], N));
+	for (i = 0; i < MEMBERS; i++) {
+		first[i] = event_count(self->fd[i]);
+		EXPECT_LE((__s64)(LOOP_INSNS * N), first[i]);
+		EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD, first[i]);
+		/* They start and stop in the kernel: all count the same. */
+		EXPECT_EQ(first[0], first[i]);
+	}
+	EXPECT_LT(0, event_loop_count(self->fd[0], 2 * N));
+	for (i = 0; i < MEMBERS; i++) {
+		second[i] = event_count(self->fd[i]) - first[i];
+		EXPECT_EQ(first[i] + (__s64)(LOOP_INSNS * N), second[i]);
+	}
+}
+
+TEST_F(event, disabled_sibling_keeps_its_count)
+{
+	__s64 value;
+
+	open_group(_metadata, self, variant->by, 0);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	loop(N);
+	ASSERT_EQ(0, event_disable(self->fd[1]));
+	value = event_count(self->fd[1]);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	loop(N);
+	EXPECT_EQ(value, event_count(self->fd[1]));
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), event_count(self->fd[0]));
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), event_count(self->fd[2]));
+	ASSERT_EQ(0, event_enable(self->fd[1]));
+	loop(N);
+	ASSERT_EQ(0, event_disable(self->fd[0]));
+	EXPECT_LE(value + (__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
+	EXPECT_GE(value + (__s64)(LOOP_INSNS * N) + 2 * CALL_OVERHEAD,
+		  event_count(self->fd[1]));
+}
+
+/* Enabling a sibling does not start it. */
+TEST_F(event, enabled_sibling_waits_for_the_leader)
+{
+	open_group(_metadata, self, variant->by, 0);
+	ASSERT_EQ(0, event_disable(self->fd[1]));
+	ASSERT_EQ(0, event_enable(self->fd[1]));
+	loop(N);
+	EXPECT_EQ(0, event_count(self->fd[1]));
+	EXPECT_LT(0, event_loop_count(self->fd[0], N));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
+}
+
+/* From whichever member. */
+TEST_F(event, flag_group_means_all_members)
+{
+	int i, from;
+
+	open_group(_metadata, self, variant->by, 0);
+	for (from = 0; from < MEMBERS; from++) {
+		for (i = 0; i < MEMBERS; i++)
+			ASSERT_EQ(0, event_disable(self->fd[i]));
+		ASSERT_EQ(0, event_ioctl(self->fd[from], PERF_EVENT_IOC_ENABLE,
+					 PERF_IOC_FLAG_GROUP));
+		loop(N);
+		ASSERT_EQ(0, event_ioctl(self->fd[from], PERF_EVENT_IOC_DISABLE,
+					 PERF_IOC_FLAG_GROUP));
+		for (i = 0; i < MEMBERS; i++) {
+			EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[i])) {
+				TH_LOG("from %d, member %d", from, i);
+			}
+		}
+		ASSERT_EQ(0, event_ioctl(self->fd[from], PERF_EVENT_IOC_RESET,
+					 PERF_IOC_FLAG_GROUP));
+		for (i = 0; i < MEMBERS; i++)
+			EXPECT_EQ(0, event_count(self->fd[i]));
+		/* All were disabled, so the leader alone does not start them. */
+		EXPECT_LT(0, event_loop_count(self->fd[0], N));
+		EXPECT_EQ(0, event_count(self->fd[1]));
+		EXPECT_EQ(0, event_count(self->fd[2]));
+		ASSERT_EQ(0, event_reset(self->fd[0]));
+	}
+}
+
+TEST_F(event, other_flags_of_the_ioctls_are_ignored)
+{
+	open_group(_metadata, self, variant->by, 0);
+	ASSERT_EQ(0, event_ioctl(self->fd[0], PERF_EVENT_IOC_ENABLE, 2));
+	loop(N);
+	ASSERT_EQ(0, event_ioctl(self->fd[0], PERF_EVENT_IOC_DISABLE, 0xf0));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[0]));
+}
+
+TEST_F(event, group_of_another_task_is_exact)
+{
+	const struct job least = { 1, 20, STEP_MOVE }, job = { N, 20, STEP_MOVE };
+	__s64 before, value[MEMBERS];
+	int i;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, true));
+	open_group(_metadata, self, variant->by, self->target.tid);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	ASSERT_EQ(0, target_run(&self->target, least));
+	before = event_count(self->fd[0]);
+	ASSERT_EQ(0, target_run(&self->target, job));
+	for (i = 0; i < MEMBERS; i++) {
+		value[i] = event_count(self->fd[i]);
+		EXPECT_EQ(2 * before + (__s64)(LOOP_INSNS * (N - 1) * 20), value[i]);
+	}
+}
+
+/* A member that joins while the group counts, counts from then on. */
+TEST_F(event, member_joins_a_running_group)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 value;
+
+	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	loop(N);
+	attr.disabled = 0;
+	self->fd[1] = variant->by->open(&attr, 0, -1, self->fd[0], 0);
+	ASSERT_LE(0, self->fd[1]);
+	loop(N);
+	ASSERT_EQ(0, event_disable(self->fd[0]));
+	value = event_count(self->fd[1]);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + 2 * CALL_OVERHEAD, value);
+	EXPECT_LE(value + (__s64)(LOOP_INSNS * N), event_count(self->fd[0]));
+}
+
+/* The siblings go on, each by itself. */
+TEST_F(event, leader_closed_first_leaves_single_events)
+{
+	__s64 value;
+
+	open_group(_metadata, self, variant->by, 0);
+	ASSERT_EQ(0, event_enable(self->fd[0]));
+	loop(N);
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	loop(N);
+	ASSERT_EQ(0, event_disable(self->fd[1]));
+	value = event_count(self->fd[1]);
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), value);
+	loop(N);
+	EXPECT_EQ(value, event_count(self->fd[1]));
+	EXPECT_LE((__s64)(3 * LOOP_INSNS * N), event_count(self->fd[2]));
+	ASSERT_EQ(0, event_disable(self->fd[2]));
+	EXPECT_EQ((__s64)(LOOP_INSNS * (2 * N - N)),
+		  event_loop_count(self->fd[1], 2 * N) - event_loop_count(self->fd[1], N));
+}
+
+/*
+ * Siblings that were held back by a disabled leader count when it is gone: from the
+ * next time on that the task is switched to, at the latest.
+ */
+TEST_F(event, disabled_leader_that_is_closed_sets_siblings_free)
+{
+	open_group(_metadata, self, variant->by, 0);
+	close(self->fd[0]);
+	self->fd[0] = -1;
+	usleep(1000);
+	loop(N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[2]));
+}
+
+TEST_F(event, members_may_be_closed_in_every_order)
+{
+	static const int orders[][MEMBERS] = {
+		{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+		{ 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+	};
+	const struct job job = { 1000, 100, STEP_MOVE };
+	unsigned int i, k, enabled;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (enabled = 0; enabled < 2; enabled++) {
+		for (i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+			open_group(_metadata, self, variant->by, self->target.tid);
+			if (enabled)
+				ASSERT_EQ(0, event_enable(self->fd[0]));
+			/* The task executes meanwhile. */
+			ASSERT_EQ(0, target_go(&self->target, job));
+			for (k = 0; k < MEMBERS; k++) {
+				usleep(100);
+				EXPECT_EQ(0, close(self->fd[orders[i][k]]));
+				self->fd[orders[i][k]] = -1;
+			}
+			ASSERT_EQ(0, target_wait(&self->target));
+		}
+	}
+	/* All is free again. */
+	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	EXPECT_LT(0, event_loop_count(self->fd[0], N));
+}
+
+static int open_member(const struct event_maker *by, struct perf_event_attr attr, pid_t pid,
+		       int cpu, int group, unsigned long flags)
+{
+	int fd = by->open(&attr, pid, cpu, group, flags);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+TEST_F(event, groups_that_cannot_be_are_refused)
+{
+	const struct perf_event_attr plain = event_instructions();
+	struct perf_event_attr attr;
+	int cpu = pin_to_first_cpu();
+
+	ASSERT_LE(0, cpu);
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->fd[0] = open_instructions(_metadata, variant->by, 0);
+	attr = plain;
+	attr.disabled = 0;
+	self->fd[1] = variant->by->open(&attr, 0, -1, self->fd[0], 0);
+	ASSERT_LE(0, self->fd[1]);
+
+#define REFUSED(attr, ...) open_member(variant->by, attr, __VA_ARGS__)
+	/* The leader is of another task, on another CPU, or of all tasks of one. */
+	EXPECT_EQ(-EINVAL, REFUSED(plain, self->target.tid, -1, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, REFUSED(plain, 0, cpu, self->fd[0], 0));
+	EXPECT_EQ(-EINVAL, REFUSED(plain, -1, cpu, self->fd[0], 0));
+	/* The leader is a sibling. */
+	EXPECT_EQ(-EINVAL, REFUSED(plain, 0, -1, self->fd[1], 0));
+	/* A sibling is not inherited if the leader is not; nor pinned or exclusive. */
+	attr = plain;
+	attr.inherit = 1;
+	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
+	attr = plain;
+	attr.pinned = 1;
+	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
+	attr = plain;
+	attr.exclusive = 1;
+	EXPECT_EQ(-EINVAL, REFUSED(attr, 0, -1, self->fd[0], 0));
+	/* No descriptor, or one of something else. */
+	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, 12345, 0));
+	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, -2, 0));
+	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, self->target.jobs, 0));
+
+	/* With FD_NO_GROUP the descriptor is looked at, and no more. */
+	EXPECT_EQ(0, REFUSED(plain, self->target.tid, -1, self->fd[1], PERF_FLAG_FD_NO_GROUP));
+	EXPECT_EQ(-EBADF, REFUSED(plain, 0, -1, 12345, PERF_FLAG_FD_NO_GROUP));
+	EXPECT_EQ(0, REFUSED(plain, 0, -1, self->fd[0], PERF_FLAG_FD_CLOEXEC));
+#undef REFUSED
+	/* What was refused has left nothing. */
+	EXPECT_LT(0, event_loop_count(self->fd[0], N));
+	EXPECT_EQ(event_count(self->fd[0]), event_count(self->fd[1]));
+}
+
+/* The task is gone: its group takes no more members. */
+TEST_F(event, leader_of_a_task_that_is_gone_is_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	open_group(_metadata, self, variant->by, self->target.tid);
+	target_end(&self->target);
+	EXPECT_EQ(-ENODEV, open_member(variant->by, attr, 0, -1, self->fd[0], 0));
+}
+
+/* A leader of the other maker, and the device itself: no event of ours, or of perf's. */
+TEST(leader_of_another_maker_is_refused)
+{
+	const struct event_maker *perf = &event_maker_perf, *by = &event_maker_perfmon;
+	const struct perf_event_attr attr = event_instructions();
+	const struct perf_event_attr dummy = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(dummy),
+		.config = PERF_COUNT_SW_DUMMY,
+		.exclude_kernel = 1,
+	};
+	struct perf_event_attr arguments = dummy;
+	int fd[3];
+
+	SKIP_WITHOUT_PMU();
+	/* This one needs no counter, so both can be there. */
+	fd[0] = perf->open(&arguments, 0, -1, -1, 0);
+	ASSERT_LE(0, fd[0]);
+	EXPECT_EQ(-EBADF, open_member(by, attr, 0, -1, fd[0], 0));
+	fd[1] = open_instructions(_metadata, by, 0);
+	EXPECT_EQ(-EBADF, open_member(perf, dummy, 0, -1, fd[1], 0));
+	fd[2] = open_device(_metadata, O_RDONLY);
+	EXPECT_EQ(-EBADF, open_member(by, attr, 0, -1, fd[2], 0));
+	close(fd[0]);
+	close(fd[1]);
+	close(fd[2]);
+}
+
+TEST_HARNESS_MAIN
