@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What read(2) of an event returns: `struct read_format` of perf_event_open(2).
+
+use super::event_attr::{
+    InvalidAttr, PERF_FORMAT_GROUP, PERF_FORMAT_ID, PERF_FORMAT_LOST, PERF_FORMAT_MAX,
+    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
+};
+
+/// The format: bits `PERF_FORMAT_*`.
+///
+/// # Invariants
+///
+/// Only bits that exist are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadFormat(u8);
+
+/// What read(2) tells of one event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventValue {
+    /// The count.
+    pub value: u64,
+    /// The id of the event.
+    pub id: u64,
+    /// The samples that were lost.
+    pub lost: u64,
+}
+
+/// The times of an event or of a group, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventTimes {
+    /// While it was enabled.
+    pub enabled: u64,
+    /// While it was counted.
+    pub running: u64,
+}
+
+/// The most words of the format for one event: value, two times, id, lost.
+pub const MAX_WORDS_OF_ONE: usize = 5;
+
+impl ReadFormat {
+    /// Checks `read_format`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Invalid`] if a bit does not exist.
+    pub const fn new(bits: u64) -> Result<Self, InvalidAttr> {
+        if bits < PERF_FORMAT_MAX {
+            // INVARIANT: No higher bit is set.
+            Ok(Self(bits as u8))
+        } else {
+            Err(InvalidAttr::Invalid)
+        }
+    }
+
+    #[inline(always)]
+    const fn has(self, bit: u64) -> bool {
+        self.0 & bit as u8 != 0
+    }
+
+    /// Returns 1 if `bit` is set, otherwise 0.
+    #[inline(always)]
+    const fn count(self, bit: u64) -> usize {
+        self.has(bit) as usize
+    }
+
+    /// Returns whether all events of the group are returned.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_group(self) -> bool {
+        self.has(PERF_FORMAT_GROUP)
+    }
+
+    /// Returns whether a time is returned.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_times(self) -> bool {
+        self.has(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+    }
+
+    /// Returns the number of 64-bit words for a group of `events`. Without `PERF_FORMAT_GROUP` only one event
+    /// is returned, whatever the size of the group.
+    #[inline]
+    #[must_use]
+    pub const fn words(self, events: usize) -> usize {
+        let times =
+            self.count(PERF_FORMAT_TOTAL_TIME_ENABLED) + self.count(PERF_FORMAT_TOTAL_TIME_RUNNING);
+        let event = 1 + self.count(PERF_FORMAT_ID) + self.count(PERF_FORMAT_LOST);
+        if self.is_group() {
+            1 + times + events * event
+        } else {
+            times + event
+        }
+    }
+
+    /// Returns the size in bytes for a group of `events`. read(2) with less room gives `ENOSPC`.
+    #[inline]
+    #[must_use]
+    pub const fn size(self, events: usize) -> usize {
+        self.words(events) * size_of::<u64>()
+    }
+
+    /// Writes the format of one event, without `PERF_FORMAT_GROUP`, and returns the words that are used.
+    ///
+    /// `times` is called only if the format has a time.
+    #[inline]
+    pub fn encode_one(
+        self,
+        to: &mut [u64; MAX_WORDS_OF_ONE],
+        event: EventValue,
+        times: impl FnOnce() -> EventTimes,
+    ) -> &[u64] {
+        to[0] = event.value;
+        // The common case, in as few instructions as possible.
+        if self.0 == 0 {
+            return &to[..1];
+        }
+        let mut writer = Writer { to, used: 1 };
+        if self.has_times() {
+            writer.times(self, times());
+        }
+        writer.id_and_lost(self, event);
+        let used = writer.used;
+        &to[..used]
+    }
+
+    /// Writes the format of a group and returns the words that are used: `None` if `to` is too small for the
+    /// events, or if there are not `count` of them.
+    ///
+    /// The leader is the first of `events`. `times` is called only if the format has a time.
+    #[inline]
+    pub fn encode_group(
+        self,
+        to: &mut [u64],
+        count: usize,
+        events: impl IntoIterator<Item = EventValue>,
+        times: impl FnOnce() -> EventTimes,
+    ) -> Option<&[u64]> {
+        let words = self.words(count);
+        let to = to.get_mut(..words)?;
+        let mut writer = Writer { to, used: 0 };
+        writer.push(count as u64);
+        if self.has_times() {
+            writer.times(self, times());
+        }
+        for event in events {
+            writer.push(event.value);
+            writer.id_and_lost(self, event);
+        }
+        (writer.used == words).then_some(writer.to)
+    }
+}
+
+/// Fills words in order. Words beyond the room are counted and dropped.
+struct Writer<'a> {
+    to: &'a mut [u64],
+    used: usize,
+}
+
+impl Writer<'_> {
+    #[inline(always)]
+    fn push(&mut self, word: u64) {
+        if let Some(to) = self.to.get_mut(self.used) {
+            *to = word;
+        }
+        self.used += 1;
+    }
+
+    #[inline(always)]
+    fn times(&mut self, format: ReadFormat, times: EventTimes) {
+        if format.has(PERF_FORMAT_TOTAL_TIME_ENABLED) {
+            self.push(times.enabled);
+        }
+        if format.has(PERF_FORMAT_TOTAL_TIME_RUNNING) {
+            self.push(times.running);
+        }
+    }
+
+    #[inline(always)]
+    fn id_and_lost(&mut self, format: ReadFormat, event: EventValue) {
+        if format.has(PERF_FORMAT_ID) {
+            self.push(event.id);
+        }
+        if format.has(PERF_FORMAT_LOST) {
+            self.push(event.lost);
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_read_format))]
+mod tests {
+    use super::*;
+
+    const ENABLED: u64 = PERF_FORMAT_TOTAL_TIME_ENABLED;
+    const RUNNING: u64 = PERF_FORMAT_TOTAL_TIME_RUNNING;
+    const ID: u64 = PERF_FORMAT_ID;
+    const GROUP: u64 = PERF_FORMAT_GROUP;
+    const LOST: u64 = PERF_FORMAT_LOST;
+
+    const TIMES: EventTimes = EventTimes {
+        enabled: 100,
+        running: 90,
+    };
+
+    fn event(n: u64) -> EventValue {
+        EventValue {
+            value: n,
+            id: n + 10,
+            lost: n + 20,
+        }
+    }
+
+    fn one_is(bits: u64, expected: &[u64]) -> bool {
+        let mut room = [!0; MAX_WORDS_OF_ONE];
+        ReadFormat::new(bits).is_ok_and(|format| {
+            format.encode_one(&mut room, event(1), || TIMES) == expected
+                && format.size(1) == expected.len() * 8
+                && format.size(4) == expected.len() * 8
+        })
+    }
+
+    fn group_is(bits: u64, expected: &[u64]) -> bool {
+        let mut room = [!0; 12];
+        ReadFormat::new(bits | GROUP).is_ok_and(|format| {
+            format.encode_group(&mut room, 2, [event(1), event(2)], || TIMES) == Some(expected)
+                && format.size(2) == expected.len() * 8
+                && room[expected.len()] == !0
+        })
+    }
+
+    #[test]
+    fn unknown_bits_are_refused() {
+        assert!(ReadFormat::new(0x1f).is_ok());
+        assert_eq!(ReadFormat::new(0x20), Err(InvalidAttr::Invalid));
+        assert_eq!(ReadFormat::new(1 << 63), Err(InvalidAttr::Invalid));
+        assert_eq!(ReadFormat::new(1 << 8), Err(InvalidAttr::Invalid));
+    }
+
+    #[test]
+    fn one_event_in_the_order_of_linux() {
+        assert!(one_is(0, &[1]));
+        assert!(one_is(ENABLED, &[1, 100]));
+        assert!(one_is(RUNNING, &[1, 90]));
+        assert!(one_is(ID, &[1, 11]));
+        assert!(one_is(LOST, &[1, 21]));
+        assert!(one_is(ENABLED | RUNNING | ID | LOST, &[1, 100, 90, 11, 21]));
+    }
+
+    #[test]
+    fn a_group_in_the_order_of_linux() {
+        assert!(group_is(0, &[2, 1, 2]));
+        assert!(group_is(ENABLED | RUNNING, &[2, 100, 90, 1, 2]));
+        assert!(group_is(ID, &[2, 1, 11, 2, 12]));
+        assert!(group_is(
+            ENABLED | RUNNING | ID | LOST,
+            &[2, 100, 90, 1, 11, 21, 2, 12, 22]
+        ));
+    }
+
+    #[test]
+    fn a_group_that_changed_is_not_returned() {
+        let mut room = [0; 4];
+        let is_encoded = |room: &mut [u64], count, events: &[EventValue]| {
+            ReadFormat::new(GROUP).is_ok_and(|format| {
+                let events = events.iter().copied();
+                format.encode_group(room, count, events, || TIMES).is_some()
+            })
+        };
+        assert!(is_encoded(&mut room, 2, &[event(1), event(2)]));
+        assert!(!is_encoded(&mut room, 2, &[event(1)]));
+        assert!(!is_encoded(&mut room, 2, &[event(1), event(2), event(3)]));
+        assert!(!is_encoded(&mut room[..2], 2, &[event(1), event(2)]));
+    }
+
+    #[test]
+    fn times_are_read_only_if_they_are_returned() {
+        let mut asked = 0;
+        let mut room = [0; MAX_WORDS_OF_ONE];
+        for bits in [0, ID, LOST, ID | LOST, ENABLED] {
+            if let Ok(format) = ReadFormat::new(bits) {
+                format.encode_one(&mut room, event(1), || {
+                    asked += 1;
+                    TIMES
+                });
+            }
+        }
+        assert_eq!(asked, 1);
+    }
+}
