@@ -7,10 +7,10 @@ use super::super::lbr;
 use super::{Architecture, Capabilities, Leaf, NoPmu, Processor};
 
 impl Processor {
-    const INTEL: [u8; 12] = *b"GenuineIntel";
-    const AMD: [u8; 12] = *b"AuthenticAMD";
+    pub(super) const INTEL: [u8; 12] = *b"GenuineIntel";
+    pub(super) const AMD: [u8; 12] = *b"AuthenticAMD";
     /// Zen cores, made in China.
-    const HYGON: [u8; 12] = *b"HygonGenuine";
+    pub(super) const HYGON: [u8; 12] = *b"HygonGenuine";
     /// The architectural events that AMD has equivalents of: all but reference cycles and top-down slots.
     const AMD_EVENTS: u32 = 0b0111_1011;
 

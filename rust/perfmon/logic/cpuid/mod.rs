@@ -8,7 +8,9 @@ mod capabilities;
 mod detect;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 mod dumps;
+mod microarchitecture;
 mod processor;
 
 pub use self::capabilities::{Architecture, Capabilities, NoPmu};
+pub use self::microarchitecture::Microarchitecture;
 pub use self::processor::{Leaf, Processor};
