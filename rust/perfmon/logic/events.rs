@@ -99,27 +99,34 @@ const ARCHITECTURAL: [(EventSelect, Option<EventSelect>); 8] = [
     (EventSelect::new(0xa4, 0x01), None),
 ];
 
-/// Returns the number of the architectural event that `select` counts, if a CPU reports that it lacks it.
+/// Returns the number of the architectural event that `select` counts on Intel.
 ///
-/// Only the event number and the unit masks identify the event, not the other fields of the event select. AMD has
-/// no architectural events.
+/// Only the event number and the unit masks identify the event, not the other fields of the event select.
 #[must_use]
-pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
+pub fn architectural_number(select: EventSelect) -> Option<u32> {
     const EVENT: u64 = 0xffff | EventSelect::UNIT_MASK_2;
 
-    if capabilities.architecture != Architecture::Intel {
-        return None;
-    }
     let event = select.stopped() & EVENT;
     (0..)
         .zip(&ARCHITECTURAL)
-        .find(|(number, (intel, _))| {
-            intel.stopped() == event && capabilities.arch_events >> number & 1 == 0
-        })
+        .find(|(_, (intel, _))| intel.stopped() == event)
         .map(|(number, _)| number)
 }
 
-fn architectural(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
+/// Returns the number of the architectural event that `select` counts, if a CPU reports that it lacks it. AMD has
+/// no architectural events.
+#[must_use]
+pub fn missing_event(select: EventSelect, capabilities: &Capabilities) -> Option<u32> {
+    if capabilities.architecture != Architecture::Intel {
+        return None;
+    }
+    architectural_number(select).filter(|number| capabilities.arch_events >> number & 1 == 0)
+}
+
+/// Returns the event select of an architectural event (`PERFMON_ARCH_EVENT_*`), without modes. `None` if the CPUs
+/// lack the event.
+#[must_use]
+pub fn architectural(number: u32, capabilities: &Capabilities) -> Option<EventSelect> {
     let &(intel, amd) = ARCHITECTURAL.get(number as usize)?;
     if capabilities.arch_events >> number & 1 == 0 {
         return None;

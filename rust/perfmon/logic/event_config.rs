@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The config of an event: what a `struct perf_event_attr` asks of these CPUs.
+//!
+//! Bits of the attribute that only concern records (`mmap`, `comm`, `task`, `sample_id_all` and so on) have no
+//! effect on an event that only counts, and are accepted. `exclude_hv` and `exclude_idle` have no effect on x86, as
+//! in Linux perf. `exclude_guest` is accepted because perf sets it for each event; guests of KVM are counted
+//! nevertheless (see Documentation/known-issues.rst). What would change the count or a promise is refused.
+
+use super::counter::{CounterId, CounterKind};
+use super::cpuid::{Capabilities, Microarchitecture};
+use super::event_attr::{
+    InvalidAttr, PerfEventAttr, PERF_PMU_TYPE_SHIFT, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
+    PERF_TYPE_RAW,
+};
+use super::event_counters::EventCounters;
+use super::evtsel::EventSelect;
+use super::hardware_events::hardware_event;
+use super::read_format::ReadFormat;
+
+/// An event that these CPUs can count.
+///
+/// # Invariants
+///
+/// There is a counter for it: [`Self::counters`] is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventConfig {
+    /// The event, with the modes. For the register of a counter see [`Self::select_on`].
+    pub select: EventSelect,
+    /// The fixed-function counter that counts exactly this event.
+    pub fixed: Option<CounterId>,
+    /// The bits of the general counters that can count it.
+    pub general: u64,
+    /// The event is off until it is enabled.
+    pub disabled: bool,
+    /// New tasks of the task are counted, too.
+    pub inherit: bool,
+    /// With `inherit`: only new threads of the process.
+    pub inherit_thread: bool,
+    /// The event must always be on a counter. This holds for all events, because none are multiplexed.
+    pub pinned: bool,
+    /// No other group may be on the counters at the same time.
+    pub exclusive: bool,
+    /// The next exec enables the event.
+    pub enable_on_exec: bool,
+    /// What read(2) returns.
+    pub read_format: ReadFormat,
+}
+
+impl EventConfig {
+    /// Checks `attr` for CPUs that all have these capabilities and this microarchitecture.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Invalid`] for what Linux refuses for all events, then [`InvalidAttr::Unsupported`] for what
+    /// events of this module can't do, then the answer about the event itself.
+    pub fn new(
+        attr: &PerfEventAttr,
+        capabilities: &Capabilities,
+        cpus: Microarchitecture,
+    ) -> Result<Self, InvalidAttr> {
+        attr.check()?;
+        check_support(attr)?;
+        let select = event_select(attr, capabilities, cpus)?.with_modes(
+            !attr.has(PerfEventAttr::EXCLUDE_USER),
+            !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+        );
+        let EventCounters { fixed, general } = EventCounters::new(select, capabilities, cpus)?;
+        // INVARIANT: There is a counter in `EventCounters`.
+        Ok(Self {
+            select,
+            fixed,
+            general,
+            disabled: attr.has(PerfEventAttr::DISABLED),
+            inherit: attr.has(PerfEventAttr::INHERIT),
+            inherit_thread: attr.has(PerfEventAttr::INHERIT_THREAD),
+            pinned: attr.has(PerfEventAttr::PINNED),
+            exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
+            enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
+            read_format: ReadFormat::new(attr.read_format)?,
+        })
+    }
+
+    /// Returns the bits of all counters that can count the event.
+    #[must_use]
+    pub const fn counters(&self) -> u64 {
+        EventCounters {
+            fixed: self.fixed,
+            general: self.general,
+        }
+        .bits()
+    }
+
+    /// Returns what to select on `counter`: the event, or only its modes on a fixed-function counter.
+    #[must_use]
+    pub const fn select_on(&self, counter: CounterId) -> EventSelect {
+        match counter.kind() {
+            CounterKind::General(_) => self.select,
+            CounterKind::Fixed(_) => {
+                EventSelect::new(0, 0).with_modes(self.select.is_user(), self.select.is_kernel())
+            }
+        }
+    }
+}
+
+/// Checks that the event only counts, in ways that this module has.
+const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
+    const REFUSED: u64 = PerfEventAttr::FREQ
+        | PerfEventAttr::PRECISE_IP
+        // Count guests only. Event selects of AMD have a bit for it, those of Intel have none.
+        | PerfEventAttr::EXCLUDE_HOST
+        | PerfEventAttr::AUX_OUTPUT
+        | PerfEventAttr::REMOVE_ON_EXEC
+        | PerfEventAttr::SIGTRAP;
+
+    let samples = attr.sample_period != 0;
+    let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
+    // Registers beside the event select, of which no event of this module has any.
+    let has_registers =
+        attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
+    if attr.has(REFUSED) || samples || has_aux || has_registers {
+        Err(InvalidAttr::Unsupported)
+    } else {
+        Ok(())
+    }
+}
+
+/// Returns the event, in whatever modes.
+fn event_select(
+    attr: &PerfEventAttr,
+    capabilities: &Capabilities,
+    cpus: Microarchitecture,
+) -> Result<EventSelect, InvalidAttr> {
+    match attr.type_ {
+        PERF_TYPE_HARDWARE => hardware_event(generic_event(attr)?, capabilities, cpus),
+        PERF_TYPE_HW_CACHE => generic_event(attr).and(Err(InvalidAttr::NoEvent)),
+        PERF_TYPE_RAW => raw_event(attr.config, capabilities),
+        _ => Err(InvalidAttr::Unsupported),
+    }
+}
+
+/// Returns the number of an event whose `config` may name a PMU in its upper half.
+///
+/// The PMU of the CPUs has the type `PERF_TYPE_RAW`, and 0 is short for it. All others are not of this module, those
+/// of the kinds of cores of a hybrid processor included.
+const fn generic_event(attr: &PerfEventAttr) -> Result<u32, InvalidAttr> {
+    match (attr.config >> PERF_PMU_TYPE_SHIFT) as u32 {
+        0 | PERF_TYPE_RAW => Ok(attr.config as u32),
+        _ => Err(InvalidAttr::Unsupported),
+    }
+}
+
+/// Returns the event select that `config` is.
+///
+/// As in Linux perf, the bits for modes, interrupt and enable may be set, to no effect. Other bits that the module
+/// or these CPUs can't set are refused, where Linux drops them and counts something else: pin control, AnyThread,
+/// Intel's IN_TX and IN_TXCP, AMD's HostOnly and GuestOnly.
+fn raw_event(config: u64, capabilities: &Capabilities) -> Result<EventSelect, InvalidAttr> {
+    EventSelect::from_abi(config, capabilities.select_bits).map_err(|_| InvalidAttr::Invalid)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_event_config))]
+mod tests {
+    use super::super::cpuid::Architecture;
+    use super::super::event_attr::{PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES};
+    use super::*;
+    use InvalidAttr::{Invalid, NoEvent, Unsupported};
+    use Microarchitecture::{Skylake, Zen4};
+
+    const INTEL: Capabilities = Capabilities {
+        general: 8,
+        fixed: 0b111,
+        arch_events: 0x7f,
+        ..Capabilities::NONE
+    };
+    const AMD: Capabilities = Capabilities {
+        architecture: Architecture::AmdV2,
+        general: 6,
+        arch_events: 0x7b,
+        select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
+        ..Capabilities::NONE
+    };
+
+    const CYCLES: PerfEventAttr = PerfEventAttr::ZERO;
+
+    fn attr(type_: u32, config: u64) -> PerfEventAttr {
+        PerfEventAttr {
+            type_,
+            config,
+            ..CYCLES
+        }
+    }
+
+    fn flags(flags: u64) -> PerfEventAttr {
+        PerfEventAttr { flags, ..CYCLES }
+    }
+
+    fn intel(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
+        EventConfig::new(&attr, &INTEL, Skylake)
+    }
+
+    fn amd(attr: PerfEventAttr) -> Result<EventConfig, InvalidAttr> {
+        EventConfig::new(&attr, &AMD, Zen4)
+    }
+
+    /// Returns the event select and the counters.
+    fn on(config: Result<EventConfig, InvalidAttr>) -> Result<(u64, u64), InvalidAttr> {
+        config.map(|config| (config.select.stopped(), config.counters()))
+    }
+
+    #[test]
+    fn hardware_events() {
+        let instructions = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS.into());
+        let ref_cycles = attr(PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES.into());
+        assert_eq!(on(intel(instructions)), Ok((0x3_00c0, 1 << 32 | 0xff)));
+        assert_eq!(on(intel(CYCLES)), Ok((0x3_003c, 2 << 32 | 0xff)));
+        assert_eq!(on(intel(ref_cycles)), Ok((0x3_0300, 4 << 32)));
+        assert_eq!(on(amd(CYCLES)), Ok((0x3_0076, 0x3f)));
+        assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 7))), Err(NoEvent));
+        assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 10))), Err(Invalid));
+    }
+
+    #[test]
+    fn raw_events() {
+        let raw = |config| attr(PERF_TYPE_RAW, config);
+        assert_eq!(on(intel(raw(0xc0))), Ok((0x3_00c0, 1 << 32 | 0xff)));
+        assert_eq!(on(intel(raw(0x0300))), Ok((0x3_0300, 4 << 32)));
+        assert_eq!(on(intel(raw(0x0185_4f2e))), Ok((0x0187_4f2e, 0xff)));
+        // Modes, interrupt and enable have no effect.
+        assert_eq!(on(intel(raw(0x0053_00c5))), Ok((0x3_00c5, 0xff)));
+        // Pin control, AnyThread, IN_TX.
+        assert_eq!(on(intel(raw(0x0008_00c5))), Err(Invalid));
+        assert_eq!(on(intel(raw(0x0020_00c5))), Err(Invalid));
+        assert_eq!(on(intel(raw(0x1_0000_00c5))), Err(Invalid));
+        // AMD's longer event numbers, GuestOnly, HostOnly.
+        assert_eq!(on(amd(raw(0x1_0000_0120))), Ok((0x1_0003_0120, 0x3f)));
+        assert_eq!(on(amd(raw(1 << 40 | 0x76))), Err(Invalid));
+        assert_eq!(on(amd(raw(1 << 41 | 0x76))), Err(Invalid));
+    }
+
+    #[test]
+    fn other_pmus_are_refused() {
+        assert_eq!(on(intel(attr(1, 0))), Err(Unsupported));
+        assert_eq!(on(intel(attr(5, 0))), Err(Unsupported));
+        assert_eq!(on(intel(attr(u32::MAX, 0))), Err(Unsupported));
+        let on_pmu = |pmu: u64, number| intel(attr(PERF_TYPE_HARDWARE, pmu << 32 | number));
+        assert_eq!(on(on_pmu(4, 0)), on(intel(CYCLES)));
+        assert_eq!(on(on_pmu(8, 0)), Err(Unsupported));
+    }
+
+    #[test]
+    fn modes_follow_from_exclude() {
+        let modes = |exclude| {
+            intel(flags(exclude)).map(|config| (config.select.is_user(), config.select.is_kernel()))
+        };
+        assert_eq!(modes(0), Ok((true, true)));
+        assert_eq!(modes(PerfEventAttr::EXCLUDE_USER), Ok((false, true)));
+        assert_eq!(modes(PerfEventAttr::EXCLUDE_KERNEL), Ok((true, false)));
+        let without_effect =
+            PerfEventAttr::EXCLUDE_HV | PerfEventAttr::EXCLUDE_IDLE | PerfEventAttr::EXCLUDE_GUEST;
+        assert_eq!(modes(without_effect), Ok((true, true)));
+        assert_eq!(modes(PerfEventAttr::EXCLUDE_HOST), Err(Unsupported));
+    }
+
+    #[test]
+    fn bits_are_taken_over() {
+        let fields = |bits| {
+            intel(flags(bits)).map(|c| {
+                [
+                    c.disabled,
+                    c.inherit,
+                    c.inherit_thread,
+                    c.pinned,
+                    c.exclusive,
+                    c.enable_on_exec,
+                ]
+                .map(u8::from)
+            })
+        };
+        assert_eq!(fields(0), Ok([0, 0, 0, 0, 0, 0]));
+        assert_eq!(fields(PerfEventAttr::DISABLED), Ok([1, 0, 0, 0, 0, 0]));
+        assert_eq!(fields(PerfEventAttr::INHERIT), Ok([0, 1, 0, 0, 0, 0]));
+        let threads = PerfEventAttr::INHERIT | PerfEventAttr::INHERIT_THREAD;
+        assert_eq!(fields(threads), Ok([0, 1, 1, 0, 0, 0]));
+        assert_eq!(fields(PerfEventAttr::PINNED), Ok([0, 0, 0, 1, 0, 0]));
+        assert_eq!(fields(PerfEventAttr::EXCLUSIVE), Ok([0, 0, 0, 0, 1, 0]));
+        assert_eq!(
+            fields(PerfEventAttr::ENABLE_ON_EXEC),
+            Ok([0, 0, 0, 0, 0, 1])
+        );
+        let format = PerfEventAttr {
+            read_format: 0x1f,
+            ..CYCLES
+        };
+        assert!(intel(format).is_ok_and(|config| Ok(config.read_format) == ReadFormat::new(0x1f)));
+    }
+
+    #[test]
+    fn bits_about_records_are_accepted() {
+        let records = PerfEventAttr::MMAP
+            | PerfEventAttr::COMM
+            | PerfEventAttr::INHERIT_STAT
+            | PerfEventAttr::TASK
+            | PerfEventAttr::WATERMARK
+            | PerfEventAttr::MMAP_DATA
+            | PerfEventAttr::SAMPLE_ID_ALL
+            | PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL
+            | PerfEventAttr::EXCLUDE_CALLCHAIN_USER
+            | PerfEventAttr::MMAP2
+            | PerfEventAttr::COMM_EXEC
+            | PerfEventAttr::USE_CLOCKID
+            | PerfEventAttr::CONTEXT_SWITCH
+            | PerfEventAttr::WRITE_BACKWARD
+            | PerfEventAttr::NAMESPACES
+            | PerfEventAttr::KSYMBOL
+            | PerfEventAttr::BPF_EVENT
+            | PerfEventAttr::CGROUP
+            | PerfEventAttr::TEXT_POKE
+            | PerfEventAttr::BUILD_ID
+            | PerfEventAttr::DEFER_CALLCHAIN
+            | PerfEventAttr::DEFER_OUTPUT;
+        let counting = PerfEventAttr {
+            sample_type: 1 << 16,
+            wakeup_events: 1,
+            aux_watermark: 1,
+            sample_max_stack: 9,
+            ..flags(records)
+        };
+        assert_eq!(intel(counting), intel(CYCLES));
+    }
+
+    #[test]
+    fn what_changes_a_count_or_a_promise_is_refused() {
+        let refused = [
+            PerfEventAttr::FREQ,
+            1 << 15,
+            1 << 16,
+            PerfEventAttr::AUX_OUTPUT,
+            PerfEventAttr::REMOVE_ON_EXEC,
+            PerfEventAttr::REMOVE_ON_EXEC | PerfEventAttr::SIGTRAP,
+        ];
+        for bits in refused {
+            assert_eq!(on(intel(flags(bits))), Err(Unsupported));
+        }
+        let refused = [
+            PerfEventAttr {
+                sample_period: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                aux_sample_size: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                aux_action: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                config1: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                config2: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                config3: 1,
+                ..CYCLES
+            },
+            PerfEventAttr {
+                config4: 1,
+                ..CYCLES
+            },
+        ];
+        for attr in refused {
+            assert_eq!(on(intel(attr)), Err(Unsupported));
+        }
+    }
+
+    #[test]
+    fn mistakes_come_before_limits() {
+        let both = PerfEventAttr {
+            sample_period: 1 << 63,
+            ..flags(PerfEventAttr::FREQ)
+        };
+        assert_eq!(on(intel(both)), Err(Invalid));
+        let wrong_event = PerfEventAttr {
+            sample_period: 1,
+            ..attr(PERF_TYPE_HARDWARE, 10)
+        };
+        assert_eq!(on(intel(wrong_event)), Err(Unsupported));
+    }
+
+    #[test]
+    fn fixed_counters_select_modes_only() {
+        let on = |counter: Option<CounterId>| {
+            let config = intel(flags(PerfEventAttr::EXCLUDE_KERNEL)).ok()?;
+            Some(config.select_on(counter?).stopped())
+        };
+        assert_eq!(on(CounterId::fixed(1)), Some(0x1_0000));
+        assert_eq!(on(CounterId::general(1)), Some(0x1_003c));
+    }
+}

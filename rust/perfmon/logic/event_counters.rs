@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The counters that can count an event.
+
+use super::counter::CounterId;
+use super::cpuid::{Architecture, Capabilities, Microarchitecture};
+use super::event_attr::InvalidAttr;
+use super::event_limits::{self, ALL};
+use super::events::architectural_number;
+use super::evtsel::EventSelect;
+use crate::abi;
+
+/// The counters that can count an event. There is one at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCounters {
+    /// The fixed-function counter that counts exactly this event.
+    pub fixed: Option<CounterId>,
+    /// The bits of the general counters that can count it.
+    pub general: u64,
+}
+
+impl EventCounters {
+    /// Returns the counters for `select`, whose modes don't matter.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::NoEvent`] if no counter can count the event. [`InvalidAttr::Unsupported`] if it needs a
+    /// second register, or is shared between cores.
+    pub fn new(
+        select: EventSelect,
+        capabilities: &Capabilities,
+        cpus: Microarchitecture,
+    ) -> Result<Self, InvalidAttr> {
+        let select = select.with_modes(false, false);
+        let (fixed, allowed) = match capabilities.architecture {
+            Architecture::Intel => (
+                fixed(select, capabilities, cpus),
+                intel(select, capabilities, cpus)?,
+            ),
+            Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
+                (None, event_limits::amd(select, cpus)?)
+            }
+        };
+        let this = Self {
+            fixed,
+            general: allowed & ((1 << capabilities.general) - 1),
+        };
+        if this.bits() == 0 {
+            return Err(InvalidAttr::NoEvent);
+        }
+        Ok(this)
+    }
+
+    /// Returns the bits of all these counters.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        match self.fixed {
+            Some(counter) => self.general | counter.bit(),
+            None => self.general,
+        }
+    }
+}
+
+/// Returns the fixed-function counter for an event. It can neither detect edges nor compare with a mask.
+///
+/// Event number 0 of Intel does not exist: with a unit mask of n, Linux and the event lists take it for
+/// fixed-function counter n - 1.
+fn fixed(
+    select: EventSelect,
+    capabilities: &Capabilities,
+    cpus: Microarchitecture,
+) -> Option<CounterId> {
+    if select != EventSelect::new(select.event(), select.unit_mask()) {
+        return None;
+    }
+    let n = match (architectural_number(select), select.stopped()) {
+        (Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED), _) => 0,
+        (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES), _) => 1,
+        // Before, this event counts another clock than the fixed-function counter.
+        (Some(abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES), _)
+            if cpus == Microarchitecture::GoldenCove =>
+        {
+            2
+        }
+        (_, 0x0100 | 0x0200 | 0x0300 | 0x0400) => select.unit_mask() - 1,
+        // INST_RETIRED.PREC_DIST
+        (_, 0x01c0) if cpus == Microarchitecture::IceLake => 0,
+        _ => return None,
+    };
+    CounterId::fixed(n).filter(|counter| capabilities.counters() & counter.bit() != 0)
+}
+
+/// Returns the general counters that can count an event of Intel.
+fn intel(
+    select: EventSelect,
+    capabilities: &Capabilities,
+    cpus: Microarchitecture,
+) -> Result<u64, InvalidAttr> {
+    if select.event() == 0 {
+        return Ok(0);
+    }
+    if let Some(number) = architectural_number(select) {
+        let present = capabilities.arch_events >> number & 1 != 0;
+        return Ok(if present { ALL } else { 0 });
+    }
+    event_limits::intel(select, cpus)
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(
+    CONFIG_KUNIT = "y",
+    kernel::macros::kunit_tests(perfmon_event_counters)
+)]
+mod tests {
+    use super::*;
+    use InvalidAttr::{NoEvent, Unsupported};
+    use Microarchitecture as M;
+
+    const INTEL: Capabilities = Capabilities {
+        general: 8,
+        fixed: 0b1111,
+        arch_events: 0xff,
+        ..Capabilities::NONE
+    };
+    const AMD: Capabilities = Capabilities {
+        architecture: Architecture::AmdCore,
+        general: 6,
+        ..Capabilities::NONE
+    };
+
+    /// Returns the number of the fixed-function counter, and the general counters.
+    fn on(cpu: &Capabilities, cpus: M, bits: u64) -> Result<(Option<usize>, u64), InvalidAttr> {
+        let select = EventSelect::from_bits(bits);
+        let found = EventCounters::new(select, cpu, cpus)?;
+        Ok((found.fixed.map(|c| c.index() - 32), found.general))
+    }
+
+    #[test]
+    fn fixed_counters_have_their_events() {
+        assert_eq!(on(&INTEL, M::Unknown, 0xc0), Ok((Some(0), 0xff)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x3003c), Ok((Some(1), 0xff)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0300), Ok((Some(2), 0)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0400), Ok((Some(3), 0)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x01a4), Ok((None, 0xff)));
+        assert_eq!(on(&AMD, M::Zen4, 0xc0), Ok((None, 0x3f)));
+        // Edges, and a comparison with a counter mask.
+        assert_eq!(on(&INTEL, M::Skylake, 0x400c0), Ok((None, 0xff)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0100_00c0), Ok((None, 0xff)));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0080_003c), Ok((None, 0xff)));
+    }
+
+    #[test]
+    fn reference_cycles_became_an_event() {
+        assert_eq!(on(&INTEL, M::Skylake, 0x013c), Ok((None, 0xff)));
+        assert_eq!(on(&INTEL, M::GoldenCove, 0x013c), Ok((Some(2), 0xff)));
+    }
+
+    #[test]
+    fn event_0_of_intel_is_none() {
+        let without = Capabilities {
+            fixed: 0b0011,
+            ..INTEL
+        };
+        assert_eq!(on(&without, M::Skylake, 0x0300), Err(NoEvent));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0), Err(NoEvent));
+        assert_eq!(on(&INTEL, M::Skylake, 0x0500), Err(NoEvent));
+        assert_eq!(on(&INTEL, M::Skylake, 0x40300), Err(NoEvent));
+        // AMD has it.
+        assert_eq!(on(&AMD, M::Zen1, 0x0300), Ok((None, 0x3f)));
+    }
+
+    #[test]
+    fn missing_architectural_events() {
+        let without = Capabilities {
+            arch_events: 0b1001_1101,
+            ..INTEL
+        };
+        assert_eq!(on(&without, M::Skylake, 0x00c0), Ok((Some(0), 0)));
+        assert_eq!(on(&without, M::Skylake, 0x00c5), Err(NoEvent));
+    }
+
+    #[test]
+    fn limits_are_those_of_the_counters_that_exist() {
+        assert_eq!(on(&INTEL, M::Skylake, 0x81d0), Ok((None, 0xf)));
+        assert_eq!(on(&INTEL, M::IceLake, 0x01c0), Ok((Some(0), 0xff)));
+        assert_eq!(on(&INTEL, M::Haswell, 0x01b7), Err(Unsupported));
+        assert_eq!(on(&AMD, M::Zen1, 0x0ff03), Err(Unsupported));
+        assert_eq!(on(&AMD, M::Bulldozer, 0x07e0), Err(NoEvent));
+        let few = Capabilities {
+            general: 2,
+            ..INTEL
+        };
+        assert_eq!(on(&few, M::Haswell, 0x0148), Err(NoEvent));
+        assert_eq!(on(&few, M::SandyBridge, 0x81d0), Ok((None, 0x3)));
+    }
+}

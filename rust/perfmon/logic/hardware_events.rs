@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! `PERF_TYPE_HARDWARE`: the events that Linux perf has for most processors, with its encodings.
+
+use super::cpuid::{Architecture, Capabilities, Microarchitecture};
+use super::event_attr::{
+    InvalidAttr, PERF_COUNT_HW_BRANCH_INSTRUCTIONS, PERF_COUNT_HW_BRANCH_MISSES,
+    PERF_COUNT_HW_BUS_CYCLES, PERF_COUNT_HW_CACHE_MISSES, PERF_COUNT_HW_CACHE_REFERENCES,
+    PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES,
+    PERF_COUNT_HW_STALLED_CYCLES_BACKEND, PERF_COUNT_HW_STALLED_CYCLES_FRONTEND,
+};
+use super::events::architectural;
+use super::evtsel::EventSelect;
+use crate::abi;
+
+/// Returns the event select of the event with this `PERF_COUNT_HW_*`, without modes.
+///
+/// # Errors
+///
+/// [`InvalidAttr::Invalid`] if no event has the number, [`InvalidAttr::NoEvent`] if these CPUs lack the event.
+pub fn hardware_event(
+    number: u32,
+    capabilities: &Capabilities,
+    cpus: Microarchitecture,
+) -> Result<EventSelect, InvalidAttr> {
+    let found = match number {
+        PERF_COUNT_HW_CPU_CYCLES => {
+            architectural(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES, capabilities)
+        }
+        PERF_COUNT_HW_INSTRUCTIONS => {
+            architectural(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED, capabilities)
+        }
+        PERF_COUNT_HW_CACHE_REFERENCES if has_northbridge_cache(cpus) => {
+            Some(EventSelect::new(0x7d, 0x07))
+        }
+        PERF_COUNT_HW_CACHE_REFERENCES => {
+            architectural(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES, capabilities)
+        }
+        PERF_COUNT_HW_CACHE_MISSES if has_northbridge_cache(cpus) => {
+            Some(EventSelect::new(0x7e, 0x07))
+        }
+        PERF_COUNT_HW_CACHE_MISSES => {
+            architectural(abi::PERFMON_ARCH_EVENT_LLC_MISSES, capabilities)
+        }
+        PERF_COUNT_HW_BRANCH_INSTRUCTIONS => {
+            architectural(abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED, capabilities)
+        }
+        PERF_COUNT_HW_BRANCH_MISSES => {
+            architectural(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED, capabilities)
+        }
+        PERF_COUNT_HW_BUS_CYCLES => architectural(
+            abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
+            capabilities,
+        ),
+        PERF_COUNT_HW_STALLED_CYCLES_FRONTEND => stalled_frontend(cpus),
+        PERF_COUNT_HW_STALLED_CYCLES_BACKEND => stalled_backend(cpus),
+        PERF_COUNT_HW_REF_CPU_CYCLES => reference_cycles(capabilities, cpus),
+        _ => return Err(InvalidAttr::Invalid),
+    };
+    found.ok_or(InvalidAttr::NoEvent)
+}
+
+/// Returns whether Linux counts accesses to the cache of level 2 by the events of AMD's families before 17h.
+const fn has_northbridge_cache(cpus: Microarchitecture) -> bool {
+    matches!(
+        cpus,
+        Microarchitecture::AmdBeforeZen | Microarchitecture::Bulldozer
+    )
+}
+
+/// Returns the event of cycles without a micro-operation, given the event of micro-operations.
+const fn cycles_without(event: u16, unit_mask: u8) -> EventSelect {
+    EventSelect::new(event, unit_mask).with_counter_mask(1, true)
+}
+
+fn stalled_frontend(cpus: Microarchitecture) -> Option<EventSelect> {
+    use Microarchitecture as M;
+
+    match cpus {
+        // UOPS_ISSUED.ANY
+        M::Nehalem | M::Westmere | M::SandyBridge | M::IvyBridge => Some(cycles_without(0x0e, 1)),
+        M::AmdBeforeZen | M::Bulldozer => Some(EventSelect::new(0xd0, 0)),
+        M::Zen1 => Some(EventSelect::new(0x87, 0x02)),
+        M::Zen2 | M::Zen4 => Some(EventSelect::new(0xa9, 0)),
+        _ => None,
+    }
+}
+
+fn stalled_backend(cpus: Microarchitecture) -> Option<EventSelect> {
+    use Microarchitecture as M;
+
+    match cpus {
+        // UOPS_EXECUTED.CORE_ACTIVE_CYCLES
+        M::Nehalem | M::Westmere => Some(cycles_without(0xb1, 0x3f)),
+        // UOPS_DISPATCHED.THREAD
+        M::SandyBridge => Some(cycles_without(0xb1, 0x01)),
+        M::AmdBeforeZen | M::Bulldozer => Some(EventSelect::new(0xd1, 0)),
+        M::Zen1 => Some(EventSelect::new(0x87, 0x01)),
+        _ => None,
+    }
+}
+
+/// Returns the event of cycles at the rate of the time-stamp counter.
+fn reference_cycles(capabilities: &Capabilities, cpus: Microarchitecture) -> Option<EventSelect> {
+    /// Linux's name for what only fixed-function counter 2 counts.
+    const FIXED_2: EventSelect = EventSelect::new(0x00, 0x03);
+
+    match capabilities.architecture {
+        Architecture::Intel if cpus == Microarchitecture::GoldenCove => architectural(
+            abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES,
+            capabilities,
+        )
+        .or(Some(FIXED_2)),
+        Architecture::Intel => Some(FIXED_2),
+        Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
+            (cpus == Microarchitecture::Zen4).then_some(EventSelect::new(0x120, 0x01))
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(
+    CONFIG_KUNIT = "y",
+    kernel::macros::kunit_tests(perfmon_hardware_events)
+)]
+mod tests {
+    use super::*;
+    use InvalidAttr::{Invalid, NoEvent};
+    use Microarchitecture as M;
+
+    const INTEL: Capabilities = Capabilities {
+        general: 8,
+        fixed: 0b111,
+        arch_events: 0x7f,
+        ..Capabilities::NONE
+    };
+    const AMD: Capabilities = Capabilities {
+        architecture: Architecture::AmdCore,
+        general: 6,
+        arch_events: 0x7b,
+        ..Capabilities::NONE
+    };
+
+    /// Returns whether events 0 to 6 and 7 to 9 of these CPUs have these encodings; 0 is for a missing event.
+    fn are(capabilities: &Capabilities, cpus: M, first: [u64; 7], last: [u64; 3]) -> bool {
+        (0..)
+            .zip(first.into_iter().chain(last))
+            .all(|(number, bits)| {
+                let found = hardware_event(number, capabilities, cpus).map(EventSelect::stopped);
+                found == if bits == 0 { Err(NoEvent) } else { Ok(bits) }
+            })
+    }
+
+    #[test]
+    fn events_of_intel() {
+        let are = |cpus, last: [u64; 3]| {
+            let common = [0x3c, 0xc0, 0x4f2e, 0x412e, 0xc4, 0xc5, 0x013c];
+            are(&INTEL, cpus, common, last)
+        };
+        assert!(are(M::Skylake, [0, 0, 0x0300]));
+        assert!(are(M::Unknown, [0, 0, 0x0300]));
+        assert!(are(M::GoldenCove, [0, 0, 0x013c]));
+        assert!(are(M::Nehalem, [0x0180_010e, 0x0180_3fb1, 0x0300]));
+        assert!(are(M::SandyBridge, [0x0180_010e, 0x0180_01b1, 0x0300]));
+        assert!(are(M::IvyBridge, [0x0180_010e, 0, 0x0300]));
+    }
+
+    #[test]
+    fn events_of_amd() {
+        let zen = [0x76, 0xc0, 0xff60, 0x0964, 0xc2, 0xc3, 0];
+        assert!(are(&AMD, M::Zen1, zen, [0x0287, 0x0187, 0]));
+        assert!(are(&AMD, M::Zen2, zen, [0x00a9, 0, 0]));
+        assert!(are(&AMD, M::Zen4, zen, [0x00a9, 0, 0x1_0000_0120]));
+        let old = [0x76, 0xc0, 0x077d, 0x077e, 0xc2, 0xc3, 0];
+        assert!(are(&AMD, M::AmdBeforeZen, old, [0xd0, 0xd1, 0]));
+        assert!(are(&AMD, M::Bulldozer, old, [0xd0, 0xd1, 0]));
+    }
+
+    #[test]
+    fn missing_events() {
+        let few = Capabilities {
+            arch_events: 0b001_1111,
+            ..INTEL
+        };
+        let find = |number| hardware_event(number, &few, M::Skylake).err();
+        assert_eq!(find(PERF_COUNT_HW_CPU_CYCLES), None);
+        assert_eq!(find(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
+        assert_eq!(find(10), Some(Invalid));
+        assert_eq!(find(u32::MAX), Some(Invalid));
+    }
+}
