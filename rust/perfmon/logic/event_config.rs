@@ -6,6 +6,7 @@
 //! in Linux perf. `exclude_guest` is accepted because perf sets it for each event; guests of KVM are counted
 //! nevertheless (see Documentation/known-issues.rst). What would change the count or a promise is refused.
 
+use super::cache_events::cache_event;
 use super::counter::{CounterId, CounterKind};
 use super::cpuid::{Capabilities, Microarchitecture};
 use super::event_attr::{
@@ -132,7 +133,7 @@ fn event_select(
 ) -> Result<EventSelect, InvalidAttr> {
     match attr.type_ {
         PERF_TYPE_HARDWARE => hardware_event(generic_event(attr)?, capabilities, cpus),
-        PERF_TYPE_HW_CACHE => generic_event(attr).and(Err(InvalidAttr::NoEvent)),
+        PERF_TYPE_HW_CACHE => cache_event(generic_event(attr)?, cpus),
         PERF_TYPE_RAW => raw_event(attr.config, capabilities),
         _ => Err(InvalidAttr::Unsupported),
     }
@@ -218,6 +219,21 @@ mod tests {
         assert_eq!(on(amd(CYCLES)), Ok((0x3_0076, 0x3f)));
         assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 7))), Err(NoEvent));
         assert_eq!(on(intel(attr(PERF_TYPE_HARDWARE, 10))), Err(Invalid));
+    }
+
+    #[test]
+    fn cache_events() {
+        let l1d_read = attr(PERF_TYPE_HW_CACHE, 0);
+        let branch_read_miss = attr(PERF_TYPE_HW_CACHE, 0x1_0005);
+        assert_eq!(on(intel(l1d_read)), Ok((0x3_81d0, 0x0f)));
+        assert_eq!(on(intel(branch_read_miss)), Ok((0x3_00c5, 0xff)));
+        assert_eq!(on(amd(branch_read_miss)), Ok((0x3_00c3, 0x3f)));
+        assert_eq!(on(intel(attr(PERF_TYPE_HW_CACHE, 2))), Err(NoEvent));
+        assert_eq!(on(intel(attr(PERF_TYPE_HW_CACHE, 7))), Err(Invalid));
+        assert_eq!(
+            on(intel(attr(PERF_TYPE_HW_CACHE, 8 << 32))),
+            Err(Unsupported)
+        );
     }
 
     #[test]
