@@ -9,6 +9,7 @@
 //! `assert_eq!(a, b)` only: KUnit has no other assertions, and any other panic would stop the kernel.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod cache_events;
 pub mod config;
 pub mod counter;
