@@ -185,6 +185,13 @@ mod tests {
         assert_eq!(find(PERF_COUNT_HW_CPU_CYCLES), None);
         assert_eq!(find(PERF_COUNT_HW_BRANCH_MISSES), Some(NoEvent));
         assert_eq!(find(10), Some(Invalid));
+        // Reference cycles are left to fixed-function counter 2.
+        let none = Capabilities {
+            arch_events: 0,
+            ..INTEL
+        };
+        let reference = hardware_event(PERF_COUNT_HW_REF_CPU_CYCLES, &none, M::GoldenCove);
+        assert_eq!(reference.map(EventSelect::stopped), Ok(0x0300));
         assert_eq!(find(u32::MAX), Some(Invalid));
     }
 }
