@@ -61,7 +61,11 @@ static struct {
 	char stack[MAX_TASKS][STACK] __attribute__((aligned(16)));
 } tree;
 
-/* System calls without anything of the library's around them. */
+/*
+ * System calls without anything of the library's around them, which would depend on
+ * the result. Programs of 32 bits have no trees.
+ */
+#ifdef __x86_64__
 static __always_inline long call(long nr, long a, long b, long c, long d)
 {
 	register long r10 __asm__("r10") = d;
@@ -72,6 +76,9 @@ static __always_inline long call(long nr, long a, long b, long c, long d)
 			 : "rcx", "r11", "memory");
 	return result;
 }
+#else
+#define call	syscall
+#endif
 
 static void run_task(struct task *t);
 
