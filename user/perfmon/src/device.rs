@@ -288,6 +288,15 @@ impl Device {
         })
     }
 
+    /// The device of a driver whose properties are known.
+    pub(crate) fn known(driver: Arc<dyn Driver>, properties: Properties) -> Self {
+        Self { driver, properties }
+    }
+
+    pub(crate) fn shared_driver(&self) -> Arc<dyn Driver> {
+        Arc::clone(&self.driver)
+    }
+
     pub(crate) fn driver(&self) -> &dyn Driver {
         &*self.driver
     }

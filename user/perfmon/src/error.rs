@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
+use crate::event::{Encoding, Owners, Target};
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
@@ -58,6 +59,16 @@ pub enum Attempt {
     StopTrace,
     /// To free the buffers of a trace.
     Free,
+    /// To open an event of some tasks.
+    OpenEvent(Encoding, Target),
+    /// To enable, disable or zero an event.
+    ControlEvent(Encoding),
+    /// To read an event.
+    ReadEvent(Encoding),
+    /// To map the page of an event.
+    MapEvent(Encoding),
+    /// To learn who has a counter.
+    Owner(CounterId),
 }
 
 impl fmt::Display for Attempt {
@@ -107,6 +118,11 @@ impl fmt::Display for Attempt {
             Self::StartTrace => f.write_str("can't start the trace"),
             Self::StopTrace => f.write_str("can't stop the trace"),
             Self::Free => f.write_str("can't free the trace"),
+            Self::OpenEvent(event, target) => write!(f, "can't count {event} of {target}"),
+            Self::ControlEvent(event) => write!(f, "can't enable, disable or zero {event}"),
+            Self::ReadEvent(event) => write!(f, "can't read {event}"),
+            Self::MapEvent(event) => write!(f, "can't map the page of {event}"),
+            Self::Owner(id) => write!(f, "can't ask who has {id}"),
         }
     }
 }
@@ -131,7 +147,7 @@ pub struct Error {
 }
 
 /// Cause of a failure. [`help`](Self::help) gives advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// There is no device node (ENOENT), or nothing behind it (ENODEV, ENXIO).
@@ -213,6 +229,24 @@ pub enum Cause {
     /// The buffer's header says what can't be.
     #[error("its header says what can't be; was the trace started again since the last reading?")]
     BadHeader,
+    /// An event does not fit beside all that counts (EBUSY).
+    #[error("no counter is free for it: {0}")]
+    NoFreeCounter(Owners),
+    /// The CPUs do not have the event, or a group can't be counted together (ENOENT, EINVAL).
+    #[error("the CPUs do not have such an event, or can't count it together with its group")]
+    NoSuchEvent,
+    /// Linux's perf can count so, and this driver can't (EOPNOTSUPP).
+    #[error("the driver can't count so")]
+    NotSupported,
+    /// There is no such task (ESRCH).
+    #[error("there is no such task")]
+    NoSuchTask,
+    /// Events were missed, so that the count would be short (EIO).
+    #[error("events were missed, so that the count would be short")]
+    Missed,
+    /// The event is not one of the calling thread on all CPUs.
+    #[error("only the thread that is counted on all CPUs, and opened the event, can read it so")]
+    OtherThread,
     /// An error that the interface does not specify for this call.
     #[error("{}", .0.desc())]
     Unexpected(Errno),
@@ -229,6 +263,11 @@ impl Error {
             (A::Open(_), errno) => Cause::Unexpected(errno),
             (A::Timestamp, Errno::ENOTTY) => Cause::NoFrequency,
             (A::Setup(..) | A::StartTrace, Errno::EBUSY) => Cause::HardwareBusy,
+            (A::OpenEvent(..), Errno::EBUSY) => Cause::NoFreeCounter(Owners::default()),
+            (A::OpenEvent(..), Errno::ENOENT | Errno::EINVAL) => Cause::NoSuchEvent,
+            (A::OpenEvent(..), Errno::EOPNOTSUPP) => Cause::NotSupported,
+            (A::OpenEvent(..), Errno::ESRCH) => Cause::NoSuchTask,
+            (A::ReadEvent(_), Errno::EIO) => Cause::Missed,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
             // A descriptor not open for writing is excluded by the types, and `Trace::allocate` tells a
@@ -238,7 +277,7 @@ impl Error {
             (_, Errno::EBADFD) => Cause::WrongState,
             (_, Errno::ENOMEM) => Cause::NoMemory,
             (_, Errno::EMFILE | Errno::ENFILE) => Cause::NoDescriptor,
-            (A::ReadOn(..), Errno::EINVAL) => Cause::NoSuchCpu,
+            (A::ReadOn(..), Errno::EINVAL) | (A::OpenEvent(..), Errno::ENODEV) => Cause::NoSuchCpu,
             (A::Allocate(_), Errno::EINVAL) => Cause::InvalidAlloc,
             (A::Stage, Errno::EINVAL) => Cause::InvalidConfig,
             (A::DefineEvent(..), Errno::EINVAL) => Cause::InvalidEvent,
@@ -255,7 +294,7 @@ impl Error {
 impl Cause {
     /// Returns advice in sentences; `None` if there is none.
     #[must_use]
-    pub fn help(self) -> Option<&'static str> {
+    pub fn help(&self) -> Option<&'static str> {
         match self {
             Self::Absent => Some("Load the module: `insmod perfmon.ko`."),
             Self::NodeForbidden => Some(
@@ -319,6 +358,18 @@ impl Cause {
             Self::BadHeader => {
                 Some("Read a buffer to its end before the trace starts again, then rewind it.")
             }
+            Self::NoFreeCounter(_) => Some(
+                "Count fewer events at once, or end what has the other counters: each event has a counter of its own \
+                 all the time.",
+            ),
+            Self::NoSuchEvent => Some("`pmctl info` lists the events that the CPUs have."),
+            Self::NotSupported => Some("`pmctl wrap` leaves such events to Linux's perf."),
+            Self::NoSuchTask => Some("The number is that of a process or a thread that lives."),
+            Self::Missed => Some(
+                "There was no memory to follow a new task, or something else changed the registers: the kernel log \
+                 says which. Count again.",
+            ),
+            Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
             Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }

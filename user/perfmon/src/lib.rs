@@ -4,10 +4,12 @@
 //! - [`Device`]: look at what the CPUs have, and at what is counted. For everybody.
 //! - [`Session`]: set counters up, and record traces. One program at a time.
 //! - [`Counter`]: start, stop, reset, read.
+//! - [`event`]: count a program, a task or a CPU. Any number of programs at once: an [`Event`] counts for whoever may use
+//!   Linux's perf.
 //! - [`trace`]: sampling. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has happened
 //!   as often as you say; buffers, decoding, and one stream of all CPUs.
 //!
-//! The counters count on **every CPU of the machine**, whatever task runs there; a value is the sum over
+//! A [`Counter`] counts on **every CPU of the machine**, whatever task runs there; its value is the sum over
 //! the CPUs. Which events a CPU has is in its maker's manual; an [`EventSelect`] is built from the event
 //! number and unit mask given there.
 //!
@@ -19,6 +21,7 @@
 
 mod device;
 mod error;
+pub mod event;
 mod select;
 mod session;
 pub mod sys;
@@ -26,6 +29,7 @@ pub mod trace;
 
 pub use device::{Configuration, Counters, Device, Info, PATH, Properties, Timestamp};
 pub use error::{Attempt, Cause, Error};
+pub use event::{Event, Group, measure};
 /// The kernel's "errno", as in [`Cause::Unexpected`].
 pub use nix::errno::Errno;
 /// The structures and numbers of `include/uapi/linux/perfmon.h`.

@@ -56,7 +56,7 @@ impl EventOpen<'_> {
         // SAFETY: The number and the structure come from the header, and `raw` is valid for the whole call. The
         // kernel reads `size` bytes of `attr`, or 64, and writes to `size`, which is among them: `attr` has as
         // many, as compared above, and is borrowed for writing. No other bytes can change `size` meanwhile.
-        let fd = unsafe { ioctl::event_open(device.as_raw_fd(), &raw) }?;
+        let fd = unsafe { ioctl::event_open(device.as_raw_fd(), &raw const raw) }?;
         // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }

@@ -64,7 +64,7 @@ impl Facts<'_> {
     /// The error of the attempt to count, if it failed.
     fn cause(&self) -> Option<Cause> {
         match &self.trial {
-            Trial::Failed(error) => Some(error.cause),
+            Trial::Failed(error) => Some(error.cause.clone()),
             _ => None,
         }
     }
@@ -365,7 +365,7 @@ fn counting(facts: &Facts<'_>) -> Finding {
         .fix(
             "A hypervisor that promises a PMU and gives none is the usual reason: `pmctl info` names it.",
         ),
-        Trial::Failed(error) => match (&error.attempt, error.cause) {
+        Trial::Failed(error) => match (&error.attempt, &error.cause) {
             (Attempt::Open(_) | Attempt::Properties, _) => {
                 Finding::unknown("not tried: there is no way to the counters")
             }

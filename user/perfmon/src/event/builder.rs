@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an event is to be: which one, of which tasks, and when it counts.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::unistd::gettid;
+use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
+use zerocopy::IntoBytes;
+
+use super::{Encoding, Event, Owners, shared};
+use crate::sys::{Driver, EventOpen};
+use crate::{Attempt, Cause, Device, Error, EventSelect, Modes};
+
+/// The tasks that an event counts, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub(super) pid: i32,
+    pub(super) cpu: i32,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            -1 => f.write_str("all tasks")?,
+            0 => f.write_str("this thread")?,
+            pid => write!(f, "task {pid}")?,
+        }
+        match self.cpu {
+            -1 => Ok(()),
+            cpu => write!(f, " on CPU {cpu}"),
+        }
+    }
+}
+
+/// Which event, of which tasks, and when; [`open`](Self::open) makes it an [`Event`].
+///
+/// Without more it counts the calling thread, on all CPUs, in user mode and in the kernel, from the opening on.
+#[derive(Clone, Debug)]
+#[must_use = "it counts once it is opened"]
+pub struct Builder {
+    pub(super) encoding: Encoding,
+    pub(super) target: Target,
+    pub(super) attr: PerfEventAttr,
+}
+
+/// `PERF_FLAG_FD_CLOEXEC`.
+const CLOSE_ON_EXEC: u32 = 1 << 3;
+
+impl Builder {
+    /// The event of this encoding.
+    pub fn new(encoding: Encoding) -> Self {
+        let (type_, config) = encoding.numbers();
+        Self {
+            encoding,
+            target: Target { pid: 0, cpu: -1 },
+            attr: PerfEventAttr {
+                type_,
+                config,
+                size: PerfEventAttr::SIZE,
+                read_format: attr::PERF_FORMAT_TOTAL_TIME_ENABLED
+                    | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,
+                ..PerfEventAttr::ZERO
+            },
+        }
+    }
+
+    /// Counts in user mode only.
+    pub fn user(self) -> Self {
+        self.modes(Modes::User)
+    }
+
+    /// Counts in the kernel only.
+    pub fn kernel(self) -> Self {
+        self.modes(Modes::Kernel)
+    }
+
+    /// Counts in these modes.
+    pub fn modes(self, modes: Modes) -> Self {
+        self.flag(PerfEventAttr::EXCLUDE_USER, modes == Modes::Kernel)
+            .flag(PerfEventAttr::EXCLUDE_KERNEL, modes == Modes::User)
+    }
+
+    /// Counts the calling thread.
+    pub fn this_thread(mut self) -> Self {
+        self.target.pid = 0;
+        self
+    }
+
+    /// Counts the thread of this number: a process's own number is that of its first thread. With
+    /// [`inherit`](Self::inherit) also those that it creates from then on.
+    pub fn pid(mut self, pid: u32) -> Self {
+        // No thread has a larger one: ESRCH.
+        self.target.pid = i32::try_from(pid).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// Counts only on this CPU.
+    pub fn cpu(mut self, cpu: u32) -> Self {
+        self.target.cpu = i32::try_from(cpu).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// Counts all tasks; on one [CPU](Self::cpu).
+    pub fn all_tasks(mut self) -> Self {
+        self.target.pid = -1;
+        self
+    }
+
+    /// Counts also the threads and processes that the task creates, and those that they create. The sum is in this
+    /// event.
+    pub fn inherit(self) -> Self {
+        self.flag(PerfEventAttr::INHERIT, true)
+    }
+
+    /// Counts from [`Event::enable`] on.
+    pub fn disabled(self) -> Self {
+        self.flag(PerfEventAttr::DISABLED, true)
+    }
+
+    /// Counts from the task's next exec on, if it is [disabled](Self::disabled).
+    pub fn enable_on_exec(self) -> Self {
+        self.flag(PerfEventAttr::ENABLE_ON_EXEC, true)
+    }
+
+    /// Asks for a counter all the time, which events of this driver have anyway.
+    pub fn pinned(self) -> Self {
+        self.flag(PerfEventAttr::PINNED, true)
+    }
+
+    /// Shares the counters with no other event.
+    pub fn exclusive(self) -> Self {
+        self.flag(PerfEventAttr::EXCLUSIVE, true)
+    }
+
+    fn flag(mut self, flag: u64, set: bool) -> Self {
+        self.attr.flags = self.attr.flags & !flag | if set { flag } else { 0 };
+        self
+    }
+
+    /// Opens the event; its descriptor is closed on exec.
+    ///
+    /// # Errors
+    /// [`Cause::NoFreeCounter`] if it does not fit beside all that counts, [`Cause::NoSuchEvent`] if the CPUs
+    /// lack it, [`Cause::NoSuchTask`], [`Cause::NoSuchCpu`], [`Cause::Forbidden`] if this program may not count this
+    /// task or the kernel, and the errors of [`Device::open`].
+    pub fn open(&self) -> Result<Event, Error> {
+        self.open_on(&shared::device()?)
+    }
+
+    /// The same on a device that is open already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(&self, device: &Device) -> Result<Event, Error> {
+        self.open_in(device, None)
+    }
+
+    /// The same as a member of the group of `leader`.
+    pub(super) fn open_in(
+        &self,
+        device: &Device,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> Result<Event, Error> {
+        let driver: Arc<dyn Driver> = device.shared_driver();
+        let mut attr = self.attr;
+        let result = driver.open_event(&mut EventOpen {
+            attr: attr.as_mut_bytes(),
+            pid: self.target.pid,
+            cpu: self.target.cpu,
+            group: leader,
+            flags: CLOSE_ON_EXEC,
+        });
+        match result {
+            Ok(descriptor) => Ok(Event {
+                driver,
+                descriptor,
+                encoding: self.encoding,
+                thread: (self.target == Target { pid: 0, cpu: -1 }).then(gettid),
+            }),
+            Err(errno) => {
+                let attempt = Attempt::OpenEvent(self.encoding, self.target);
+                let cause = match errno {
+                    Errno::EBUSY => Cause::NoFreeCounter(Owners::of(device)),
+                    errno => return Err(Error::new(attempt, errno)),
+                };
+                Err(Error { attempt, cause })
+            }
+        }
+    }
+}
+
+/// Events that have a name; [`Builder::open`] opens them.
+impl Event {
+    /// Instructions that retired.
+    pub fn instructions() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS))
+    }
+
+    /// Cycles in which the CPU was not halted.
+    pub fn cycles() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES))
+    }
+
+    /// The same at the rate of the time-stamp counter.
+    pub fn reference_cycles() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES))
+    }
+
+    /// Branches that retired.
+    pub fn branches() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS))
+    }
+
+    /// Those that were mispredicted.
+    pub fn branch_misses() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_MISSES))
+    }
+
+    /// Accesses to the last level of the cache.
+    pub fn cache_references() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_REFERENCES))
+    }
+
+    /// Those that missed it.
+    pub fn cache_misses() -> Builder {
+        Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
+    }
+
+    /// The event that the CPU's manual lists under these numbers. The modes of the select are ignored.
+    pub fn raw(select: EventSelect) -> Builder {
+        Builder::new(Encoding::Raw(select))
+    }
+
+    /// The event of perf's name, as `branch-misses`; `None` if there is none.
+    ///
+    /// ```
+    /// use perfmon::Event;
+    ///
+    /// assert!(Event::named("branch-misses").is_some());
+    /// assert!(Event::named("page-faults").is_none());
+    /// ```
+    #[must_use]
+    pub fn named(name: &str) -> Option<Builder> {
+        Encoding::named(name).map(Builder::new)
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An open event.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::{Encoding, UserPage};
+use crate::sys::{Driver, EventCall};
+use crate::{Attempt, Cause, Error};
+
+/// An event that counts, until it is dropped. [`Builder`](super::Builder) opens it.
+#[derive(Debug)]
+pub struct Event {
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) descriptor: OwnedFd,
+    pub(super) encoding: Encoding,
+    /// The thread that opened it for itself, on all CPUs.
+    pub(super) thread: Option<Pid>,
+}
+
+/// A count and its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The count.
+    pub value: u64,
+    /// How long the tasks ran while the event was enabled.
+    pub enabled: Duration,
+    /// How long it was counted meanwhile: the same, for no counter is shared.
+    pub running: Duration,
+}
+
+impl Event {
+    /// Returns the encoding.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.control(EventCall::Enable { group: false })
+    }
+
+    /// Counts no more; the count stays.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.control(EventCall::Disable { group: false })
+    }
+
+    /// Zeroes the count, also what was inherited.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn reset(&self) -> Result<(), Error> {
+        self.control(EventCall::Reset { group: false })
+    }
+
+    /// Returns the number that records and group readings have for the event.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn id(&self) -> Result<u64, Error> {
+        let mut id = 0;
+        self.control(EventCall::Id(&mut id))?;
+        Ok(id)
+    }
+
+    /// Returns the count.
+    ///
+    /// # Errors
+    /// [`Cause::Missed`] if events were missed: the count would be short.
+    pub fn read(&self) -> Result<u64, Error> {
+        Ok(self.times()?.value)
+    }
+
+    /// Returns the count and its times.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn times(&self) -> Result<Reading, Error> {
+        let mut words = [0; 3];
+        self.read_words(&mut words)?;
+        let [value, enabled, running] = words;
+        Ok(Reading {
+            value,
+            enabled: Duration::from_nanos(enabled),
+            running: Duration::from_nanos(running),
+        })
+    }
+
+    /// Maps the page that lets the calling thread read the count without a system call.
+    ///
+    /// # Errors
+    /// [`Cause::OtherThread`] unless the event is that of the calling thread on all CPUs, and the errors of mmap(2).
+    pub fn user_page(&self) -> Result<UserPage<'_>, Error> {
+        UserPage::new(self)
+    }
+
+    /// Fills all of `words`.
+    pub(super) fn read_words(&self, words: &mut [u64]) -> Result<(), Error> {
+        let wanted = words.len();
+        match self.driver.read_event(self.as_fd(), words) {
+            Ok(number) if number == wanted => Ok(()),
+            // An event whose task can't be counted any more: perf has it of pinned events in error.
+            Ok(_) => Err(Error {
+                attempt: Attempt::ReadEvent(self.encoding),
+                cause: Cause::Missed,
+            }),
+            Err(errno) => Err(Error::new(Attempt::ReadEvent(self.encoding), errno)),
+        }
+    }
+
+    /// Makes a call to the event.
+    pub(super) fn control(&self, call: EventCall<'_>) -> Result<(), Error> {
+        self.driver
+            .call_event(self.as_fd(), call)
+            .map_err(|errno: Errno| Error::new(Attempt::ControlEvent(self.encoding), errno))
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events by number: what `type` and `config` of `struct perf_event_attr` say.
+
+use std::fmt;
+
+use perfmon_core::logic::event_attr as attr;
+
+use crate::EventSelect;
+
+/// An event by perf's numbers or by those of the CPU's manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// `PERF_COUNT_HW_*`: the driver knows the CPU's number.
+    Hardware(u32),
+    /// `PERF_TYPE_HW_CACHE`: cache, operation and result in a byte each.
+    Cache(u32),
+    /// An event select of the CPU's manual; its modes are those of the [`Builder`](super::Builder).
+    Raw(EventSelect),
+    /// The event of a fixed counter.
+    Fixed(u8),
+}
+
+/// perf's name of each `PERF_COUNT_HW_*`, by number.
+const NAMES: [&str; 10] = [
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branches",
+    "branch-misses",
+    "bus-cycles",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "ref-cycles",
+];
+
+impl Encoding {
+    /// Returns `type` and `config`.
+    pub(super) fn numbers(self) -> (u32, u64) {
+        /// Bits 17:16 of an event select.
+        const MODES: u64 = 3 << 16;
+        match self {
+            Self::Hardware(number) => (attr::PERF_TYPE_HARDWARE, number.into()),
+            Self::Cache(number) => (attr::PERF_TYPE_HW_CACHE, number.into()),
+            Self::Raw(select) => (attr::PERF_TYPE_RAW, select.bits() & !MODES),
+            Self::Fixed(0) => Self::Hardware(attr::PERF_COUNT_HW_INSTRUCTIONS).numbers(),
+            Self::Fixed(1) => Self::Hardware(attr::PERF_COUNT_HW_CPU_CYCLES).numbers(),
+            Self::Fixed(2) => Self::Hardware(attr::PERF_COUNT_HW_REF_CPU_CYCLES).numbers(),
+            // Linux's numbers for what no general counter counts: event 0, the unit mask says which.
+            Self::Fixed(number) => (attr::PERF_TYPE_RAW, (u64::from(number) + 1) << 8),
+        }
+    }
+
+    /// Returns the event of perf's name, as `instructions`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let number = NAMES.iter().position(|known| *known == name)?;
+        u32::try_from(number).ok().map(Self::Hardware)
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hardware(number) => match NAMES.get(*number as usize) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "hardware event {number}"),
+            },
+            Self::Cache(number) => write!(f, "cache event {number:#x}"),
+            Self::Raw(_) => write!(f, "r{:x}", self.numbers().1),
+            Self::Fixed(number) => write!(f, "fixed{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_perfs() {
+        let raw = Encoding::Raw(EventSelect::new(0xc0, 1));
+        assert_eq!(raw.numbers(), (4, 0x1c0));
+        assert_eq!(raw.to_string(), "r1c0");
+        assert_eq!(Encoding::named("instructions"), Some(Encoding::Hardware(1)));
+        assert_eq!(Encoding::named("ref-cycles"), Some(Encoding::Hardware(9)));
+        assert_eq!(Encoding::named("no-such"), None);
+        assert_eq!(Encoding::Fixed(0).numbers(), (0, 1));
+        assert_eq!(Encoding::Fixed(3).numbers(), (4, 0x400));
+        assert_eq!(Encoding::Cache(0x1_0203).numbers(), (3, 0x1_0203));
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that count together.
+
+use std::ops::Index;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use perfmon_core::logic::event_attr as attr;
+
+use super::{Builder, Encoding, Event, shared};
+use crate::sys::EventCall;
+use crate::{Device, Error};
+
+/// Events that start and stop together, and are read at one moment.
+///
+/// ```no_run
+/// use perfmon::{Event, Group};
+///
+/// let group = Group::of(Event::instructions().user().disabled())
+///     .and(Event::cycles().user())
+///     .open()?;
+/// let (sum, counts) = group.measure(|| (0..1000).map(std::hint::black_box).sum::<u64>())?;
+/// println!("{} instructions in {} cycles for {sum}", counts[0], counts[1]);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Group {
+    /// The leader first.
+    events: Vec<Event>,
+}
+
+/// The events of a group; [`open`](Self::open) makes it a [`Group`].
+#[derive(Clone, Debug)]
+#[must_use = "it counts once it is opened"]
+pub struct GroupBuilder {
+    leader: Builder,
+    others: Vec<Builder>,
+}
+
+/// The counts of a group at one moment: by their place in the group, or by their event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    values: Vec<(Encoding, u64)>,
+    /// How long the tasks ran while the group was enabled.
+    pub enabled: Duration,
+    /// How long it was counted meanwhile: the same, for no counter is shared.
+    pub running: Duration,
+}
+
+impl Group {
+    /// A group that `leader` leads: which tasks the group counts, and when, is the leader's.
+    pub fn of(leader: Builder) -> GroupBuilder {
+        GroupBuilder {
+            leader,
+            others: Vec::new(),
+        }
+    }
+
+    /// Returns the events, the leader first.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// All of them count from now on.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.leader().control(EventCall::Enable { group: true })
+    }
+
+    /// None of them counts any more; the counts stay.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn disable(&self) -> Result<(), Error> {
+        self.leader().control(EventCall::Disable { group: true })
+    }
+
+    /// Zeroes all counts.
+    ///
+    /// # Errors
+    /// None that are specific to it.
+    pub fn reset(&self) -> Result<(), Error> {
+        self.leader().control(EventCall::Reset { group: true })
+    }
+
+    /// Returns all counts, of one moment.
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    pub fn read(&self) -> Result<Counts, Error> {
+        // Their number, and two times.
+        const HEAD: usize = 3;
+        let mut words = vec![0; HEAD + self.events.len()];
+        self.leader().read_words(&mut words)?;
+        let encodings = self.events.iter().map(Event::encoding);
+        Ok(Counts {
+            values: encodings.zip(words[HEAD..].iter().copied()).collect(),
+            enabled: Duration::from_nanos(words[1]),
+            running: Duration::from_nanos(words[2]),
+        })
+    }
+
+    /// Returns what `work` returns, and the counts of it alone.
+    ///
+    /// They contain the ends of the two calls beside it, as long as the group is enabled for it: the same number each
+    /// time.
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    pub fn measure<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Counts), Error> {
+        self.disable()?;
+        self.reset()?;
+        self.enable()?;
+        let result = work();
+        self.disable()?;
+        Ok((result, self.read()?))
+    }
+
+    fn leader(&self) -> &Event {
+        &self.events[0]
+    }
+}
+
+impl GroupBuilder {
+    /// Adds an event. Its modes are its own, its tasks are the leader's.
+    pub fn and(mut self, event: Builder) -> Self {
+        self.others.push(event);
+        self
+    }
+
+    /// Opens the events.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; [`Cause::NoSuchEvent`](crate::Cause::NoSuchEvent) also if they can never count together.
+    pub fn open(&self) -> Result<Group, Error> {
+        self.open_on(&shared::device()?)
+    }
+
+    /// The same on a device that is open already.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(&self, device: &Device) -> Result<Group, Error> {
+        /// What a member inherits, or has by itself.
+        const LEADERS: u64 = attr::PerfEventAttr::INHERIT;
+        /// What only a leader can have.
+        const LEADERS_ALONE: u64 = attr::PerfEventAttr::DISABLED
+            | attr::PerfEventAttr::ENABLE_ON_EXEC
+            | attr::PerfEventAttr::PINNED
+            | attr::PerfEventAttr::EXCLUSIVE;
+        let mut leader = self.leader.clone();
+        leader.attr.read_format |= attr::PERF_FORMAT_GROUP;
+        let mut events = vec![leader.open_in(device, None)?];
+        for member in &self.others {
+            let mut member = member.clone();
+            member.target = leader.target;
+            member.attr.flags &= !(LEADERS | LEADERS_ALONE);
+            member.attr.flags |= leader.attr.flags & LEADERS;
+            member.attr.read_format |= attr::PERF_FORMAT_GROUP;
+            let event = member.open_in(device, Some(events[0].as_fd()))?;
+            events.push(event);
+        }
+        Ok(Group { events })
+    }
+}
+
+impl Counts {
+    /// Returns the counts with their events, in the order of the group.
+    pub fn iter(&self) -> impl Iterator<Item = (Encoding, u64)> + '_ {
+        self.values.iter().copied()
+    }
+
+    /// Returns the count of perf's name, as `instructions`; `None` if it is not in the group.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        let wanted = Encoding::named(name)?;
+        self.iter()
+            .find(|(encoding, _)| *encoding == wanted)
+            .map(|(_, value)| value)
+    }
+}
+
+impl Index<usize> for Counts {
+    type Output = u64;
+
+    fn index(&self, index: usize) -> &u64 {
+        &self.values[index].1
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events: counts of a task, of a task and all that it creates, or of all that runs on a CPU.
+//!
+//! An [`Event`] is a descriptor as `perf_event_open(2)` has it, on the driver's counters. Whoever may use Linux's perf
+//! on a task may count it here; any number of programs count at once. Each event has a counter of its own all the time:
+//! one that does not fit beside the others is refused, [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and the
+//! error names who has the counters.
+//!
+//! ```no_run
+//! use perfmon::Event;
+//!
+//! let event = Event::instructions().user().this_thread().open()?;
+//! let sum: u64 = (0..1000).map(std::hint::black_box).sum();
+//! println!("{} instructions for {sum}", event.read()?);
+//! # Ok::<(), perfmon::Error>(())
+//! ```
+//!
+//! - [`Builder`]: which event, of which tasks, when.
+//! - [`Group`]: several events that count together, read at one moment.
+//! - [`measure`]: the counts of a closure.
+//! - [`UserPage`]: reading without a system call.
+//! - [`region!`](crate::region!): counts between two points of a program, summed up over all passes.
+
+mod builder;
+mod descriptor;
+mod encoding;
+mod group;
+mod measure;
+mod owner;
+pub mod region;
+mod shared;
+mod user_page;
+
+pub use builder::{Builder, Target};
+pub use descriptor::{Event, Reading};
+pub use encoding::Encoding;
+pub use group::{Counts, Group, GroupBuilder};
+pub use measure::measure;
+pub use owner::{Owner, OwnerKind, Owners};
+pub use user_page::UserPage;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who has the counters.
+
+use std::fmt;
+
+use perfmon_core::abi;
+
+use crate::sys::Call;
+use crate::{Attempt, CounterId, Device, Error};
+
+/// A kind of owner of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OwnerKind {
+    /// Linux's perf, or the NMI watchdog.
+    Perf,
+    /// A program that has a [`Session`](crate::Session).
+    Session,
+    /// A program whose trace runs.
+    Trace,
+    /// Events of tasks, which share it in time.
+    Tasks,
+    /// Events of CPUs.
+    Cpus,
+    /// One that this library does not know.
+    Other(u32),
+}
+
+/// Who has a counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// What it is.
+    pub kind: OwnerKind,
+    /// The process that was the first to ask for the counter, unless it is gone.
+    pub pid: Option<u32>,
+    /// How many events share the counter.
+    pub users: u32,
+    /// The name of the process when it asked.
+    pub comm: String,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            OwnerKind::Perf => return f.write_str("Linux's perf or the NMI watchdog"),
+            OwnerKind::Session => "counting",
+            OwnerKind::Trace => "a trace",
+            OwnerKind::Tasks => "events of tasks",
+            OwnerKind::Cpus => "events of CPUs",
+            OwnerKind::Other(_) => "unknown use",
+        };
+        match (self.comm.as_str(), self.pid) {
+            ("", None) => write!(f, "a process that is gone ({kind})"),
+            (comm, None) => write!(f, "{comm} ({kind})"),
+            (comm, Some(pid)) => write!(f, "{comm} ({kind}, pid {pid})"),
+        }
+    }
+}
+
+impl Device {
+    /// Returns who has a counter; `None` if it is free.
+    ///
+    /// # Errors
+    /// [`Cause::Invalid`](crate::Cause::Invalid) if the CPUs have no such counter.
+    pub fn owner(&self, id: CounterId) -> Result<Option<Owner>, Error> {
+        let mut raw = abi::perfmon_counter_owner {
+            num: id.number(),
+            kind: 0,
+            pid: 0,
+            users: 0,
+            comm: [0; 16],
+            reserved: [0; 2],
+        };
+        self.call(Call::GetOwner(&mut raw), || Attempt::Owner(id))?;
+        let kind = match raw.kind {
+            abi::PERFMON_OWNER_NONE => return Ok(None),
+            abi::PERFMON_OWNER_PERF => OwnerKind::Perf,
+            abi::PERFMON_OWNER_SESSION => OwnerKind::Session,
+            abi::PERFMON_OWNER_TRACE => OwnerKind::Trace,
+            abi::PERFMON_OWNER_TASKS => OwnerKind::Tasks,
+            abi::PERFMON_OWNER_CPUS => OwnerKind::Cpus,
+            other => OwnerKind::Other(other),
+        };
+        let comm: Vec<u8> = raw
+            .comm
+            .iter()
+            .map(|byte| byte.to_ne_bytes()[0])
+            .take_while(|byte| *byte != 0)
+            .collect();
+        Ok(Some(Owner {
+            kind,
+            pid: u32::try_from(raw.pid).ok().filter(|pid| *pid != 0),
+            users: raw.users,
+            comm: String::from_utf8_lossy(&comm).into_owned(),
+        }))
+    }
+}
+
+/// Counters that are not free, and who has each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners(pub Vec<(CounterId, Owner)>);
+
+impl Owners {
+    /// Asks about each counter.
+    pub(super) fn of(device: &Device) -> Self {
+        let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
+        let properties = device.properties();
+        let general = number(properties.general.number).map(CounterId::General);
+        let fixed = number(properties.fixed.number).map(CounterId::Fixed);
+        let taken = general
+            .chain(fixed)
+            // One that can't be asked about is one that no event gets.
+            .filter_map(|id| Some((id, device.owner(id).ok()??)));
+        Self(taken.collect())
+    }
+}
+
+impl fmt::Display for Owners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut owners: Vec<(&Owner, usize)> = Vec::new();
+        for (_, owner) in &self.0 {
+            let same = |known: &&mut (&Owner, usize)| known.0.to_string() == owner.to_string();
+            match owners.iter_mut().find(same) {
+                Some((_, counters)) => *counters += 1,
+                None => owners.push((owner, 1)),
+            }
+        }
+        for (index, (owner, counters)) in owners.iter().enumerate() {
+            let before = if index == 0 { "" } else { ", " };
+            let plural = if *counters == 1 { "" } else { "s" };
+            write!(f, "{before}{owner} has {counters} counter{plural}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_of_an_owner_are_added_up() {
+        let owner = |kind, comm: &str, pid| Owner {
+            kind,
+            pid,
+            users: 1,
+            comm: comm.to_owned(),
+        };
+        let make = owner(OwnerKind::Tasks, "make", Some(12));
+        let owners = Owners(vec![
+            (CounterId::General(0), make.clone()),
+            (CounterId::General(1), owner(OwnerKind::Perf, "", None)),
+            (CounterId::Fixed(0), make),
+        ]);
+        assert_eq!(
+            owners.to_string(),
+            "make (events of tasks, pid 12) has 2 counters, Linux's perf or the NMI watchdog has 1 counter"
+        );
+    }
+}

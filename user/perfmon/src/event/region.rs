@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Markers: counts between two points of a program, summed up over all passes.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Event;
+use super::user_page::Mapped;
+use crate::Error;
+
+/// Counts the instructions of the calling thread in user mode from here to the end of the value's scope, under a name.
+///
+/// The event is opened at a thread's first region. Its markers are read without a system call where that is possible,
+/// and their own instructions are taken off. [`totals`](crate::event::region::totals) returns the sums.
+///
+/// ```no_run
+/// fn parse(text: &str) -> usize {
+///     let _region = perfmon::region!("parse");
+///     text.split(' ').count()
+/// }
+/// parse("some words");
+/// for total in perfmon::event::region::totals() {
+///     println!("{}: {} instructions in {} passes", total.name, total.instructions, total.passes);
+/// }
+/// ```
+#[macro_export]
+macro_rules! region {
+    ($name:expr) => {{
+        static SITE: $crate::event::region::Site = $crate::event::region::Site::new($name);
+        SITE.enter()
+    }};
+}
+
+/// A place of [`region!`](crate::region!).
+#[derive(Debug)]
+pub struct Site {
+    name: &'static str,
+    is_known: AtomicBool,
+    passes: AtomicU64,
+    instructions: AtomicU64,
+    /// Passes without a count.
+    failed: AtomicU64,
+}
+
+/// The sums of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Total {
+    /// The name.
+    pub name: &'static str,
+    /// How often it was passed and counted.
+    pub passes: u64,
+    /// What was counted in these passes.
+    pub instructions: u64,
+    /// Passes that could not be counted; [`error`] says why.
+    pub failed: u64,
+}
+
+/// The sites that were passed.
+static SITES: Mutex<Vec<&'static Site>> = Mutex::new(Vec::new());
+
+/// The error of the first thread that could not count.
+static ERROR: Mutex<Option<Error>> = Mutex::new(None);
+
+/// Returns the sums of all regions that were passed, in the order of their first pass.
+#[must_use]
+pub fn totals() -> Vec<Total> {
+    let sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+    let total = |site: &&Site| Total {
+        name: site.name,
+        passes: site.passes.load(Ordering::Relaxed),
+        instructions: site.instructions.load(Ordering::Relaxed),
+        failed: site.failed.load(Ordering::Relaxed),
+    };
+    sites.iter().map(total).collect()
+}
+
+/// Returns why regions were not counted; `None` if all were.
+#[must_use]
+pub fn error() -> Option<Error> {
+    ERROR.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// What a thread reads at its markers.
+struct Meter {
+    event: Event,
+    page: Mapped,
+    /// What an empty region counts.
+    own: u64,
+}
+
+thread_local! {
+    static METER: OnceCell<Option<Meter>> = const { OnceCell::new() };
+}
+
+impl Meter {
+    fn new() -> Result<Self, Error> {
+        let event = Event::instructions().user().open()?;
+        let page = Mapped::new(&event)?;
+        let mut meter = Self {
+            event,
+            page,
+            own: 0,
+        };
+        // A reading may fall back to read(2), or be repeated.
+        let mut own = u64::MAX;
+        for _ in 0..8 {
+            let before = meter.read()?;
+            own = own.min(meter.read()? - before);
+        }
+        meter.own = own;
+        Ok(meter)
+    }
+
+    #[inline]
+    fn read(&self) -> Result<u64, Error> {
+        self.page.read(&self.event)
+    }
+}
+
+/// Reads the thread's event, with the number of its own instructions.
+#[inline]
+fn read() -> Option<(u64, u64)> {
+    METER.with(|meter| {
+        let meter = meter.get_or_init(first).as_ref()?;
+        Some((meter.read().ok()?, meter.own))
+    })
+}
+
+/// Opens the event of a thread.
+#[cold]
+fn first() -> Option<Meter> {
+    match Meter::new() {
+        Ok(meter) => Some(meter),
+        Err(error) => {
+            let mut first = ERROR.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(error);
+            None
+        }
+    }
+}
+
+impl Site {
+    /// For [`region!`](crate::region!).
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            is_known: AtomicBool::new(false),
+            passes: AtomicU64::new(0),
+            instructions: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins a pass.
+    #[inline]
+    #[must_use = "the region ends where the value is dropped"]
+    pub fn enter(&'static self) -> Pass {
+        if !self.is_known.load(Ordering::Relaxed) {
+            self.register();
+        }
+        Pass {
+            site: self,
+            // Last, so that nothing of this function is counted.
+            begin: read().map(|(count, _)| count),
+        }
+    }
+
+    #[cold]
+    fn register(&'static self) {
+        let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            sites.push(self);
+        }
+    }
+}
+
+/// A pass through a region; the drop ends it.
+#[derive(Debug)]
+pub struct Pass {
+    site: &'static Site,
+    begin: Option<u64>,
+}
+
+impl Drop for Pass {
+    #[inline]
+    fn drop(&mut self) {
+        let (Some(begin), Some((end, own))) = (self.begin, read()) else {
+            self.site.failed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let count = (end - begin).saturating_sub(own);
+        self.site.passes.fetch_add(1, Ordering::Relaxed);
+        self.site.instructions.fetch_add(count, Ordering::Relaxed);
+    }
+}

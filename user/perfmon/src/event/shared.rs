@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The device that all events of a program share, so that none takes a second descriptor.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::sys::Driver;
+use crate::{Device, Error};
+
+/// The device as long as an event has it.
+static SHARED: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mutex::new(None);
+
+/// Returns the device, and opens it if no event has it.
+pub(super) fn device() -> Result<Device, Error> {
+    // The lock protects one assignment: a panic can't leave it half done.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((driver, properties)) = shared.as_ref() {
+        if let Some(driver) = driver.upgrade() {
+            return Ok(Device::known(driver, *properties));
+        }
+    }
+    let device = Device::open()?;
+    *shared = Some((
+        Arc::downgrade(&device.shared_driver()),
+        *device.properties(),
+    ));
+    Ok(device)
+}

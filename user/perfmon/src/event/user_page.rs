@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading an event without a system call.
+
+use std::arch::asm;
+use std::marker::PhantomData;
+use std::mem::offset_of;
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use nix::errno::Errno;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::unistd::gettid;
+
+use super::Event;
+use crate::{Attempt, Cause, Error};
+
+/// `struct perf_event_mmap_page`, as far as a reader needs it; the kernel writes it.
+#[repr(C)]
+#[derive(Debug)]
+struct Page {
+    version: AtomicU32,
+    compat_version: AtomicU32,
+    lock: AtomicU32,
+    index: AtomicU32,
+    offset: AtomicI64,
+    time_enabled: AtomicU64,
+    time_running: AtomicU64,
+    capabilities: AtomicU64,
+    pmc_width: AtomicU16,
+}
+
+const _: () = {
+    // <linux/perf_event.h>.
+    assert!(offset_of!(Page, lock) == 8);
+    assert!(offset_of!(Page, index) == 12);
+    assert!(offset_of!(Page, offset) == 16);
+    assert!(offset_of!(Page, capabilities) == 40);
+    assert!(offset_of!(Page, pmc_width) == 48);
+};
+
+/// `cap_user_rdpmc`.
+const RDPMC: u64 = 1 << 2;
+
+/// Bytes of the page.
+const SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("a page has bytes");
+
+/// The page of an event of the calling thread, from which it reads the count in some 21 instructions.
+///
+/// ```no_run
+/// use perfmon::Event;
+///
+/// let event = Event::instructions().user().open()?;
+/// let page = event.user_page()?;
+/// let before = page.read()?;
+/// let sum: u64 = (0..1000).map(std::hint::black_box).sum();
+/// println!("{} instructions for {sum}", page.read()? - before);
+/// # Ok::<(), perfmon::Error>(())
+/// ```
+///
+/// It stays with the thread that the event counts: what the page says is of the CPU where that runs.
+///
+/// ```compile_fail
+/// # fn f(event: &perfmon::Event) -> Result<(), perfmon::Error> {
+/// let page = event.user_page()?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| page.read());
+/// });
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct UserPage<'a> {
+    event: &'a Event,
+    page: Mapped,
+}
+
+/// The mapping of the page.
+///
+/// # Invariants
+/// `start` is the beginning of a mapping of `SIZE` bytes, which the drop unmaps.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    start: NonNull<Page>,
+    /// Neither `Send` nor `Sync`.
+    thread: PhantomData<*const ()>,
+}
+
+impl<'a> UserPage<'a> {
+    pub(super) fn new(event: &'a Event) -> Result<Self, Error> {
+        Mapped::new(event).map(|page| Self { event, page })
+    }
+
+    /// Returns the count: by RDPMC if the event is on a counter, else by read(2).
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    #[inline]
+    pub fn read(&self) -> Result<u64, Error> {
+        self.page.read(self.event)
+    }
+
+    /// Returns the count without a system call; `None` if the event is on no counter, or programs may not use RDPMC.
+    #[inline]
+    #[must_use]
+    pub fn read_counter(&self) -> Option<u64> {
+        self.page.read_counter()
+    }
+}
+
+impl Mapped {
+    pub(super) fn new(event: &Event) -> Result<Self, Error> {
+        let attempt = || Attempt::MapEvent(event.encoding());
+        if event.thread != Some(gettid()) {
+            return Err(Error {
+                attempt: attempt(),
+                cause: Cause::OtherThread,
+            });
+        }
+        let (protection, flags) = (ProtFlags::PROT_READ, MapFlags::MAP_SHARED);
+        // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
+        let start = unsafe { mmap(None, SIZE, protection, flags, event.as_fd(), 0) };
+        let start = start.map_err(|errno: Errno| Error::new(attempt(), errno))?;
+        // INVARIANT: Just mapped; nothing else has the address.
+        Ok(Self {
+            start: start.cast(),
+            thread: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(super) fn read(&self, event: &Event) -> Result<u64, Error> {
+        match self.read_counter() {
+            Some(count) => Ok(count),
+            None => event.read(),
+        }
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "the counter is sign-extended, and the sum is the count"
+    )]
+    pub(super) fn read_counter(&self) -> Option<u64> {
+        let page = self.page();
+        loop {
+            let sequence = page.lock.load(Ordering::Relaxed);
+            // The kernel writes on the CPU where this thread runs, as if an interrupt did: it is enough that the
+            // compiler keeps the order.
+            compiler_fence(Ordering::SeqCst);
+            let index = page.index.load(Ordering::Relaxed);
+            let offset = page.offset.load(Ordering::Relaxed);
+            if index == 0 || page.capabilities.load(Ordering::Relaxed) & RDPMC == 0 {
+                return None;
+            }
+            let unused = 64 - u32::from(page.pmc_width.load(Ordering::Relaxed));
+            let counter = rdpmc(index - 1) as i64;
+            compiler_fence(Ordering::SeqCst);
+            if page.lock.load(Ordering::Relaxed) == sequence {
+                // The counter's upper bits become copies of its sign.
+                let counter = counter.wrapping_shl(unused).wrapping_shr(unused);
+                return Some(offset.wrapping_add(counter) as u64);
+            }
+        }
+    }
+
+    #[inline]
+    fn page(&self) -> &Page {
+        // SAFETY: By the invariant it can be read as long as `self` lives, and is aligned as a page is. Whatever the
+        // kernel writes meanwhile is a value of the atomics.
+        unsafe { self.start.as_ref() }
+    }
+}
+
+/// Reads a counter.
+#[inline]
+fn rdpmc(index: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: It reads a counter into two registers and changes nothing else. A program that may not execute it is
+    // killed by a signal: `cap_user_rdpmc` of a page that this thread has mapped says that it may.
+    // It is not `nomem`, so that the loads before and after stay where they are.
+    unsafe {
+        asm!("rdpmc", in("ecx") index, out("eax") low, out("edx") high, options(nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant it is a mapping of this size, and the references that `page` gave have ended with
+        // the borrow of `self`.
+        let result = unsafe { munmap(self.start.cast(), SIZE.get()) };
+        debug_assert!(result.is_ok(), "munmap of what mmap gave");
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of what the library asks for when it opens events, and of what it makes of the answers.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use perfmon::event::{Builder, Encoding, OwnerKind};
+use perfmon::sys::{Call, Driver, EventCall, EventOpen};
+use perfmon::{Cause, CounterId, Device, Errno, Event, EventSelect, Group};
+
+/// A driver that writes down what it is asked. Its events are /dev/null, and count 100, 101, ...
+#[derive(Debug, Default)]
+struct Script {
+    asked: Mutex<Vec<String>>,
+    errno: Mutex<Option<Errno>>,
+}
+
+impl Script {
+    fn device(self: &Arc<Self>) -> Device {
+        Device::with_driver(Arc::clone(self) as _).unwrap()
+    }
+
+    fn failing(errno: Errno) -> Arc<Self> {
+        let script = Self::default();
+        *script.errno.lock().unwrap() = Some(errno);
+        Arc::new(script)
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    fn note(&self, text: String) {
+        self.asked.lock().unwrap().push(text);
+    }
+
+    fn answer(&self) -> Result<(), Errno> {
+        self.errno.lock().unwrap().map_or(Ok(()), Err)
+    }
+}
+
+impl Driver for Script {
+    fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+        match call {
+            Call::Properties(properties) => {
+                properties.api_version = 3;
+                properties.max_num_programmable_events = 2;
+                properties.max_num_fixed_events = 1;
+            }
+            // General counter 0 is a program's, general counter 1 is free, fixed counter 0 is perf's.
+            Call::GetOwner(owner) => match owner.num {
+                0 => {
+                    owner.kind = 4;
+                    owner.pid = 12;
+                    owner.users = 3;
+                    for (to, from) in owner.comm.iter_mut().zip(b"make") {
+                        *to = i8::try_from(*from).unwrap();
+                    }
+                }
+                1 => owner.kind = 0,
+                _ => owner.kind = 1,
+            },
+            _ => unreachable!("tests/seam.rs"),
+        }
+        Ok(())
+    }
+
+    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        let word = |at: usize| u64::from_ne_bytes(open.attr[at..at + 8].try_into().unwrap());
+        self.note(format!(
+            "type {} size {} config {:#x} format {:#x} flags {:#x} of {} on {}{}",
+            word(0) & 0xffff_ffff,
+            word(0) >> 32,
+            word(8),
+            word(32),
+            word(40),
+            open.pid,
+            open.cpu,
+            if open.group.is_some() {
+                " in a group"
+            } else {
+                ""
+            },
+        ));
+        assert_eq!(open.flags, 8, "closed on exec");
+        self.answer()?;
+        Ok(File::open("/dev/null").unwrap().into())
+    }
+
+    fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
+        self.note(format!("{call:?}"));
+        if let EventCall::Id(id) = call {
+            *id = 7;
+        }
+        self.answer()
+    }
+
+    fn read_event(&self, _: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
+        self.answer()?;
+        // One event: count, times. A group: number, times, counts.
+        let (times, first) = if words.len() == 3 { (1, 0) } else { (1, 3) };
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = 100 + index as u64 - first;
+        }
+        words[times] = 5_000;
+        words[times + 1] = 5_000;
+        Ok(words.len())
+    }
+}
+
+/// Returns what is asked for by `builder`.
+fn asked(builder: &Builder) -> String {
+    let script = Arc::new(Script::default());
+    builder.open_on(&script.device()).unwrap();
+    script.asked().remove(0)
+}
+
+#[test]
+fn each_method_has_its_bit() {
+    let plain = "type 0 size 144 config 0x1 format 0x3 flags 0x0 of 0 on -1";
+    assert_eq!(asked(&Event::instructions()), plain);
+    assert_eq!(asked(&Event::instructions().this_thread()), plain);
+    let flags = |builder: Builder| {
+        let text = asked(&builder);
+        let (_, rest) = text.split_once("flags ").unwrap();
+        rest.to_owned()
+    };
+    let event = Event::instructions;
+    assert_eq!(flags(event().disabled()), "0x1 of 0 on -1");
+    assert_eq!(flags(event().inherit()), "0x2 of 0 on -1");
+    assert_eq!(flags(event().pinned()), "0x4 of 0 on -1");
+    assert_eq!(flags(event().exclusive()), "0x8 of 0 on -1");
+    assert_eq!(flags(event().kernel()), "0x10 of 0 on -1");
+    assert_eq!(flags(event().user()), "0x20 of 0 on -1");
+    assert_eq!(flags(event().kernel().user()), "0x20 of 0 on -1");
+    assert_eq!(flags(event().enable_on_exec()), "0x1000 of 0 on -1");
+    assert_eq!(flags(event().pid(42)), "0x0 of 42 on -1");
+    assert_eq!(flags(event().pid(42).cpu(3)), "0x0 of 42 on 3");
+    assert_eq!(flags(event().all_tasks().cpu(3)), "0x0 of -1 on 3");
+}
+
+#[test]
+fn events_have_the_numbers_of_perf() {
+    let raw = Event::raw(EventSelect::new(0xc4, 0x20));
+    assert!(asked(&raw).starts_with("type 4 size 144 config 0x20c4 "));
+    let misses = Event::named("branch-misses").unwrap();
+    assert!(asked(&misses).starts_with("type 0 size 144 config 0x5 "));
+    let cache = Builder::new(Encoding::Cache(0x1_0000));
+    assert!(asked(&cache).starts_with("type 3 size 144 config 0x10000 "));
+}
+
+#[test]
+fn an_event_is_controlled_and_read() {
+    let script = Arc::new(Script::default());
+    let event = Event::cycles().open_on(&script.device()).unwrap();
+    script.asked();
+    event.enable().unwrap();
+    event.disable().unwrap();
+    event.reset().unwrap();
+    assert_eq!(event.id().unwrap(), 7);
+    let calls = [
+        "Enable { group: false }",
+        "Disable { group: false }",
+        "Reset { group: false }",
+        "Id(0)",
+    ];
+    assert_eq!(script.asked(), calls);
+    assert_eq!(event.read().unwrap(), 100);
+    let reading = event.times().unwrap();
+    assert_eq!(reading.enabled, Duration::from_micros(5));
+    assert_eq!(reading.running, reading.enabled);
+}
+
+#[test]
+fn a_group_is_one_in_all() {
+    let script = Arc::new(Script::default());
+    let leader = Event::instructions().user().disabled().inherit().pid(42);
+    let group = Group::of(leader)
+        .and(Event::cycles().kernel().disabled())
+        .open_on(&script.device())
+        .unwrap();
+    let opened = [
+        "type 0 size 144 config 0x1 format 0xb flags 0x23 of 42 on -1",
+        "type 0 size 144 config 0x0 format 0xb flags 0x12 of 42 on -1 in a group",
+    ];
+    assert_eq!(script.asked(), opened);
+    let (result, counts) = group.measure(|| "result").unwrap();
+    let calls = [
+        "Disable { group: true }",
+        "Reset { group: true }",
+        "Enable { group: true }",
+        "Disable { group: true }",
+    ];
+    assert_eq!(script.asked(), calls);
+    assert_eq!(result, "result");
+    assert_eq!((counts[0], counts[1]), (100, 101));
+    assert_eq!(counts.get("cycles"), Some(101));
+    assert_eq!(counts.get("branches"), None);
+    assert_eq!(counts.enabled, Duration::from_micros(5));
+}
+
+#[test]
+fn a_refusal_names_who_has_the_counters() {
+    let script = Script::failing(Errno::EBUSY);
+    let error = Event::cycles().open_on(&script.device()).unwrap_err();
+    let Cause::NoFreeCounter(owners) = &error.cause else {
+        panic!("{error}")
+    };
+    assert_eq!(owners.0.len(), 2, "the free one has no owner");
+    assert_eq!(owners.0[0].0, CounterId::General(0));
+    assert_eq!(owners.0[0].1.kind, OwnerKind::Tasks);
+    assert_eq!(
+        error.to_string(),
+        "can't count cycles of this thread: no counter is free for it: make (events of tasks, pid 12) has 1 counter, \
+         Linux's perf or the NMI watchdog has 1 counter"
+    );
+    assert!(error.cause.help().is_some());
+}
+
+#[test]
+fn errors_have_their_causes() {
+    let cause = |errno| {
+        let script = Script::failing(errno);
+        let result = Event::cycles().pid(42).open_on(&script.device());
+        result.unwrap_err().cause
+    };
+    assert_eq!(cause(Errno::ENOENT), Cause::NoSuchEvent);
+    assert_eq!(cause(Errno::EINVAL), Cause::NoSuchEvent);
+    assert_eq!(cause(Errno::EOPNOTSUPP), Cause::NotSupported);
+    assert_eq!(cause(Errno::ESRCH), Cause::NoSuchTask);
+    assert_eq!(cause(Errno::EACCES), Cause::Forbidden);
+    assert_eq!(cause(Errno::EPERM), Cause::LockedDown);
+    assert_eq!(cause(Errno::ENOTTY), Cause::UnknownCommand);
+
+    let script = Arc::new(Script::default());
+    let event = Event::cycles().open_on(&script.device()).unwrap();
+    *script.errno.lock().unwrap() = Some(Errno::EIO);
+    assert_eq!(event.read().unwrap_err().cause, Cause::Missed);
+}
+
+#[test]
+fn a_page_is_for_the_thread_that_is_counted() {
+    let script = Arc::new(Script::default());
+    let of = |builder: Builder| {
+        let event = builder.open_on(&script.device()).unwrap();
+        event.user_page().map(drop).unwrap_err().cause
+    };
+    assert_eq!(of(Event::cycles().pid(42)), Cause::OtherThread);
+    assert_eq!(of(Event::cycles().cpu(0)), Cause::OtherThread);
+    let event = Event::cycles().open_on(&script.device()).unwrap();
+    let elsewhere = std::thread::scope(|scope| {
+        let page = scope.spawn(|| event.user_page().map(drop).unwrap_err().cause);
+        page.join().unwrap()
+    });
+    assert_eq!(elsewhere, Cause::OtherThread);
+    // /dev/null can't be mapped.
+    let cause = event.user_page().map(drop).unwrap_err().cause;
+    assert_eq!(cause, Cause::Unexpected(Errno::ENODEV));
+}
