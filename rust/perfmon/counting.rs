@@ -48,9 +48,10 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     let (state, _) = CounterState::after(before, CounterCall::Setup)?;
     id.check_select(select)?;
     ownership.check_event(select)?;
-    if ownership.is_traced(id) {
+    if ownership.is_taken(id) {
         return Err(EBUSY);
     }
+    ownership.check_exclusive()?;
 
     ownership.reserve()?;
     ownership.on_each(|here| {
@@ -63,7 +64,7 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
         percpu.tampered.remove(id.bit());
     }
     let session = client.session();
-    ownership.set_counting(
+    ownership.begin_counting(
         id,
         Counting {
             session,

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The table of calls.
 
-use crate::{abi, counting, ownership::Client, session::Session, sys::uaccess, trace};
+use crate::{
+    abi, counting, event,
+    ownership::{self, Client},
+    session::Session,
+    sys::uaccess,
+    trace,
+};
 use kernel::{
     ioctl::{_IOC_DIR, _IOC_SIZE},
     prelude::*,
@@ -103,4 +109,7 @@ calls! {
     IOCTL_PERFMON_STOP: Nothing(()), writers, trace::stop;
     PERFMON_DEFINE_EVENT: In(abi::perfmon_event_definition), writers, trace::define;
     PERFMON_GET_INFO: Out(abi::perfmon_info), anybody, trace::info;
+
+    PERFMON_EVENT_OPEN: Opens(abi::perfmon_event_open), anybody, event::open;
+    PERFMON_GET_OWNER: InOut(abi::perfmon_counter_owner), anybody, ownership::get_owner;
 }

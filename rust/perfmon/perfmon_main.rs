@@ -8,6 +8,7 @@ mod counting;
 mod cpu;
 mod cpus;
 mod device;
+mod event;
 mod ioctl;
 pub mod logic;
 mod overflow;
@@ -72,6 +73,7 @@ struct Perfmon {
     _cpus: Hotplug<Machine>,
     _nmi: nmi::Handler,
     _cleaner: ownership::Cleaner,
+    _events: event::Memory,
     _memory: percpu::Memory,
 }
 
@@ -90,6 +92,8 @@ impl kernel::InPlaceModule for Perfmon {
         try_pin_init!(Self {
             // SAFETY: The module is initialized once, and `Perfmon` drops the memory last.
             _memory: unsafe { percpu::Memory::new() }?,
+            // SAFETY: The module is initialized once. The memory is there, and `Perfmon` drops it later.
+            _events: unsafe { event::Memory::new() }?,
             // SAFETY: The module is initialized once, by the program that loads it. `Perfmon` drops the cleaner
             // after its users: CPUs and device.
             _cleaner: unsafe { ownership::Cleaner::new() },

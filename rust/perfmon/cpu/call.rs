@@ -47,6 +47,33 @@ fn run_if_only_here(cpus: &CpuSet, f: impl FnOnce(ThisCpu<'_>)) -> bool {
     is_here
 }
 
+/// Runs `f` on a CPU with interrupts off, and waits for it. Returns `false`, and runs nothing, if the CPU is offline.
+///
+/// For callers with interrupts on.
+pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
+    /// # Safety
+    ///
+    /// `f` points to an `F` that nothing else uses, and interrupts are off.
+    unsafe extern "C" fn call<F: FnMut(ThisCpu<'_>)>(f: *mut c_void) {
+        // SAFETY: `f` points to an `F`, by this function's requirement.
+        let f = unsafe { &mut *f.cast::<F>() };
+        // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+        f(unsafe { ThisCpu::assume() });
+    }
+
+    // SAFETY: `call` gets a pointer to an `F`, which is `Send`; the kernel runs it with interrupts off. It is told to
+    // wait, so the pointer is not used after this has returned.
+    let error = unsafe {
+        bindings::smp_call_function_single(
+            cpu as c_int,
+            Some(call::<F>),
+            ptr::from_mut(&mut f).cast(),
+            true,
+        )
+    };
+    error == 0
+}
+
 /// The argument of the functions that [`call_each`] gives to the kernel.
 struct Work<'a, F> {
     f: &'a F,

@@ -13,7 +13,7 @@ mod set;
 pub(crate) mod timer;
 
 pub(crate) use self::{
-    call::{on_each, on_each_within},
+    call::{on_cpu, on_each, on_each_within},
     hotplug::{Hotplug, HotplugCallbacks},
     power::{Power, PowerCallbacks},
     processor::{cpuid, cr3, timestamp, tsc_khz, Regs, ADDRESS_SPACE},

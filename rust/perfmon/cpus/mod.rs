@@ -7,6 +7,7 @@ mod trial;
 use crate::{
     abi,
     cpu::{self, irqs_off, Hotplug, HotplugCallbacks, PowerCallbacks, ThisCpu},
+    event,
     logic::{
         counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
         throttle::Limits,
@@ -140,12 +141,18 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
                 pmu.start(here, id);
             }
         }
+        for (id, select) in ownership.all_shared() {
+            pmu.rearm(here, id, select);
+        }
     }
+    percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);
+    event::enter_cpu(here);
 }
 
 /// Ceases to count on a CPU; the values stay. No task may run on it meanwhile, since it could read the counters.
 fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
+    event::leave_cpu(here);
     here.percpu().brought_up.set(0);
     if !ownership.is_reserved() {
         return;
@@ -153,5 +160,6 @@ fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
     let pmu = here.pmu();
     pmu.restore(here, bits(ownership.all_counting().map(|(id, _)| id)));
+    pmu.restore(here, bits(ownership.all_shared().map(|(id, _)| id)));
     pmu.release(here);
 }

@@ -92,6 +92,15 @@ impl CounterId {
         None
     }
 
+    /// Returns the number in the structures of the counting calls: the inverse of [`Self::possible`].
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self.kind() {
+            CounterKind::General(n) => n as u32,
+            CounterKind::Fixed(n) => Self::FIXED_BASE + n as u32,
+        }
+    }
+
     /// The first general counter, which every PMU has.
     pub const FIRST: Self = Self(0);
 
@@ -139,7 +148,8 @@ impl CounterId {
     #[inline]
     #[must_use]
     pub const fn bit(self) -> u64 {
-        1 << self.0
+        // Never as large as to wrap: this way the compiler need not check.
+        1_u64.wrapping_shl(self.0 as u32)
     }
 
     /// Returns the kind, with the number within the kind.

@@ -7,21 +7,25 @@
 //! allocation, and with it everything that waits for `cpu_hotplug_lock`. Lock order: a session's trace
 //! (`crate::trace::Trace`), then this one.
 
+mod claimant;
 mod client;
 mod cpus;
 mod dirty;
 mod memory;
 pub(crate) mod policy;
 mod reservation;
+mod sharing;
 
 pub(crate) use self::{
+    claimant::get_owner,
     client::{Client, SessionId},
     dirty::{clean_here, Cleaner},
     memory::Charge,
     reservation::Reservation,
+    sharing::Sharing,
 };
 
-use self::cpus::Cpus;
+use self::{claimant::Claimant, cpus::Cpus, sharing::Shared};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -49,6 +53,8 @@ enum Owner {
     Session(Counting),
     /// A trace that runs.
     Trace,
+    /// Events.
+    Shared(Shared),
 }
 
 /// A counter that a session has set up to count.
@@ -69,6 +75,10 @@ pub(crate) struct Ownership {
     cpus: Cpus,
     /// By [`CounterId::index`].
     owners: [Option<Owner>; MAX_COUNTERS],
+    /// Who asked for the counters that have an owner.
+    claimants: [Claimant; MAX_COUNTERS],
+    /// The exclusive groups of events.
+    exclusive: u32,
     /// Keeps Linux perf away, from the first owner to the last.
     reservation: Option<Reservation>,
     /// The log already says that the counters are not to be had.
@@ -82,6 +92,8 @@ impl Ownership {
         Self {
             cpus: Cpus::new(),
             owners: [None; MAX_COUNTERS],
+            claimants: [Claimant::NONE; MAX_COUNTERS],
+            exclusive: 0,
             reservation: None,
             refusal_logged: false,
             writer: None,
@@ -140,7 +152,7 @@ impl Ownership {
     pub(crate) fn counting(&self, id: CounterId) -> Option<&Counting> {
         match &self.owners[id.index()] {
             Some(Owner::Session(counting)) => Some(counting),
-            Some(Owner::Trace) | None => None,
+            Some(Owner::Trace | Owner::Shared(_)) | None => None,
         }
     }
 
@@ -149,9 +161,12 @@ impl Ownership {
         each(u64::MAX).filter_map(|id| Some((id, self.counting(id)?)))
     }
 
-    /// Returns whether a trace owns the counter.
-    pub(crate) fn is_traced(&self, id: CounterId) -> bool {
-        matches!(self.owners[id.index()], Some(Owner::Trace))
+    /// Returns whether something else than a session owns the counter.
+    pub(crate) fn is_taken(&self, id: CounterId) -> bool {
+        matches!(
+            self.owners[id.index()],
+            Some(Owner::Trace | Owner::Shared(_))
+        )
     }
 
     /// Returns the counters without an owner, as a mask.
@@ -160,7 +175,14 @@ impl Ownership {
         bits(counters.filter(|id| self.owners[id.index()].is_none()))
     }
 
-    /// Makes a session the owner of a counter that it has set up.
+    /// Makes a session the owner of a counter that the caller has set up.
+    pub(crate) fn begin_counting(&mut self, id: CounterId, counting: Counting) {
+        self.claimants[id.index()] = Claimant::current();
+        self.set_counting(id, counting);
+    }
+
+    /// Replaces what a session has set up.
+    #[inline]
     pub(crate) fn set_counting(&mut self, id: CounterId, counting: Counting) {
         self.owners[id.index()] = Some(Owner::Session(counting));
     }
@@ -168,6 +190,7 @@ impl Ownership {
     /// Makes the trace the owner of counters.
     pub(crate) fn set_traced(&mut self, counters: u64) {
         for id in each(counters) {
+            self.claimants[id.index()] = Claimant::current();
             self.owners[id.index()] = Some(Owner::Trace);
         }
     }

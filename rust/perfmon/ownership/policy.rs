@@ -3,7 +3,7 @@
 
 use crate::sys::{compat, error::to_result, ffi, time::jiffies};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use kernel::{bindings, cred::Credential, fs::File, prelude::*, sync::aref::ARef};
+use kernel::{bindings, cred::Credential, ffi::c_int, fs::File, prelude::*, sync::aref::ARef};
 
 /// Allows the caller to count what runs on a CPU.
 ///
@@ -26,9 +26,20 @@ pub(crate) fn allow_kernel() -> Result {
     to_result(unsafe { ffi::perfmon_allow_kernel() })
 }
 
+/// Returns whether the caller has `CAP_PERFMON`, or `CAP_SYS_ADMIN`.
+pub(crate) fn is_capable() -> bool {
+    // SAFETY: The function has no preconditions but task context, which each call of the device has.
+    let capable = |capability: u32| unsafe { bindings::capable(capability as c_int) };
+    capable(bindings::CAP_PERFMON) || capable(bindings::CAP_SYS_ADMIN)
+}
+
 /// Allows the use of counters, unless the kernel is locked down.
+///
+/// # Errors
+///
+/// EPERM.
 #[inline]
-fn allow_perf() -> Result {
+pub(crate) fn allow_perf() -> Result {
     // SAFETY: The function has no preconditions but task context, which each call of the device has.
     to_result(unsafe { bindings::security_locked_down(bindings::lockdown_reason_LOCKDOWN_PERF) })
 }

@@ -39,12 +39,18 @@ use kernel::{cpu::CpuId, prelude::*};
 pub(crate) struct PerCpu {
     /// Not 0 while the CPU is counted on.
     pub(crate) brought_up: Word,
+    /// The CPU's number, while it is counted on.
+    pub(crate) number: Word,
     /// Not 0 if no other CPU was ever counted on, so that the values here are those of the machine.
     pub(crate) single_cpu: Word,
     /// The counters that are set up here and not [`Self::tampered`], for PMIOREAD.
     pub(crate) setup_mask: Word,
     /// The CPU's PMU while its registers are ours: [`Self::saved`] is to be restored.
     pub(crate) pmu: PmuCell,
+    /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
+    pub(crate) task_context: Word,
+    /// The address of the context of this CPU's events; 0 if it has none.
+    pub(crate) cpu_context: Word,
     /// The counters that run here, whose overflows are ours.
     pub(crate) active_mask: Word,
     /// Slow-path conditions of the overflow handler, tested as one word: `SLOW_*`, and the bits of active
@@ -94,13 +100,19 @@ impl PerCpu {
     /// Returns the value of a counter.
     #[inline(always)]
     pub(crate) fn value(&self, counter: CounterId) -> &CounterValue {
-        &self.counters[counter.index()].value
+        &self.counter(counter).value
     }
 
     /// Returns how a counter's event is recorded.
     #[inline(always)]
     pub(crate) fn event(&self, counter: CounterId) -> &EventState {
-        &self.counters[counter.index()].event
+        &self.counter(counter).event
+    }
+
+    #[inline(always)]
+    fn counter(&self, counter: CounterId) -> &Counter {
+        // SAFETY: There are `MAX_COUNTERS`, and by the invariant of a `CounterId` its index is below.
+        unsafe { self.counters.get_unchecked(counter.index()) }
     }
 
     /// Marks counters as tampered with: their values can't be trusted.

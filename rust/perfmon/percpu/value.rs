@@ -11,6 +11,7 @@ use crate::{
         regs::{Msr, MsrCell},
     },
 };
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The 64-bit value of a counter on one CPU. [`crate::logic::extend64`] has the arithmetic.
 ///
@@ -74,6 +75,28 @@ impl CounterValue {
         stopped.set(stop.value);
     }
 
+    /// Prepares for `start`, which makes a running counter count another event: until [`Self::finish_change`], the
+    /// control register may hold the old value or the new one.
+    pub(crate) fn begin_change(&self, select: EventSelect, start: &Step) {
+        let [_, running, stopped] = &self.control;
+        stopped.set(running.get());
+        compiler_fence(SeqCst);
+        running.set(start.value);
+        self.select.set(select.stopped());
+    }
+
+    /// Ends the change. `stop` is the step that stops the counter.
+    pub(crate) fn finish_change(&self, stop: &Step) {
+        let [_, _, stopped] = &self.control;
+        stopped.set(stop.value);
+    }
+
+    /// Returns whether the counter counts this event: what [`EventSelect::stopped`] returns for it.
+    #[inline(always)]
+    pub(crate) fn has_select(&self, select: u64) -> bool {
+        self.select.get() == select
+    }
+
     /// Returns whether `now`, the control register of an active counter, has not been changed by others. It may
     /// already be stopped, if an interrupt came before the counter was marked inactive.
     #[inline(always)]
@@ -110,6 +133,12 @@ impl CounterValue {
     /// [`Implausible`] if the counter can't have counted so many events since the last update.
     #[inline(always)]
     pub(crate) fn update(&self, here: ThisCpu<'_>, counter: Msr) -> Result<(), Implausible> {
+        self.read(here, counter).map(|_| ())
+    }
+
+    /// As [`Self::update`]. Returns the total.
+    #[inline(always)]
+    pub(crate) fn read(&self, here: ThisCpu<'_>, counter: Msr) -> Result<u64, Implausible> {
         loop {
             let (total, offset) = (self.total.get(), self.offset.get());
             let raw = msr::read(here, counter);
@@ -124,7 +153,7 @@ impl CounterValue {
                 return if counted > self.most.get() {
                     Err(Implausible)
                 } else {
-                    Ok(())
+                    Ok(new)
                 };
             }
         }

@@ -13,6 +13,7 @@ pub(crate) mod lbr;
 mod lvtpc;
 mod program;
 mod repair;
+mod share;
 mod vendor;
 
 pub(crate) use self::lvtpc::Lvtpc;

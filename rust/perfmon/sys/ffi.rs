@@ -2,7 +2,10 @@
 // Made from rust/perfmon/sys/perfmon_shim.h by `cargo xtask bindings`: not to be edited.
 //! The functions of perfmon_shim.h.
 #![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]
-use kernel::bindings::{cpumask, cred, mm_struct, pt_regs, user_struct};
+use kernel::bindings::{
+    cpumask, cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct,
+    user_struct, wait_queue_head,
+};
 
 #[doc = " The accounts that memory is charged to, and the pages of each."]
 #[repr(C)]
@@ -67,6 +70,19 @@ unsafe extern "C" {
         to: ::kernel::ffi::c_ulong,
         from: *const ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;
+    #[doc = " Copies a structure of from_size bytes from a program to one of size bytes. The\n rest of the longer one is or becomes 0: else -E2BIG. -EFAULT if the address is\n bad."]
+    pub fn perfmon_copy_struct(
+        to: *mut ::kernel::ffi::c_void,
+        size: usize,
+        from: ::kernel::ffi::c_ulong,
+        from_size: usize,
+    ) -> ::kernel::ffi::c_int;
+    #[doc = " Copies a word from a program. -EFAULT if the address is bad."]
+    pub fn perfmon_get_u32(to: *mut u32, from: ::kernel::ffi::c_ulong) -> ::kernel::ffi::c_int;
+    #[doc = " Copies a word to a program. -EFAULT if the address is bad."]
+    pub fn perfmon_put_u32(to: ::kernel::ffi::c_ulong, value: u32) -> ::kernel::ffi::c_int;
+    #[doc = " Copies a word of 8 bytes to a program. -EFAULT if the address is bad."]
+    pub fn perfmon_put_u64(to: ::kernel::ffi::c_ulong, value: u64) -> ::kernel::ffi::c_int;
     #[doc = " Allocates zeroed memory for a trace buffer. NULL if there is none."]
     pub fn perfmon_buffer_alloc(size: usize) -> *mut ::kernel::ffi::c_void;
     #[doc = " Frees the memory of a trace buffer."]
@@ -76,6 +92,23 @@ unsafe extern "C" {
         operations: *const ::kernel::ffi::c_void,
         data: *mut ::kernel::ffi::c_void,
     ) -> ::kernel::ffi::c_int;
+    #[doc = " Makes a file for reading and writing of these struct file_operations. An error\n pointer if there can't be another one."]
+    pub fn perfmon_anonymous_file(
+        operations: *const ::kernel::ffi::c_void,
+        data: *mut ::kernel::ffi::c_void,
+    ) -> *mut file;
+    #[doc = " Returns whether the file has these struct file_operations."]
+    pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
+    #[doc = " Adds a poll(2) of the file to those who wait, and returns."]
+    pub fn perfmon_poll_wait(
+        file: *mut file,
+        wait: *mut wait_queue_head,
+        table: *mut poll_table_struct,
+    );
+    #[doc = " Initializes a wait queue."]
+    pub fn perfmon_wait_init(wait: *mut wait_queue_head);
+    #[doc = " Wakes all who poll, with these events."]
+    pub fn perfmon_wake_up(wait: *mut wait_queue_head, events: u32);
     #[doc = " Calls handler() at each NMI, with the area of its CPU."]
     pub fn perfmon_nmi_register(
         handler: ::core::option::Option<
@@ -122,4 +155,34 @@ unsafe extern "C" {
     ) -> ::kernel::ffi::c_int;
     #[doc = " Ends a charge, in any task, also if the one that was charged is gone."]
     pub fn perfmon_uncharge(charge: *const perfmon_charge);
+    #[doc = " Takes the lock of the table of tasks, with interrupts off, and returns what\n perfmon_tasks_unlock() needs."]
+    pub fn perfmon_tasks_lock() -> ::kernel::ffi::c_ulong;
+    #[doc = " Ends perfmon_tasks_lock()."]
+    pub fn perfmon_tasks_unlock(flags: ::kernel::ffi::c_ulong);
+    #[doc = " Returns a reference to the thread with this number in the caller's PID\n namespace; 0 is the caller. NULL if there is none."]
+    pub fn perfmon_task_get(pid: ::kernel::ffi::c_int) -> *mut task_struct;
+    #[doc = " Returns the process of a thread, by its number in the first PID namespace."]
+    pub fn perfmon_task_process(task: *mut task_struct) -> ::kernel::ffi::c_int;
+    #[doc = " Returns the CPU that a task runs on, or ran on last."]
+    pub fn perfmon_task_cpu(task: *mut task_struct) -> ::kernel::ffi::c_uint;
+    #[doc = " Returns whether the task exits."]
+    pub fn perfmon_task_is_exiting(task: *mut task_struct) -> bool;
+    #[doc = " Returns whether the task is a thread of the kernel's own."]
+    pub fn perfmon_task_is_kernel(task: *mut task_struct) -> bool;
+    #[doc = " Returns whether both tasks are threads of one process."]
+    pub fn perfmon_task_is_mine(task: *mut task_struct) -> bool;
+    #[doc = " Returns whether the caller, which executes a program by bprm, has become one\n that others of its user may not look at any more: by a setuid program, by\n capabilities, or by a program that it can't read."]
+    pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
+    #[doc = " Returns the number that the process with the number pid in the first PID\n namespace has in the caller's; 0 if it has none, or is gone."]
+    pub fn perfmon_process_number(pid: ::kernel::ffi::c_int) -> ::kernel::ffi::c_int;
+    #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
+    pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
+    #[doc = " Waits for functions that tracepoints may still be calling."]
+    pub fn perfmon_tracepoints_sync();
+    #[doc = " Mounts a proc for perfmon_may_attach()."]
+    pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;
+    #[doc = " Unmounts it."]
+    pub fn perfmon_proc_unmount();
+    #[doc = " Returns 0 if the caller may look at a task that has memory of its own, as\n ptrace_may_access() and the security modules answer; it sleeps."]
+    pub fn perfmon_may_attach(task: *mut task_struct) -> ::kernel::ffi::c_int;
 }

@@ -2,8 +2,10 @@
 //! Kernel facilities that the `kernel` crate lacks, or offers at a cost that a fast call can't bear.
 
 pub(crate) mod compat;
+pub(crate) mod descriptor;
 pub(crate) mod error;
 pub(crate) mod ffi;
 pub(crate) mod file;
 pub(crate) mod time;
+pub(crate) mod tracepoint;
 pub(crate) mod uaccess;

@@ -4,11 +4,13 @@
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/fcntl.h>
+#include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
+#include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/reboot.h>
@@ -16,6 +18,7 @@
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
+#include <linux/wait.h>
 #include <asm/apic.h>
 #include <asm/extable_fixup_types.h>
 #include <asm/msr.h>
@@ -149,6 +152,28 @@ fault:
 	return -EFAULT;
 }
 
+int perfmon_copy_struct(void *to, size_t size, unsigned long from,
+			size_t from_size)
+{
+	return copy_struct_from_user(to, size, (const void __user *)from,
+				     from_size);
+}
+
+int perfmon_get_u32(u32 *to, unsigned long from)
+{
+	return get_user(*to, (const u32 __user *)from);
+}
+
+int perfmon_put_u32(unsigned long to, u32 value)
+{
+	return put_user(value, (u32 __user *)to);
+}
+
+int perfmon_put_u64(unsigned long to, u64 value)
+{
+	return put_user(value, (u64 __user *)to);
+}
+
 /*
  * A program may ask for gigabytes. Its own cgroup is charged, and the allocation
  * fails rather than wake the OOM killer.
@@ -167,6 +192,32 @@ void perfmon_buffer_free(void *start)
 int perfmon_open_anonymous(const void *operations, void *data)
 {
 	return anon_inode_getfd("[perfmon]", operations, data, O_RDONLY | O_CLOEXEC);
+}
+
+struct file *perfmon_anonymous_file(const void *operations, void *data)
+{
+	return anon_inode_getfile("[perfmon_event]", operations, data, O_RDWR);
+}
+
+bool perfmon_is_file_of(struct file *file, const void *operations)
+{
+	return file->f_op == operations;
+}
+
+void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
+		       struct poll_table_struct *table)
+{
+	poll_wait(file, wait, table);
+}
+
+void perfmon_wait_init(struct wait_queue_head *wait)
+{
+	init_waitqueue_head(wait);
+}
+
+void perfmon_wake_up(struct wait_queue_head *wait, u32 events)
+{
+	wake_up_poll(wait, events);
 }
 
 static int (*nmi_handler)(void *area, struct pt_regs *regs);

@@ -11,9 +11,14 @@
 
 struct cpumask;
 struct cred;
+struct file;
+struct linux_binprm;
 struct mm_struct;
+struct poll_table_struct;
 struct pt_regs;
+struct task_struct;
 struct user_struct;
+struct wait_queue_head;
 
 /*
  * Allocates an area of per-CPU memory for each possible CPU, all bytes zero.
@@ -69,6 +74,20 @@ int perfmon_get_16(void *to, unsigned long from);
 /* Copies a structure of two words to a program. -EFAULT if the address is bad. */
 int perfmon_put_16(unsigned long to, const void *from);
 
+/*
+ * Copies a structure of from_size bytes from a program to one of size bytes. The
+ * rest of the longer one is or becomes 0: else -E2BIG. -EFAULT if the address is
+ * bad.
+ */
+int perfmon_copy_struct(void *to, size_t size, unsigned long from,
+			size_t from_size);
+/* Copies a word from a program. -EFAULT if the address is bad. */
+int perfmon_get_u32(u32 *to, unsigned long from);
+/* Copies a word to a program. -EFAULT if the address is bad. */
+int perfmon_put_u32(unsigned long to, u32 value);
+/* Copies a word of 8 bytes to a program. -EFAULT if the address is bad. */
+int perfmon_put_u64(unsigned long to, u64 value);
+
 /* Allocates zeroed memory for a trace buffer. NULL if there is none. */
 void *perfmon_buffer_alloc(size_t size);
 /* Frees the memory of a trace buffer. */
@@ -78,6 +97,21 @@ void perfmon_buffer_free(void *start);
  * descriptor that is closed on exec, or an error.
  */
 int perfmon_open_anonymous(const void *operations, void *data);
+
+/*
+ * Makes a file for reading and writing of these struct file_operations. An error
+ * pointer if there can't be another one.
+ */
+struct file *perfmon_anonymous_file(const void *operations, void *data);
+/* Returns whether the file has these struct file_operations. */
+bool perfmon_is_file_of(struct file *file, const void *operations);
+/* Adds a poll(2) of the file to those who wait, and returns. */
+void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
+		       struct poll_table_struct *table);
+/* Initializes a wait queue. */
+void perfmon_wait_init(struct wait_queue_head *wait);
+/* Wakes all who poll, with these events. */
+void perfmon_wake_up(struct wait_queue_head *wait, u32 events);
 
 /* Calls handler() at each NMI, with the area of its CPU. */
 int perfmon_nmi_register(int (*handler)(void *area, struct pt_regs *regs));
@@ -147,5 +181,54 @@ struct perfmon_charge {
 int perfmon_charge(struct perfmon_charge *charge, u32 pages, u32 user_kb);
 /* Ends a charge, in any task, also if the one that was charged is gone. */
 void perfmon_uncharge(const struct perfmon_charge *charge);
+
+/*
+ * Takes the lock of the table of tasks, with interrupts off, and returns what
+ * perfmon_tasks_unlock() needs.
+ */
+unsigned long perfmon_tasks_lock(void);
+/* Ends perfmon_tasks_lock(). */
+void perfmon_tasks_unlock(unsigned long flags);
+/*
+ * Returns a reference to the thread with this number in the caller's PID
+ * namespace; 0 is the caller. NULL if there is none.
+ */
+struct task_struct *perfmon_task_get(int pid);
+/* Returns the process of a thread, by its number in the first PID namespace. */
+int perfmon_task_process(struct task_struct *task);
+/* Returns the CPU that a task runs on, or ran on last. */
+unsigned int perfmon_task_cpu(struct task_struct *task);
+/* Returns whether the task exits. */
+bool perfmon_task_is_exiting(struct task_struct *task);
+/* Returns whether the task is a thread of the kernel's own. */
+bool perfmon_task_is_kernel(struct task_struct *task);
+/* Returns whether both tasks are threads of one process. */
+bool perfmon_task_is_mine(struct task_struct *task);
+/*
+ * Returns whether the caller, which executes a program by bprm, has become one
+ * that others of its user may not look at any more: by a setuid program, by
+ * capabilities, or by a program that it can't read.
+ */
+bool perfmon_exec_is_private(const struct linux_binprm *bprm);
+/*
+ * Returns the number that the process with the number pid in the first PID
+ * namespace has in the caller's; 0 if it has none, or is gone.
+ */
+int perfmon_process_number(int pid);
+/* Copies the caller's name, up to 15 bytes and a 0. */
+void perfmon_own_name(char name[16]);
+
+/* Waits for functions that tracepoints may still be calling. */
+void perfmon_tracepoints_sync(void);
+
+/* Mounts a proc for perfmon_may_attach(). */
+int perfmon_proc_mount(void);
+/* Unmounts it. */
+void perfmon_proc_unmount(void);
+/*
+ * Returns 0 if the caller may look at a task that has memory of its own, as
+ * ptrace_may_access() and the security modules answer; it sleeps.
+ */
+int perfmon_may_attach(struct task_struct *task);
 
 #endif /* _PERFMON_SHIM_H */

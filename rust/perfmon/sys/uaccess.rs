@@ -46,6 +46,50 @@ pub(crate) fn fill<T: FromBytes>(value: &mut T, from: usize) -> Result {
     all_copied(missing)
 }
 
+/// As [`fill`], from a structure of `size` bytes. What the shorter one lacks is 0.
+///
+/// # Errors
+///
+/// E2BIG if the program's is longer, and not 0 there.
+pub(crate) fn fill_from<T: FromBytes>(value: &mut T, from: usize, size: usize) -> Result {
+    // SAFETY: `value` is so many bytes, which by `FromBytes` may hold anything. The function checks `from`.
+    to_result(unsafe {
+        ffi::perfmon_copy_struct(ptr::from_mut(value).cast(), size_of::<T>(), from, size)
+    })
+}
+
+/// Returns the number at the program's address `from`.
+pub(crate) fn get_u32(from: usize) -> Result<u32> {
+    let mut value = 0;
+    // SAFETY: The pointer comes from a mutable reference. The function checks `from`.
+    to_result(unsafe { ffi::perfmon_get_u32(&mut value, from) })?;
+    Ok(value)
+}
+
+/// Copies a number to the program's address `to`.
+pub(crate) fn put_u32(to: usize, value: u32) -> Result {
+    // SAFETY: The function checks `to`.
+    to_result(unsafe { ffi::perfmon_put_u32(to, value) })
+}
+
+/// Copies words to the program's address `to`.
+#[inline(always)]
+pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
+    if let [word] = words {
+        // SAFETY: The function checks `to`.
+        return to_result(unsafe { ffi::perfmon_put_u64(to, *word) });
+    }
+    // SAFETY: The words are so many bytes. The function checks `to`.
+    let missing = unsafe {
+        bindings::_copy_to_user(
+            ptr::without_provenance_mut(to),
+            words.as_ptr().cast(),
+            size_of_val(words),
+        )
+    };
+    all_copied(missing)
+}
+
 /// Copies `value` to the program's address `to`.
 #[inline(always)]
 pub(crate) fn put<T: IntoBytes + Immutable>(to: usize, value: &T) -> Result {

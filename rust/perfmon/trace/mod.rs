@@ -272,6 +272,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
         allow_kernel()?;
     }
     let mut ownership = OWNERSHIP.lock();
+    ownership.check_exclusive()?;
     let counters = staged
         .config
         .assign(ownership.free_counters())

@@ -19,13 +19,14 @@ const COMMON: [&str; 2] = ["logic", "abi"];
 const ROOT_ITEMS: [&str; 3] = ["LocalModule", "THIS_MODULE", "module_parameters"];
 
 /// Each part with the parts that it may use besides [`COMMON`].
-const PARTS: [(&str, &[&str]); 15] = [
+const PARTS: [(&str, &[&str]); 16] = [
     (
         "perfmon_main",
         &[
             "device",
             "cpus",
             "session",
+            "event",
             "ownership",
             "overflow",
             "percpu",
@@ -36,12 +37,16 @@ const PARTS: [(&str, &[&str]); 15] = [
     ("device", &["ioctl", "session", "sys"]),
     (
         "ioctl",
-        &["session", "counting", "trace", "ownership", "sys"],
+        &["session", "counting", "trace", "event", "ownership", "sys"],
     ),
     ("session", &["counting", "trace", "ownership"]),
-    ("cpus", &["trace", "ownership", "pmu", "percpu", "cpu"]),
+    (
+        "cpus",
+        &["trace", "event", "ownership", "pmu", "percpu", "cpu"],
+    ),
     ("counting", &["ownership", "pmu", "percpu", "cpu", "sys"]),
     ("trace", &["ownership", "pmu", "percpu", "cpu", "sys"]),
+    ("event", &["ownership", "pmu", "percpu", "cpu", "sys"]),
     ("ownership", &["pmu", "percpu", "cpu", "sys"]),
     ("overflow", &["pmu", "percpu", "cpu", "sys"]),
     ("pmu", &["percpu", "cpu", "sys"]),

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Giving an event to a task or a CPU, and taking it away.
+
+use super::{
+    context::Context,
+    event::{Event, Target},
+    slot::{self, refresh, Slot, Slots},
+    switch::load_current,
+    table,
+};
+use crate::{
+    cpu::{on_cpu, timestamp, ThisCpu},
+    ownership::OWNERSHIP,
+    percpu, pmu,
+    sys::ffi,
+};
+use core::ptr;
+use kernel::{bindings, cpu::CpuId, prelude::*, sync::rcu, task::Task};
+
+/// Calls `f` with the context of what the event was opened for, as [`Context::with`]. `None` if there is none: the
+/// task has no events yet, or has exited.
+pub(super) fn with_context<R: Send>(
+    target: &Target,
+    f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R + Sync,
+) -> Option<R> {
+    let _rcu = rcu::read_lock();
+    match target {
+        Target::Task(task, _) => {
+            // SAFETY: RCU is held.
+            let context = unsafe { table::find(task.as_ptr()) }?;
+            let (result, ends) = context.with(f)?;
+            if ends {
+                table::lock().remove(task.as_ptr(), context);
+            }
+            Some(result)
+        }
+        Target::Cpu(cpu) => {
+            let (result, _) = cpu_context(*cpu)?.with(f)?;
+            Some(result)
+        }
+    }
+}
+
+/// Returns the context of a CPU's events.
+fn cpu_context<'a>(cpu: u32) -> Option<&'a Context> {
+    // SAFETY: `Target::find` has checked the number.
+    let percpu = percpu::of(unsafe { CpuId::from_u32_unchecked(cpu) });
+    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    unsafe { Context::from_address(percpu.cpu_context.get()) }
+}
+
+/// Returns the counters that the events of the target use, as a mask.
+pub(super) fn counters_of(target: &Target) -> u64 {
+    with_context(target, |_, slots| slot::counters(slots)).unwrap_or(0)
+}
+
+/// Gives the event to its target. `leader` leads its group.
+///
+/// # Errors
+///
+/// ESRCH if the task exits. ENOMEM.
+pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
+    match &event.target {
+        Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
+        Target::Cpu(cpu) => attach_to_cpu(event, *cpu, leader),
+    }
+}
+
+/// The room for slots in a context: one for each counter.
+fn capacity() -> usize {
+    pmu::common().capabilities.counters().count_ones() as usize
+}
+
+/// Adds a slot of the event, and opens its window if the context is loaded.
+///
+/// # Errors
+///
+/// ENOMEM if there is no room left, which the number of counters prevents.
+fn add(
+    here: Option<ThisCpu<'_>>,
+    slots: &mut Slots,
+    event: &Event,
+    cpu: Option<u32>,
+    leader: Option<&Event>,
+) -> Result {
+    let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
+    slots
+        .push_within_capacity(Slot::new(event, cpu, leader))
+        .map_err(|_| ENOMEM)?;
+    if let Some(here) = here {
+        refresh(here, slots, timestamp());
+    }
+    Ok(())
+}
+
+fn attach_to_task(event: &Event, task: &Task, cpu: Option<u32>, leader: Option<&Event>) -> Result {
+    let task_ptr: *const bindings::task_struct = task.as_ptr();
+    loop {
+        // Memory is allocated without RCU.
+        let slots = Slots::with_capacity(capacity(), GFP_KERNEL_ACCOUNT)?;
+        let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
+        if let Some(result) = with_context(&event.target, |here, slots| {
+            add(here, slots, event, cpu, leader)
+        }) {
+            return result;
+        }
+        let added = {
+            let mut table = table::lock();
+            // The task itself removes its context after it has set that flag.
+            // SAFETY: The task is alive, since the event has a reference.
+            if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
+                return Err(ESRCH);
+            }
+            // SAFETY: The table is locked.
+            let is_new = unsafe { table::find(task_ptr) }.is_none();
+            if is_new {
+                // SAFETY: Nothing else uses the context yet.
+                add(None, unsafe { new.slots() }, event, cpu, leader)?;
+                table.add(task_ptr, new);
+            }
+            is_new
+        };
+        if added {
+            // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after
+            // the context has been added. It still runs there, or has been switched out.
+            // SAFETY: The task is alive, since the event has a reference.
+            let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
+            let address = task_ptr.addr();
+            on_cpu(cpu, |here| {
+                if Task::current_raw().addr() == address {
+                    load_current(here);
+                }
+            });
+            return Ok(());
+        }
+    }
+}
+
+fn attach_to_cpu(event: &Event, cpu: u32, leader: Option<&Event>) -> Result {
+    if cpu_context(cpu).is_none() {
+        let slots = Slots::with_capacity(capacity(), GFP_KERNEL_ACCOUNT)?;
+        let new = Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?;
+        // SAFETY: `Target::find` has checked the number.
+        let id = unsafe { CpuId::from_u32_unchecked(cpu) };
+        // The lock keeps the CPU from coming and going.
+        let ownership = OWNERSHIP.lock();
+        let new: &Context = KBox::leak(new);
+        percpu::of(id).cpu_context.set(new.address());
+        if ownership.cpus().online().contains(id) {
+            on_cpu(cpu, |here| {
+                new.load(here);
+            });
+        }
+    }
+    with_context(&event.target, |here, slots| {
+        add(here, slots, event, None, leader)
+    })
+    .unwrap_or(Err(ENODEV))
+}
+
+/// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.
+pub(super) fn refresh_everywhere(event: &Event) {
+    let refresh_here = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
+        if let Some(here) = here {
+            refresh(here, slots, timestamp());
+        }
+    };
+    if event.config.inherit {
+        for_loaded(|here, slots| refresh_here(Some(here), slots));
+    } else {
+        with_context(&event.target, refresh_here);
+    }
+}
+
+/// Calls `f` on each CPU on which a context of a task is loaded.
+fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
+    let ownership = OWNERSHIP.lock();
+    ownership.on_each(|here| {
+        if let Some(context) = Context::loaded(here.percpu()) {
+            // SAFETY: The context is loaded on this CPU, and interrupts are off.
+            f(here, unsafe { context.slots() });
+        }
+    });
+}
+
+/// Takes the event, which is closed, from all contexts.
+pub(super) fn detach(event: &Event) {
+    let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
+        if !slots.iter().any(|slot| slot.is_of(event)) {
+            return;
+        }
+        if let Some(here) = here {
+            // Closes its windows.
+            refresh(here, slots, timestamp());
+        }
+        slot::remove(slots, event);
+        if let Some(here) = here {
+            // Those that it led count alone.
+            refresh(here, slots, timestamp());
+        }
+    };
+    if !event.config.inherit {
+        with_context(&event.target, remove);
+        return;
+    }
+    let _rcu = rcu::read_lock();
+    // SAFETY: RCU is held.
+    unsafe {
+        table::each(|context| {
+            if let Some(((), true)) = context.with(remove) {
+                table::lock().remove(context.task(), context);
+            }
+        });
+    }
+}

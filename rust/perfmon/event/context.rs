@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A context: the events of one task, or of one CPU.
+//!
+//! A context is loaded on a CPU while its task runs there. Who holds a context may use its slots:
+//!
+//! ```text
+//!              the CPU that loads it            a task that changes it
+//!   FREE -----------------------------> CPU n   FREE --------------> LOCKED
+//!    ^                                    |      ^                     |
+//!    '------------------------------------'      '---------------------'
+//! ```
+//!
+//! A loaded context is held by its CPU: its users run there, with interrupts off. [`Context::with`] calls that CPU,
+//! or locks a context that is not loaded; the lock is held for moments, with interrupts off, so the context switch
+//! may wait for it. A context that lost its last slot, or whose task exits, is `GONE` for ever.
+//!
+//! The context of a task is in the table ([`super::table`]) and freed by RCU.
+
+use super::slot::Slots;
+use crate::{
+    cpu::{irqs_off, on_cpu, ThisCpu},
+    percpu::PerCpu,
+};
+use core::{
+    cell::UnsafeCell,
+    hint, ptr,
+    sync::atomic::{
+        AtomicPtr, AtomicU32,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use kernel::{
+    alloc::{AllocError, Flags},
+    bindings,
+    prelude::*,
+};
+
+/// [`Context::holder`]: nobody.
+const FREE: u32 = u32::MAX;
+/// [`Context::holder`]: a task.
+const LOCKED: u32 = u32::MAX - 1;
+/// [`Context::holder`]: nobody, for ever.
+const GONE: u32 = u32::MAX - 2;
+
+/// The events of one task, or of one CPU.
+pub(super) struct Context {
+    /// The task; null if the events are a CPU's.
+    task: *const bindings::task_struct,
+    /// The number of the CPU that it is loaded on, [`FREE`], [`LOCKED`] or [`GONE`].
+    ///
+    /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the one before has
+    /// written to the slots.
+    holder: AtomicU32,
+    /// Used by the holder.
+    slots: UnsafeCell<Slots>,
+    /// The next context in the table. The table says who may use it.
+    pub(super) next: AtomicPtr<Context>,
+    rcu: UnsafeCell<bindings::callback_head>,
+}
+
+// SAFETY: The slots may be used by any task or CPU that holds the context. The task is only an address.
+unsafe impl Send for Context {}
+// SAFETY: The slots are used by the holder only.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Returns the context of a task, or, without a task, of a CPU.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub(super) fn new(
+        task: *const bindings::task_struct,
+        slots: Slots,
+        flags: Flags,
+    ) -> Result<KBox<Self>, AllocError> {
+        KBox::new(
+            Self {
+                task,
+                holder: AtomicU32::new(FREE),
+                slots: UnsafeCell::new(slots),
+                next: AtomicPtr::new(ptr::null_mut()),
+                rcu: UnsafeCell::new(pin_init::zeroed()),
+            },
+            flags,
+        )
+    }
+
+    /// Returns the context at an address that [`Self::address`] returned; `None` if the address is 0.
+    ///
+    /// # Safety
+    ///
+    /// The context must be alive for `'a`.
+    #[inline(always)]
+    pub(super) unsafe fn from_address<'a>(address: u64) -> Option<&'a Self> {
+        // SAFETY: The context is alive, by the requirement.
+        unsafe { ptr::with_exposed_provenance::<Self>(address as usize).as_ref() }
+    }
+
+    /// Returns the context that is loaded for the task that runs on this CPU.
+    #[inline(always)]
+    pub(super) fn loaded(percpu: &PerCpu) -> Option<&Self> {
+        // SAFETY: A context is unloaded before it is freed, and by RCU; the data of a CPU are used by callers that
+        // can't leave it.
+        unsafe { Self::from_address(percpu.task_context.get()) }
+    }
+
+    /// Returns the address as a number.
+    #[inline(always)]
+    pub(super) fn address(&self) -> u64 {
+        ptr::from_ref(self).expose_provenance() as u64
+    }
+
+    /// Returns whether this is the context of the task.
+    #[inline(always)]
+    pub(super) fn is_of(&self, task: *const bindings::task_struct) -> bool {
+        self.task == task
+    }
+
+    /// Returns the task; null if the events are a CPU's.
+    pub(super) fn task(&self) -> *const bindings::task_struct {
+        self.task
+    }
+
+    /// Loads the context on this CPU, where its task begins to run. Returns whether it could be: not if it is gone.
+    #[inline(always)]
+    pub(super) fn load(&self, here: ThisCpu<'_>) -> bool {
+        let cpu = here.percpu().number.get() as u32;
+        loop {
+            match self.holder.compare_exchange(FREE, cpu, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(LOCKED) => hint::spin_loop(),
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Unloads the context. Its windows are closed.
+    ///
+    /// # Safety
+    ///
+    /// It must be loaded on this CPU, and its slots not used any more.
+    #[inline(always)]
+    pub(super) unsafe fn unload(&self) {
+        self.holder.store(FREE, Release);
+    }
+
+    /// Ends the context, which nobody holds any more. The caller removes it from the table.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold it, and not use its slots any more.
+    pub(super) unsafe fn end(&self) {
+        self.holder.store(GONE, Release);
+    }
+
+    /// Returns the slots.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold the context for `'a`: it is loaded on this CPU and interrupts are off, or it is locked. It
+    /// must make no second reference meanwhile.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "the holder alone uses the slots")]
+    pub(super) unsafe fn slots<'a>(&self) -> &'a mut Slots {
+        // SAFETY: By the requirement there is no other reference.
+        unsafe { &mut *self.slots.get() }
+    }
+
+    /// Calls `f` with the slots, on the CPU that the context is loaded on, which `f` gets; or here, with `None`, if it
+    /// is not loaded. Returns `None` if the context is gone.
+    ///
+    /// A task's context that has no slots afterwards is gone: the second result says whether it has gone just now, so
+    /// that the caller removes it from the table.
+    ///
+    /// For tasks, with interrupts on. The caller keeps the context alive (RCU).
+    pub(super) fn with<R: Send>(
+        &self,
+        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R + Sync,
+    ) -> Option<(R, bool)> {
+        loop {
+            let irqs_off = irqs_off();
+            let here = irqs_off.here();
+            match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
+                Ok(_) => {
+                    // SAFETY: The context has just been locked.
+                    let slots = unsafe { self.slots() };
+                    let result = f(None, slots);
+                    let ends = slots.is_empty() && !self.task.is_null();
+                    self.holder.store(if ends { GONE } else { FREE }, Release);
+                    return Some((result, ends));
+                }
+                Err(GONE) => return None,
+                Err(LOCKED) => {}
+                Err(cpu) if cpu == here.id().as_u32() => {
+                    return Some(self.with_here(here, &f));
+                }
+                Err(cpu) => {
+                    drop(irqs_off);
+                    let mut result = None;
+                    on_cpu(cpu, |here| {
+                        // It may have been unloaded meanwhile.
+                        if self.holder.load(Acquire) == cpu {
+                            result = Some(self.with_here(here, &f));
+                        }
+                    });
+                    if result.is_some() {
+                        return result;
+                    }
+                }
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// [`Self::with`] for a context that is loaded here. Interrupts are off.
+    fn with_here<R>(
+        &self,
+        here: ThisCpu<'_>,
+        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+    ) -> (R, bool) {
+        // SAFETY: The context is loaded on this CPU and interrupts are off.
+        let slots = unsafe { self.slots() };
+        let result = f(Some(here), slots);
+        let ends = slots.is_empty() && !self.task.is_null();
+        if ends {
+            here.percpu().task_context.set(0);
+            self.holder.store(GONE, Release);
+        }
+        (result, ends)
+    }
+
+    /// Frees the context when no CPU can be using it any more.
+    ///
+    /// # Safety
+    ///
+    /// `this` must come from `KBox::into_raw`, be gone, and not be in the table.
+    pub(super) unsafe fn free_by_rcu(this: *const Self) {
+        /// # Safety
+        ///
+        /// `head` is the `rcu` of a context from `KBox::into_raw` that has no user any more.
+        unsafe extern "C" fn free(head: *mut bindings::callback_head) {
+            // SAFETY: `head` is a field of a context, by the requirement.
+            let context = unsafe {
+                kernel::container_of!(
+                    head.cast::<UnsafeCell<bindings::callback_head>>(),
+                    Context,
+                    rcu
+                )
+            };
+            // SAFETY: The context comes from `KBox::into_raw` and has no user, by the requirement.
+            drop(unsafe { KBox::from_raw(context) });
+        }
+
+        // SAFETY: The context is alive until `free` is called, which is once, since it is removed from the table once.
+        unsafe { bindings::call_rcu((*this).rcu.get(), Some(free)) };
+    }
+}

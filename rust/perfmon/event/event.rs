@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! An event: what is counted, and the sum.
+//!
+//! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
+//! sum. Memory and locks are such that a context switch and the end of a task may add to it.
+
+use super::EVENTS;
+use crate::{
+    cpu::tsc_khz,
+    logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
+    sys::ffi,
+};
+use core::{
+    cell::UnsafeCell,
+    num::NonZeroU64,
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::{aref::ARef, GlobalLockedBy},
+    task::Task,
+    types::Opaque,
+};
+
+/// What an event counts.
+pub(super) enum Target {
+    /// A task; of other CPUs than this one nothing.
+    Task(ARef<Task>, Option<u32>),
+    /// All tasks on a CPU.
+    Cpu(u32),
+}
+
+impl Target {
+    /// Returns whether an event of the other target may be in a group with one of this.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(task, cpu), Self::Task(other, other_cpu)) => {
+                task.as_ptr() == other.as_ptr() && cpu == other_cpu
+            }
+            (Self::Cpu(cpu), Self::Cpu(other)) => cpu == other,
+            _ => false,
+        }
+    }
+}
+
+/// The group of an event.
+pub(super) struct Group {
+    /// `None` if the event leads its group.
+    pub(super) leader: Option<NonNull<Event>>,
+    /// The events that it leads, in the order in which they were opened.
+    pub(super) siblings: KVec<NonNull<Event>>,
+}
+
+/// [`Event::state`]: the event counts where it is not disabled by its group.
+const ENABLED: u32 = 1;
+/// [`Event::state`]: the descriptor is closed.
+const CLOSED: u32 = u32::MAX - 1;
+/// What [`Event::state`] counts its changes in.
+const CHANGE: u32 = 2;
+
+/// An event, owned by its descriptor.
+///
+/// # Invariants
+///
+/// A context has slots only of events that are not freed: an event is freed by RCU after all its slots have been
+/// removed.
+#[pin_data]
+pub(super) struct Event {
+    pub(super) config: EventConfig,
+    /// What the counter counts: the modes, too.
+    pub(super) select: EventSelect,
+    pub(super) id: u64,
+    pub(super) counter: CounterId,
+    pub(super) target: Target,
+    /// Whether the event is enabled, and above that bit how often that was changed; or [`CLOSED`].
+    ///
+    /// ATOMICS: relaxed. Who changes it makes the CPUs look at it again ([`super::refresh`]).
+    state: AtomicU32,
+    /// Not 0 if events were missed.
+    ///
+    /// ATOMICS: relaxed. It never becomes 0 again.
+    broken: AtomicU32,
+    /// The sum of all windows that are closed.
+    ///
+    /// ATOMICS: relaxed additions by any CPU. Who reads makes the CPUs close their windows before, by a call.
+    total: AtomicU64,
+    /// The total at the last reset.
+    ///
+    /// ATOMICS: relaxed, as `total`.
+    base: AtomicU64,
+    /// The time of all windows that are closed, in cycles of the time-stamp counter.
+    ///
+    /// ATOMICS: as `total`.
+    cycles: AtomicU64,
+    /// The number of slots.
+    ///
+    /// ATOMICS: sequentially consistent; the end of the last one wakes who polls.
+    slots: AtomicU32,
+    /// The group.
+    pub(super) group: GlobalLockedBy<Group, EVENTS>,
+    #[pin]
+    pub(super) wait: Opaque<bindings::wait_queue_head>,
+    rcu: UnsafeCell<bindings::callback_head>,
+}
+
+// SAFETY: All fields may be used by any task, under the locks that they name.
+unsafe impl Send for Event {}
+// SAFETY: All fields may be used by any task, under the locks that they name.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// Returns a new event without slots.
+    pub(super) fn new(
+        config: EventConfig,
+        counter: CounterId,
+        target: Target,
+        id: u64,
+    ) -> impl PinInit<Self> {
+        let state = if config.disabled { 0 } else { ENABLED };
+        pin_init!(Self {
+            select: config.select_on(counter),
+            config,
+            id,
+            counter,
+            target,
+            state: AtomicU32::new(state),
+            broken: AtomicU32::new(0),
+            total: AtomicU64::new(0),
+            base: AtomicU64::new(0),
+            cycles: AtomicU64::new(0),
+            slots: AtomicU32::new(0),
+            group: GlobalLockedBy::new(Group {
+                leader: None,
+                siblings: KVec::new(),
+            }),
+            // SAFETY: The memory is for a wait queue, and is not moved.
+            wait <- Opaque::ffi_init(|wait| unsafe { ffi::perfmon_wait_init(wait) }),
+            rcu: UnsafeCell::new(pin_init::zeroed()),
+        })
+    }
+
+    /// Returns whether a slot may count: the event is enabled, or was so for this task when its state had been
+    /// changed `enabled_at` times.
+    #[inline(always)]
+    pub(super) fn is_enabled(&self, enabled_at: u32) -> bool {
+        let state = self.state.load(Relaxed);
+        state & ENABLED != 0 || state / CHANGE == enabled_at
+    }
+
+    /// Returns how often the state was changed.
+    pub(super) fn changes(&self) -> u32 {
+        self.state.load(Relaxed) / CHANGE
+    }
+
+    /// Enables or disables the event for all tasks. The caller makes the CPUs look at it, and holds [`EVENTS`].
+    pub(super) fn set_enabled(&self, enabled: bool) {
+        // After 2^30 changes the count begins anew.
+        let changes = self.changes().wrapping_add(1) % (CLOSED / CHANGE);
+        let enabled = if enabled { ENABLED } else { 0 };
+        self.state.store(changes * CHANGE | enabled, Relaxed);
+    }
+
+    /// Closes the event for all tasks.
+    pub(super) fn close(&self) {
+        self.state.store(CLOSED, SeqCst);
+    }
+
+    /// Returns whether the event is closed: no task inherits it any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.load(SeqCst) == CLOSED
+    }
+
+    /// Adds what a window has counted.
+    #[inline(always)]
+    pub(super) fn add(&self, count: u64, cycles: u64) {
+        self.total.fetch_add(count, Relaxed);
+        self.cycles.fetch_add(cycles, Relaxed);
+    }
+
+    /// Marks that events were missed, so that there is no count any more.
+    #[cold]
+    pub(super) fn mark_broken(&self) {
+        self.broken.store(1, Relaxed);
+    }
+
+    /// Makes the count 0.
+    pub(super) fn reset(&self) {
+        self.base.store(self.total.load(Relaxed), Relaxed);
+    }
+
+    /// Returns the count of all windows that are closed.
+    ///
+    /// # Errors
+    ///
+    /// EIO if events were missed.
+    #[inline(always)]
+    pub(super) fn value(&self) -> Result<u64> {
+        if self.broken.load(Relaxed) != 0 {
+            return Err(EIO);
+        }
+        let total = self.total.load(Relaxed);
+        Ok(total.wrapping_sub(self.base.load(Relaxed)))
+    }
+
+    /// Returns the time of all windows that are closed, in nanoseconds.
+    pub(super) fn nanoseconds(&self) -> u64 {
+        /// Nanoseconds of a millisecond.
+        const NS: u64 = 1_000_000;
+
+        // 0 if the kernel does not know the frequency.
+        let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
+            return 0;
+        };
+        let cycles = self.cycles.load(Relaxed);
+        cycles / khz * NS + cycles % khz * NS / khz
+    }
+
+    /// Counts a new slot.
+    pub(super) fn begin_slot(&self) {
+        self.slots.fetch_add(1, SeqCst);
+    }
+
+    /// Uncounts a slot. With the last one the event is over, and who polls learns of it.
+    pub(super) fn end_slot(&self) {
+        if self.slots.fetch_sub(1, SeqCst) == 1 && !self.is_closed() {
+            // SAFETY: The wait queue is initialized, and the event is alive.
+            unsafe { ffi::perfmon_wake_up(self.wait.get(), bindings::POLLHUP) };
+        }
+    }
+
+    /// Returns whether no task is left that the event counts.
+    pub(super) fn is_over(&self) -> bool {
+        self.slots.load(SeqCst) == 0
+    }
+
+    /// Frees the event when no CPU can be using it any more.
+    ///
+    /// # Safety
+    ///
+    /// No context has a slot of it, nor gets one any more, and the caller does not use it any more.
+    pub(super) unsafe fn free_by_rcu(this: Pin<KBox<Self>>) {
+        /// # Safety
+        ///
+        /// `head` is the `rcu` of an event from `KBox::into_raw` that has no user any more.
+        unsafe extern "C" fn free(head: *mut bindings::callback_head) {
+            // SAFETY: `head` is a field of an event, by the requirement.
+            let event = unsafe {
+                kernel::container_of!(
+                    head.cast::<UnsafeCell<bindings::callback_head>>(),
+                    Event,
+                    rcu
+                )
+            };
+            // SAFETY: The event comes from `KBox::into_raw` and has no user, by the requirement.
+            drop(unsafe { KBox::from_raw(event) });
+        }
+
+        // SAFETY: The event is not moved any more: its memory is freed by `free`.
+        let event = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
+        // SAFETY: The event is alive until `free` is called, once.
+        unsafe { bindings::call_rcu((*event).rcu.get(), Some(free)) };
+    }
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The event interface: descriptors that count a task, what it creates, or a CPU.
+//!
+//! An [`Event`](event::Event) has one sum. It counts through slots ([`slot`]): one in the context of each task that it
+//! counts ([`context`]), or in that of its CPU. The context switch ([`switch`]) closes the windows of one task and
+//! opens those of the next; [`life`] follows tasks that begin and end. A counter runs all the time, so at a switch
+//! between tasks that count the same no register is written.
+//!
+//! Lock order: [`EVENTS`], then the kernel's `cpu_hotplug_lock` (when tracepoints are registered), then
+//! [`OWNERSHIP`]. The context switch and the other tracepoints take neither; the table of contexts has a lock of its
+//! own ([`table`]), which is the innermost.
+
+mod attach;
+mod context;
+mod descriptor;
+#[allow(clippy::module_inception, reason = "what the folder is about")]
+mod event;
+mod hooks;
+mod life;
+mod slot;
+mod switch;
+mod table;
+mod target;
+
+pub(crate) use self::switch::{enter_cpu, leave_cpu};
+
+use self::{
+    attach::{attach, counters_of},
+    context::Context,
+    event::{Event, Target},
+    hooks::Hooks,
+};
+use crate::{
+    abi, cpu,
+    logic::{
+        admission::choose,
+        event_attr::{InvalidAttr, PerfEventAttr},
+        event_config::EventConfig,
+    },
+    ownership::{
+        policy::{allow_kernel, allow_perf},
+        Client, Sharing, OWNERSHIP,
+    },
+    percpu, pmu,
+    sys::{
+        descriptor::{Open, Reserved},
+        error::to_result,
+        ffi, uaccess,
+    },
+};
+use core::ptr::NonNull;
+use kernel::{prelude::*, sync::global_lock};
+
+global_lock! {
+    // SAFETY: `Memory::new` initializes it before there can be events.
+    pub(crate) unsafe(uninit) static EVENTS: Mutex<Events> = Events {
+        hooks: None,
+        last_id: 0,
+    };
+}
+
+/// What all events share.
+pub(crate) struct Events {
+    /// `None` before the first event of a task, and after the module's end.
+    hooks: Option<Hooks>,
+    last_id: u64,
+}
+
+impl Events {
+    /// Follows tasks, for one more event.
+    fn begin_task_event(&mut self) -> Result {
+        let hooks = match &mut self.hooks {
+            Some(hooks) => hooks,
+            none => none.insert(Hooks::new()?),
+        };
+        hooks.begin()
+    }
+
+    /// Ends [`Self::begin_task_event`].
+    fn end_task_event(&mut self) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.end();
+        }
+    }
+}
+
+/// What events need for as long as the module is loaded.
+///
+/// # Invariants
+///
+/// While a value of this type exists, [`EVENTS`] is initialized and proc is mounted.
+pub(crate) struct Memory(());
+
+impl Memory {
+    /// Prepares for events.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, or ENODEV if the kernel has no proc.
+    ///
+    /// # Safety
+    ///
+    /// To be called once in the module's life, before there can be events. The result outlives them, and is dropped
+    /// before the memory of the CPUs.
+    pub(crate) unsafe fn new() -> Result<Self> {
+        // SAFETY: This is the only initialization, and nothing uses it before.
+        unsafe { EVENTS.init() };
+        // SAFETY: `drop` unmounts it.
+        to_result(unsafe { ffi::perfmon_proc_mount() })?;
+        // INVARIANT: Both have just been done.
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // No event is left, since each keeps the module.
+        EVENTS.lock().hooks = None;
+        for cpu in cpu::ids() {
+            let percpu = percpu::of(cpu);
+            // SAFETY: The address is that of a context from `KBox::into_raw`, which nothing uses any more: CPUs are not
+            // counted on at the module's end.
+            if let Some(context) = unsafe { Context::from_address(percpu.cpu_context.get()) } {
+                percpu.cpu_context.set(0);
+                // SAFETY: As above.
+                drop(unsafe { KBox::from_raw(core::ptr::from_ref(context).cast_mut()) });
+            }
+        }
+        // SAFETY: By the type invariant it is mounted.
+        unsafe { ffi::perfmon_proc_unmount() };
+    }
+}
+
+/// Flags of perf_event_open(2).
+mod flag {
+    pub(super) const NO_GROUP: u32 = 1 << 0;
+    pub(super) const OUTPUT: u32 = 1 << 1;
+    pub(super) const CLOEXEC: u32 = 1 << 3;
+    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | CLOEXEC;
+}
+
+/// `PERFMON_EVENT_OPEN`
+pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result<c_int> {
+    if request.flags & !flag::ALL != 0 || request.reserved.iter().any(|&word| word != 0) {
+        return Err(EINVAL);
+    }
+    let attr = copy_attr(request.attr as usize)?;
+    allow_perf()?;
+    let pmu = pmu::common();
+    let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
+    let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    if config.select.is_kernel() {
+        allow_kernel()?;
+    }
+    let descriptor = Reserved::new(request.flags & flag::CLOEXEC != 0)?;
+    let group = match request.group_fd {
+        -1 => None,
+        fd => Some(Open::<Event>::get(fd)?),
+    };
+    let leader = match &group {
+        Some(group) if request.flags & flag::NO_GROUP == 0 => Some(group.data()),
+        _ => None,
+    };
+    let target = Target::find(request.pid, request.cpu)?;
+    descriptor.install(create(config, target, leader)?)
+}
+
+/// Copies a `struct perf_event_attr` from a program.
+///
+/// # Errors
+///
+/// EFAULT. E2BIG if its size is wrong, or what is behind the structure that the module knows is not 0: the program then
+/// finds the size that the module knows.
+fn copy_attr(from: usize) -> Result<PerfEventAttr> {
+    let at_size = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
+    let size = uaccess::get_u32(at_size)?;
+    let mut attr = PerfEventAttr::ZERO;
+    let copied = match PerfEventAttr::copy_size(size) {
+        Some(size) => uaccess::fill_from(&mut attr, from, size.copied + size.tail),
+        None => Err(E2BIG),
+    };
+    if copied == Err(E2BIG) {
+        uaccess::put_u32(at_size, PerfEventAttr::SIZE)?;
+    }
+    copied.map(|()| attr)
+}
+
+/// Makes an event that counts.
+fn create(config: EventConfig, target: Target, leader: Option<&Event>) -> Result<Pin<KBox<Event>>> {
+    let mut events = EVENTS.lock();
+    if let Some(leader) = leader {
+        check_group(&config, &target, leader)?;
+        if leader.group.as_ref(&events).leader.is_some() {
+            return Err(EINVAL);
+        }
+        // So that joining the group can't fail.
+        let group = leader.group.as_mut(&mut events);
+        group.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
+    }
+    let of_task = matches!(target, Target::Task(..));
+    if of_task {
+        events.begin_task_event()?;
+    }
+    events.last_id += 1;
+    let result = admit(config, target, leader, events.last_id);
+    match &result {
+        Ok(event) => {
+            if let Some(leader) = leader {
+                event.group.as_mut(&mut events).leader = Some(NonNull::from(leader));
+                let group = leader.group.as_mut(&mut events);
+                // Room has been reserved.
+                let _ = group.siblings.push_within_capacity(NonNull::from(&**event));
+            }
+        }
+        Err(_) if of_task => events.end_task_event(),
+        Err(_) => {}
+    }
+    result
+}
+
+/// Checks whether an event may be in the group of `leader`.
+///
+/// # Errors
+///
+/// EINVAL.
+fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result {
+    // Only a leader can be pinned or exclusive.
+    if leader.target.is_same(target)
+        && leader.config.inherit == config.inherit
+        && !config.exclusive
+        && !config.pinned
+    {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Makes an event with a counter, and gives it to its target.
+///
+/// # Errors
+///
+/// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
+fn admit(
+    config: EventConfig,
+    target: Target,
+    leader: Option<&Event>,
+    id: u64,
+) -> Result<Pin<KBox<Event>>> {
+    let sharing = match target {
+        Target::Task(..) => Sharing::Tasks,
+        Target::Cpu(_) => Sharing::Cpus,
+    };
+    let busy = counters_of(&target);
+    let exclusive = config.exclusive;
+    if exclusive && busy != 0 {
+        return Err(EBUSY);
+    }
+    let counter = {
+        let mut ownership = OWNERSHIP.lock();
+        if exclusive {
+            ownership.begin_exclusive()?;
+        } else if sharing == Sharing::Cpus {
+            ownership.check_exclusive()?;
+        }
+        let chosen = choose(
+            &config,
+            ownership.free_counters(),
+            ownership.pool(sharing),
+            busy,
+        );
+        let joined = chosen.ok_or(EBUSY).and_then(|counter| {
+            ownership.check_event(config.select)?;
+            ownership.join(sharing, counter, config.select_on(counter))?;
+            Ok(counter)
+        });
+        if joined.is_err() && exclusive {
+            ownership.end_exclusive();
+        }
+        joined?
+    };
+    let event = KBox::pin_init(Event::new(config, counter, target, id), GFP_KERNEL_ACCOUNT);
+    let result = event.and_then(|event| attach(&event, leader).map(|()| event));
+    if result.is_err() {
+        let mut ownership = OWNERSHIP.lock();
+        ownership.part(counter);
+        if exclusive {
+            ownership.end_exclusive();
+        }
+    }
+    result
+}
+
+impl From<InvalidAttr> for Error {
+    fn from(error: InvalidAttr) -> Self {
+        match error {
+            InvalidAttr::Invalid => EINVAL,
+            InvalidAttr::Unsupported => crate::sys::error::errno(kernel::bindings::EOPNOTSUPP),
+            InvalidAttr::NoEvent => ENOENT,
+        }
+    }
+}

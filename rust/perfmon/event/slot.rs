@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The slots of a context: the events of its task, each with its window.
+//!
+//! A window is the time in which a slot counts, on one CPU: it is opened and closed there with interrupts off. The
+//! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
+
+use super::event::Event;
+use crate::{
+    cpu::ThisCpu,
+    logic::{counter::CounterId, regs::Msr},
+    pmu,
+};
+use core::ptr::NonNull;
+use kernel::{alloc::Flags, prelude::*};
+
+/// The slots of a context. A slot comes after that of its group's leader.
+pub(super) type Slots = KVec<Slot>;
+
+/// The place of an event in a context.
+///
+/// # Invariants
+///
+/// The event is alive while the slot is in a context ([`Event`]).
+pub(super) struct Slot {
+    event: NonNull<Event>,
+    /// The counter's total at the beginning of the window.
+    start: u64,
+    /// The time-stamp counter at the beginning of the window.
+    start_time: u64,
+    /// [`Event::select`] as the register has it.
+    select: u64,
+    /// The register to read the counter from.
+    msr: Msr,
+    /// The only CPU to count on, or [`ANY_CPU`].
+    cpu: u32,
+    /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
+    enabled_at: u32,
+    counter: CounterId,
+    /// The bit, by index, of the group leader's slot; 0 if it has none.
+    needed: u64,
+    /// The window is open.
+    open: bool,
+    enable_on_exec: bool,
+}
+
+/// [`Slot::cpu`]: any.
+const ANY_CPU: u32 = u32::MAX;
+/// [`Slot::enabled_at`]: it has not.
+const NEVER: u32 = u32::MAX;
+
+// SAFETY: A slot is used by the holder of its context. The event may be used by any task.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    /// Returns the first slot of an event, in the group that the slot `leader` leads.
+    pub(super) fn new(event: &Event, cpu: Option<u32>, leader: Option<usize>) -> Self {
+        event.begin_slot();
+        // INVARIANT: Events remove their slots before they are freed.
+        Self {
+            event: NonNull::from(event),
+            start: 0,
+            start_time: 0,
+            select: event.select.stopped(),
+            msr: pmu::common().msrs(event.counter).read,
+            cpu: cpu.unwrap_or(ANY_CPU),
+            enabled_at: NEVER,
+            counter: event.counter,
+            needed: leader.map_or(0, bit),
+            open: false,
+            enable_on_exec: event.config.enable_on_exec,
+        }
+    }
+
+    /// Returns the event.
+    #[inline(always)]
+    pub(super) fn event<'a>(&self) -> &'a Event {
+        // SAFETY: By the type invariant. Nobody keeps the reference longer than the context.
+        unsafe { self.event.as_ref() }
+    }
+
+    /// Returns whether this is a slot of the event.
+    #[inline(always)]
+    pub(super) fn is_of(&self, event: &Event) -> bool {
+        core::ptr::eq(self.event.as_ptr(), event)
+    }
+
+    /// Returns the counter.
+    pub(super) fn counter(&self) -> CounterId {
+        self.counter
+    }
+
+    /// Returns the slot for a new task that inherits the event, whose group leader there has the index `leader`.
+    fn inherited(&self, leader: Option<usize>) -> Self {
+        let event = self.event();
+        event.begin_slot();
+        // INVARIANT: The event is alive.
+        Self {
+            event: self.event,
+            start: 0,
+            start_time: 0,
+            open: false,
+            needed: leader.map_or(0, bit),
+            ..*self
+        }
+    }
+
+    /// Enables the slot, because the task has executed a program, if the event wants that.
+    pub(super) fn enable_on_exec(&mut self) {
+        if self.enable_on_exec {
+            self.enable_on_exec = false;
+            self.enabled_at = self.event().changes();
+        }
+    }
+
+    /// Adds what the window has counted up to now, when the counter's total is `total`.
+    #[inline(always)]
+    fn add(&self, total: u64, now: u64) {
+        self.event().add(
+            total.wrapping_sub(self.start),
+            now.wrapping_sub(self.start_time),
+        );
+    }
+}
+
+/// The readings of counters on one CPU at one moment: each is read once.
+pub(super) struct Readings {
+    now: u64,
+    /// The counters that were read since.
+    read: u64,
+}
+
+impl Readings {
+    /// Returns that no counter was read yet, at the time `now`.
+    #[inline(always)]
+    pub(super) fn new(now: u64) -> Self {
+        Self { now, read: 0 }
+    }
+
+    /// Returns the total of the slot's counter.
+    #[inline(always)]
+    fn total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
+        let value = here.percpu().value(slot.counter);
+        if self.read & slot.counter.bit() != 0 {
+            return value.total();
+        }
+        self.read |= slot.counter.bit();
+        match value.read(here, slot.msr) {
+            Ok(total) => total,
+            Err(_) => distrust(here, slot),
+        }
+    }
+
+    /// Closes the windows that are open.
+    #[inline(always)]
+    pub(super) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        if here.percpu().tampered.get() != 0 {
+            mark_tampered(here, slots);
+        }
+        for slot in slots.iter_mut().filter(|slot| slot.open) {
+            slot.open = false;
+            let total = self.total(here, slot);
+            slot.add(total, self.now);
+        }
+    }
+
+    /// Opens the windows of all slots that count now, none of which is open.
+    #[inline(always)]
+    pub(super) fn open(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        let percpu = here.percpu();
+        if percpu.tampered.get() != 0 {
+            self.rearm(here, slots);
+        }
+        // The slots, by index, whose events are enabled.
+        let mut enabled: u64 = 0;
+        let mut bit: u64 = 1;
+        for slot in slots.iter_mut() {
+            let this = bit;
+            bit = bit.wrapping_shl(1);
+            if !slot.event().is_enabled(slot.enabled_at) {
+                continue;
+            }
+            enabled |= this;
+            if slot.needed & !enabled != 0 {
+                continue;
+            }
+            if slot.cpu != ANY_CPU && u64::from(slot.cpu) != percpu.number.get() {
+                continue;
+            }
+            if !percpu.value(slot.counter).has_select(slot.select) {
+                self.select(here, slot);
+            }
+            slot.start = self.total(here, slot);
+            slot.start_time = self.now;
+            slot.open = true;
+        }
+    }
+
+    /// Makes the counter count what the slot does.
+    #[cold]
+    #[inline(never)]
+    fn select(&mut self, here: ThisCpu<'_>, slot: &Slot) {
+        self.total(here, slot);
+        here.pmu().reselect(here, slot.counter, slot.event().select);
+        self.read &= !slot.counter.bit();
+    }
+
+    /// Sets counters of the slots up anew that were found to hold something else than was written.
+    #[cold]
+    #[inline(never)]
+    fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
+        for slot in slots {
+            if here.percpu().tampered.get() & slot.counter.bit() != 0 {
+                here.pmu().rearm(here, slot.counter, slot.event().select);
+                self.read &= !slot.counter.bit();
+            }
+        }
+    }
+}
+
+/// Marks that a counter holds what can't have been counted. Returns a total.
+#[cold]
+#[inline(never)]
+fn distrust(here: ThisCpu<'_>, slot: &Slot) -> u64 {
+    slot.event().mark_broken();
+    here.percpu().mark_tampered(slot.counter.bit());
+    here.percpu().value(slot.counter).total()
+}
+
+/// Marks the events of open windows whose counters were found to hold something else than was written.
+#[cold]
+#[inline(never)]
+fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
+    let tampered = here.percpu().tampered.get();
+    for slot in slots {
+        if slot.open && tampered & slot.counter.bit() != 0 {
+            slot.event().mark_broken();
+        }
+    }
+}
+
+/// Brings the sums of all events up to date, and opens the windows that should be open now.
+pub(super) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+    let mut readings = Readings::new(now);
+    readings.close(here, slots);
+    if here.percpu().brought_up.get() != 0 {
+        readings.open(here, slots);
+    }
+}
+
+/// Returns the bit of a slot's index: there are no more slots than counters.
+fn bit(index: usize) -> u64 {
+    1_u64.wrapping_shl(index as u32)
+}
+
+/// Returns the counters that slots use.
+pub(super) fn counters(slots: &Slots) -> u64 {
+    crate::logic::counter::bits(slots.iter().map(Slot::counter))
+}
+
+/// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
+pub(super) fn remove(slots: &mut Slots, event: &Event) {
+    while let Some(index) = slots.iter().position(|slot| slot.is_of(event)) {
+        if slots.remove(index).is_ok() {
+            event.end_slot();
+        }
+        for slot in slots.iter_mut() {
+            // Those behind it have moved by one.
+            slot.needed = if slot.needed > bit(index) {
+                slot.needed >> 1
+            } else {
+                slot.needed & !bit(index)
+            };
+        }
+    }
+}
+
+/// Removes all slots. The windows are closed.
+pub(super) fn remove_all(slots: &mut Slots) {
+    while let Some(slot) = slots.pop() {
+        slot.event().end_slot();
+    }
+}
+
+/// Returns the slots of a new task that inherits those of `slots` for which `inherits` is true.
+///
+/// # Errors
+///
+/// There is no memory. The events are marked then: they can't count all.
+pub(super) fn inherit(
+    slots: &Slots,
+    inherits: impl Fn(&Event) -> bool,
+    capacity: usize,
+    flags: Flags,
+) -> Result<Slots> {
+    let mut new = Slots::with_capacity(capacity.max(slots.len()), flags)?;
+    for slot in slots.iter().filter(|slot| inherits(slot.event())) {
+        let led_by = slots
+            .get(slot.needed.trailing_zeros() as usize)
+            .map(Slot::event);
+        let leader =
+            led_by.and_then(|leader| new.iter().position(|slot: &Slot| slot.is_of(leader)));
+        new.push(slot.inherited(leader), flags)?;
+    }
+    Ok(new)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The context switch, and where a CPU begins and ends to be counted on.
+
+use super::{
+    context::Context,
+    slot::{refresh, Readings},
+    table,
+};
+use crate::cpu::{timestamp, ThisCpu};
+use kernel::{
+    bindings,
+    ffi::{c_uint, c_void},
+    task::Task,
+};
+
+/// The tracepoint `sched_switch`: `next` will run. Interrupts are off, and the run queue is locked: nothing is woken,
+/// printed or allocated.
+///
+/// # Safety
+///
+/// To be called by the tracepoint.
+pub(super) unsafe extern "C" fn on_switch(
+    _data: *mut c_void,
+    _preempt: bool,
+    _prev: *mut bindings::task_struct,
+    next: *mut bindings::task_struct,
+    _prev_state: c_uint,
+) {
+    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    let here = unsafe { ThisCpu::assume() };
+    // SAFETY: Without preemption, RCU keeps the context until this function returns.
+    let into = unsafe { table::find(next) };
+    let out = Context::loaded(here.percpu());
+    if out.is_none() && into.is_none() {
+        return;
+    }
+    change(here, out, into);
+}
+
+/// Unloads one context and loads another, on this CPU.
+#[inline(always)]
+fn change(here: ThisCpu<'_>, out: Option<&Context>, into: Option<&Context>) {
+    let mut readings = Readings::new(timestamp());
+    if let Some(context) = out {
+        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        readings.close(here, unsafe { context.slots() });
+        // SAFETY: The slots are not used any more.
+        unsafe { context.unload() };
+    }
+    let percpu = here.percpu();
+    let loaded = match into {
+        Some(context) if percpu.brought_up.get() != 0 && context.load(here) => {
+            // SAFETY: The context has just been loaded, and interrupts are off.
+            readings.open(here, unsafe { context.slots() });
+            context.address()
+        }
+        Some(_) | None => 0,
+    };
+    percpu.task_context.set(loaded);
+}
+
+/// Loads the context of the task that is running here, if it has one and that is not done. Interrupts are off.
+pub(super) fn load_current(here: ThisCpu<'_>) {
+    if here.percpu().task_context.get() == 0 {
+        // SAFETY: Interrupts are off, so RCU keeps the context.
+        let into = unsafe { table::find(Task::current_raw()) };
+        change(here, None, into);
+    }
+}
+
+/// Begins to count events on a CPU whose counters are ours. Interrupts are off.
+pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
+    load_current(here);
+    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
+        if context.load(here) {
+            // SAFETY: The context has just been loaded, and interrupts are off.
+            refresh(here, unsafe { context.slots() }, timestamp());
+        }
+    }
+}
+
+/// Ceases to count events on a CPU; the sums stay. Interrupts are off.
+pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
+    change(here, Context::loaded(here.percpu()), None);
+    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
+        // SAFETY: The context of a CPU is loaded on it while it is counted on; interrupts are off.
+        Readings::new(timestamp()).close(here, unsafe { context.slots() });
+        // SAFETY: The slots are not used any more.
+        unsafe { context.unload() };
+    }
+}

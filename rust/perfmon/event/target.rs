@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What an event is to count, and whether the caller may.
+
+use super::event::Target;
+use crate::{
+    ownership::policy::{allow_counting, is_capable},
+    sys::ffi,
+};
+use core::ptr::NonNull;
+use kernel::{cpu::nr_cpu_ids, prelude::*, sync::aref::ARef, task::Task};
+
+impl Target {
+    /// Finds what `pid` and `cpu` mean to perf_event_open(2).
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if there is no such CPU, ESRCH if there is no such thread. EACCES if the caller may not count all that
+    /// runs on a CPU, or may not look at the thread: it is another user's, or not dumpable, or a kernel thread, and the
+    /// caller lacks `CAP_PERFMON`; or the error of a security module.
+    pub(super) fn find(pid: i32, cpu: i32) -> Result<Self> {
+        let only = match u32::try_from(cpu) {
+            Ok(n) if n < nr_cpu_ids() => Some(n),
+            Err(_) if cpu == -1 => None,
+            _ => return Err(EINVAL),
+        };
+        if pid == -1 {
+            let cpu = only.ok_or(EINVAL)?;
+            allow_counting()?;
+            return Ok(Self::Cpu(cpu));
+        }
+        let task = find_task(pid)?;
+        allow_task(&task)?;
+        Ok(Self::Task(task, only))
+    }
+}
+
+/// Returns the thread with this number in the caller's PID namespace; 0 is the caller.
+///
+/// # Errors
+///
+/// ESRCH.
+fn find_task(pid: i32) -> Result<ARef<Task>> {
+    if pid < 0 {
+        return Err(ESRCH);
+    }
+    // SAFETY: The function has no preconditions.
+    let task = unsafe { ffi::perfmon_task_get(pid) };
+    let task = NonNull::new(task).ok_or(ESRCH)?;
+    // SAFETY: The function has returned a reference, which is given to the result. A `Task` is a `task_struct`.
+    Ok(unsafe { ARef::from_raw(task.cast()) })
+}
+
+/// Lets the caller look at a task.
+fn allow_task(task: &Task) -> Result {
+    // SAFETY: The task is alive, since the caller has a reference.
+    if unsafe { ffi::perfmon_task_is_mine(task.as_ptr()) } || is_capable() {
+        return Ok(());
+    }
+    // SAFETY: As above.
+    if unsafe { ffi::perfmon_task_is_kernel(task.as_ptr()) } {
+        return Err(EACCES);
+    }
+    // SAFETY: As above; the call of the device may sleep.
+    match unsafe { ffi::perfmon_may_attach(task.as_ptr()) } {
+        0 => Ok(()),
+        // It has gone.
+        error if error == ENOENT.to_errno() || error == ESRCH.to_errno() => Err(ESRCH),
+        _ => Err(EACCES),
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The programs that have asked for counters, for those who are refused one: `PERFMON_GET_OWNER`.
+
+use super::{Client, Owner, Reservation, Sharing, OWNERSHIP};
+use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
+use core::ffi::c_char;
+use kernel::{prelude::*, task::Task};
+
+/// A program that has asked for a counter.
+#[derive(Clone, Copy)]
+pub(crate) struct Claimant {
+    /// The number of its process in the first PID namespace.
+    process: i32,
+    /// The name of the thread that asked.
+    name: [u8; 16],
+}
+
+impl Claimant {
+    /// Nobody.
+    pub(super) const NONE: Self = Self {
+        process: 0,
+        name: [0; 16],
+    };
+
+    /// Returns the current task's process.
+    pub(super) fn current() -> Self {
+        let mut name = [0; 16];
+        // SAFETY: The function writes 16 bytes.
+        unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
+        // SAFETY: The current task is valid.
+        let process = unsafe { ffi::perfmon_task_process(Task::current_raw()) };
+        Self { process, name }
+    }
+}
+
+/// `PERFMON_GET_OWNER`
+pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_owner) -> Result {
+    if request.reserved.iter().any(|&word| word != 0) {
+        return Err(EINVAL);
+    }
+    let capabilities = &pmu::common().capabilities;
+    let id = CounterId::from_number(request.num, capabilities)?;
+    let (kind, users, claimant) = {
+        let ownership = OWNERSHIP.lock();
+        let (kind, users) = match &ownership.owners[id.index()] {
+            Some(Owner::Session(_)) => (abi::PERFMON_OWNER_SESSION, 1),
+            Some(Owner::Trace) => (abi::PERFMON_OWNER_TRACE, 1),
+            Some(Owner::Shared(shared)) => match shared.sharing {
+                Sharing::Tasks => (abi::PERFMON_OWNER_TASKS, shared.users),
+                Sharing::Cpus => (abi::PERFMON_OWNER_CPUS, shared.users),
+            },
+            None if ownership.is_reserved() || Reservation::new(capabilities).is_ok() => {
+                (abi::PERFMON_OWNER_NONE, 0)
+            }
+            None => (abi::PERFMON_OWNER_PERF, 1),
+        };
+        let claimant = match users {
+            0 => Claimant::NONE,
+            _ => ownership.claimants[id.index()],
+        };
+        (kind, users, claimant)
+    };
+    request.kind = kind;
+    request.users = users;
+    // SAFETY: The function has no preconditions.
+    request.pid = unsafe { ffi::perfmon_process_number(claimant.process) };
+    request.comm = claimant.name.map(|byte| byte as c_char);
+    Ok(())
+}

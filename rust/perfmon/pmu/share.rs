@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Counters that events share. They run all the time, with a total that never stops: each event takes the difference
+//! between two readings.
+//!
+//! All of this is for the context switch, too, where nothing may be printed.
+
+use crate::{
+    cpu::{msr, ThisCpu},
+    logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
+};
+
+impl Pmu {
+    /// Makes a counter that runs count another event. Its total is up to date; what it counts up to the change is
+    /// still of the old event.
+    #[cold]
+    pub(crate) fn reselect(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+        let percpu = here.percpu();
+        let value = percpu.value(counter);
+        let start = self.registers.control(counter, select, true);
+        value.begin_change(select, &start);
+        self.rmw_shared(here, || msr::change(here, &start));
+        value.finish_change(&self.registers.control(counter, select, false));
+        if select.is_kernel() {
+            percpu.slow_path.insert(counter.bit());
+        } else {
+            percpu.slow_path.remove(counter.bit());
+        }
+    }
+
+    /// Sets a counter up anew that was found to hold something else than was written, and starts it.
+    #[cold]
+    pub(crate) fn rearm(&self, here: ThisCpu<'_>, counter: CounterId, select: EventSelect) {
+        let percpu = here.percpu();
+        if percpu.active_mask.get() & counter.bit() != 0 {
+            self.stop_unchecked(here, counter);
+        }
+        self.reprogram(here, counter, select);
+        percpu.tampered.remove(counter.bit());
+        self.start(here, counter);
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Anonymous descriptors with calls of their own. `kernel::fs` has no file operations.
+
+use crate::sys::{compat, ffi};
+use core::{marker::PhantomData, ptr, ptr::NonNull};
+use kernel::{
+    bindings,
+    error::{from_err_ptr, from_result},
+    ffi::{c_char, c_int, c_long, c_uint, c_ulong},
+    fs::{file::FileDescriptorReservation, File},
+    mm::virt::VmaNew,
+    prelude::*,
+    sync::aref::ARef,
+};
+
+/// The object behind such a descriptor.
+pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
+    /// Serves read(2): copies up to `size` bytes to the program's address `to`, and returns how many.
+    fn read(&self, to: usize, size: usize) -> Result<usize>;
+    /// Serves ioctl(2).
+    fn ioctl(&self, command: u32, arg: usize) -> Result;
+    /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
+    fn poll(&self, poll: Poll) -> u32;
+    /// Serves mmap(2).
+    fn map(&self, area: &VmaNew) -> Result;
+    /// Writes what /proc/PID/fdinfo shows.
+    fn show(&self, file: &kernel::seq_file::SeqFile);
+    /// Serves the last close(2).
+    fn close(this: Pin<KBox<Self>>);
+}
+
+/// A poll(2) that waits.
+pub(crate) struct Poll {
+    file: *mut bindings::file,
+    table: *mut bindings::poll_table_struct,
+}
+
+impl Poll {
+    /// Adds the caller to those who wait.
+    ///
+    /// # Safety
+    ///
+    /// The wait queue must be initialized, and exist for as long as the descriptor.
+    pub(crate) unsafe fn wait(&self, wait: *mut bindings::wait_queue_head) {
+        // SAFETY: The file and the table are valid while the call lasts. The wait queue exists as long as the file, by
+        // the requirement.
+        unsafe { ffi::perfmon_poll_wait(self.file, wait, self.table) };
+    }
+}
+
+/// A descriptor that will be installed.
+pub(crate) struct Reserved(FileDescriptorReservation);
+
+impl Reserved {
+    /// Reserves the lowest number that is free.
+    ///
+    /// # Errors
+    ///
+    /// EMFILE.
+    pub(crate) fn new(close_on_exec: bool) -> Result<Self> {
+        let flags = if close_on_exec {
+            bindings::O_CLOEXEC
+        } else {
+            0
+        };
+        FileDescriptorReservation::get_unused_fd_flags(flags).map(Self)
+    }
+
+    /// Installs a new file for `data`, for reading and writing, and returns the number.
+    ///
+    /// The file, its copies and its mappings keep `data` and the module.
+    ///
+    /// # Errors
+    ///
+    /// ENFILE or ENOMEM if there can't be another file. Then `data` is closed.
+    pub(crate) fn install<T: Descriptor>(self, data: Pin<KBox<T>>) -> Result<c_int> {
+        // SAFETY: The object is not moved: only its operations use the pointer.
+        let data = KBox::into_raw(unsafe { Pin::into_inner_unchecked(data) });
+        // SAFETY: The operations take `data` for a `T`; on success the file owns it.
+        let file = from_err_ptr(unsafe {
+            ffi::perfmon_anonymous_file(Operations::<T>::address().cast(), data.cast())
+        });
+        let file = match file {
+            Ok(file) => file,
+            Err(error) => {
+                // SAFETY: `data` comes from `into_raw`, and without a file nothing else uses it.
+                T::close(KBox::into_pin(unsafe { KBox::from_raw(data) }));
+                return Err(error);
+            }
+        };
+        // SAFETY: The function has returned a reference to a file, which is given to the result.
+        let file = unsafe { ARef::<File>::from_raw(NonNull::new_unchecked(file.cast())) };
+        let fd = self.0.reserved_fd();
+        self.0.fd_install(file);
+        Ok(fd as c_int)
+    }
+}
+
+/// An open file of such a descriptor.
+pub(crate) struct Open<T> {
+    file: ARef<File>,
+    _data: PhantomData<T>,
+}
+
+impl<T: Descriptor> Open<T> {
+    /// Returns the caller's descriptor `fd`.
+    ///
+    /// # Errors
+    ///
+    /// EBADF if it has none of that number, or one of another kind.
+    pub(crate) fn get(fd: c_int) -> Result<Self> {
+        let fd = u32::try_from(fd).map_err(|_| EBADF)?;
+        // SAFETY: The module's files have no state that another thread could change meanwhile (`f_pos`).
+        let file = unsafe {
+            let file = kernel::fs::LocalFile::fget(fd).map_err(|_| EBADF)?;
+            kernel::fs::LocalFile::assume_no_fdget_pos(file)
+        };
+        // SAFETY: The file is valid.
+        if !unsafe { ffi::perfmon_is_file_of(file.as_ptr(), Operations::<T>::address().cast()) } {
+            return Err(EBADF);
+        }
+        Ok(Self {
+            file,
+            _data: PhantomData,
+        })
+    }
+
+    /// Returns the object.
+    pub(crate) fn data(&self) -> &T {
+        // SAFETY: The file has the operations of `T`, so its private data are a `T`, which lives as long as the file.
+        unsafe { &*(*self.file.as_ptr()).private_data.cast::<T>() }
+    }
+}
+
+/// The operations of a file whose private data are a `KBox<T>`.
+struct Operations<T>(PhantomData<T>);
+
+impl<T: Descriptor> Operations<T> {
+    const TABLE: bindings::file_operations = bindings::file_operations {
+        owner: compat::this_module(),
+        read: Some(Self::read),
+        unlocked_ioctl: Some(Self::ioctl),
+        compat_ioctl: Some(Self::ioctl),
+        poll: Some(Self::poll),
+        mmap: Some(Self::mmap),
+        show_fdinfo: Some(Self::show),
+        release: Some(Self::release),
+        ..pin_init::zeroed()
+    };
+
+    /// Returns the address of the table, always the same.
+    fn address() -> *const bindings::file_operations {
+        let table: &'static bindings::file_operations = &Self::TABLE;
+        ptr::from_ref(table)
+    }
+
+    /// # Safety
+    ///
+    /// The file must be one of [`Reserved::install`], and open.
+    #[inline(always)]
+    unsafe fn data<'a>(file: *mut bindings::file) -> &'a T {
+        // SAFETY: The private data of such a file are a `T`, which lives until `release`.
+        unsafe { &*(*file).private_data.cast::<T>() }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`].
+    unsafe extern "C" fn read(
+        file: *mut bindings::file,
+        to: *mut c_char,
+        size: usize,
+        _position: *mut bindings::loff_t,
+    ) -> isize {
+        // SAFETY: By the requirement.
+        match unsafe { Self::data(file) }.read(to.addr(), size) {
+            Ok(size) => size as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`].
+    unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, arg: c_ulong) -> c_long {
+        // SAFETY: By the requirement.
+        match unsafe { Self::data(file) }.ioctl(command, arg) {
+            Ok(()) => 0,
+            Err(error) => error.to_errno() as c_long,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`].
+    unsafe extern "C" fn poll(
+        file: *mut bindings::file,
+        table: *mut bindings::poll_table_struct,
+    ) -> bindings::__poll_t {
+        // SAFETY: By the requirement.
+        unsafe { Self::data(file) }.poll(Poll { file, table })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`], with an area that is being set up.
+    unsafe extern "C" fn mmap(
+        file: *mut bindings::file,
+        area: *mut bindings::vm_area_struct,
+    ) -> c_int {
+        // SAFETY: By the requirement.
+        let data = unsafe { Self::data(file) };
+        // SAFETY: The kernel calls mmap with an area that is being set up and locked for writing.
+        let area = unsafe { VmaNew::from_raw(area) };
+        from_result(|| data.map(area).map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`].
+    unsafe extern "C" fn show(to: *mut bindings::seq_file, file: *mut bindings::file) {
+        // SAFETY: By the requirement.
+        let data = unsafe { Self::data(file) };
+        // SAFETY: The kernel gives a file to write to, for the call.
+        data.show(unsafe { kernel::seq_file::SeqFile::from_raw(to) });
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`], once.
+    unsafe extern "C" fn release(_inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
+        // SAFETY: The kernel gives a file that is valid for the call. Its private data are from `into_raw`, and nothing
+        // uses them any more.
+        T::close(KBox::into_pin(unsafe {
+            KBox::from_raw((*file).private_data.cast::<T>())
+        }));
+        0
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tasks: finding them, and asking whether the caller may look at them.
+ */
+#include <linux/binfmts.h>
+#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/mount.h>
+#include <linux/path.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/spinlock.h>
+#include <linux/tracepoint.h>
+
+#include "perfmon_shim.h"
+
+/* Raw: it is taken where a task begins or ends, also with interrupts off. */
+static DEFINE_RAW_SPINLOCK(tasks);
+
+unsigned long perfmon_tasks_lock(void)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&tasks, flags);
+	return flags;
+}
+
+void perfmon_tasks_unlock(unsigned long flags)
+{
+	raw_spin_unlock_irqrestore(&tasks, flags);
+}
+
+struct task_struct *perfmon_task_get(int number)
+{
+	struct task_struct *task;
+	struct pid *pid;
+
+	if (!number)
+		return get_task_struct(current);
+	pid = find_get_pid(number);
+	task = get_pid_task(pid, PIDTYPE_PID);
+	put_pid(pid);
+	return task;
+}
+
+int perfmon_task_process(struct task_struct *task)
+{
+	return task_tgid_nr(task);
+}
+
+unsigned int perfmon_task_cpu(struct task_struct *task)
+{
+	return task_cpu(task);
+}
+
+bool perfmon_task_is_exiting(struct task_struct *task)
+{
+	return READ_ONCE(task->flags) & PF_EXITING;
+}
+
+bool perfmon_task_is_kernel(struct task_struct *task)
+{
+	return READ_ONCE(task->flags) & PF_KTHREAD;
+}
+
+bool perfmon_task_is_mine(struct task_struct *task)
+{
+	return same_thread_group(task, current);
+}
+
+/* As begin_new_exec() decides; its result is not for modules. */
+bool perfmon_exec_is_private(const struct linux_binprm *bprm)
+{
+	return bprm->secureexec ||
+	       bprm->interp_flags & BINPRM_FLAGS_ENFORCE_NONDUMP ||
+	       !uid_eq(current_euid(), current_uid()) ||
+	       !gid_eq(current_egid(), current_gid());
+}
+
+int perfmon_process_number(int number)
+{
+	int here;
+
+	rcu_read_lock();
+	here = pid_vnr(find_pid_ns(number, &init_pid_ns));
+	rcu_read_unlock();
+	return here;
+}
+
+void perfmon_own_name(char name[16])
+{
+	strscpy_pad(name, current->comm, 16);
+}
+
+void perfmon_tracepoints_sync(void)
+{
+	tracepoint_synchronize_unregister();
+}
+
+/* Of the module's own, so that nobody can put something else there. */
+static struct vfsmount *proc;
+
+int perfmon_proc_mount(void)
+{
+	struct file_system_type *type = get_fs_type("proc");
+
+	if (!type)
+		return -ENODEV;
+	proc = kern_mount(type);
+	return PTR_ERR_OR_ZERO(proc);
+}
+
+void perfmon_proc_unmount(void)
+{
+	kern_unmount(proc);
+}
+
+/*
+ * ptrace_may_access() is not for modules. The file auxv of a task can be opened
+ * by who passes it, with PTRACE_MODE_READ and the security modules.
+ */
+int perfmon_may_attach(struct task_struct *task)
+{
+	struct path root = { .mnt = proc, .dentry = proc->mnt_root };
+	char name[sizeof("/task//auxv") + 2 * 10];
+	struct file *file;
+
+	snprintf(name, sizeof(name), "%d/task/%d/auxv", task_tgid_nr(task),
+		 task_pid_nr(task));
+	file = file_open_root(&root, name, O_RDONLY, 0);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	filp_close(file, NULL);
+	return 0;
+}
