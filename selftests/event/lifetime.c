@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events and tasks that end: exit and exec of the task, of one thread of many, of a
+ * program with other rights; poll(2) that tells it; events that outlive the
+ * descriptor of the device and the process that opened them, and keep the module.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+#define N		1000000UL
+#define NOBODY		65534
+#define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
+#define SETUID_PROGRAM	"/tmp/event_lifetime_setuid"
+
+/* For the program, which executes as many instructions for each of them. */
+static const char *const argument[] = { "0000001", "1000000" };
+
+FIXTURE(event)
+{
+	struct target target;
+	int fd;
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->fd = -1;
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	close(self->fd);
+	unlink(SETUID_PROGRAM);
+	restore_maker(_metadata, variant);
+}
+
+/* The count of a job after which the target exits. */
+static __s64 count_until_exit(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			      const struct event_maker *by, unsigned long n, bool threaded)
+{
+	__s64 value;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, threaded));
+	self->fd = open_instructions(_metadata, by, self->target.tid);
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { n, 1, STEP_EXIT }));
+	value = event_count(self->fd);
+	target_end(&self->target);
+	EXPECT_EQ(value, event_count(self->fd));
+	return value;
+}
+
+/* Of the last instructions, too, and by the time that it can be seen. */
+TEST_F(event, count_is_whole_when_the_task_has_exited)
+{
+	__s64 value[2];
+	int threaded;
+
+	for (threaded = 0; threaded < 2; threaded++) {
+		value[0] = count_until_exit(_metadata, self, variant->by, 1, threaded);
+		close(self->fd);
+		value[1] = count_until_exit(_metadata, self, variant->by, N, threaded);
+		EXPECT_EQ(value[0] + (__s64)(LOOP_INSNS * (N - 1)), value[1]);
+		close(self->fd);
+	}
+	self->fd = -1;
+}
+
+TEST_F(event, calls_of_an_event_whose_task_is_gone)
+{
+	EXPECT_LT(0, count_until_exit(_metadata, self, variant->by, N, false));
+	EXPECT_EQ(0, event_disable(self->fd));
+	EXPECT_EQ(0, event_enable(self->fd));
+	EXPECT_NE(0ULL, event_id(self->fd));
+	EXPECT_LT(0, event_count(self->fd));
+	EXPECT_EQ(0, event_reset(self->fd));
+	EXPECT_EQ(0, event_count(self->fd));
+}
+
+static void run_program(const char *n)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		execl(PROGRAM, PROGRAM, n, NULL);
+		_exit(127);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+/* wait(2) of the parent returns when the sum of its children is whole. */
+TEST_F(event, inherited_count_is_whole_after_wait)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 value[2], before;
+	int i, k;
+
+	attr.inherit = 1;
+	self->fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	for (i = 0; i < 2; i++) {
+		before = event_count(self->fd);
+		ASSERT_EQ(0, event_enable(self->fd));
+		for (k = 0; k < 20; k++)
+			run_program(argument[i]);
+		ASSERT_EQ(0, event_disable(self->fd));
+		value[i] = event_count(self->fd) - before;
+	}
+	EXPECT_EQ(value[0] + 20 * (__s64)(LOOP_INSNS * (N - 1)), value[1]);
+}
+
+/* Without inherit, children are not counted. */
+TEST_F(event, children_are_not_counted_without_inherit)
+{
+	int status;
+	pid_t pid;
+
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	ASSERT_EQ(0, event_enable(self->fd));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		loop(20 * N);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, event_disable(self->fd));
+	EXPECT_LT(0, event_count(self->fd));
+	EXPECT_GT((__s64)(LOOP_INSNS * N), event_count(self->fd));
+}
+
+/* An event goes on in the new program. */
+TEST_F(event, exec_goes_on)
+{
+	__s64 value[2];
+	int i, go;
+	pid_t pid;
+
+	for (i = 0; i < 2; i++) {
+		pid = fork_waiting(&go);
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			execl(PROGRAM, PROGRAM, argument[i], NULL);
+			_exit(127);
+		}
+		ASSERT_EQ(0, wait_until_asleep(pid));
+		self->fd = open_instructions(_metadata, variant->by, pid);
+		ASSERT_EQ(0, event_enable(self->fd));
+		ASSERT_EQ(1, write(go, "", 1));
+		close(go);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		value[i] = event_count(self->fd);
+		close(self->fd);
+	}
+	self->fd = -1;
+	EXPECT_EQ(value[0] + (__s64)(LOOP_INSNS * (N - 1)), value[1]);
+}
+
+/* A process whose second thread becomes a program on request. */
+static struct {
+	int go[2], tid[2];
+	const char *n;
+} threads;
+
+static void *exec_on_request(void *unused)
+{
+	pid_t tid = gettid();
+	char byte;
+
+	(void)unused;
+	if (write(threads.tid[1], &tid, sizeof(tid)) == sizeof(tid) &&
+	    read(threads.go[0], &byte, 1) == 1)
+		execl(PROGRAM, PROGRAM, threads.n, NULL);
+	_exit(127);
+}
+
+/* The process and its second thread, which sleep. */
+static void start_threads(struct __test_metadata *_metadata, const char *n, pid_t *pid,
+			  pid_t *tid)
+{
+	pthread_t thread;
+
+	threads.n = n;
+	ASSERT_EQ(0, pipe2(threads.go, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(threads.tid, O_CLOEXEC));
+	*pid = fork();
+	ASSERT_LE(0, *pid);
+	if (!*pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pthread_create(&thread, NULL, exec_on_request, NULL))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ASSERT_EQ((ssize_t)sizeof(*tid), read(threads.tid[0], tid, sizeof(*tid)));
+	ASSERT_EQ(0, wait_until_asleep(*pid));
+	ASSERT_EQ(0, wait_until_asleep(*tid));
+}
+
+/* The leader is gone, its number is the other thread's: the event is of the thread. */
+TEST_F(event, exec_by_another_thread_than_the_leader)
+{
+	__s64 value[2][2];
+	pid_t pid, tid;
+	int i, leader;
+
+	for (i = 0; i < 2; i++) {
+		start_threads(_metadata, argument[i], &pid, &tid);
+		leader = open_instructions(_metadata, variant->by, pid);
+		self->fd = open_instructions(_metadata, variant->by, tid);
+		ASSERT_EQ(0, event_enable(leader));
+		ASSERT_EQ(0, event_enable(self->fd));
+		ASSERT_EQ(1, write(threads.go[1], "", 1));
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+		value[i][0] = event_count(leader);
+		value[i][1] = event_count(self->fd);
+		close(leader);
+		close(self->fd);
+		close(threads.go[0]);
+		close(threads.go[1]);
+		close(threads.tid[0]);
+		close(threads.tid[1]);
+	}
+	self->fd = -1;
+	EXPECT_EQ(0, value[0][0]);
+	EXPECT_EQ(0, value[1][0]);
+	EXPECT_LE((__s64)LOOP_INSNS, value[0][1]);
+	EXPECT_EQ(value[0][1] + (__s64)(LOOP_INSNS * (N - 1)), value[1][1]);
+}
+
+/* Of a user without rights: what its child counts that executes @program. */
+static __s64 count_program(const struct event_maker *by, const char *program)
+{
+	struct perf_event_attr attr = event_instructions();
+	int go, fd;
+	pid_t pid;
+
+	attr.disabled = 0;
+	if (become_user(NOBODY, 0) || prctl(PR_SET_DUMPABLE, 1))
+		return -errno;
+	pid = fork_waiting(&go);
+	if (!pid) {
+		execl(program, program, argument[1], NULL);
+		_exit(127);
+	}
+	fd = by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	if (write(go, "", 1) != 1 || waitpid(pid, NULL, 0) != pid)
+		return -errno;
+	return event_count(fd);
+}
+
+static __s64 count_program_as_nobody(struct __test_metadata *_metadata,
+				     const struct event_maker *by, const char *program)
+{
+	__s64 *result = map_shared(_metadata, sizeof(*result)), value;
+	int paranoid = paranoid_read();
+	pid_t pid;
+
+	ASSERT_EQ(0, paranoid_write(2));
+	/* A module's device is root's. */
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	pid = fork();
+	if (!pid) {
+		*result = count_program(by, program);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	value = *result;
+	munmap(result, sizeof(*result));
+	EXPECT_EQ(0, paranoid_write(paranoid));
+	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
+	return value;
+}
+
+static void copy_program(struct __test_metadata *_metadata, mode_t mode)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "cp %s %s", PROGRAM, SETUID_PROGRAM);
+	ASSERT_EQ(0, system(command));
+	ASSERT_EQ(0, chmod(SETUID_PROGRAM, mode));
+}
+
+/* A program with other rights is none of the user's business. */
+TEST_F(event, exec_of_a_setuid_program_ends_the_event)
+{
+	__s64 value;
+
+	copy_program(_metadata, 0755);
+	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+	copy_program(_metadata, 04755);
+	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	EXPECT_LT(0, value);
+	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
+	/* Nor is one that it may not read. */
+	copy_program(_metadata, 0711);
+	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	EXPECT_LT(0, value);
+	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
+}
+
+/* An event with a page of its own, without which perf's is always ready. */
+static void *map_page(struct __test_metadata *_metadata, int fd)
+{
+	void *page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0);
+
+	ASSERT_NE(MAP_FAILED, page) {
+		TH_LOG("%s", strerror(errno));
+	}
+	return page;
+}
+
+/* What poll(2) says within @ms. */
+static int poll_event(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = poll(&p, 1, ms);
+
+	return n < 0 ? -errno : n ? p.revents : 0;
+}
+
+TEST_F(event, poll_tells_that_the_task_is_gone)
+{
+	void *page;
+	pid_t pid;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
+	page = map_page(_metadata, self->fd);
+	EXPECT_EQ(0, poll_event(self->fd, 0));
+	ASSERT_EQ(0, event_enable(self->fd));
+	EXPECT_EQ(0, poll_event(self->fd, 20));
+
+	/* It is woken up. */
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		usleep(50000);
+		kill(self->target.pid, SIGKILL);
+		_exit(0);
+	}
+	EXPECT_EQ(POLLHUP, poll_event(self->fd, 20000));
+	EXPECT_EQ(POLLHUP, poll_event(self->fd, 0));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	munmap(page, getpagesize());
+}
+
+/*
+ * It is gone when all that it has created is. A page of an inherited event is to be
+ * had on one CPU.
+ */
+TEST_F(event, poll_waits_for_heirs)
+{
+	struct perf_event_attr attr = event_instructions();
+	int hold[2], go, status, cpu = pin_to_first_cpu();
+	pid_t parent;
+	void *page;
+	char byte;
+
+	ASSERT_LE(0, cpu);
+	attr.inherit = 1;
+	ASSERT_EQ(0, pipe2(hold, O_CLOEXEC));
+	parent = fork_waiting(&go);
+	ASSERT_LE(0, parent);
+	if (!parent) {
+		close(hold[1]);
+		if (!fork())
+			_exit(read(hold[0], &byte, 1));
+		_exit(0);
+	}
+	self->fd = variant->by->open(&attr, parent, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	page = map_page(_metadata, self->fd);
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(parent, waitpid(parent, &status, 0));
+	EXPECT_EQ(0, poll_event(self->fd, 50));
+	close(hold[1]);
+	EXPECT_EQ(POLLHUP, poll_event(self->fd, 20000));
+	close(hold[0]);
+	munmap(page, getpagesize());
+}
+
+/* The one that opened it is gone; the event is the descriptor's. */
+TEST_F(event, event_outlives_its_opener)
+{
+	__s64 value;
+	int i, go;
+	pid_t pid;
+	char byte;
+
+	/* A child that shares the table of descriptors opens it. */
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(event_enable(self->fd) || event_count(self->fd));
+	close(self->fd);
+	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &i, 0));
+	EXPECT_EQ(0, i);
+	close(go);
+
+	/* And a child that is the last to have it counts for its parent. */
+	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		value = event_count(self->fd);
+		_exit(value >= (__s64)(LOOP_INSNS * N) ? 0 : 1);
+	}
+	ASSERT_EQ(0, event_enable(self->fd));
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+	ASSERT_EQ(1, write(go, &byte, 1));
+	ASSERT_EQ(pid, waitpid(pid, &i, 0));
+	EXPECT_EQ(0, i);
+	close(go);
+}
+
+TEST_F(event, fdinfo_describes_the_event)
+{
+	char path[64], line[256];
+	bool type = false, config = false;
+	unsigned int value;
+	FILE *f;
+
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
+	f = fopen(path, "r");
+	ASSERT_NE(NULL, f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "perf_event_attr.type: %u", &value) == 1)
+			type = value == PERF_TYPE_HARDWARE;
+		if (sscanf(line, "perf_event_attr.config: %x", &value) == 1)
+			config = value == PERF_COUNT_HW_INSTRUCTIONS;
+	}
+	fclose(f);
+	EXPECT_TRUE(type);
+	EXPECT_TRUE(config);
+}
+
+TEST(module_stays_while_an_event_lives)
+{
+	int fd, go, status;
+	pid_t pid;
+
+	SKIP_WITHOUT_PMU();
+	fd = open_instructions(_metadata, &event_maker_perfmon, 0);
+	EXPECT_EQ(-EAGAIN, module_unload());
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(0);
+	close(fd);
+	EXPECT_EQ(-EAGAIN, module_unload());
+	ASSERT_EQ(1, write(go, "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, module_unload());
+	EXPECT_EQ(0, module_load());
+	close(go);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page of an event: exact counts by RDPMC on every CPU that the task is moved to,
+ * and no RDPMC for those without a page.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event_page.h"
+#include "fixture.h"
+#include "loop.h"
+#include "target.h"
+
+#define N	10000UL
+
+FIXTURE(event)
+{
+	struct target target;
+	int fd;
+	struct perf_event_mmap_page *page;
+	cpu_set_t cpus;
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+
+static void *map(int fd)
+{
+	void *page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, cpus_online(&self->cpus));
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	self->page = map(self->fd);
+	ASSERT_NE(NULL, self->page);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	if (self->page)
+		munmap(self->page, getpagesize());
+	close(self->fd);
+	restore_maker(_metadata, variant);
+}
+
+/* Counts loop(@n) by the page. Not inlined, as page_read(). */
+static __attribute__((noinline)) __s64
+count_by_page(const struct perf_event_mmap_page *page, unsigned long n)
+{
+	__s64 before = page_read(page).count;
+
+	loop(n);
+	return page_read(page).count - before;
+}
+
+TEST_F(event, page_describes_the_counter)
+{
+	struct perfmon_properties p;
+
+	EXPECT_EQ(0U, self->page->index);
+	ASSERT_EQ(0, event_enable(self->fd));
+	EXPECT_EQ(1U, (unsigned int)self->page->cap_user_rdpmc);
+	EXPECT_EQ(1U, (unsigned int)self->page->cap_bit0_is_deprecated);
+	EXPECT_NE(0U, self->page->index);
+	ASSERT_EQ(0, machine_properties(&p));
+	EXPECT_EQ((self->page->index - 1) & PMC_FIXED_BASE ?
+		  p.max_fixed_counter_width : p.max_programmable_counter_width,
+		  self->page->pmc_width);
+	/* Both ends of the update. */
+	EXPECT_EQ(0U, self->page->lock % 2);
+}
+
+TEST_F(event, page_of_a_disabled_event_has_the_count)
+{
+	struct page_value v;
+
+	EXPECT_LT(0, event_loop_count(self->fd, N));
+	v = page_read(self->page);
+	EXPECT_EQ(0U, v.index);
+	EXPECT_EQ(event_count(self->fd), v.count);
+	ASSERT_EQ(0, event_reset(self->fd));
+	EXPECT_EQ(0, page_read(self->page).count);
+}
+
+TEST_F(event, count_by_rdpmc_is_exact)
+{
+	__s64 least;
+	unsigned long n;
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	least = count_by_page(self->page, 1);
+	ASSERT_NE(0U, page_read(self->page).index);
+	EXPECT_LE((__s64)LOOP_INSNS, least);
+	EXPECT_GE((__s64)LOOP_INSNS + CALL_OVERHEAD, least);
+	for (n = 2; n < 3000; n++)
+		ASSERT_EQ(least + (__s64)(LOOP_INSNS * (n - 1)), count_by_page(self->page, n));
+	for (n = 1; n <= 20; n++)
+		ASSERT_EQ(least + (__s64)(LOOP_INSNS * (n * N - 1)),
+			  count_by_page(self->page, n * N));
+}
+
+/* read(2) after the page has counted what is between, and no more. */
+TEST_F(event, page_and_read_agree)
+{
+	__s64 by_read, by_page, first = 0;
+	int i;
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	for (i = 0; i < 100; i++) {
+		by_page = page_read(self->page).count;
+		by_read = event_count(self->fd);
+		ASSERT_LT(0, by_read - by_page);
+		ASSERT_GT(CALL_OVERHEAD, by_read - by_page);
+		if (i)
+			ASSERT_EQ(first, by_read - by_page);
+		first = by_read - by_page;
+		loop(N);
+	}
+}
+
+TEST_F(event, count_is_exact_on_every_cpu)
+{
+	__s64 least, value, before;
+	cpu_set_t set;
+	int i, cpu;
+
+	ASSERT_EQ(0, event_enable(self->fd));
+	least = count_by_page(self->page, 1);
+	for (i = 0; i < 50; i++) {
+		for_each_cpu_in(cpu, &self->cpus) {
+			ASSERT_EQ(0, pin_to_cpu(cpu));
+			ASSERT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)),
+				  count_by_page(self->page, N));
+			ASSERT_NE(0U, page_read(self->page).index);
+		}
+	}
+
+	/* The move is between the two reads: it is a system call each time. */
+	CPU_ZERO(&set);
+	for (i = 0, value = 0; i < 50; i++) {
+		for_each_cpu_in(cpu, &self->cpus) {
+			CPU_SET(cpu, &set);
+			before = page_read(self->page).count;
+			loop(N);
+			sched_setaffinity(0, sizeof(set), &set);
+			loop(N);
+			before = page_read(self->page).count - before;
+			CPU_CLR(cpu, &set);
+			if (value)
+				ASSERT_EQ(value, before);
+			value = before;
+		}
+	}
+	EXPECT_LE((__s64)(2 * LOOP_INSNS * N), value);
+	EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + CALL_OVERHEAD, value);
+}
+
+/* Beside another task, which also has an event, on one CPU: moments are many. */
+TEST_F(event, count_is_exact_beside_another_task)
+{
+	__s64 least, value, wrong = 0;
+	int i, fd, cpu = pin_to_first_cpu();
+
+	ASSERT_LE(0, cpu);
+	ASSERT_EQ(0, target_start(&self->target, cpu, false));
+	fd = open_instructions(_metadata, variant->by, self->target.tid);
+	ASSERT_EQ(0, event_enable(fd));
+	ASSERT_EQ(0, event_enable(self->fd));
+	least = count_by_page(self->page, 1);
+	ASSERT_EQ(0, target_go(&self->target, (struct job) { 100, 20000, STEP_YIELD }));
+	for (i = 0; i < 20000 && !target_done(&self->target); i++) {
+		value = count_by_page(self->page, 200);
+		/* A read that is interrupted begins again, which is counted. */
+		if (value != least + (__s64)(LOOP_INSNS * 199))
+			wrong++;
+		ASSERT_LE(least + (__s64)(LOOP_INSNS * 199), value);
+		ASSERT_GE(least + (__s64)(LOOP_INSNS * 199) + CALL_OVERHEAD, value);
+		sched_yield();
+	}
+	TH_LOG("%d reads, %lld began again", i, wrong);
+	EXPECT_GE(i / 20 + 1, wrong);
+	ASSERT_EQ(0, target_wait(&self->target));
+	close(fd);
+}
+
+/* Events of one's own have counters of their own. */
+TEST_F(event, two_pages)
+{
+	int fd = open_instructions(_metadata, variant->by, 0);
+	struct perf_event_mmap_page *page = map(fd);
+	__s64 first, second, least;
+
+	ASSERT_NE(NULL, page);
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(0, event_enable(fd));
+	EXPECT_NE(page_read(self->page).index, page_read(page).index);
+	least = count_by_page(page, 1);
+	first = count_by_page(self->page, N);
+	second = count_by_page(page, N);
+	EXPECT_EQ(first, second);
+	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), second);
+	munmap(page, getpagesize());
+	close(fd);
+	EXPECT_EQ(first, count_by_page(self->page, N));
+}
+
+/* An event of another task: the page is right while that does not run. */
+TEST_F(event, page_of_another_task)
+{
+	struct perf_event_mmap_page *page;
+	struct page_value v;
+	int fd, i;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	fd = open_instructions(_metadata, variant->by, self->target.tid);
+	page = map(fd);
+	ASSERT_NE(NULL, page);
+	ASSERT_EQ(0, event_enable(fd));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 10, STEP_MOVE }));
+	/* Its last switch may not be over. */
+	for (i = 0; i < 1000 && page_read(page).index; i++)
+		usleep(1000);
+	v = page_read(page);
+	EXPECT_EQ(0U, v.index);
+	EXPECT_EQ(event_count(fd), v.count);
+	EXPECT_LE((__s64)(10 * LOOP_INSNS * N), v.count);
+	munmap(page, getpagesize());
+	close(fd);
+}
+
+/* Executes RDPMC in a child: 0, or the signal that ends it. */
+static int rdpmc_in_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_DUMPABLE, 0);
+		rdpmc(0);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -errno;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : status;
+}
+
+static sigjmp_buf after_rdpmc;
+
+static void on_signal(int signal)
+{
+	siglongjmp(after_rdpmc, signal);
+}
+
+/* The same in this thread. */
+static int rdpmc_here(void)
+{
+	struct sigaction action = { .sa_handler = on_signal }, before;
+	int result;
+
+	sigaction(SIGSEGV, &action, &before);
+	result = sigsetjmp(after_rdpmc, 1);
+	if (!result)
+		rdpmc(0);
+	sigaction(SIGSEGV, &before, NULL);
+	return result;
+}
+
+static void *rdpmc_on_each_cpu(void *cpus)
+{
+	long failed = 0;
+	int cpu;
+
+	for_each_cpu_in(cpu, (cpu_set_t *)cpus)
+		failed += pin_to_cpu(cpu) || rdpmc_here();
+	return (void *)failed;
+}
+
+TEST_F(event, rdpmc_is_for_the_process_with_a_page)
+{
+	pthread_t thread;
+	void *failed;
+
+	EXPECT_EQ(0, rdpmc_here());
+	EXPECT_EQ(NULL, rdpmc_on_each_cpu(&self->cpus));
+	/* A mapping is the memory's, and so of all threads. */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, rdpmc_on_each_cpu, &self->cpus));
+	ASSERT_EQ(0, pthread_join(thread, &failed));
+	EXPECT_EQ(NULL, failed);
+}
+
+TEST_F(event, rdpmc_ends_with_the_last_page)
+{
+	void *again = map(self->fd);
+
+	ASSERT_NE(NULL, again);
+	munmap(again, getpagesize());
+	EXPECT_EQ(0, rdpmc_here());
+	/* The mapping holds the event. */
+	close(self->fd);
+	EXPECT_EQ(0, rdpmc_here());
+	munmap(self->page, getpagesize());
+	self->page = NULL;
+	self->fd = -1;
+	EXPECT_EQ(SIGSEGV, rdpmc_here());
+	EXPECT_EQ((void *)(long)CPU_COUNT(&self->cpus), rdpmc_on_each_cpu(&self->cpus));
+	EXPECT_EQ(SIGSEGV, rdpmc_in_child());
+}
+
+/* By exec, too. */
+TEST_F(event, new_program_has_no_page)
+{
+	int status;
+	pid_t pid = fork();
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		/* A page of its own, then a program that has none. */
+		self->fd = event_open_instructions(variant->by, 0);
+		if (self->fd < 0 || !map(self->fd) || rdpmc_here())
+			_exit(1);
+		execl("/proc/self/exe", "rdpmc", "--rdpmc", NULL);
+		_exit(127);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	EXPECT_EQ(SIGSEGV, WTERMSIG(status));
+}
+
+/* All that runs on a CPU, read there. */
+TEST_F(event, page_of_a_cpu)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd, cpu = pin_to_first_cpu();
+	struct perf_event_mmap_page *page;
+	__s64 value;
+
+	ASSERT_LE(0, cpu);
+	attr.disabled = 0;
+	fd = variant->by->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	page = map(fd);
+	ASSERT_NE(NULL, page);
+	/* A maker may leave it to read(2). */
+	if (page_read(page).index) {
+		value = count_by_page(page, 100 * N);
+		EXPECT_LE((__s64)(100 * LOOP_INSNS * N), value);
+		EXPECT_GT((__s64)(101 * LOOP_INSNS * N), value);
+	}
+	munmap(page, getpagesize());
+	close(fd);
+}
+
+TEST_F(event, mappings_that_are_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+	long size = getpagesize();
+	int fd;
+
+	/* Private; from behind the first page; not a page and 2^n. */
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE, self->fd, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd, size));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4 * size, PROT_READ, MAP_SHARED, self->fd, 0));
+	EXPECT_EQ(EINVAL, errno);
+	/* Inherited and on any CPU: it would be the page of several tasks at once. */
+	attr.inherit = 1;
+	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
+	/* The page that is there is not changed by that. */
+	EXPECT_EQ(0, rdpmc_here());
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--rdpmc")) {
+		rdpmc(0);
+		return 0;
+	}
+	return test_harness_run(argc, argv);
+}
