@@ -12,7 +12,7 @@ use crate::{
         counter::bits, counter_state::CounterState, cpuid::Capabilities, load_limit::LoadLimit,
         throttle::Limits,
     },
-    ownership::{clean_here, Ownership, OWNERSHIP},
+    ownership::{clean_here, Ownership, Sharing, OWNERSHIP},
     percpu, pmu, trace,
 };
 use kernel::prelude::*;
@@ -144,6 +144,7 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
         for (id, select) in ownership.all_shared() {
             pmu.rearm(here, id, select);
         }
+        percpu.shared.set(ownership.pool(Sharing::Tasks));
     }
     percpu.number.set(here.id().as_u32().into());
     percpu.brought_up.set(1);

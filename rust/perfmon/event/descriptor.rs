@@ -5,6 +5,7 @@ use super::{
     attach::{detach, refresh_everywhere},
     context::Context,
     event::{Event, Target},
+    page,
     slot::refresh,
     EVENTS,
 };
@@ -13,7 +14,7 @@ use crate::{
     logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE},
     ownership::OWNERSHIP,
     sys::{
-        descriptor::{Descriptor, Poll},
+        descriptor::{Area, Descriptor, Poll},
         error::errno,
         uaccess,
     },
@@ -22,7 +23,6 @@ use core::ptr::NonNull;
 use kernel::{
     bindings,
     ioctl::{_IO, _IOR, _IOW},
-    mm::virt::VmaNew,
     prelude::*,
     seq_file::SeqFile,
     seq_print,
@@ -100,8 +100,16 @@ impl Descriptor for Event {
         }
     }
 
-    fn map(&self, _area: &VmaNew) -> Result {
-        Err(errno(bindings::EOPNOTSUPP))
+    fn map(&self, area: &Area<'_>) -> Result {
+        page::map(self, area)
+    }
+
+    fn copied(&self, area: &Area<'_>) {
+        page::copied(self, area);
+    }
+
+    fn unmapped(&self, area: &Area<'_>) {
+        page::unmapped(self, area);
     }
 
     fn show(&self, file: &SeqFile) {

@@ -4,7 +4,7 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::EVENTS;
+use super::{page::Page, EVENTS};
 use crate::{
     cpu::tsc_khz,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
@@ -103,6 +103,9 @@ pub(super) struct Event {
     slots: AtomicU32,
     /// The group.
     pub(super) group: GlobalLockedBy<Group, EVENTS>,
+    /// The page that programs map.
+    #[pin]
+    pub(super) page: Page,
     #[pin]
     pub(super) wait: Opaque<bindings::wait_queue_head>,
     rcu: UnsafeCell<bindings::callback_head>,
@@ -138,6 +141,7 @@ impl Event {
                 leader: None,
                 siblings: KVec::new(),
             }),
+            page <- Page::new(),
             // SAFETY: The memory is for a wait queue, and is not moved.
             wait <- Opaque::ffi_init(|wait| unsafe { ffi::perfmon_wait_init(wait) }),
             rcu: UnsafeCell::new(pin_init::zeroed()),
@@ -203,8 +207,14 @@ impl Event {
         if self.broken.load(Relaxed) != 0 {
             return Err(EIO);
         }
+        Ok(self.count())
+    }
+
+    /// As [`Self::value`], also if events were missed.
+    #[inline(always)]
+    pub(super) fn count(&self) -> u64 {
         let total = self.total.load(Relaxed);
-        Ok(total.wrapping_sub(self.base.load(Relaxed)))
+        total.wrapping_sub(self.base.load(Relaxed))
     }
 
     /// Returns the time of all windows that are closed, in nanoseconds.

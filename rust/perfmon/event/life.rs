@@ -6,6 +6,7 @@
 use super::{
     context::Context,
     event::Event,
+    page,
     slot::{self, Slots},
     table,
 };
@@ -35,6 +36,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     task: *mut bindings::task_struct,
     clone_flags: u64,
 ) {
+    page::forget(task);
     let _rcu = rcu::read_lock();
     let irqs_off = irqs_off();
     let Some(context) = Context::loaded(irqs_off.here().percpu()) else {
@@ -69,7 +71,7 @@ fn give(
 ) -> Result {
     let flags = GFP_ATOMIC | __GFP_NOWARN;
     let capacity = pmu::common().capabilities.counters().count_ones() as usize;
-    let context = Context::new(task, Slots::new(), flags)?;
+    let context = Context::new(task, Slots::with_capacity(0, flags)?, flags)?;
     // SAFETY: Nothing else uses the context yet.
     let new = unsafe { context.slots() };
     *new = slot::inherit(slots, inherits, capacity, flags)?;

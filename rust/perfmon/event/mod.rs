@@ -17,6 +17,7 @@ mod descriptor;
 mod event;
 mod hooks;
 mod life;
+mod page;
 mod slot;
 mod switch;
 mod table;
@@ -105,6 +106,8 @@ impl Memory {
     pub(crate) unsafe fn new() -> Result<Self> {
         // SAFETY: This is the only initialization, and nothing uses it before.
         unsafe { EVENTS.init() };
+        // SAFETY: The function has no preconditions.
+        unsafe { ffi::perfmon_rdpmc_init() };
         // SAFETY: `drop` unmounts it.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
         // INVARIANT: Both have just been done.

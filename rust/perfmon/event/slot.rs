@@ -4,17 +4,55 @@
 //! A window is the time in which a slot counts, on one CPU: it is opened and closed there with interrupts off. The
 //! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
 
-use super::event::Event;
+use super::{event::Event, page};
 use crate::{
     cpu::ThisCpu,
     logic::{counter::CounterId, regs::Msr},
+    percpu::UserPagePtr,
     pmu,
 };
-use core::ptr::NonNull;
+use core::{
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+};
 use kernel::{alloc::Flags, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader.
-pub(super) type Slots = KVec<Slot>;
+pub(super) struct Slots {
+    list: KVec<Slot>,
+    /// Some slots show in a page of the event that they count.
+    paged: bool,
+}
+
+impl Slots {
+    /// Returns no slots, with room for `capacity`.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(super) fn with_capacity(capacity: usize, flags: Flags) -> Result<Self> {
+        Ok(Self {
+            list: KVec::with_capacity(capacity, flags)?,
+            paged: false,
+        })
+    }
+}
+
+impl Deref for Slots {
+    type Target = KVec<Slot>;
+
+    #[inline(always)]
+    fn deref(&self) -> &KVec<Slot> {
+        &self.list
+    }
+}
+
+impl DerefMut for Slots {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut KVec<Slot> {
+        &mut self.list
+    }
+}
 
 /// The place of an event in a context.
 ///
@@ -38,6 +76,8 @@ pub(super) struct Slot {
     counter: CounterId,
     /// The bit, by index, of the group leader's slot; 0 if it has none.
     needed: u64,
+    /// The slot shows in the event's page.
+    page: Option<UserPagePtr>,
     /// The window is open.
     open: bool,
     enable_on_exec: bool,
@@ -66,6 +106,7 @@ impl Slot {
             enabled_at: NEVER,
             counter: event.counter,
             needed: leader.map_or(0, bit),
+            page: None,
             open: false,
             enable_on_exec: event.config.enable_on_exec,
         }
@@ -84,6 +125,21 @@ impl Slot {
         core::ptr::eq(self.event.as_ptr(), event)
     }
 
+    /// Returns the page that it shows in.
+    pub(super) fn page(&self) -> Option<UserPagePtr> {
+        self.page
+    }
+
+    /// Returns whether the window is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Returns the event's count less the counter's total, while the window is open.
+    pub(super) fn base(&self) -> u64 {
+        self.event().count().wrapping_sub(self.start)
+    }
+
     /// Returns the counter.
     pub(super) fn counter(&self) -> CounterId {
         self.counter
@@ -98,6 +154,7 @@ impl Slot {
             event: self.event,
             start: 0,
             start_time: 0,
+            page: None,
             open: false,
             needed: leader.map_or(0, bit),
             ..*self
@@ -161,6 +218,9 @@ impl Readings {
             let total = self.total(here, slot);
             slot.add(total, self.now);
         }
+        if slots.paged {
+            page::hide(here, slots);
+        }
     }
 
     /// Opens the windows of all slots that count now, none of which is open.
@@ -193,6 +253,9 @@ impl Readings {
             slot.start_time = self.now;
             slot.open = true;
         }
+        if slots.paged {
+            page::show(here, slots);
+        }
     }
 
     /// Makes the counter count what the slot does.
@@ -208,7 +271,7 @@ impl Readings {
     #[cold]
     #[inline(never)]
     fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
-        for slot in slots {
+        for slot in slots.iter() {
             if here.percpu().tampered.get() & slot.counter.bit() != 0 {
                 here.pmu().rearm(here, slot.counter, slot.event().select);
                 self.read &= !slot.counter.bit();
@@ -231,7 +294,7 @@ fn distrust(here: ThisCpu<'_>, slot: &Slot) -> u64 {
 #[inline(never)]
 fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
     let tampered = here.percpu().tampered.get();
-    for slot in slots {
+    for slot in slots.iter() {
         if slot.open && tampered & slot.counter.bit() != 0 {
             slot.event().mark_broken();
         }
@@ -271,6 +334,14 @@ pub(super) fn remove(slots: &mut Slots, event: &Event) {
                 slot.needed & !bit(index)
             };
         }
+    }
+}
+
+/// Makes the event's first slot show in its page. The windows are closed.
+pub(super) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
+    if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {
+        slot.page = Some(page);
+        slots.paged = true;
     }
 }
 

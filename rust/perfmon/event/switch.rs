@@ -3,6 +3,7 @@
 
 use super::{
     context::Context,
+    page::hide_others,
     slot::{refresh, Readings},
     table,
 };
@@ -32,14 +33,20 @@ pub(super) unsafe extern "C" fn on_switch(
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
     if out.is_none() && into.is_none() {
+        hide_others(here, next);
         return;
     }
-    change(here, out, into);
+    change(here, out, into, next);
 }
 
-/// Unloads one context and loads another, on this CPU.
+/// Unloads one context and loads another, on this CPU, where `next` runs from now on.
 #[inline(always)]
-fn change(here: ThisCpu<'_>, out: Option<&Context>, into: Option<&Context>) {
+fn change(
+    here: ThisCpu<'_>,
+    out: Option<&Context>,
+    into: Option<&Context>,
+    next: *const bindings::task_struct,
+) {
     let mut readings = Readings::new(timestamp());
     if let Some(context) = out {
         // SAFETY: The context is loaded on this CPU, and interrupts are off.
@@ -47,6 +54,7 @@ fn change(here: ThisCpu<'_>, out: Option<&Context>, into: Option<&Context>) {
         // SAFETY: The slots are not used any more.
         unsafe { context.unload() };
     }
+    hide_others(here, next);
     let percpu = here.percpu();
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.load(here) => {
@@ -64,7 +72,7 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: Interrupts are off, so RCU keeps the context.
         let into = unsafe { table::find(Task::current_raw()) };
-        change(here, None, into);
+        change(here, None, into, Task::current_raw());
     }
 }
 
@@ -82,7 +90,12 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change(here, Context::loaded(here.percpu()), None);
+    change(
+        here,
+        Context::loaded(here.percpu()),
+        None,
+        Task::current_raw(),
+    );
     // SAFETY: The context of a CPU is never freed while the module is loaded.
     if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
         // SAFETY: The context of a CPU is loaded on it while it is counted on; interrupts are off.

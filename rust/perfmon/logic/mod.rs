@@ -33,3 +33,4 @@ pub mod record;
 pub mod regs;
 pub mod throttle;
 pub mod trace_state;
+pub mod user_page;

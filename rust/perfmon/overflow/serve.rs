@@ -8,7 +8,7 @@ use super::{sample::Sample, suspend::suspend};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
     logic::{counter::each, pmu::Pmu, regs::GlobalMsrs},
-    percpu::{SLOW_BRANCHES, SLOW_KERNEL},
+    percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PAGES},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
 };
@@ -109,6 +109,9 @@ fn finish_slow(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>, begin: u64, served:
     if percpu.slow_path.get() & SLOW_KERNEL != 0 {
         // Overflows between the last look and the unmasking have raised no interrupt.
         drained += drain_overflows(here, pmu, regs);
+    }
+    if percpu.slow_path.get() & SLOW_PAGES != 0 {
+        percpu.correct_pages();
     }
     charge(here, pmu, begin);
     if served + drained == 0 {

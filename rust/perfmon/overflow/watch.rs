@@ -54,4 +54,7 @@ fn find_lost_pmis(here: ThisCpu<'_>, pmu: &Pmu, active: u64) {
         pmu.stop_unchecked(here, counter);
         pmu.start(here, counter);
     }
+    if percpu.pages.counters.get() != 0 {
+        percpu.correct_pages();
+    }
 }

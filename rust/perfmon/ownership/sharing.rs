@@ -66,6 +66,9 @@ impl Ownership {
         self.on_each(|here| {
             here.pmu().program(here, id, select);
             here.pmu().start(here, id);
+            if sharing == Sharing::Tasks {
+                here.percpu().shared.insert(id.bit());
+            }
         });
         for percpu in self.absent() {
             percpu.tampered.remove(id.bit());
@@ -91,7 +94,10 @@ impl Ownership {
         };
         shared.users -= 1;
         if shared.users == 0 {
-            self.on_each(|here| here.pmu().restore(here, id.bit()));
+            self.on_each(|here| {
+                here.percpu().shared.remove(id.bit());
+                here.pmu().restore(here, id.bit());
+            });
             self.free(id.bit());
         }
     }

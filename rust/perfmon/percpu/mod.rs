@@ -9,6 +9,7 @@ pub(crate) mod buffer;
 mod pending;
 mod saved;
 mod trace;
+mod user_page;
 mod value;
 mod watch;
 mod word;
@@ -18,6 +19,7 @@ pub(crate) use self::{
     pending::PendingPmi,
     saved::{SavedBranches, SavedRegisters},
     trace::{CpuTrace, EventState, REFUSED, WRITTEN},
+    user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
     watch::WatchState,
     word::{PmuCell, Word},
@@ -74,6 +76,11 @@ pub(crate) struct PerCpu {
     pub(crate) arch_events: Word,
     /// The registers before the first counter was set up.
     pub(crate) saved: SavedRegisters,
+    /// The counters that events of tasks share. While programs may use RDPMC, a program must not see what they have
+    /// counted before it came.
+    pub(crate) shared: Word,
+    /// The pages of events that count here now.
+    pub(crate) pages: ActivePages,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
     /// By [`CounterId::index`].
@@ -82,10 +89,12 @@ pub(crate) struct PerCpu {
 
 /// [`PerCpu::slow_path`]: branches are recorded, and each overflow interrupt freezes them.
 pub(crate) const SLOW_BRANCHES: u64 = 1 << 63;
+/// [`PerCpu::slow_path`]: programs read counters, and have to learn that one was loaded.
+pub(crate) const SLOW_PAGES: u64 = 1 << 62;
 /// [`PerCpu::slow_path`]: the vendor's PMU has work after each overflow.
 pub(crate) const SLOW_VENDOR: u64 = 1 << 61;
 /// [`PerCpu::slow_path`]: counters that count in kernel mode.
-pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_VENDOR);
+pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR);
 
 /// The data of one counter, in two cache lines of its own, since the overflow handler needs all of them.
 #[repr(align(128))]

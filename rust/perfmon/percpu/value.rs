@@ -119,7 +119,7 @@ impl CounterValue {
     }
 
     #[inline(always)]
-    fn width(&self) -> Width {
+    pub(super) fn width(&self) -> Width {
         Width {
             mask: self.mask.get(),
             period: self.period.get(),

@@ -6,7 +6,11 @@
 
 use crate::{
     cpu::{msr, ThisCpu},
-    logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
+    logic::{
+        counter::{each, CounterId},
+        evtsel::EventSelect,
+        pmu::Pmu,
+    },
 };
 
 impl Pmu {
@@ -24,6 +28,20 @@ impl Pmu {
             percpu.slow_path.insert(counter.bit());
         } else {
             percpu.slow_path.remove(counter.bit());
+        }
+    }
+
+    /// Loads the counters that events of tasks share, so that RDPMC does not tell a program what they have counted
+    /// before. Their totals stay.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hide_counters(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        for counter in each(percpu.shared.get() & percpu.active_mask.get()) {
+            self.stop_unchecked(here, counter);
+            let (value, msrs) = (percpu.value(counter), self.msrs(counter));
+            value.load(here, msrs.write, value.period(), value.total());
+            self.start(here, counter);
         }
     }
 

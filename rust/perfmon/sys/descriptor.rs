@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Anonymous descriptors with calls of their own. `kernel::fs` has no file operations.
 
-use crate::sys::{compat, ffi};
+use crate::sys::{compat, error::to_result, ffi};
 use core::{marker::PhantomData, ptr, ptr::NonNull};
 use kernel::{
     bindings,
     error::{from_err_ptr, from_result},
     ffi::{c_char, c_int, c_long, c_uint, c_ulong},
     fs::{file::FileDescriptorReservation, File},
-    mm::virt::VmaNew,
     prelude::*,
     sync::aref::ARef,
 };
@@ -22,7 +21,11 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
     fn poll(&self, poll: Poll) -> u32;
     /// Serves mmap(2).
-    fn map(&self, area: &VmaNew) -> Result;
+    fn map(&self, area: &Area<'_>) -> Result;
+    /// A mapping is copied: by mremap(2).
+    fn copied(&self, area: &Area<'_>);
+    /// A mapping ends.
+    fn unmapped(&self, area: &Area<'_>);
     /// Writes what /proc/PID/fdinfo shows.
     fn show(&self, file: &kernel::seq_file::SeqFile);
     /// Serves the last close(2).
@@ -45,6 +48,95 @@ impl Poll {
         // SAFETY: The file and the table are valid while the call lasts. The wait queue exists as long as the file, by
         // the requirement.
         unsafe { ffi::perfmon_poll_wait(self.file, wait, self.table) };
+    }
+}
+
+/// A mapping. `kernel::mm` has none with operations of its own.
+pub(crate) struct Area<'a> {
+    area: NonNull<bindings::vm_area_struct>,
+    _call: PhantomData<&'a ()>,
+}
+
+impl Area<'_> {
+    /// # Safety
+    ///
+    /// The area must be valid, and locked for writing if it is being mapped, for as long as the result.
+    unsafe fn new(area: *mut bindings::vm_area_struct) -> Self {
+        Self {
+            // SAFETY: A valid area has an address.
+            area: unsafe { NonNull::new_unchecked(area) },
+            _call: PhantomData,
+        }
+    }
+
+    fn get(&self) -> *mut bindings::vm_area_struct {
+        self.area.as_ptr()
+    }
+
+    /// Returns whether the mapping is no private copy.
+    pub(crate) fn is_shared(&self) -> bool {
+        // SAFETY: By the requirement of `new`. (The constant VM_SHARED is another flag in Linux 7.2's Rust bindings.)
+        let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
+        flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0
+    }
+
+    /// Returns the first page of the object that is mapped.
+    pub(crate) fn first_page(&self) -> usize {
+        // SAFETY: By the requirement of `new`.
+        unsafe { (*self.get()).vm_pgoff }
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        let area = self.get();
+        // SAFETY: By the requirement of `new`.
+        unsafe {
+            let range = &(*area).__bindgen_anon_1.__bindgen_anon_1;
+            range.vm_end - range.vm_start
+        }
+    }
+
+    /// Returns the address space.
+    pub(crate) fn mm(&self) -> *mut bindings::mm_struct {
+        // SAFETY: By the requirement of `new`.
+        unsafe { (*self.get()).vm_mm }
+    }
+
+    /// Keeps the mapping from children, from growing, and from core dumps.
+    pub(crate) fn keep_to_this_program(&self) {
+        // SAFETY: By the requirement of `new`; only an area that is being mapped has this called.
+        unsafe { ffi::perfmon_area_keep(self.get()) };
+    }
+
+    /// Maps a page at the beginning.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    ///
+    /// # Safety
+    ///
+    /// The page must be from `__vmalloc()`, and outlive the mapping. The area is being mapped.
+    pub(crate) unsafe fn insert(&self, page: NonNull<u8>) -> Result {
+        let area = self.get();
+        // SAFETY: By the requirements of this function and of `new`.
+        to_result(unsafe {
+            let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
+            let page = bindings::vmalloc_to_page(page.as_ptr().cast());
+            bindings::vm_insert_page(area, start, page)
+        })
+    }
+
+    /// Marks the mapping, and copies of it.
+    pub(crate) fn mark(&self) {
+        // SAFETY: By the requirement of `new`. The word is the object's.
+        unsafe { (*self.get()).vm_private_data = ptr::without_provenance_mut(1) };
+    }
+
+    /// Returns whether the mapping was marked.
+    pub(crate) fn is_marked(&self) -> bool {
+        // SAFETY: By the requirement of `new`.
+        !unsafe { (*self.get()).vm_private_data }.is_null()
     }
 }
 
@@ -210,9 +302,40 @@ impl<T: Descriptor> Operations<T> {
     ) -> c_int {
         // SAFETY: By the requirement.
         let data = unsafe { Self::data(file) };
-        // SAFETY: The kernel calls mmap with an area that is being set up and locked for writing.
-        let area = unsafe { VmaNew::from_raw(area) };
-        from_result(|| data.map(area).map(|()| 0))
+        // SAFETY: The area is being set up, and locked for writing.
+        unsafe {
+            (*area).vm_ops = &Self::AREA;
+            (*area).vm_private_data = ptr::null_mut();
+        }
+        // SAFETY: The area is valid for the call.
+        let area = unsafe { Area::new(area) };
+        from_result(|| data.map(&area).map(|()| 0))
+    }
+
+    const AREA: bindings::vm_operations_struct = bindings::vm_operations_struct {
+        open: Some(Self::area_open),
+        close: Some(Self::area_close),
+        ..pin_init::zeroed()
+    };
+
+    /// # Safety
+    ///
+    /// Called by the kernel for an area of a file of [`Reserved::install`].
+    unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
+        // SAFETY: The area keeps the file.
+        let data = unsafe { Self::data((*area).vm_file) };
+        // SAFETY: The area is valid for the call.
+        data.copied(&unsafe { Area::new(area) });
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for an area of a file of [`Reserved::install`], once.
+    unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
+        // SAFETY: The area keeps the file.
+        let data = unsafe { Self::data((*area).vm_file) };
+        // SAFETY: The area is valid for the call.
+        data.unmapped(&unsafe { Area::new(area) });
     }
 
     /// # Safety

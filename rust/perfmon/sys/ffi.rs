@@ -4,7 +4,7 @@
 #![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]
 use kernel::bindings::{
     cpumask, cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct,
-    user_struct, wait_queue_head,
+    user_struct, vm_area_struct, wait_queue_head,
 };
 
 #[doc = " The accounts that memory is charged to, and the pages of each."]
@@ -105,6 +105,8 @@ unsafe extern "C" {
         wait: *mut wait_queue_head,
         table: *mut poll_table_struct,
     );
+    #[doc = " Keeps a mapping that is being set up from children, from growing, and from core\n dumps."]
+    pub fn perfmon_area_keep(area: *mut vm_area_struct);
     #[doc = " Initializes a wait queue."]
     pub fn perfmon_wait_init(wait: *mut wait_queue_head);
     #[doc = " Wakes all who poll, with these events."]
@@ -147,6 +149,20 @@ unsafe extern "C" {
     pub fn perfmon_dirty_clean(cpus: *const cpumask);
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
+    #[doc = " Prepares for perfmon_rdpmc_begin()."]
+    pub fn perfmon_rdpmc_init();
+    #[doc = " Lets the caller's program use RDPMC, once more. Returns false if it can't. mm is\n the caller's, and locked for writing; it sleeps."]
+    pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
+    #[doc = " Lets a program that may use RDPMC do so once more."]
+    pub fn perfmon_rdpmc_again(mm: *mut mm_struct);
+    #[doc = " Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_again(); it sleeps."]
+    pub fn perfmon_rdpmc_end(mm: *mut mm_struct);
+    #[doc = " Keeps RDPMC from a new task that has an mm of its own: it has no mapping, but the\n kernel copies the number of mappings."]
+    pub fn perfmon_rdpmc_forget(child: *mut task_struct);
+    #[doc = " Returns whether the task may use RDPMC, in any context."]
+    pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
+    #[doc = " Returns whether the task has the caller's mm."]
+    pub fn perfmon_rdpmc_is_own(task: *const task_struct) -> bool;
     #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n who has user_kb for each online CPU, then to the address space, which has\n RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not\n suffice, as from perf."]
     pub fn perfmon_charge(
         charge: *mut perfmon_charge,

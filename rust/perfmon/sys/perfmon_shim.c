@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
+#include <linux/mm.h>
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
@@ -208,6 +209,11 @@ void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
 		       struct poll_table_struct *table)
 {
 	poll_wait(file, wait, table);
+}
+
+void perfmon_area_keep(struct vm_area_struct *area)
+{
+	vm_flags_set(area, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 }
 
 void perfmon_wait_init(struct wait_queue_head *wait)

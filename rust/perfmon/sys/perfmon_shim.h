@@ -18,6 +18,7 @@ struct poll_table_struct;
 struct pt_regs;
 struct task_struct;
 struct user_struct;
+struct vm_area_struct;
 struct wait_queue_head;
 
 /*
@@ -108,6 +109,12 @@ bool perfmon_is_file_of(struct file *file, const void *operations);
 /* Adds a poll(2) of the file to those who wait, and returns. */
 void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
 		       struct poll_table_struct *table);
+/*
+ * Keeps a mapping that is being set up from children, from growing, and from core
+ * dumps.
+ */
+void perfmon_area_keep(struct vm_area_struct *area);
+
 /* Initializes a wait queue. */
 void perfmon_wait_init(struct wait_queue_head *wait);
 /* Wakes all who poll, with these events. */
@@ -163,6 +170,27 @@ void perfmon_dirty_clean(const struct cpumask *cpus);
  * that is bound to it.
  */
 void perfmon_dirty_clean_here(void);
+
+/* Prepares for perfmon_rdpmc_begin(). */
+void perfmon_rdpmc_init(void);
+/*
+ * Lets the caller's program use RDPMC, once more. Returns false if it can't. mm is
+ * the caller's, and locked for writing; it sleeps.
+ */
+bool perfmon_rdpmc_begin(struct mm_struct *mm);
+/* Lets a program that may use RDPMC do so once more. */
+void perfmon_rdpmc_again(struct mm_struct *mm);
+/* Ends one perfmon_rdpmc_begin() or perfmon_rdpmc_again(); it sleeps. */
+void perfmon_rdpmc_end(struct mm_struct *mm);
+/*
+ * Keeps RDPMC from a new task that has an mm of its own: it has no mapping, but the
+ * kernel copies the number of mappings.
+ */
+void perfmon_rdpmc_forget(struct task_struct *child);
+/* Returns whether the task may use RDPMC, in any context. */
+bool perfmon_rdpmc_has(const struct task_struct *task);
+/* Returns whether the task has the caller's mm. */
+bool perfmon_rdpmc_is_own(const struct task_struct *task);
 
 /* The accounts that memory is charged to, and the pages of each. */
 struct perfmon_charge {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The page of an event that programs map, to read the count without a system call.
+//!
+//! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c). Then
+//! a counter must not tell it what other tasks have counted before: [`hide_others`].
+
+use super::{
+    attach::with_context,
+    event::{Event, Target},
+    slot::{refresh, set_page, Slots},
+};
+use crate::{
+    cpu::{timestamp, ThisCpu},
+    logic::{
+        counter::CounterKind,
+        user_page::{index, UserPage},
+    },
+    ownership::Charge,
+    percpu::{PageState, UserPagePtr},
+    pmu,
+    sys::{descriptor::Area, ffi},
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{
+        AtomicU32,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
+use kernel::{bindings, new_mutex, page::PAGE_SIZE, prelude::*, sync::Mutex};
+
+/// The mappings of all events through which programs may use RDPMC.
+///
+/// ATOMICS: relaxed at the context switch. Before a program may use RDPMC, each CPU has switched.
+static READERS: AtomicU32 = AtomicU32::new(0);
+
+/// The page of an event, from the first mmap(2) on.
+#[pin_data]
+pub(super) struct Page {
+    #[pin]
+    memory: Mutex<Option<Memory>>,
+    /// The mappings through which a program may use RDPMC.
+    ///
+    /// ATOMICS: sequentially consistent. Who changes it makes the CPU write the page anew.
+    readers: AtomicU32,
+}
+
+impl Page {
+    /// Returns no page yet.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            memory <- new_mutex!(None),
+            readers: AtomicU32::new(0),
+        })
+    }
+}
+
+/// The memory of a page.
+///
+/// # Invariants
+///
+/// `start` points to a page from `perfmon_buffer_alloc()`.
+struct Memory {
+    start: NonNull<UserPage>,
+    _charge: Charge,
+}
+
+// SAFETY: The page may be used and freed by any task.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// Allocates a page, which says that the event counts nowhere.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM. EPERM if the caller may not pin more memory.
+    fn new(event: &Event) -> Result<Self> {
+        let charge = Charge::new(1)?;
+        // SAFETY: The function has no requirements.
+        let start = unsafe { ffi::perfmon_buffer_alloc(PAGE_SIZE) };
+        let start: NonNull<UserPage> = NonNull::new(start.cast()).ok_or(ENOMEM)?;
+        let capabilities = &pmu::common().capabilities;
+        let bits = match event.counter.kind() {
+            CounterKind::General(_) => capabilities.general_width,
+            CounterKind::Fixed(_) => capabilities.fixed_width,
+        };
+        // SAFETY: The page has just been allocated, all zero, and has no other user.
+        unsafe {
+            (*start.as_ptr()).capabilities = UserPage::CAP_BIT0_IS_DEPRECATED;
+            (*start.as_ptr()).pmc_width = bits.into();
+            (*start.as_ptr()).size = UserPage::SIZE;
+        }
+        // INVARIANT: The page has just been allocated.
+        Ok(Self {
+            start,
+            _charge: charge,
+        })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. Mappings keep the event, so there is none.
+        unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
+    }
+}
+
+/// Serves mmap(2) of an event's page.
+///
+/// # Errors
+///
+/// EINVAL for another size than one page, another offset than 0, or a private mapping. ENOMEM, EPERM.
+pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
+    if !area.is_shared() || area.first_page() != 0 || area.size() != PAGE_SIZE {
+        return Err(EINVAL);
+    }
+    area.keep_to_this_program();
+    let start = {
+        let mut memory = event.page.memory.lock();
+        let memory = match &mut *memory {
+            Some(memory) => memory,
+            none => none.insert(Memory::new(event)?),
+        };
+        memory.start
+    };
+    // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
+    unsafe { area.insert(start.cast()) }?;
+    if is_of_caller(event) {
+        READERS.fetch_add(1, SeqCst);
+        // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
+        if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
+            area.mark();
+            event.page.readers.fetch_add(1, SeqCst);
+        } else {
+            READERS.fetch_sub(1, SeqCst);
+        }
+    }
+    publish(event, UserPagePtr::new(start));
+    Ok(())
+}
+
+/// Copies a mapping, for mremap(2).
+pub(super) fn copied(event: &Event, area: &Area<'_>) {
+    if area.is_marked() {
+        READERS.fetch_add(1, SeqCst);
+        // SAFETY: The mm may use RDPMC, since the mapping that is copied says so.
+        unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
+        event.page.readers.fetch_add(1, SeqCst);
+    }
+}
+
+/// Ends a mapping.
+pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
+    if !area.is_marked() {
+        return;
+    }
+    event.page.readers.fetch_sub(1, SeqCst);
+    let start = event.page.memory.lock().as_ref().map(|memory| memory.start);
+    if let Some(start) = start {
+        publish(event, UserPagePtr::new(start));
+    }
+    // SAFETY: `map` or `copied` has begun it.
+    unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
+    READERS.fetch_sub(1, SeqCst);
+}
+
+/// Keeps RDPMC from a new task, which does not run yet: mappings are not copied.
+pub(super) fn forget(task: *mut bindings::task_struct) {
+    if READERS.load(Relaxed) != 0 {
+        // SAFETY: The task has just been made by the current one.
+        unsafe { ffi::perfmon_rdpmc_forget(task) };
+    }
+}
+
+/// Returns whether the event counts a thread of the caller's program.
+fn is_of_caller(event: &Event) -> bool {
+    match &event.target {
+        // SAFETY: The task is alive, since the event has a reference.
+        Target::Task(task, _) => unsafe { ffi::perfmon_rdpmc_is_own(task.as_ptr()) },
+        Target::Cpu(_) => false,
+    }
+}
+
+/// Writes the page, and from now on at each switch.
+fn publish(event: &Event, page: UserPagePtr) {
+    let written = with_context(&event.target, |here, slots| {
+        set_page(slots, event, page);
+        match here {
+            Some(here) => refresh(here, slots, timestamp()),
+            None => write_closed(event, page),
+        }
+    });
+    if written.is_none() {
+        write_closed(event, page);
+    }
+}
+
+/// Writes the page of an event that counts nowhere.
+fn write_closed(event: &Event, page: UserPagePtr) {
+    // SAFETY: The page lives as long as the event, and has no other writer: the caller holds the context, or there is
+    // none any more.
+    unsafe {
+        page.write(&PageState {
+            capabilities: capabilities(event),
+            index: 0,
+            offset: event.count() as i64,
+            time: event.nanoseconds(),
+        });
+    }
+}
+
+/// Returns what `capabilities` of the page says.
+fn capabilities(event: &Event) -> u64 {
+    let rdpmc = if event.page.readers.load(SeqCst) != 0 {
+        UserPage::CAP_USER_RDPMC
+    } else {
+        0
+    };
+    UserPage::CAP_BIT0_IS_DEPRECATED | rdpmc
+}
+
+/// Shows in their pages that the slots with open windows count.
+#[cold]
+#[inline(never)]
+pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
+    for slot in slots.iter().filter(|slot| slot.is_open()) {
+        let (Some(page), event) = (slot.page(), slot.event()) else {
+            continue;
+        };
+        if event.page.readers.load(SeqCst) == 0 {
+            write_closed(event, page);
+            continue;
+        }
+        // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
+        unsafe {
+            here.percpu().show_page(
+                slot.counter(),
+                page,
+                slot.base(),
+                PageState {
+                    capabilities: capabilities(event),
+                    index: index(slot.counter()),
+                    offset: 0,
+                    time: event.nanoseconds(),
+                },
+            );
+        }
+    }
+}
+
+/// Shows in their pages that no slot counts.
+#[cold]
+#[inline(never)]
+pub(super) fn hide(here: ThisCpu<'_>, slots: &Slots) {
+    for slot in slots.iter() {
+        if let Some(page) = slot.page() {
+            here.percpu().hide_page(slot.counter());
+            write_closed(slot.event(), page);
+        }
+    }
+}
+
+/// Hides what counters have counted from a task that begins to run here, if its program may use RDPMC. No window is
+/// open.
+#[inline(always)]
+pub(super) fn hide_others(here: ThisCpu<'_>, task: *const bindings::task_struct) {
+    if READERS.load(Relaxed) != 0 {
+        hide_from(here, task);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn hide_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
+    // SAFETY: The task is the one that is switched to.
+    if unsafe { ffi::perfmon_rdpmc_has(task) } {
+        here.pmu().hide_counters(here);
+    }
+}

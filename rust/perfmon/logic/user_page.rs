@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! `struct perf_event_mmap_page` of `<linux/perf_event.h>`: the page of an event that programs map.
+//!
+//! A program reads it between two readings of `lock` that are equal. If `index` is not 0, the count is `offset` plus
+//! what RDPMC gives for `index - 1`, taken as a signed number of `pmc_width` bits; otherwise it is `offset`.
+
+use super::counter::{CounterId, CounterKind};
+
+/// The beginning of the page, up to what concerns rings.
+#[repr(C)]
+#[derive(
+    Clone,
+    Copy,
+    zerocopy_derive::FromBytes,
+    zerocopy_derive::IntoBytes,
+    zerocopy_derive::Immutable,
+    zerocopy_derive::KnownLayout,
+)]
+pub struct UserPage {
+    /// 0
+    pub version: u32,
+    /// 0
+    pub compat_version: u32,
+    /// Differs after each change.
+    pub lock: u32,
+    /// The counter for RDPMC, and 1; or 0.
+    pub index: u32,
+    /// What to add to the counter.
+    pub offset: i64,
+    /// The time of the event in nanoseconds, at the last change.
+    pub time_enabled: u64,
+    /// As `time_enabled`.
+    pub time_running: u64,
+    /// [`Self::CAP_BIT0_IS_DEPRECATED`], [`Self::CAP_USER_RDPMC`].
+    pub capabilities: u64,
+    /// The bits of the counter.
+    pub pmc_width: u16,
+    /// Of a clock that programs could read: there is none.
+    pub time_shift: u16,
+    /// As `time_shift`.
+    pub time_mult: u32,
+    /// As `time_shift`.
+    pub time_offset: u64,
+    /// As `time_shift`.
+    pub time_zero: u64,
+    /// The size of the part that has a meaning.
+    pub size: u32,
+    /// 0
+    pub reserved: u32,
+    /// As `time_shift`.
+    pub time_cycles: u64,
+    /// As `time_shift`.
+    pub time_mask: u64,
+}
+
+impl UserPage {
+    /// `cap_bit0_is_deprecated`: the bits of `capabilities` are as here.
+    pub const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
+    /// `cap_user_rdpmc`: RDPMC may be used.
+    pub const CAP_USER_RDPMC: u64 = 1 << 2;
+    /// `size`: up to `__reserved` of the C structure.
+    pub const SIZE: u32 = size_of::<Self>() as u32;
+}
+
+/// Returns [`UserPage::index`] for a counter (Intel SDM, volume 2B, "RDPMC"; AMD APM, volume 3, "RDPMC").
+#[must_use]
+pub const fn index(counter: CounterId) -> u32 {
+    /// The counter is a fixed-function one.
+    const FIXED: u32 = 1 << 30;
+
+    match counter.kind() {
+        CounterKind::General(n) => n as u32 + 1,
+        CounterKind::Fixed(n) => (FIXED | n as u32) + 1,
+    }
+}
+
+/// Returns [`UserPage::offset`] for a counter whose [`offset`](super::extend64::offset) is `offset`, with bits as in
+/// `mask`, if the event's count is `base` plus the counter's total.
+///
+/// The counter was loaded with its top bit set, so as a signed number it held 2^w less than that.
+#[inline]
+#[must_use]
+#[allow(clippy::cast_possible_wrap, reason = "the two's complement is meant")]
+pub const fn page_offset(base: u64, offset: u64, mask: u64) -> i64 {
+    base.wrapping_sub(offset).wrapping_add(mask).wrapping_add(1) as i64
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_user_page))]
+mod tests {
+    use super::super::extend64::{advance, offset, Width};
+    use super::*;
+
+    #[test]
+    fn the_layout_is_that_of_linux() {
+        use core::mem::offset_of;
+        assert_eq!(offset_of!(UserPage, lock), 8);
+        assert_eq!(offset_of!(UserPage, offset), 16);
+        assert_eq!(offset_of!(UserPage, capabilities), 40);
+        assert_eq!(offset_of!(UserPage, pmc_width), 48);
+        assert_eq!(offset_of!(UserPage, size), 72);
+        assert_eq!(UserPage::SIZE, 96);
+    }
+
+    #[test]
+    fn counters_have_the_numbers_of_rdpmc() {
+        assert_eq!(CounterId::general(3).map(index), Some(4));
+        assert_eq!(CounterId::fixed(1).map(index), Some(0x4000_0002));
+    }
+
+    /// Returns what a program computes.
+    #[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "as in C")]
+    fn count(page: i64, raw: u64, bits: u32) -> u64 {
+        let unused = u64::BITS - bits;
+        let signed = (raw << unused) as i64 >> unused;
+        page.wrapping_add(signed) as u64
+    }
+
+    #[test]
+    fn programs_compute_the_total() {
+        for bits in [24, 40, 48] {
+            let width = Width::new(bits as u8, true);
+            let total = 1_000_003;
+            let loaded = width.load_value();
+            let offset = offset(loaded, total);
+            let page = page_offset(7, offset, width.mask);
+            // Also after the overflow, as long as the counter is not loaded anew.
+            for more in [0, 1, width.period - 1, width.period, width.period + 5] {
+                let raw = loaded.wrapping_add(more) & width.mask;
+                assert_eq!(advance(total, offset, raw, width.mask), total + more);
+                assert_eq!(count(page, raw, bits), 7 + total + more);
+            }
+        }
+    }
+}
