@@ -45,8 +45,10 @@
  *             event; the config breaks a rule of struct perfmon_config; or the
  *             event is an architectural one and CPUID says that a CPU lacks it
  *             (leaf 0AH or 23H; the kernel log names the CPU, once).
- * EBUSY       PMIOSETUP: a running trace has this counter. IOCTL_PERFMON_START:
- *             counters that PMIOSETUP has leave too few for the config.
+ * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
+ *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
+ *             and events have leave too few for the config, or there is an
+ *             exclusive event.
  * EBUSY       PMIOSETUP, IOCTL_PERFMON_START: Linux perf or the NMI watchdog has
  *             the counters. The kernel log says so, once.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
@@ -68,7 +70,9 @@
  * ==========  ================================================================
  *
  * What is said of PMIOSETUP holds for PMIOSETUP2. open(2) for writing fails with
- * EBUSY while another descriptor is open for writing.
+ * EBUSY while another descriptor is open for writing. PERFMON_EVENT_OPEN and
+ * PERFMON_GET_OWNER do not need a descriptor that is open for writing; their errors
+ * are in Documentation/events.rst.
  */
 
 /*
@@ -849,34 +853,35 @@ enum perfmon_command {
  * DOC: Events
  *
  * PERFMON_EVENT_OPEN returns a descriptor that counts one event: of a task, of a
- * task and all that it creates, or of all that runs on a CPU. What the members
- * of struct perf_event_attr mean, read(2) and its formats, the ioctls, the page
- * that mmap(2) maps and poll(2) are those of perf_event_open(2), with these
- * differences:
+ * task and all that it creates, or of all that runs on a CPU. Any number of
+ * programs have events at once. struct perf_event_attr, read(2) and the ioctls are
+ * those of perf_event_open(2), with these differences:
  *
  * - Types are PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE (as far as the table of the
  *   CPU goes) and PERF_TYPE_RAW.
- * - No multiplexing. What does not fit beside all that was admitted is refused:
- *   EBUSY. So time_running is always time_enabled. PERFMON_GET_OWNER tells who
- *   has a counter.
+ * - Nothing is multiplexed. An event that does not fit beside those that are open
+ *   is refused: EBUSY. So time_running is always time_enabled. PERFMON_GET_OWNER
+ *   tells who has a counter.
  * - time_enabled is the time during which the event counted: the task ran, on the
  *   CPU that the event is for, and the event and its group were enabled.
- * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that are
- *   gone.
+ * - PERF_EVENT_IOC_RESET zeroes the whole sum, also what tasks counted that have
+ *   exited.
  * - read(2) gives EIO if events were missed: a register was found changed, or
  *   there was no memory to follow a new task. A count is whole, or there is none.
+ * - poll(2) gives POLLHUP when no task is left that the event counts, and waits
+ *   until then.
  *
- * An event outlives the descriptor of the device that it was opened with; any
- * number of programs have events at once.
+ * An event outlives the descriptor of the device that it was opened with.
  */
 
 /**
  * struct perfmon_event_open - the arguments of perf_event_open(2)
- * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>) of its
- *	@size bytes: 0 is 64, the first size. Larger than the module knows: if the
- *	rest is not 0, E2BIG, and @size becomes what it knows
+ * @attr: the address of a struct perf_event_attr (<linux/perf_event.h>). Its
+ *	@size is 0 for 64, the first size, or 64 to 4096. E2BIG if it is something
+ *	else, or if the structure is larger than the module's and the rest is not
+ *	0: @size becomes the module's
  * @pid: 0 the calling thread; > 0 this thread; -1 all tasks, on CPU @cpu
- * @cpu: only while on this CPU; -1 any CPU
+ * @cpu: count only on this CPU; -1 on any CPU
  * @group_fd: the descriptor of the group's leader; -1 makes a new group
  * @flags: PERF_FLAG_FD_CLOEXEC, PERF_FLAG_FD_NO_GROUP, PERF_FLAG_FD_OUTPUT
  * @reserved: must be 0
@@ -891,8 +896,8 @@ struct perfmon_event_open {
 };
 
 /**
- * enum perfmon_owner - who has a counter
- * @PERFMON_OWNER_NONE: nobody
+ * enum perfmon_owner - the owner of a counter
+ * @PERFMON_OWNER_NONE: none
  * @PERFMON_OWNER_PERF: Linux perf or the NMI watchdog
  * @PERFMON_OWNER_SESSION: the program that called PMIOSETUP
  * @PERFMON_OWNER_TRACE: the program whose trace runs
@@ -913,8 +918,9 @@ enum perfmon_owner {
  * @num: in: the counter's number, as &pmc.pmc_num
  * @kind: out: PERFMON_OWNER_*
  * @pid: out: the process that was the first to ask for the counter; 0 if there is
- *	none, it is gone, or it is outside of the caller's PID namespace
- * @users: out: how many events share the counter; 1 for a session or a trace
+ *	none, it has exited, or it is outside of the caller's PID namespace
+ * @users: out: how many events share the counter; 1 for perf, a session or a trace,
+ *	0 for no owner
  * @comm: out: the name of that process when it asked
  * @reserved: must be 0
  */
@@ -930,7 +936,8 @@ struct perfmon_counter_owner {
 /**
  * enum perfmon_event_command - the calls about events
  *
- * Any descriptor of the device will do, also one that is open for reading only.
+ * Each takes a pointer to what is in parentheses. Any descriptor of the device will
+ * do, also one that is open for reading only.
  */
 enum perfmon_event_command {
 	/**
@@ -939,8 +946,8 @@ enum perfmon_event_command {
 	 */
 	PERFMON_EVENT_OPEN		= _IOW('6', 0x22, struct perfmon_event_open),
 	/**
-	 * @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Tells who has a
-	 * counter.
+	 * @PERFMON_GET_OWNER: (&struct perfmon_counter_owner) Gives the owner of
+	 * a counter.
 	 */
 	PERFMON_GET_OWNER		= _IOWR('6', 0x23, struct perfmon_counter_owner),
 };
