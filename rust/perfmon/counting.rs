@@ -5,7 +5,8 @@
 //! first three.
 
 use crate::{
-    abi, cpu,
+    abi,
+    cpu::{self, ThisCpu},
     logic::{
         counter::{bits, CounterId},
         counter_state::{Action, CounterCall, CounterState, NotSetUp},
@@ -106,49 +107,94 @@ fn configuration(number: c_int) -> Result<u64> {
 }
 
 /// `PMIOSTART`
-pub(crate) fn start(_client: &Client, number: c_int) -> Result {
-    change(number, CounterCall::Start)
+#[inline(always)]
+pub(crate) fn start(client: &Client, number: c_int) -> Result {
+    change(client, number, CounterCall::Start)
 }
 
 /// `PMIOSTOP`
-pub(crate) fn stop(_client: &Client, number: c_int) -> Result {
-    change(number, CounterCall::Stop)
+#[inline(always)]
+pub(crate) fn stop(client: &Client, number: c_int) -> Result {
+    change(client, number, CounterCall::Stop)
 }
 
 /// `PMIORESET`
-pub(crate) fn reset(_client: &Client, number: c_int) -> Result {
-    change(number, CounterCall::Reset)
+#[inline(always)]
+pub(crate) fn reset(client: &Client, number: c_int) -> Result {
+    change(client, number, CounterCall::Reset)
 }
 
 /// Changes the state of a counter: `PMIOSTART`, `PMIOSTOP` and `PMIORESET`.
-fn change(number: c_int, call: CounterCall) -> Result {
-    let id = CounterId::from_number(number, &pmu::common().capabilities)?;
-    allow_counting()?;
+///
+/// Checks that the CPUs have the counter only if the call fails, since each counter that was set up exists. The
+/// error of this check precedes all others.
+#[inline(always)]
+fn change(client: &Client, number: c_int, call: CounterCall) -> Result {
+    let id = CounterId::possible(number).ok_or(EINVAL)?;
+    change_possible(client, id, call).map_err(|error| {
+        if pmu::common().capabilities.counters() & id.bit() == 0 {
+            EINVAL
+        } else {
+            error
+        }
+    })
+}
+
+/// As [`change`], for a counter that the CPUs may lack.
+#[inline(always)]
+fn change_possible(client: &Client, id: CounterId, call: CounterCall) -> Result {
+    client.opener().allow_counting()?;
     let mut ownership = OWNERSHIP.lock();
-    let mut counting = *ownership.counting(id).ok_or(NotSetUp)?;
+    match change_here(&mut ownership, id, call) {
+        Some(result) => result,
+        None => change_on_each(&mut ownership, id, call),
+    }
+}
+
+/// Changes the state of a counter if all of it is on the current CPU, and intact. Otherwise returns `None` and does
+/// nothing: [`change_on_each`] does what is right.
+///
+/// If no CPU but this one was ever counted on (`single_cpu`), a counter in its `setup_mask` is on no other one, and
+/// is intact as long as it stays there. The caller holds the ownership lock, so no CPU is added meanwhile.
+///
+/// Looks the owner up last and changes it at once: what is kept across a function call takes a register that has to
+/// be saved first.
+#[inline(always)]
+fn change_here(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Option<Result> {
+    let irqs_off = cpu::irqs_off();
+    let here = irqs_off.here();
+    let percpu = here.percpu();
+    if percpu.single_cpu.get() == 0 || percpu.setup_mask.get() & id.bit() == 0 {
+        return None;
+    }
+    let counting = *ownership.counting(id)?;
+    let (state, action) = CounterState::after(Some(counting.state), call).ok()?;
+    ownership.set_counting(id, Counting { state, ..counting });
+    act(here, id, action);
+    Some(if percpu.setup_mask.get() & id.bit() != 0 {
+        Ok(())
+    } else {
+        Err(EIO)
+    })
+}
+
+/// Changes the state of a counter on all CPUs.
+#[inline(never)]
+fn change_on_each(ownership: &mut Ownership, id: CounterId, call: CounterCall) -> Result {
+    let counting = *ownership.counting(id).ok_or(NotSetUp)?;
     let (state, action) = CounterState::after(Some(counting.state), call)?;
     if call != CounterCall::Stop && !ownership.is_intact(id.bit()) {
         return Err(EIO);
     }
-
-    match action {
-        Action::Nothing | Action::Program => {}
-        Action::Enable => ownership.on_each(|here| here.pmu().start(here, id)),
-        Action::Disable => ownership.on_each(|here| here.pmu().stop(here, id)),
-        Action::Zero => {
-            ownership.on_each(|here| {
-                if state == CounterState::Running {
-                    here.pmu().update(here, id);
-                }
-                here.percpu().value(id).reset();
-            });
-            for percpu in ownership.absent() {
-                percpu.value(id).reset();
-            }
+    if action != Action::Nothing {
+        ownership.on_each(|here| act(here, id, action));
+    }
+    if action == Action::Zero {
+        for percpu in ownership.absent() {
+            percpu.value(id).reset();
         }
     }
-    counting.state = state;
-    ownership.set_counting(id, counting);
+    ownership.set_counting(id, Counting { state, ..counting });
     if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
@@ -156,41 +202,69 @@ fn change(number: c_int, call: CounterCall) -> Result {
     }
 }
 
+/// Does the work of a call on the current CPU.
+#[inline(always)]
+fn act(here: ThisCpu<'_>, id: CounterId, action: Action) {
+    match action {
+        Action::Nothing | Action::Program => {}
+        Action::Enable => here.pmu().start(here, id),
+        Action::Disable => here.pmu().stop(here, id),
+        Action::Zero => {
+            let percpu = here.percpu();
+            if percpu.active_mask.get() & id.bit() != 0 {
+                here.pmu().update(here, id);
+            }
+            percpu.value(id).reset();
+        }
+    }
+}
+
 /// `PMIOREAD`
 #[inline(always)]
 pub(crate) fn read(client: &Client, request: &mut abi::pmc_data) -> Result {
-    let value = match value_here(client, request.pmcd_num) {
-        Some(value) => value,
-        None => value(client, request.pmcd_num)?,
-    };
-    request.pmcd_value = value as i64;
+    if !read_here(client, request) {
+        request.pmcd_value = value(client, request.pmcd_num)? as i64;
+    }
     request.reserved = 0;
     Ok(())
 }
 
-/// Returns the value of a counter if all of it is on the current CPU. Otherwise, or if the call has to be refused,
-/// returns `None` and does nothing: [`value`] does what is right.
+/// Reads a counter if all of it is on the current CPU. Returns whether it did. Otherwise, or if the call has to be
+/// refused, does nothing: [`value`] does what is right.
 ///
-/// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task that can't be
-/// preempted or in a call with interrupts off. So it comes before this or after it, and only the overflow handler
-/// comes in between, which [`CounterValue::update`](crate::percpu::CounterValue::update) allows for. A second CPU
-/// clears the first one's `single_cpu` before it begins to count.
+/// Takes no lock. Everything that changes a counter's value on a CPU that is counted on runs on that CPU, in a task
+/// that can't be preempted or in a call with interrupts off. So it comes before this or after it, and only the
+/// overflow handler comes in between, which [`CounterValue::update`](crate::percpu::CounterValue::update) allows
+/// for. A second CPU clears the first one's `single_cpu` before it begins to count.
+///
+/// Looks at the number last and writes the value at once: what is kept across a function call takes a register that
+/// has to be saved first.
 #[inline(always)]
-fn value_here(client: &Client, number: c_int) -> Option<u64> {
-    let id = CounterId::possible(number)?;
-    client.opener().allow_counting().ok()?;
+fn read_here(client: &Client, request: &mut abi::pmc_data) -> bool {
+    if client.opener().allow_counting().is_err() {
+        return false;
+    }
     let irqs_off = cpu::irqs_off();
     let here = irqs_off.here();
     let percpu = here.percpu();
+    let Some(id) = CounterId::possible(request.pmcd_num) else {
+        return false;
+    };
     if percpu.single_cpu.get() == 0 || percpu.setup_mask.get() & id.bit() == 0 {
-        return None;
+        return false;
     }
     let value = percpu.value(id);
-    if percpu.active_mask.get() & id.bit() != 0 && value.update(here, value.register()?).is_err() {
-        percpu.mark_tampered(id.bit());
-        return None;
+    if percpu.active_mask.get() & id.bit() != 0 {
+        let Some(register) = value.register() else {
+            return false;
+        };
+        if value.update(here, register).is_err() {
+            percpu.mark_tampered(id.bit());
+            return false;
+        }
     }
-    Some(value.value())
+    request.pmcd_value = value.value() as i64;
+    true
 }
 
 /// Returns the sum of a counter's values on all CPUs.

@@ -123,6 +123,36 @@ TEST_F(lost, a_gap_until_stop_is_told)
 	}
 }
 
+/*
+ * A counter whose event select was changed is not read nor started again, until it is
+ * set up anew.
+ */
+TEST_F(lost, another_event_select_is_told)
+{
+	const struct pmu_registers *r = pmu_registers();
+	const __u32 select = r->select0 + self->reference * r->step;
+	__u64 value;
+
+	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
+	ASSERT_EQ(0, msr_read(self->cpu, select, &value));
+	/* Branch instructions. */
+	ASSERT_EQ(0, msr_write(self->cpu, select, (value & ~0xffULL) | 0xc4));
+	EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
+	EXPECT_EQ(-EIO, pmc_value(self->fd, self->reference));
+	EXPECT_EQ(-EIO, pmc_reset(self->fd, self->reference));
+	EXPECT_EQ(-EIO, pmc_start(self->fd, self->reference));
+	EXPECT_EQ(-EIO, pmc_stop(self->fd, self->reference));
+
+	ASSERT_EQ(0, pmc_setup(self->fd, self->reference, EVENT_INSTRUCTIONS,
+			       PMCF_USR));
+	ASSERT_EQ(0, pmc_start(self->fd, self->reference));
+	loop(N);
+	EXPECT_EQ(0, pmc_stop(self->fd, self->reference));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_value(self->fd, self->reference));
+	EXPECT_GE((__s64)(LOOP_INSNS * N) + CALL_OVERHEAD,
+		  pmc_value(self->fd, self->reference));
+}
+
 /* Missing samples are reported; sampling goes on, and all is counted. */
 static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *self,
 			__u32 other)
