@@ -6,10 +6,16 @@ use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{
         counter::{bits, each, CounterId},
+        plan::Step,
         pmu::Pmu,
     },
-    sys::time::jiffies_after,
+    sys::time::jiffies,
 };
+use kernel::{bindings, time::NSEC_PER_MSEC};
+
+/// [`SKID`] in ticks (jiffies), rounded up: known when the module is built, unlike the result of the function
+/// `msecs_to_jiffies()`.
+const SKID_TICKS: u64 = (SKID as u64 * NSEC_PER_MSEC as u64).div_ceil(bindings::TICK_NSEC as u64);
 
 impl Pmu {
     /// Starts a counter.
@@ -47,14 +53,23 @@ impl Pmu {
     ///
     /// When a buffer is full, the overflow handler stops counters. If it does so between the read and the write
     /// of a change, the write starts them again; so they are stopped again.
+    #[inline(always)]
     pub(super) fn rmw_shared(&self, here: ThisCpu<'_>, change: impl FnOnce()) {
         let percpu = here.percpu();
         let stops = percpu.handler_stops.get();
         change();
         if percpu.handler_stops.get() != stops {
-            for counter in each(percpu.trace.counters.get() & !percpu.active_mask.get()) {
-                self.stop_unchecked(here, counter);
-            }
+            self.stop_again(here);
+        }
+    }
+
+    /// Stops the counters of a full buffer. Not inlined: every change of a register would carry it.
+    #[cold]
+    #[inline(never)]
+    fn stop_again(&self, here: ThisCpu<'_>) {
+        let percpu = here.percpu();
+        for counter in each(percpu.trace.counters.get() & !percpu.active_mask.get()) {
+            self.stop_unchecked(here, counter);
         }
     }
 
@@ -64,6 +79,7 @@ impl Pmu {
         let percpu = here.percpu();
         let select = percpu.value(counter).select();
         let written = self.registers.control(counter, select, true);
+        let stop = self.registers.control(counter, select, false);
         let found = msr::read(here, written.msr);
         if percpu.active_mask.get() & counter.bit() == 0 {
             // The buffer has become full since the caller looked, and the handler has stopped the counter.
@@ -71,24 +87,29 @@ impl Pmu {
         }
         self.verify(here, &written, found, counter);
         self.repair_global(here, counter.bit());
-        self.stop_unchecked(here, counter);
+        self.stop_and_update(here, counter, &stop);
         repair::report(here);
     }
 
     /// As [`Self::stop`], without a look at the registers.
+    #[inline(never)]
     pub(crate) fn stop_unchecked(&self, here: ThisCpu<'_>, counter: CounterId) {
+        let select = here.percpu().value(counter).select();
+        let stop = self.registers.control(counter, select, false);
+        self.stop_and_update(here, counter, &stop);
+    }
+
+    /// Does what [`Self::stop`] and [`Self::stop_unchecked`] have in common. `stop` is the step that stops the
+    /// counter.
+    #[inline(always)]
+    fn stop_and_update(&self, here: ThisCpu<'_>, counter: CounterId, stop: &Step) {
         let percpu = here.percpu();
         let value = percpu.value(counter);
-        self.rmw_shared(here, || {
-            msr::change(
-                here,
-                &self.registers.control(counter, value.select(), false),
-            );
-        });
+        self.rmw_shared(here, || msr::change(here, stop));
 
         // If the counter has overflowed on its last events, the PMI may come at any time. So it is expected first,
         // before the handler ignores the counter and before the overflow is looked for.
-        let expectation = percpu.pending.expect(jiffies_after(SKID));
+        let expectation = percpu.pending.expect(jiffies().wrapping_add(SKID_TICKS));
         percpu.active_mask.remove(counter.bit());
         percpu.slow_path.remove(counter.bit());
         self.update(here, counter);

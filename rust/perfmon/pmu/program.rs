@@ -9,6 +9,7 @@ use crate::{
         extend64::Width,
         plan::Step,
         pmu::Pmu,
+        regs::Msr,
     },
 };
 use kernel::pr_err_once;
@@ -63,23 +64,25 @@ impl Pmu {
     }
 
     /// Marks a counter as tampered with if `found`, its control register, is not what was written.
+    #[inline(always)]
     pub(super) fn verify(&self, here: ThisCpu<'_>, written: &Step, found: u64, counter: CounterId) {
         if !written.matches(found) {
-            here.percpu().mark_tampered(counter.bit());
-            report_tampering(here, written, found);
+            tampered(here, counter, written.msr, found, written.apply(found));
         }
     }
 }
 
-/// Logs, once, that a register does not hold what was written.
+/// Marks a counter as tampered with, whose control register holds `found` instead of `expected`. Logs it once.
 #[cold]
-fn report_tampering(here: ThisCpu<'_>, written: &Step, found: u64) {
+#[inline(never)]
+fn tampered(here: ThisCpu<'_>, counter: CounterId, control: Msr, found: u64, expected: u64) {
+    here.percpu().mark_tampered(counter.bit());
     pr_err_once!(
         "MSR {:#x} of CPU {} holds {:#x} instead of {:#x}: something else writes the counters (a \
          hypervisor, or KVM's mediated vPMU), so their values can't be trusted\n",
-        written.msr.number(),
+        control.number(),
         here.id().as_u32(),
         found,
-        written.apply(found)
+        expected
     );
 }

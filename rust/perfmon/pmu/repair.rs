@@ -56,15 +56,21 @@ impl Pmu {
     }
 }
 
-/// Logs, once, that active counters were found disabled. Not for the overflow handler.
+/// Logs, once, that active counters were found disabled, if so. Not for the overflow handler.
+#[inline(always)]
 pub(super) fn report(here: ThisCpu<'_>) {
-    let percpu = here.percpu();
-    if percpu.found_disabled.get() != 0 {
-        percpu.found_disabled.set(0);
-        pr_warn_once!(
-            "something else (Linux perf for Intel PT or for a BPF program that takes branch records) \
-             disables all counters for moments: some events on CPU {} are missing\n",
-            here.id().as_u32()
-        );
+    if here.percpu().found_disabled.get() != 0 {
+        report_found_disabled(here);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn report_found_disabled(here: ThisCpu<'_>) {
+    here.percpu().found_disabled.set(0);
+    pr_warn_once!(
+        "something else (Linux perf for Intel PT or for a BPF program that takes branch records) \
+         disables all counters for moments: some events on CPU {} are missing\n",
+        here.id().as_u32()
+    );
 }
