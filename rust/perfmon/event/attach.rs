@@ -84,9 +84,7 @@ fn add(
     leader: Option<&Event>,
 ) -> Result {
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
-    slots
-        .push_within_capacity(Slot::new(event, cpu, leader))
-        .map_err(|_| ENOMEM)?;
+    slots.add(Slot::new(event, cpu, leader))?;
     if let Some(here) = here {
         refresh(here, slots, timestamp());
     }

@@ -6,12 +6,12 @@ use super::{
     context::Context,
     event::{Event, Target},
     page,
-    slot::refresh,
+    slot::{self, Seen, Slot, Slots},
     EVENTS,
 };
 use crate::{
-    cpu::{irqs_off, timestamp},
-    logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE},
+    cpu::{irqs_off, timestamp, ThisCpu},
+    logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     ownership::OWNERSHIP,
     sys::{
         descriptor::{Area, Descriptor, Poll},
@@ -19,7 +19,7 @@ use crate::{
         uaccess,
     },
 };
-use core::ptr::NonNull;
+use core::{cell::Cell, ptr::NonNull};
 use kernel::{
     bindings,
     ioctl::{_IO, _IOR, _IOW},
@@ -52,32 +52,31 @@ const FLAG_GROUP: usize = 1;
 impl Descriptor for Event {
     #[inline]
     fn read(&self, to: usize, size: usize) -> Result<usize> {
+        // The usual case: a number, and all of it is here.
+        if self.config.read_format.is_plain() && !self.config.inherit && size >= size_of::<u64>() {
+            let seen = with_here(|here, slots| Seen::here(here, slots.of(self)?, 0)).flatten();
+            if let Some(seen) = seen {
+                return uaccess::put_words(to, &[seen.count]).map(|()| size_of::<u64>());
+            }
+        }
         if self.config.read_format.is_group() {
-            return read_group(self, to, size);
+            read_group(self, to, size)
+        } else {
+            read_one(self, to, size)
         }
-        let needed = self.config.read_format.size(1);
-        if size < needed {
-            return Err(ENOSPC);
-        }
-        if !refresh_here(self) {
-            refresh_everywhere(self);
-        }
-        let mut words = [0; MAX_WORDS_OF_ONE];
-        let words = (self.config.read_format).encode_one(&mut words, value(self)?, || times(self));
-        uaccess::put_words(to, words)?;
-        Ok(needed)
     }
 
+    #[inline]
     fn ioctl(&self, command: u32, arg: usize) -> Result {
         let whole_group = arg & FLAG_GROUP != 0;
         match command {
-            command::ENABLE => change(self, whole_group, |event| event.set_enabled(true)),
-            command::DISABLE => change(self, whole_group, |event| event.set_enabled(false)),
+            command::ENABLE => set_enabled(self, whole_group, true),
+            command::DISABLE => set_enabled(self, whole_group, false),
             command::RESET => {
-                for_group(self, whole_group, |event| {
-                    refresh_everywhere(event);
-                    event.reset();
-                });
+                // All events of a group are in the same contexts, so this is for all.
+                refresh(self);
+                for_group(self, whole_group, Event::reset);
+                refresh(self);
             }
             command::ID => return uaccess::put_words(arg, &[self.id]),
             // Of samples, which there are none of.
@@ -173,95 +172,176 @@ fn leave_group(event: &Event, events: &mut GlobalGuard<EVENTS>) {
     }
 }
 
-/// Brings the sum of an event up to date if only a task counts it that runs here. Returns whether it is.
+/// Calls `f` with the slots of the task that runs here, if it has any.
 #[inline(always)]
-fn refresh_here(event: &Event) -> bool {
-    if event.config.inherit {
-        return false;
-    }
+fn with_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
-    let Some(context) = Context::loaded(here.percpu()) else {
-        return false;
-    };
+    let context = Context::loaded(here.percpu())?;
     // SAFETY: The context is loaded on this CPU, and interrupts are off.
-    let slots = unsafe { context.slots() };
-    if !slots.iter().any(|slot| slot.is_of(event)) {
-        return false;
+    Some(f(here, unsafe { context.slots() }))
+}
+
+/// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.
+#[inline(never)]
+fn refresh(event: &Event) {
+    // The usual case: it counts the task that runs here, and no other.
+    let done = with_here(|here, slots| {
+        let is_here = !event.config.inherit && slots.iter().any(|slot| slot.is_of(event));
+        if is_here {
+            slot::refresh(here, slots, timestamp());
+        }
+        is_here
+    });
+    if done != Some(true) {
+        refresh_everywhere(event);
     }
-    refresh(here, slots, timestamp());
-    true
 }
 
-/// Returns what read(2) tells of an event whose sum is up to date.
+/// Enables or disables an event, or its group.
 #[inline(always)]
-fn value(event: &Event) -> Result<EventValue> {
-    Ok(EventValue {
-        value: event.value()?,
-        id: event.id,
-        lost: 0,
-    })
+fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
+    // The usual case: an event alone, of the task that runs here.
+    if !whole_group && !event.config.inherit {
+        let done = with_here(|here, slots| slots.set_enabled(here, event, enabled));
+        if done == Some(true) {
+            return;
+        }
+    }
+    for_group(event, whole_group, |event| event.set_enabled(enabled));
+    // All events of a group are in the same contexts, so this is for all.
+    refresh(event);
 }
 
-/// Returns the times of an event whose sum is up to date.
-fn times(event: &Event) -> EventTimes {
-    let time = event.nanoseconds();
+/// Calls `f` with the event, or with all events of its group, the leader first.
+#[cold]
+fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
+    if !whole_group {
+        f(event);
+        return;
+    }
+    let events = EVENTS.lock();
+    members(leader_of(event, &events), &events).for_each(f);
+}
+
+/// Returns what read(2) tells of the event `id` that has counted so much.
+#[inline(always)]
+fn value(id: u64, seen: &Seen) -> EventValue {
+    EventValue {
+        value: seen.count,
+        id,
+        lost: 0,
+    }
+}
+
+/// Returns the times of an event.
+fn times(seen: &Seen) -> EventTimes {
+    let time = seen.time.nanoseconds();
     EventTimes {
         enabled: time,
         running: time,
     }
 }
 
-/// Serves read(2) of a group: of all its events at one moment, in each task.
-fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
-    let events = EVENTS.lock();
-    let leader = leader_of(event, &events);
-    let siblings = &leader.group.as_ref(&events).siblings;
-    let count = 1 + siblings.len();
+/// Serves read(2) of one event.
+#[inline(never)]
+fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
     let format = event.config.read_format;
-    if size < format.size(count) {
+    if size < format.size(1) {
         return Err(ENOSPC);
     }
-    // All events of a group are in the same contexts, so this is for all.
-    if !refresh_here(leader) {
-        refresh_everywhere(leader);
-    }
-    let mut few = [0; FEW_WORDS];
-    let mut many;
-    let words: &mut [u64] = match few.get_mut(..format.words(count)) {
-        Some(words) => words,
-        None => {
-            many = KVec::from_elem(0, format.words(count), GFP_KERNEL)?;
-            &mut many
+    let seen = match with_here(|here, slots| Seen::here(here, slots.of(event)?, timestamp())) {
+        Some(Some(seen)) if !event.config.inherit => seen,
+        _ => {
+            refresh_everywhere(event);
+            if event.is_broken() {
+                return Err(EIO);
+            }
+            Seen::closed(event)
         }
     };
-    let mut failed = None;
-    // SAFETY: An event leaves the groups of others before it is freed; both under the lock.
-    let members = siblings.iter().map(|sibling| unsafe { sibling.as_ref() });
-    // Not as a method: the trait `Init` has one of this name.
-    let values = Iterator::chain(core::iter::once(leader), members).map(|event| {
-        value(event).unwrap_or_else(|error| {
-            failed = Some(error);
-            EventValue {
-                value: 0,
-                id: event.id,
-                lost: 0,
-            }
-        })
-    });
-    let words = format
-        .encode_group(words, count, values, || times(leader))
-        .ok_or(ENOSPC)?;
-    let needed = size_of_val(words);
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let mut words = [0; MAX_WORDS_OF_ONE];
+    let words = format.encode_one(&mut words, value(event.id, &seen), || times(&seen));
     uaccess::put_words(to, words)?;
-    Ok(needed)
+    Ok(size_of_val(words))
 }
 
-/// The words for which there is room on the stack: of a group of 8 with all there is to tell.
-const FEW_WORDS: usize = 3 + 3 * 8;
+/// Serves read(2) of a group: of all its events at one moment, in each task.
+#[inline(never)]
+fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
+    let format = event.config.read_format;
+    let mut few = [0; FEW_WORDS];
+    // The usual case: all of it is here.
+    let read = with_here(|here, slots| {
+        if event.config.inherit {
+            return None;
+        }
+        let (group, now) = (slots.group(event), timestamp());
+        let see = |slot: &Slot| Some((slot.event().id, Seen::here(here, slot, now)?));
+        encode_group(format, &mut few, group.map(see))
+    });
+    if let Some(Some(words)) = read {
+        if size < size_of_val(words) {
+            return Err(ENOSPC);
+        }
+        uaccess::put_words(to, words)?;
+        return Ok(size_of_val(words));
+    }
+    read_any_group(event, to, size)
+}
+
+/// Serves read(2) of a group whose tasks are anywhere.
+#[inline(never)]
+fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
+    let format = event.config.read_format;
+    let mut room = KVec::new();
+    let words = {
+        let events = EVENTS.lock();
+        let leader = leader_of(event, &events);
+        let needed = format.words(members(leader, &events).count());
+        if size < needed * size_of::<u64>() {
+            return Err(ENOSPC);
+        }
+        room.resize(needed, 0, GFP_KERNEL)?;
+        // All events of a group are in the same contexts, so this is for all.
+        refresh_everywhere(leader);
+        let see = |event: &Event| (!event.is_broken()).then(|| (event.id, Seen::closed(event)));
+        encode_group(format, &mut room, members(leader, &events).map(see)).ok_or(EIO)?
+        // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
+    };
+    uaccess::put_words(to, words)?;
+    Ok(size_of_val(words))
+}
+
+/// Writes what read(2) tells of a group: of each event the id and what was seen. `None` if one was not seen, there is
+/// none, or there is no room.
+#[inline(always)]
+fn encode_group(
+    format: ReadFormat,
+    words: &mut [u64],
+    events: impl Iterator<Item = Option<(u64, Seen)>>,
+) -> Option<&[u64]> {
+    let leader = Cell::new(None);
+    let values = events.map(|event| {
+        let (id, seen) = event?;
+        if leader.get().is_none() {
+            leader.set(Some(seen));
+        }
+        Some(value(id, &seen))
+    });
+    let times = || leader.get().map_or(NO_TIME, |seen| times(&seen));
+    let words = format.encode_group(words, values, times)?;
+    leader.get().map(|_| words)
+}
+
+/// The times of nothing.
+const NO_TIME: EventTimes = EventTimes {
+    enabled: 0,
+    running: 0,
+};
+
+/// The words of a group for which there is room on the stack: of four events with times and ids, of more without.
+const FEW_WORDS: usize = 11;
 
 /// Returns the leader of an event's group.
 fn leader_of<'a>(event: &'a Event, events: &'a GlobalGuard<EVENTS>) -> &'a Event {
@@ -272,26 +352,14 @@ fn leader_of<'a>(event: &'a Event, events: &'a GlobalGuard<EVENTS>) -> &'a Event
     }
 }
 
-/// Calls `f` with the event, or with all events of its group, the leader first.
-fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
-    let events = EVENTS.lock();
-    if !whole_group {
-        f(event);
-        return;
-    }
-    let leader = leader_of(event, &events);
-    f(leader);
-    for sibling in &leader.group.as_ref(&events).siblings {
-        // SAFETY: An event leaves the groups of others before it is freed; both under the lock.
-        f(unsafe { sibling.as_ref() });
-    }
-}
-
-/// Changes an event or its group by `f`, and makes the CPUs look at it again.
-fn change(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
-    for_group(event, whole_group, f);
-    // All events of a group are in the same contexts, so this is for all.
-    if !refresh_here(event) {
-        refresh_everywhere(event);
-    }
+/// Returns the events of the group that `leader` leads, itself first.
+fn members<'a>(
+    leader: &'a Event,
+    events: &'a GlobalGuard<EVENTS>,
+) -> impl Iterator<Item = &'a Event> {
+    let siblings = leader.group.as_ref(events).siblings.iter();
+    // SAFETY: An event leaves the groups of others before it is freed; both under the lock.
+    let siblings = siblings.map(|sibling| unsafe { &*sibling.as_ptr() });
+    // Not as a method: the trait `Init` has one of this name.
+    Iterator::chain(core::iter::once(leader), siblings)
 }

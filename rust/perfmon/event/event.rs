@@ -48,6 +48,23 @@ impl Target {
     }
 }
 
+/// A time in cycles of the time-stamp counter.
+#[derive(Clone, Copy)]
+pub(super) struct Cycles(pub(super) u64);
+
+impl Cycles {
+    /// Returns the time in nanoseconds; 0 if the kernel does not know the frequency.
+    pub(super) fn nanoseconds(self) -> u64 {
+        /// Nanoseconds of a millisecond.
+        const NS: u64 = 1_000_000;
+
+        let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
+            return 0;
+        };
+        self.0 / khz * NS + self.0 % khz * NS / khz
+    }
+}
+
 /// The group of an event.
 pub(super) struct Group {
     /// `None` if the event leads its group.
@@ -161,12 +178,20 @@ impl Event {
         self.state.load(Relaxed) / CHANGE
     }
 
-    /// Enables or disables the event for all tasks. The caller makes the CPUs look at it, and holds [`EVENTS`].
+    /// Enables or disables the event for all tasks. The caller makes the CPUs look at it.
+    #[inline]
     pub(super) fn set_enabled(&self, enabled: bool) {
-        // After 2^30 changes the count begins anew.
-        let changes = self.changes().wrapping_add(1) % (CLOSED / CHANGE);
         let enabled = if enabled { ENABLED } else { 0 };
-        self.state.store(changes * CHANGE | enabled, Relaxed);
+        let mut state = self.state.load(Relaxed);
+        loop {
+            // After 2^30 changes the count begins anew.
+            let next = (state & !ENABLED).wrapping_add(CHANGE);
+            let next = if next >= CLOSED { 0 } else { next };
+            match (self.state).compare_exchange(state, next | enabled, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(other) => state = other,
+            }
+        }
     }
 
     /// Closes the event for all tasks.
@@ -198,36 +223,21 @@ impl Event {
     }
 
     /// Returns the count of all windows that are closed.
-    ///
-    /// # Errors
-    ///
-    /// EIO if events were missed.
-    #[inline(always)]
-    pub(super) fn value(&self) -> Result<u64> {
-        if self.broken.load(Relaxed) != 0 {
-            return Err(EIO);
-        }
-        Ok(self.count())
-    }
-
-    /// As [`Self::value`], also if events were missed.
     #[inline(always)]
     pub(super) fn count(&self) -> u64 {
         let total = self.total.load(Relaxed);
         total.wrapping_sub(self.base.load(Relaxed))
     }
 
-    /// Returns the time of all windows that are closed, in nanoseconds.
-    pub(super) fn nanoseconds(&self) -> u64 {
-        /// Nanoseconds of a millisecond.
-        const NS: u64 = 1_000_000;
+    /// Returns the time of all windows that are closed.
+    pub(super) fn time(&self) -> Cycles {
+        Cycles(self.cycles.load(Relaxed))
+    }
 
-        // 0 if the kernel does not know the frequency.
-        let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
-            return 0;
-        };
-        let cycles = self.cycles.load(Relaxed);
-        cycles / khz * NS + cycles % khz * NS / khz
+    /// Returns whether events were missed, so that there is no count.
+    #[inline(always)]
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Relaxed) != 0
     }
 
     /// Counts a new slot.

@@ -204,7 +204,7 @@ fn write_closed(event: &Event, page: UserPagePtr) {
             capabilities: capabilities(event),
             index: 0,
             offset: event.count() as i64,
-            time: event.nanoseconds(),
+            time: event.time().nanoseconds(),
         });
     }
 }
@@ -241,7 +241,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
                     capabilities: capabilities(event),
                     index: index(slot.counter()),
                     offset: 0,
-                    time: event.nanoseconds(),
+                    time: event.time().nanoseconds(),
                 },
             );
         }

@@ -4,11 +4,14 @@
 //! A window is the time in which a slot counts, on one CPU: it is opened and closed there with interrupts off. The
 //! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
 
-use super::{event::Event, page};
+use super::{
+    event::{Cycles, Event},
+    page,
+};
 use crate::{
-    cpu::ThisCpu,
+    cpu::{timestamp, ThisCpu},
     logic::{counter::CounterId, regs::Msr},
-    percpu::UserPagePtr,
+    percpu::{PerCpu, UserPagePtr},
     pmu,
 };
 use core::{
@@ -22,6 +25,8 @@ pub(super) struct Slots {
     list: KVec<Slot>,
     /// Some slots show in a page of the event that they count.
     paged: bool,
+    /// Some slots have a leader.
+    grouped: bool,
 }
 
 impl Slots {
@@ -34,6 +39,7 @@ impl Slots {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             paged: false,
+            grouped: false,
         })
     }
 }
@@ -125,6 +131,12 @@ impl Slot {
         core::ptr::eq(self.event.as_ptr(), event)
     }
 
+    /// Returns whether the slot counts on this CPU.
+    #[inline(always)]
+    fn counts_on(&self, percpu: &PerCpu) -> bool {
+        self.cpu == ANY_CPU || u64::from(self.cpu) == percpu.number.get()
+    }
+
     /// Returns the page that it shows in.
     pub(super) fn page(&self) -> Option<UserPagePtr> {
         self.page
@@ -214,9 +226,7 @@ impl Readings {
             mark_tampered(here, slots);
         }
         for slot in slots.iter_mut().filter(|slot| slot.open) {
-            slot.open = false;
-            let total = self.total(here, slot);
-            slot.add(total, self.now);
+            self.close_window(here, slot);
         }
         if slots.paged {
             page::hide(here, slots);
@@ -243,19 +253,34 @@ impl Readings {
             if slot.needed & !enabled != 0 {
                 continue;
             }
-            if slot.cpu != ANY_CPU && u64::from(slot.cpu) != percpu.number.get() {
+            if !slot.counts_on(percpu) {
                 continue;
             }
-            if !percpu.value(slot.counter).has_select(slot.select) {
-                self.select(here, slot);
-            }
-            slot.start = self.total(here, slot);
-            slot.start_time = self.now;
-            slot.open = true;
+            self.open_window(here, slot);
         }
         if slots.paged {
             page::show(here, slots);
         }
+    }
+
+    /// Closes a window that is open.
+    #[inline(always)]
+    fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) {
+        slot.open = false;
+        let total = self.total(here, slot);
+        slot.add(total, self.now);
+    }
+
+    /// Opens a window that is closed.
+    #[inline(always)]
+    fn open_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) {
+        let value = here.percpu().value(slot.counter);
+        if !value.has_select(slot.select) {
+            self.select(here, slot);
+        }
+        slot.start = self.total(here, slot);
+        slot.start_time = self.now;
+        slot.open = true;
     }
 
     /// Makes the counter count what the slot does.
@@ -298,6 +323,101 @@ fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
         if slot.open && tampered & slot.counter.bit() != 0 {
             slot.event().mark_broken();
         }
+    }
+}
+
+/// The count of an event, and the time in which it was counted.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) count: u64,
+    pub(super) time: Cycles,
+}
+
+impl Seen {
+    /// Returns what the windows of an event have counted that are closed.
+    pub(super) fn closed(event: &Event) -> Self {
+        Self {
+            count: event.count(),
+            time: event.time(),
+        }
+    }
+
+    /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays open.
+    /// `None` if there is no count, or something else than was written was found in the counter.
+    #[inline(always)]
+    pub(super) fn here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+        let event = slot.event();
+        if event.is_broken() {
+            return None;
+        }
+        let mut seen = Self::closed(event);
+        if slot.open {
+            let percpu = here.percpu();
+            let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
+            if percpu.tampered.get() & slot.counter.bit() != 0 {
+                return None;
+            }
+            seen.count = seen.count.wrapping_add(total.wrapping_sub(slot.start));
+            let time = now.wrapping_sub(slot.start_time);
+            seen.time = Cycles(seen.time.0.wrapping_add(time));
+        }
+        Some(seen)
+    }
+}
+
+impl Slots {
+    /// Adds a slot, if there is room.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(super) fn add(&mut self, slot: Slot) -> Result {
+        self.grouped |= slot.needed != 0;
+        self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
+    }
+
+    /// Returns the slot of an event.
+    #[inline(always)]
+    pub(super) fn of(&self, event: &Event) -> Option<&Slot> {
+        self.iter().find(|slot| slot.is_of(event))
+    }
+
+    /// Returns the slots of the event's group, the leader's first.
+    #[inline(always)]
+    pub(super) fn group(&self, event: &Event) -> impl Iterator<Item = &Slot> {
+        let index = self.iter().position(|slot| slot.is_of(event));
+        let leader = index.map(|index| match self.get(index) {
+            Some(slot) if slot.needed != 0 => slot.needed.trailing_zeros() as usize,
+            _ => index,
+        });
+        // A leader comes before those that it leads.
+        let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
+        let needed = leader.map_or(0, bit);
+        let mut first = true;
+        rest.iter()
+            .filter(move |slot| core::mem::take(&mut first) || slot.needed == needed)
+    }
+
+    /// Enables or disables an event that is not inherited, in no group and without a page. Returns whether this has its
+    /// slot, so that it could be done.
+    #[inline(always)]
+    pub(super) fn set_enabled(&mut self, here: ThisCpu<'_>, event: &Event, enabled: bool) -> bool {
+        if self.grouped || self.paged || here.percpu().tampered.get() != 0 {
+            return false;
+        }
+        let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
+            return false;
+        };
+        event.set_enabled(enabled);
+        if slot.open != enabled {
+            let mut readings = Readings::new(timestamp());
+            if slot.open {
+                readings.close_window(here, slot);
+            } else if slot.counts_on(here.percpu()) {
+                readings.open_window(here, slot);
+            }
+        }
+        true
     }
 }
 
@@ -370,7 +490,7 @@ pub(super) fn inherit(
             .map(Slot::event);
         let leader =
             led_by.and_then(|leader| new.iter().position(|slot: &Slot| slot.is_of(leader)));
-        new.push(slot.inherited(leader), flags)?;
+        new.add(slot.inherited(leader))?;
     }
     Ok(new)
 }

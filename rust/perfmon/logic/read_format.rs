@@ -63,6 +63,13 @@ impl ReadFormat {
         self.has(bit) as usize
     }
 
+    /// Returns whether the format is a number, and nothing else.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_plain(self) -> bool {
+        self.0 == 0
+    }
+
     /// Returns whether all events of the group are returned.
     #[inline(always)]
     #[must_use]
@@ -123,30 +130,34 @@ impl ReadFormat {
         &to[..used]
     }
 
-    /// Writes the format of a group and returns the words that are used: `None` if `to` is too small for the
-    /// events, or if there are not `count` of them.
+    /// Writes the format of a group and returns the words that are used: `None` if `to` is too small, or one of the
+    /// events is `None`.
     ///
-    /// The leader is the first of `events`. `times` is called only if the format has a time.
-    #[inline]
+    /// The leader is the first of `events`. `times` is called only if the format has a time, after the events have
+    /// been taken.
+    #[inline(always)]
     pub fn encode_group(
         self,
         to: &mut [u64],
-        count: usize,
-        events: impl IntoIterator<Item = EventValue>,
+        events: impl IntoIterator<Item = Option<EventValue>>,
         times: impl FnOnce() -> EventTimes,
     ) -> Option<&[u64]> {
-        let words = self.words(count);
-        let to = to.get_mut(..words)?;
-        let mut writer = Writer { to, used: 0 };
-        writer.push(count as u64);
+        let first = self.words(0);
+        let mut writer = Writer { to, used: first };
+        let mut count = 0;
+        for event in events {
+            let event = event?;
+            writer.push(event.value);
+            writer.id_and_lost(self, event);
+            count = u64::wrapping_add(count, 1);
+        }
+        let used = writer.used;
+        writer.used = 0;
+        writer.push(count);
         if self.has_times() {
             writer.times(self, times());
         }
-        for event in events {
-            writer.push(event.value);
-            writer.id_and_lost(self, event);
-        }
-        (writer.used == words).then_some(writer.to)
+        writer.to.get(..used)
     }
 }
 
@@ -162,7 +173,8 @@ impl Writer<'_> {
         if let Some(to) = self.to.get_mut(self.used) {
             *to = word;
         }
-        self.used += 1;
+        // Never as many as to wrap: this way the compiler need not check.
+        self.used = self.used.wrapping_add(1);
     }
 
     #[inline(always)]
@@ -222,7 +234,8 @@ mod tests {
     fn group_is(bits: u64, expected: &[u64]) -> bool {
         let mut room = [!0; 12];
         ReadFormat::new(bits | GROUP).is_ok_and(|format| {
-            format.encode_group(&mut room, 2, [event(1), event(2)], || TIMES) == Some(expected)
+            format.encode_group(&mut room, [event(1), event(2)].map(Some), || TIMES)
+                == Some(expected)
                 && format.size(2) == expected.len() * 8
                 && room[expected.len()] == !0
         })
@@ -258,18 +271,17 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_changed_is_not_returned() {
-        let mut room = [0; 4];
-        let is_encoded = |room: &mut [u64], count, events: &[EventValue]| {
-            ReadFormat::new(GROUP).is_ok_and(|format| {
-                let events = events.iter().copied();
-                format.encode_group(room, count, events, || TIMES).is_some()
-            })
+    fn a_group_is_returned_whole_or_not() {
+        let mut room = [0; 3];
+        let is_encoded = |room: &mut [u64], events: [Option<EventValue>; 2]| {
+            ReadFormat::new(GROUP)
+                .is_ok_and(|format| format.encode_group(room, events, || TIMES).is_some())
         };
-        assert!(is_encoded(&mut room, 2, &[event(1), event(2)]));
-        assert!(!is_encoded(&mut room, 2, &[event(1)]));
-        assert!(!is_encoded(&mut room, 2, &[event(1), event(2), event(3)]));
-        assert!(!is_encoded(&mut room[..2], 2, &[event(1), event(2)]));
+        let both = [Some(event(1)), Some(event(2))];
+        assert!(is_encoded(&mut room, both));
+        assert!(!is_encoded(&mut room, [Some(event(1)), None]));
+        assert!(!is_encoded(&mut room[..2], both));
+        assert!(!is_encoded(&mut [], both));
     }
 
     #[test]

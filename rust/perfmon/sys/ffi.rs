@@ -81,8 +81,12 @@ unsafe extern "C" {
     pub fn perfmon_get_u32(to: *mut u32, from: ::kernel::ffi::c_ulong) -> ::kernel::ffi::c_int;
     #[doc = " Copies a word to a program. -EFAULT if the address is bad."]
     pub fn perfmon_put_u32(to: ::kernel::ffi::c_ulong, value: u32) -> ::kernel::ffi::c_int;
-    #[doc = " Copies a word of 8 bytes to a program. -EFAULT if the address is bad."]
-    pub fn perfmon_put_u64(to: ::kernel::ffi::c_ulong, value: u64) -> ::kernel::ffi::c_int;
+    #[doc = " Copies words to a program, in a third of the instructions of copy_to_user().\n -EFAULT if the address is bad."]
+    pub fn perfmon_put_words(
+        to: ::kernel::ffi::c_ulong,
+        words: *const u64,
+        count: usize,
+    ) -> ::kernel::ffi::c_int;
     #[doc = " Allocates zeroed memory for a trace buffer. NULL if there is none."]
     pub fn perfmon_buffer_alloc(size: usize) -> *mut ::kernel::ffi::c_void;
     #[doc = " Frees the memory of a trace buffer."]

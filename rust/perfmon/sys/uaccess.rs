@@ -75,19 +75,8 @@ pub(crate) fn put_u32(to: usize, value: u32) -> Result {
 /// Copies words to the program's address `to`.
 #[inline(always)]
 pub(crate) fn put_words(to: usize, words: &[u64]) -> Result {
-    if let [word] = words {
-        // SAFETY: The function checks `to`.
-        return to_result(unsafe { ffi::perfmon_put_u64(to, *word) });
-    }
-    // SAFETY: The words are so many bytes. The function checks `to`.
-    let missing = unsafe {
-        bindings::_copy_to_user(
-            ptr::without_provenance_mut(to),
-            words.as_ptr().cast(),
-            size_of_val(words),
-        )
-    };
-    all_copied(missing)
+    // SAFETY: The words are so many. The function checks `to`.
+    to_result(unsafe { ffi::perfmon_put_words(to, words.as_ptr(), words.len()) })
 }
 
 /// Copies `value` to the program's address `to`.

@@ -2,12 +2,12 @@
 //! Events of any attributes on any CPU: what is admitted fits the CPU, and what read(2) returns has its size.
 
 use perfmon_core::logic::admission::choose;
-use perfmon_core::logic::counter::{each, CounterId};
+use perfmon_core::logic::counter::{CounterId, each};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
-use perfmon_core::logic::event_attr::{PerfEventAttr, PERF_TYPE_RAW};
+use perfmon_core::logic::event_attr::{PERF_TYPE_RAW, PerfEventAttr};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE};
+use perfmon_core::logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE, ReadFormat};
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
@@ -164,7 +164,7 @@ proptest! {
         let is_group = bits & 8 != 0;
         if is_group {
             prop_assert_eq!(format.size(count), group.len() * 8);
-            prop_assert_eq!(format.encode_group(&mut room, count, events(), times), Some(&*group));
+            prop_assert_eq!(format.encode_group(&mut room, events().map(Some), times), Some(&*group));
         } else if let Some(event) = events().next() {
             let one: Vec<u64> = [event.value].into_iter().chain(all_times()).chain(ids(event)).collect();
             let mut room = [0; MAX_WORDS_OF_ONE];
