@@ -2,12 +2,12 @@
 //! Events of any attributes on any CPU: what is admitted fits the CPU, and what read(2) returns has its size.
 
 use perfmon_core::logic::admission::choose;
-use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::counter::{each, CounterId};
 use perfmon_core::logic::cpuid::{Architecture, Capabilities, Microarchitecture};
-use perfmon_core::logic::event_attr::{PERF_TYPE_RAW, PerfEventAttr};
+use perfmon_core::logic::event_attr::{PerfEventAttr, PERF_TYPE_RAW};
 use perfmon_core::logic::event_config::EventConfig;
 use perfmon_core::logic::evtsel::EventSelect;
-use perfmon_core::logic::read_format::{EventTimes, EventValue, MAX_WORDS_OF_ONE, ReadFormat};
+use perfmon_core::logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE};
 use proptest::prelude::*;
 use zerocopy::FromBytes;
 
