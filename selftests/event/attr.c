@@ -82,7 +82,7 @@ TEST_F(event, larger_size_is_taken_with_zeros_behind)
 {
 	unsigned int size;
 
-	for (size = sizeof(self->at.attr); size <= PAGE; size += 8) {
+	for (size = sizeof(self->at.attr); size <= PAGE; size += size < 256 ? 8 : 256) {
 		self->at.attr.size = size;
 		ASSERT_EQ(0, try_open(variant->by, &self->at.attr, 0, -1, -1, 0)) {
 			TH_LOG("size %u", size);
@@ -172,9 +172,21 @@ static const struct change changes[] = {
 	{ "sigtrap alone", FLAGS, 1ULL << 37, EINVAL, EINVAL },
 	{ "a period with bit 63", AT(sample_period), 1ULL << 63, EINVAL, EINVAL },
 	{ "hardware event 10", AT(config), 9, EINVAL, EINVAL },
-	{ "hardware event of another PMU", AT(config), 1ULL << 32, ENOENT, ENOENT },
+	{ "hardware event of another PMU", AT(config), 1ULL << 32, ENOENT, EOPNOTSUPP },
+	{ "remove_on_exec and enable_on_exec", FLAGS, 1ULL << 36 | 1ULL << 12, EINVAL, EINVAL },
 	/* What perf takes. */
 	{ "a period", AT(sample_period), 100000, 0, EOPNOTSUPP },
+	FLAG("freq and sample_freq 0", 10, 0, EOPNOTSUPP),
+	FLAG("exclude_host", 19, 0, EOPNOTSUPP),
+	FLAG("remove_on_exec", 36, 0, EOPNOTSUPP),
+	{ "config1", AT(config1), 1, 0, EOPNOTSUPP },
+	/* What changes nothing, as there are no records. */
+	FLAG("mmap", 8, 0, 0),
+	FLAG("comm", 9, 0, 0),
+	FLAG("task", 13, 0, 0),
+	FLAG("sample_id_all", 18, 0, 0),
+	FLAG("context_switch", 26, 0, 0),
+	{ "sample_type", AT(sample_type), PERF_SAMPLE_IP | PERF_SAMPLE_TID, 0, 0 },
 };
 
 static int errno_of(const struct event_maker *by, const struct change *c)
@@ -316,19 +328,27 @@ TEST_F(event, tasks_and_cpus)
 	waitpid(zombie, NULL, 0);
 }
 
-TEST_F(event, offline_cpu_has_no_events)
+/* If there is one, it counts from when the CPU is online. */
+TEST_F(event, event_of_an_offline_cpu)
 {
-	const struct perf_event_attr *attr = &self->at.attr;
-	int home, cpu, online, missing = cpu_open_second(&home, &cpu, &online), err;
+	int home, cpu, online, missing = cpu_open_second(&home, &cpu, &online), fd;
 
 	if (missing)
 		return;		/* there is one CPU: nothing to be offline */
 	ASSERT_EQ(0, pin_to_cpu(home));
 	ASSERT_EQ(0, cpu_switch(online, "0"));
-	err = try_open(variant->by, attr, -1, cpu, -1, 0);
+	self->at.attr.disabled = 0;
+	fd = variant->by->open(&self->at.attr, -1, cpu, -1, 0);
+	EXPECT_EQ(0, fd < 0 ? 0 : event_count(fd));
 	ASSERT_EQ(0, cpu_switch(online, "1"));
-	EXPECT_EQ(-ENODEV, err);
-	EXPECT_EQ(0, try_open(variant->by, attr, -1, cpu, -1, 0));
+	EXPECT_EQ(variant->by->offline, fd < 0 ? fd : 0);
+	if (fd < 0)
+		fd = variant->by->open(&self->at.attr, -1, cpu, -1, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	loop(1000000);
+	EXPECT_LE(LOOP_INSNS * 1000000, event_count(fd));
+	close(fd);
 	close(online);
 }
 
@@ -368,10 +388,8 @@ TEST_F(event, ioctls_that_are_refused)
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (unsigned long)&period));
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_REFRESH, 1));
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
-	/* There is no such descriptor, and no ring to put records in. */
-	EXPECT_EQ(-EBADF, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, 12345));
+	/* There is no ring to put records in. */
 	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, fd));
-	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, -1));
 	EXPECT_EQ(0, event_ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
 	close(fd);
 }

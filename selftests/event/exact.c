@@ -57,7 +57,7 @@ TEST_F(event, event_counts_each_instruction_of_the_loop)
 	}
 }
 
-/* Around each period of a counter that overflows after 2^10. */
+/* All of them together cross the overflows of narrow counters. */
 TEST_F(event, short_counts_are_exact_too)
 {
 	__s64 overhead = event_loop_count(self->fd, 1) - (__s64)LOOP_INSNS;

@@ -322,15 +322,12 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }
 
-/* An event with a page of its own, without which perf's is always ready. */
-static void *map_page(struct __test_metadata *_metadata, int fd)
+/* Makes poll(2) of the event wait. */
+static void map_page(struct __test_metadata *_metadata, const struct event_maker *by, int fd)
 {
-	void *page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0);
-
-	ASSERT_NE(MAP_FAILED, page) {
-		TH_LOG("%s", strerror(errno));
-	}
-	return page;
+	if (!by->polls_pages_only)
+		return;
+	ASSERT_NE(MAP_FAILED, mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fd, 0));
 }
 
 /* What poll(2) says within @ms. */
@@ -344,12 +341,11 @@ static int poll_event(int fd, int ms)
 
 TEST_F(event, poll_tells_that_the_task_is_gone)
 {
-	void *page;
 	pid_t pid;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	self->fd = open_instructions(_metadata, variant->by, self->target.tid);
-	page = map_page(_metadata, self->fd);
+	map_page(_metadata, variant->by, self->fd);
 	EXPECT_EQ(0, poll_event(self->fd, 0));
 	ASSERT_EQ(0, event_enable(self->fd));
 	EXPECT_EQ(0, poll_event(self->fd, 20));
@@ -365,7 +361,6 @@ TEST_F(event, poll_tells_that_the_task_is_gone)
 	EXPECT_EQ(POLLHUP, poll_event(self->fd, 20000));
 	EXPECT_EQ(POLLHUP, poll_event(self->fd, 0));
 	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	munmap(page, getpagesize());
 }
 
 /*
@@ -377,7 +372,6 @@ TEST_F(event, poll_waits_for_heirs)
 	struct perf_event_attr attr = event_instructions();
 	int hold[2], go, status, cpu = pin_to_first_cpu();
 	pid_t parent;
-	void *page;
 	char byte;
 
 	ASSERT_LE(0, cpu);
@@ -393,7 +387,7 @@ TEST_F(event, poll_waits_for_heirs)
 	}
 	self->fd = variant->by->open(&attr, parent, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	ASSERT_LE(0, self->fd);
-	page = map_page(_metadata, self->fd);
+	map_page(_metadata, variant->by, self->fd);
 	ASSERT_EQ(1, write(go, "", 1));
 	close(go);
 	ASSERT_EQ(parent, waitpid(parent, &status, 0));
@@ -401,7 +395,6 @@ TEST_F(event, poll_waits_for_heirs)
 	close(hold[1]);
 	EXPECT_EQ(POLLHUP, poll_event(self->fd, 20000));
 	close(hold[0]);
-	munmap(page, getpagesize());
 }
 
 /* The one that opened it is gone; the event is the descriptor's. */
@@ -443,26 +436,43 @@ TEST_F(event, event_outlives_its_opener)
 	close(go);
 }
 
-TEST_F(event, fdinfo_describes_the_event)
+/* The number behind a name in the descriptor's fdinfo, or -1. */
+static long long described(int fd, const char *name)
 {
+	long long value = -1;
 	char path[64], line[256];
-	bool type = false, config = false;
-	unsigned int value;
 	FILE *f;
 
-	self->fd = open_instructions(_metadata, variant->by, 0);
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	f = fopen(path, "r");
-	ASSERT_NE(NULL, f);
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "perf_event_attr.type: %u", &value) == 1)
-			type = value == PERF_TYPE_HARDWARE;
-		if (sscanf(line, "perf_event_attr.config: %x", &value) == 1)
-			config = value == PERF_COUNT_HW_INSTRUCTIONS;
-	}
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			value = strtoll(line + strlen(name) + 1, NULL, 0);
 	fclose(f);
-	EXPECT_TRUE(type);
-	EXPECT_TRUE(config);
+	return value;
+}
+
+/* Of perf the type and the config, of the module what it made of them. */
+TEST_F(event, fdinfo_describes_the_event)
+{
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	if (variant->by == &event_maker_perf) {
+		EXPECT_EQ(PERF_TYPE_HARDWARE, described(self->fd, "perf_event_attr.type"));
+		EXPECT_EQ(PERF_COUNT_HW_INSTRUCTIONS,
+			  described(self->fd, "perf_event_attr.config"));
+	} else {
+		EXPECT_EQ((long long)event_id(self->fd), described(self->fd, "perfmon-event"));
+		EXPECT_EQ(getpid(), described(self->fd, "pid"));
+		EXPECT_EQ(-1, described(self->fd, "cpu"));
+		EXPECT_EQ(0, described(self->fd, "inherit"));
+		EXPECT_EQ(0, described(self->fd, "enabled"));
+		ASSERT_EQ(0, event_enable(self->fd));
+		EXPECT_EQ(1, described(self->fd, "enabled"));
+		EXPECT_LE(0, described(self->fd, "counter"));
+		EXPECT_LE(0, described(self->fd, "select"));
+	}
 }
 
 TEST(module_stays_while_an_event_lives)

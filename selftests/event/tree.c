@@ -27,7 +27,7 @@ FIXTURE_SETUP(event)
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
 	self->random = rng_seed(environment("SEED", 1));
-	self->rounds = environment("ROUNDS", 40);
+	self->rounds = environment("ROUNDS", 25);
 	ASSERT_EQ(0, cpus_online(&self->cpus));
 }
 

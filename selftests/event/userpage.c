@@ -57,14 +57,22 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Counts loop(@n) by the page. Not inlined, as page_read(). */
+/*
+ * Counts loop(@n) by the page. Not inlined, as page_read(). If the page is changed
+ * while it is read, the second read counts what it executed in vain: then it is
+ * counted again.
+ */
 static __attribute__((noinline)) __s64
 count_by_page(const struct perf_event_mmap_page *page, unsigned long n)
 {
-	__s64 before = page_read(page).count;
+	struct page_value before, after;
 
-	loop(n);
-	return page_read(page).count - before;
+	do {
+		before = page_read(page);
+		loop(n);
+		after = page_read(page);
+	} while (after.tries > 1);
+	return after.count - before.count;
 }
 
 TEST_F(event, page_describes_the_counter)
@@ -92,9 +100,31 @@ TEST_F(event, page_of_a_disabled_event_has_the_count)
 	v = page_read(self->page);
 	EXPECT_EQ(0U, v.index);
 	EXPECT_EQ(event_count(self->fd), v.count);
+}
+
+TEST_F(event, reset_is_seen_in_the_page)
+{
+	EXPECT_LT(0, event_loop_count(self->fd, N));
 	ASSERT_EQ(0, event_reset(self->fd));
 	EXPECT_EQ(0, page_read(self->page).count);
 }
+
+TEST_F(event, reset_while_it_counts_is_seen_in_the_page)
+{
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(N);
+	ASSERT_EQ(0, event_reset(self->fd));
+	EXPECT_GT(CALL_OVERHEAD, page_read(self->page).count);
+	EXPECT_LE(0, page_read(self->page).count);
+}
+
+/* perf's page is off by the range of the counter then. */
+XFAIL_ADD(event, perf, reset_while_it_counts_is_seen_in_the_page);
+/* The module's has the count from before RESET until it is updated next. */
+XFAIL_ADD(event, perfmon, reset_is_seen_in_the_page);
+XFAIL_ADD(event, overflows, reset_is_seen_in_the_page);
+XFAIL_ADD(event, perfmon, reset_while_it_counts_is_seen_in_the_page);
+XFAIL_ADD(event, overflows, reset_while_it_counts_is_seen_in_the_page);
 
 TEST_F(event, count_by_rdpmc_is_exact)
 {
@@ -172,8 +202,8 @@ TEST_F(event, count_is_exact_on_every_cpu)
 /* Beside another task, which also has an event, on one CPU: moments are many. */
 TEST_F(event, count_is_exact_beside_another_task)
 {
-	__s64 least, value, wrong = 0;
 	int i, fd, cpu = pin_to_first_cpu();
+	__s64 least;
 
 	ASSERT_LE(0, cpu);
 	ASSERT_EQ(0, target_start(&self->target, cpu, false));
@@ -183,16 +213,11 @@ TEST_F(event, count_is_exact_beside_another_task)
 	least = count_by_page(self->page, 1);
 	ASSERT_EQ(0, target_go(&self->target, (struct job) { 100, 20000, STEP_YIELD }));
 	for (i = 0; i < 20000 && !target_done(&self->target); i++) {
-		value = count_by_page(self->page, 200);
-		/* A read that is interrupted begins again, which is counted. */
-		if (value != least + (__s64)(LOOP_INSNS * 199))
-			wrong++;
-		ASSERT_LE(least + (__s64)(LOOP_INSNS * 199), value);
-		ASSERT_GE(least + (__s64)(LOOP_INSNS * 199) + CALL_OVERHEAD, value);
-		sched_yield();
+		ASSERT_EQ(least + (__s64)(LOOP_INSNS * 199), count_by_page(self->page, 200));
+		if (i % 4)
+			sched_yield();
 	}
-	TH_LOG("%d reads, %lld began again", i, wrong);
-	EXPECT_GE(i / 20 + 1, wrong);
+	TH_LOG("%d reads", i);
 	ASSERT_EQ(0, target_wait(&self->target));
 	close(fd);
 }
@@ -300,6 +325,9 @@ TEST_F(event, rdpmc_is_for_the_process_with_a_page)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, rdpmc_on_each_cpu, &self->cpus));
 	ASSERT_EQ(0, pthread_join(thread, &failed));
 	EXPECT_EQ(NULL, failed);
+	/* A child has the memory's, but not its mappings. */
+	EXPECT_EQ(variant->by->children_keep_rdpmc ? 0 : SIGSEGV, rdpmc_in_child());
+	EXPECT_EQ(0, rdpmc_here());
 }
 
 TEST_F(event, rdpmc_ends_with_the_last_page)
@@ -366,9 +394,7 @@ TEST_F(event, page_of_a_cpu)
 
 TEST_F(event, mappings_that_are_refused)
 {
-	struct perf_event_attr attr = event_instructions();
 	long size = getpagesize();
-	int fd;
 
 	/* Private; from behind the first page; not a page and 2^n. */
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE, self->fd, 0));
@@ -377,16 +403,31 @@ TEST_F(event, mappings_that_are_refused)
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4 * size, PROT_READ, MAP_SHARED, self->fd, 0));
 	EXPECT_EQ(EINVAL, errno);
-	/* Inherited and on any CPU: it would be the page of several tasks at once. */
-	attr.inherit = 1;
-	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	ASSERT_LE(0, fd);
-	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0));
-	EXPECT_EQ(EINVAL, errno);
-	close(fd);
 	/* The page that is there is not changed by that. */
 	EXPECT_EQ(0, rdpmc_here());
 }
+
+/* On any CPU: it would be the page of several tasks at once. */
+TEST_F(event, page_of_an_inherited_event_is_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+	long size = getpagesize();
+	void *page;
+	int fd;
+
+	attr.inherit = 1;
+	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	page = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	EXPECT_EQ(MAP_FAILED, page);
+	if (page != MAP_FAILED)
+		munmap(page, size);
+	close(fd);
+}
+
+/* The module maps it. */
+XFAIL_ADD(event, perfmon, page_of_an_inherited_event_is_refused);
+XFAIL_ADD(event, overflows, page_of_an_inherited_event_is_refused);
 
 int main(int argc, char **argv)
 {

@@ -41,12 +41,16 @@ const struct event_maker event_maker_perf = {
 	.takes_turns = true,
 	.reset_may_keep_the_gone = true,
 	.time_on_other_cpus = true,
-	.samples = true,
+	.polls_pages_only = true,
+	.children_keep_rdpmc = true,
+	.offline = -ENODEV,
+	.gone = -ENODEV,
 };
 
 const struct event_maker event_maker_perfmon = {
 	.name = "perfmon",
 	.open = open_perfmon,
+	.gone = -EINVAL,
 };
 
 int event_open_raw(const struct perfmon_event_open *arguments)

@@ -27,8 +27,15 @@ struct event_maker {
 	bool reset_may_keep_the_gone;
 	/* time_enabled goes on while the task runs on another CPU than the event's. */
 	bool time_on_other_cpus;
-	/* Takes sample_period and freq. */
-	bool samples;
+	/* poll(2) is ready at all times if no page is mapped. */
+	bool polls_pages_only;
+	/* A child that is forked beside a mapped page may use RDPMC, for ever. */
+	bool children_keep_rdpmc;
+	/*
+	 * The answers to an event of a CPU that is offline, and to a member for the
+	 * group of a task that is gone.
+	 */
+	int offline, gone;
 };
 
 extern const struct event_maker event_maker_perf, event_maker_perfmon;

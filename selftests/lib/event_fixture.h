@@ -20,12 +20,12 @@ FIXTURE_VARIANT(event)
 FIXTURE_VARIANT_ADD(event, perf) { .by = &event_maker_perf };
 FIXTURE_VARIANT_ADD(event, perfmon) { .by = &event_maker_perfmon };
 
-/* Counters that overflow at each turn of a task: the count crosses them. */
+/* Counters that overflow many times while a task runs. */
 #ifdef EVENT_OVERFLOWS
 FIXTURE_VARIANT_ADD(event, overflows)
 {
 	.by = &event_maker_perfmon,
-	.parameters = "period_bits=10",
+	.parameters = "period_bits=16",
 };
 #endif
 

@@ -24,18 +24,20 @@ struct page_value {
 	__s64 count;
 	__u64 enabled, running;	/* up to the last update of the page */
 	__u32 index;		/* 0: the counter was not read, the count is the page's */
+	__u32 tries;		/* more than 1: the page changed meanwhile */
 };
 
 /* Not inlined: the instructions around it are the same at each call. */
 static __attribute__((noinline)) struct page_value
 page_read(const struct perf_event_mmap_page *page)
 {
-	struct page_value v;
+	struct page_value v = { .tries = 0 };
 	__u32 lock;
 	__s64 pmc;
 	int unused;
 
 	do {
+		v.tries++;
 		lock = __atomic_load_n(&page->lock, __ATOMIC_RELAXED);
 		__asm__ volatile("" : : : "memory");
 		v.enabled = page->time_enabled;

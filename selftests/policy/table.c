@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "cpu.h"
+#include "csv.h"
 #include "device.h"
 #include "kselftest.h"
 #include "perf.h"
@@ -199,71 +199,19 @@ static const struct {
 };
 
 /* The table: three columns with the caller and the settings, then the results. */
-#define KEYS		3
-#define MAX_ROWS	32
+#define KEYS	3
 
-static char *table[MAX_ROWS][KEYS + ARRAY_SIZE(columns)];
-static int rows;
+static struct csv table;
 
 static void read_table(const char *program)
 {
-	char line[512], *path, *rest;
 	unsigned int i;
-	FILE *f;
 
-	if (asprintf(&path, "%s/policy.csv", dirname(strdup(program))) < 0)
-		ksft_exit_fail_msg("no memory\n");
-	f = fopen(path, "r");
-	if (!f)
-		ksft_exit_fail_msg("%s: %s\n", path, strerror(errno));
-	for (; fgets(line, sizeof(line), f) && rows < MAX_ROWS; rows++) {
-		line[strcspn(line, "\n")] = '\0';
-		rest = strdup(line);
-		for (i = 0; i < ARRAY_SIZE(table[0]); i++) {
-			table[rows][i] = strsep(&rest, ",");
-			if (!table[rows][i])
-				ksft_exit_fail_msg("%s: too short: %s\n", path,
-						   line);
-		}
-	}
-	fclose(f);
+	csv_read(&table, program, "policy.csv", KEYS + ARRAY_SIZE(columns));
 	for (i = 0; i < ARRAY_SIZE(columns); i++)
-		if (strcmp(table[0][KEYS + i], columns[i].name))
-			ksft_exit_fail_msg("%s: column '%s' is not '%s'\n",
-					   path, table[0][KEYS + i],
-					   columns[i].name);
-}
-
-/* Is the word one of those in the list, which have blanks between them? */
-static bool is_in(const char *word, const char *list)
-{
-	size_t length = strlen(word);
-	const char *at = list;
-
-	while ((at = strstr(at, word))) {
-		if ((at == list || at[-1] == ' ') &&
-		    (!at[length] || at[length] == ' '))
-			return true;
-		at += length;
-	}
-	return false;
-}
-
-/* The row for this case, or NULL if there is not exactly one. */
-static char **find_row(const char *level, const char *who, const char *setting)
-{
-	char **found = NULL;
-	int i;
-
-	for (i = 1; i < rows; i++) {
-		if (!is_in(level, table[i][0]) || !is_in(who, table[i][1]) ||
-		    !is_in(setting, table[i][2]))
-			continue;
-		if (found)
-			return NULL;
-		found = table[i];
-	}
-	return found;
+		if (strcmp(table.name[KEYS + i], columns[i].name))
+			ksft_exit_fail_msg("policy.csv: column '%s' is not '%s'\n",
+					   table.name[KEYS + i], columns[i].name);
 }
 
 static int become(bool is_root, bool is_capable, gid_t group)
@@ -351,8 +299,9 @@ int main(int argc, char **argv)
 			ksft_exit_fail_msg("no lockdown\n");
 		for (who = 0; who < ARRAY_SIZE(callers); who++) {
 			for (i = 0; i < ARRAY_SIZE(settings); i++) {
-				row = find_row(levels[level], callers[who].name,
-					       settings[i]);
+				row = csv_find(&table, (const char *const []) {
+						levels[level], callers[who].name,
+						settings[i] }, KEYS);
 				ksft_test_result(row &&
 					!paranoid_write(atoi(settings[i])) &&
 					test_row(row, who),

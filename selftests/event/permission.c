@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Permissions of events: tries each cell of the table in permission.csv, which is also
+ * the one in Documentation/events.rst, with perf and with the module. A test is one kind
+ * of caller at one setting.
+ *
+ * The kernel is locked down step by step, and that can't be undone, so this is for a
+ * virtual machine of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "csv.h"
+#include "device.h"
+#include "event.h"
+#include "idle.h"
+#include "kselftest.h"
+#include "rights.h"
+
+#define USER		1000
+#define OTHER_USER	1001
+#define SETUID_PROGRAM	"/tmp/event_permission_setuid"
+
+static const char *const levels[] = { "none", "integrity", "confidentiality" };
+static const char *const settings[] = { "-1", "0", "1", "2", "3" };
+
+static const struct {
+	const char *name;
+	unsigned int uid;
+	unsigned long long capabilities;
+} callers[] = {
+	{ "root", 0, 0 },
+	{ "capable", OTHER_USER + 1, MAY_COUNT },
+	{ "user", USER, 0 },
+};
+
+/* What is counted: a task of the first user's, unless the name says otherwise. */
+static struct {
+	const char *name;
+	pid_t pid;
+	int cpu;
+} targets[] = {
+	{ "own", 0, -1 },
+	{ "same-user", 0, -1 },
+	{ "other-user", 0, -1 },
+	{ "hidden", 0, -1 },		/* PR_SET_DUMPABLE is off */
+	{ "setuid", 0, -1 },		/* a program of root's */
+	{ "kernel-thread", 2, -1 },
+	{ "cpu", -1, 0 },
+};
+
+enum target { OWN, SAME_USER, OTHER, HIDDEN, SETUID, KERNEL_THREAD, CPU };
+
+static const struct {
+	const char *name;
+	const struct event_maker *by;
+	bool kernel;
+} columns[] = {
+	{ "perf user", &event_maker_perf, false },
+	{ "perf kernel", &event_maker_perf, true },
+	{ "event user", &event_maker_perfmon, false },
+	{ "event kernel", &event_maker_perfmon, true },
+};
+
+#define KEYS	4
+
+static struct csv table;
+
+/* What the caller was answered: 0 or a negative errno. */
+static int (*answers)[ARRAY_SIZE(columns)];
+
+static pid_t start_target(enum target which)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (become_user(which == OTHER ? OTHER_USER : USER, 0))
+		_exit(1);
+	/* A change of the user switches it off. */
+	prctl(PR_SET_DUMPABLE, which != HIDDEN);
+	if (which == SETUID)
+		execl(SETUID_PROGRAM, SETUID_PROGRAM, "--pause", NULL);
+	for (;;)
+		pause();
+}
+
+static void prepare(const char *program)
+{
+	enum target which;
+	char command[512];
+
+	snprintf(command, sizeof(command), "cp %s %s", program, SETUID_PROGRAM);
+	if (system(command) || chmod(SETUID_PROGRAM, 04755) || chmod(_PATH_PERFMON, 0666))
+		ksft_exit_fail_msg("the programs can't be prepared\n");
+	for (which = SAME_USER; which <= SETUID; which++) {
+		targets[which].pid = start_target(which);
+		if (targets[which].pid < 0)
+			ksft_exit_fail_msg("no process\n");
+	}
+	wait_until_idle();
+	answers = mmap(NULL, sizeof(*answers) * ARRAY_SIZE(targets), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (answers == MAP_FAILED)
+		ksft_exit_fail_msg("no memory\n");
+}
+
+static void end_targets(void)
+{
+	enum target which;
+
+	for (which = SAME_USER; which <= SETUID; which++) {
+		kill(targets[which].pid, SIGKILL);
+		waitpid(targets[which].pid, NULL, 0);
+	}
+	unlink(SETUID_PROGRAM);
+	if (chmod(_PATH_PERFMON, 0600))
+		ksft_print_msg("%s: %s\n", _PATH_PERFMON, strerror(errno));
+}
+
+static int try_open(unsigned int target, unsigned int column)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.exclude_kernel = !columns[column].kernel;
+	fd = columns[column].by->open(&attr, targets[target].pid, targets[target].cpu, -1, 0);
+	return fd < 0 ? fd : close(fd);
+}
+
+/* A process becomes the caller and fills the answers in. */
+static int ask_all(unsigned int who)
+{
+	unsigned int i, column;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (callers[who].uid &&
+		    become_user(callers[who].uid, callers[who].capabilities))
+			_exit(1);
+		prctl(PR_SET_DUMPABLE, 1);
+		for (i = 0; i < ARRAY_SIZE(targets); i++)
+			for (column = 0; column < ARRAY_SIZE(columns); column++)
+				answers[i][column] = try_open(i, column);
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
+}
+
+static int errno_of(const char *word)
+{
+	return !strcmp(word, "EACCES") ? -EACCES : !strcmp(word, "EPERM") ? -EPERM :
+	       !strcmp(word, "yes") ? 0 : 1;
+}
+
+static bool test_caller(const char *level, unsigned int who, const char *setting)
+{
+	unsigned int i, column;
+	bool ok = true;
+	char **row;
+
+	if (paranoid_write(atoi(setting)) || ask_all(who))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(targets); i++) {
+		row = csv_find(&table, (const char *const []) {
+				level, callers[who].name, setting, targets[i].name }, KEYS);
+		for (column = 0; column < ARRAY_SIZE(columns); column++) {
+			if (row && answers[i][column] == errno_of(row[KEYS + column]))
+				continue;
+			ksft_print_msg("%s, %s: %d, and the table has %s\n",
+				       columns[column].name, targets[i].name,
+				       answers[i][column], row ? row[KEYS + column] : "no row");
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	int paranoid = paranoid_read();
+	unsigned int level, who, i;
+
+	if (argc == 2 && !strcmp(argv[1], "--pause"))
+		for (;;)
+			pause();
+	ksft_print_header();
+	if (!pmu_expected())
+		ksft_exit_skip("this CPU has no PMU\n");
+	if (access(LOCKDOWN, F_OK))
+		ksft_exit_skip("this kernel can't be locked down\n");
+	ksft_set_plan(ARRAY_SIZE(levels) * ARRAY_SIZE(callers) * ARRAY_SIZE(settings));
+	csv_read(&table, argv[0], "permission.csv", KEYS + ARRAY_SIZE(columns));
+	for (i = 0; i < ARRAY_SIZE(columns); i++)
+		if (strcmp(table.name[KEYS + i], columns[i].name))
+			ksft_exit_fail_msg("permission.csv: column '%s' is not '%s'\n",
+					   table.name[KEYS + i], columns[i].name);
+	prepare(argv[0]);
+	for (level = 0; level < ARRAY_SIZE(levels); level++) {
+		if (level && lockdown(levels[level]))
+			ksft_exit_fail_msg("no lockdown\n");
+		for (who = 0; who < ARRAY_SIZE(callers); who++)
+			for (i = 0; i < ARRAY_SIZE(settings); i++)
+				ksft_test_result(test_caller(levels[level], who, settings[i]),
+						 "lockdown %s, %s, perf_event_paranoid %s\n",
+						 levels[level], callers[who].name, settings[i]);
+	}
+	if (paranoid_write(paranoid))
+		ksft_print_msg("%s can't be put back\n", PARANOID);
+	end_targets();
+	ksft_finished();
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tables that a test checks and the documentation shows: a line of names, then rows.
+ * The first columns are keys, each with one or more words.
+ */
+#ifndef SELFTESTS_CSV_H
+#define SELFTESTS_CSV_H
+
+#define CSV_MAX_ROWS	32
+#define CSV_MAX_COLUMNS	16
+
+struct csv {
+	int rows, columns;	/* without the line of names */
+	char *name[CSV_MAX_COLUMNS];
+	char *cell[CSV_MAX_ROWS][CSV_MAX_COLUMNS];
+};
+
+/*
+ * Reads table @file, which lies beside the program. Ends the program with a message if
+ * it can't be read, or a row is too short.
+ */
+void csv_read(struct csv *t, const char *program, const char *file, int columns);
+
+/*
+ * The row whose first @keys columns have these words among theirs; NULL if there is
+ * not exactly one. Words that are separated by a blank are two.
+ */
+char **csv_find(struct csv *t, const char *const *words, int keys);
+
+#endif
