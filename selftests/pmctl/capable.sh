@@ -41,7 +41,7 @@ count() {
 	awk -F, -v event="$event" '$3 == event { print $1 }' "$dir/counts"
 }
 
-plan 15
+plan 19
 
 says "the user has CAP_PERFMON alone" "$(capable grep CapEff /proc/self/status)" '\<0000004000000000$'
 says "the other user has no capability" "$(plain grep CapEff /proc/self/status)" '\<0000000000000000$'
@@ -66,9 +66,17 @@ capable pmctl record -a -e instructions:k -c 10007 -- "$loop" 1000000 >"$dir/wor
 is "record of the kernel on all CPUs succeeds" 0 $?
 check "it has samples" [ "$(capable pmctl script 2>/dev/null | wc -l)" -gt 0 ]
 
-plain pmctl stat -e instructions:u -- "$loop" 1000 >"$dir/words" 2>&1
-check "stat without the capability fails" [ $? != 0 ]
-says "and says what to do" "$(cat "$dir/words")" 'perf_event_paranoid|CAP_PERFMON|root'
+# As perf: user mode of one's own programs is everybody's.
+is "stat without the capability counts user mode" "$a" "$(count instructions:u 1000000 plain)"
+plain pmctl stat -e instructions -x, -o "$dir/counts" -- "$loop" 1000000 >"$dir/words" 2>&1
+is "stat without the capability leaves the kernel out" "$a,,instructions:u" \
+	"$(cut -d, -f 1-3 "$dir/counts")"
+for kernel in "-e instructions:k" "-a -e instructions:u"; do
+	# shellcheck disable=SC2086 # they are options
+	plain pmctl stat $kernel -- "$loop" 1000 >"$dir/words" 2>&1
+	check "stat $kernel without the capability fails" [ $? != 0 ]
+	says "and says what to do" "$(cat "$dir/words")" 'perf_event_paranoid|CAP_PERFMON|root'
+done
 rm -f perf.data
 plain pmctl record -e instructions:u -c 100003 -- "$loop" 1000 >"$dir/words" 2>&1
 check "record without the capability fails" [ $? != 0 ]

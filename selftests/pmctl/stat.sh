@@ -28,8 +28,13 @@ count_on() {
 	awk -F, '$3 == "instructions:u" { print $1 }' "$counts"
 }
 
+# values: the counts of a file by -x
+values() {
+	awk -F, '$1 ~ /^[0-9]+$/ { printf "%s ", $1 }' "$counts"
+}
+
 cpus=$(nproc)
-plan $((28 + (cpus > 1)))
+plan $((54 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -52,6 +57,96 @@ for rate in cycles:u=2500000,100 branches:u=1000000,0; do
 	echo "# $event: $counted"
 	check "$event is counted, and no other event" [ "${distance#-}" -le "${wanted#*,}" ]
 done
+
+# perf counts the task, too: the same number. It shows none if its clock did not move.
+is "the command is counted as by perf" "$(perf_count instructions:u "$loop" 50000000)" \
+	"$(pmctl_count instructions:u "$loop" 50000000)"
+
+# Two loops, each of 2 instructions an iteration, by a shell and a child of it.
+# shellcheck disable=SC2016 # the inner shell expands it
+twice='"$0" "$1"; "$0" "$1" & wait'
+for option in "" -i; do
+	for n in 1000000 2000000; do
+		pmctl stat $option -e instructions:u -x, -o "$counts" -- sh -c "$twice" "$loop" $n
+		eval "count_$n=$(values)"
+	done
+	# shellcheck disable=SC2154 # eval assigns them
+	difference=$((count_2000000 - count_1000000))
+	if [ "$option" ]; then
+		check "$option leaves children out" [ "$difference" -lt 10000 ]
+	else
+		# What the shell itself executes depends on when its child ends.
+		check "children are counted" [ "$difference" -ge 3990000 -a "$difference" -le 4010000 ]
+	fi
+done
+
+pmctl stat -e '{instructions:u,r00c0:u},{branches,branch-instructions}:u' -x, -o "$counts" -- "$loop" 1000000
+is "groups are counted" 0 $?
+# shellcheck disable=SC2046 # two pairs of numbers
+set -- $(values)
+is "the events of a group are counted together" "$1 $3" "$2 $4"
+says "the mode of a group is in the names" "$(cat "$counts")" ',,branches:u,'
+pmctl stat -a -e '{instructions,cycles}' -- true 2>"$counts"
+is "-a has no groups" 2 $?
+
+# A task that runs, one that ends, and one that is gone.
+"$loop" 9000000000 &
+task=$!
+pmctl stat -p $task -e instructions:u -x, -o "$counts" -- sleep 0.3
+is "-p counts while the command runs" 0 $?
+check "-p counts the process" [ "$(values)" -gt 1000 ]
+pmctl stat -t $task -e instructions:u,cycles:u --per-thread -j -o "$counts" -- sleep 0.3
+is "--per-thread names the thread" 2 "$(grep -c "^{\"thread\":\"pmctl_loop-$task\"," "$counts")"
+pmctl stat -D 200 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.05
+is "nothing is counted before -D" "0 " "$(values)"
+pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.5
+check "something is counted after it" [ "$(values)" -gt 1000 ]
+kill $task
+wait $task 2>/dev/null
+sleep 1 &
+timeout 60 pmctl stat -p $! -e instructions:u -x, -o "$counts"
+is "-p ends with the process" 0 $?
+pmctl stat -p $task -e instructions:u 2>"$counts"
+is "-p of no process is a mistake" 2 $?
+
+pmctl stat -a --per-core -e instructions:u -j -o "$counts" -- "$loop" 1000000
+says "--per-core names the cores" "$(cat "$counts")" '"core":"S0-D0-C0","counters":1,"counter-value":"[0-9]+\.0+"'
+
+# Several at once count as each alone.
+alone=$(pmctl_count instructions:u "$loop" 30000000)
+pmctl stat -e instructions:u -x, -o "$counts.other" -- "$loop" 30000000 &
+both=$(pmctl_count instructions:u "$loop" 30000000)
+wait $!
+is "two at once count the same" "$alone $alone" "$both $(cut -d, -f 1 "$counts.other" | tail -n 1)"
+rm -f "$counts.other"
+
+# Who has the counters is named.
+perf stat -e instructions:u -- sleep 3 >/dev/null 2>&1 &
+sleep 1
+pmctl stat -e instructions:u -- true 2>"$counts"
+is "without a counter there is no count" 125 $?
+says "perf is named" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
+says "and how to end it" "$(cat "$counts")" "End what uses them"
+wait
+many=r0000
+for event in 1 2 3 4 5 6 7 8 9 a b c d e f; do many=$many,r000$event; done
+pmctl stat -e $many -- true 2>"$counts"
+is "too many events are no count" 125 $?
+says "pmctl names itself" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
+says "and says so" "$(cat "$counts")" '^That is this measurement'
+pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
+is "a task's counter can't be chosen" 2 $?
+pmctl stat -a -e instructions:u:PMC0 -x, -o "$counts" -- true
+is "with -a it can" 0 $?
+pmctl stat -d -e instructions:u -x, -o "$counts" -- "$loop" 1000
+is "-d counts what the CPU has" 0 $?
+is "-p takes several processes" 0 "$(
+	sleep 5 & one=$!
+	sleep 5 & two=$!
+	pmctl stat -p $one,$two -e instructions:u -x, -o "$counts" -- true >/dev/null 2>&1
+	echo $?
+	kill $one $two
+)"
 
 k=$(pmctl_count instructions:k "$loop" 90000000)
 check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]

@@ -3,9 +3,10 @@
 #
 # pmctl's counts beside perf's, for the same work, one after the other.
 #
-# perf counts the task from its exec on. pmctl counts the machine, so it has its
-# own instructions in it, from the start of the counter to its stop. They are a
-# constant: the difference of the two tools is the same for every workload.
+# Both count the task from its exec on, and nothing else: the same numbers. With -a
+# pmctl counts the machine, so it has its own instructions in it, from the start of
+# the counter to its stop. They are a constant: the difference of the two tools is the
+# same for every workload.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -24,6 +25,12 @@ echo 0 >$randomize
 cd "$dir" || exit 1
 seq 1 200000 >numbers
 
+# machine_count COMMAND...: instructions of all tasks in user mode, digits only
+machine_count() {
+	pmctl stat -a -e instructions:u -x, -o "$counts" -- "$@" >/dev/null 2>&1
+	awk -F, '$3 == "instructions:u" { print $1 }' "$counts"
+}
+
 # compare NAME COMMAND...
 #
 # Up to three times, each started by one more exec: what a program executes
@@ -36,14 +43,16 @@ compare() {
 		set -- "$here/pmctl_exec" "$@"
 		theirs=$(perf_count instructions:u "$@")
 		ours=$(pmctl_count instructions:u "$@")
-		: "${constant:=$((ours - theirs))}"
-		echo "# $name: perf $theirs, pmctl $ours = + $constant + $((ours - theirs - constant))"
-		[ $((ours - theirs)) != "$constant" ] || break
+		all=$(machine_count "$@")
+		: "${constant:=$((all - theirs))}"
+		echo "# $name: perf $theirs, pmctl $ours, pmctl -a $all = + $constant + $((all - theirs - constant))"
+		[ "$theirs $((all - theirs))" != "$ours $constant" ] || break
 	done
-	is "$name: pmctl and perf differ by the constant" "$constant" $((ours - theirs))
+	is "$name: pmctl counts what perf counts" "$theirs" "$ours"
+	is "$name: pmctl -a and perf differ by the constant" "$constant" $((all - theirs))
 }
 
-plan 7
+plan 13
 
 # The first one gives the constant.
 constant=

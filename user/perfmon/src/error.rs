@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-use crate::event::{Encoding, Owners, Target};
+use crate::event::{Encoding, OwnerKind, Owners, Target};
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
@@ -358,6 +358,7 @@ impl Cause {
             Self::BadHeader => {
                 Some("Read a buffer to its end before the trace starts again, then rewind it.")
             }
+            Self::NoFreeCounter(owners) if owners.has(OwnerKind::Perf) => Self::HardwareBusy.help(),
             Self::NoFreeCounter(_) => Some(
                 "Count fewer events at once, or end what has the other counters: each event has a counter of its own \
                  all the time.",

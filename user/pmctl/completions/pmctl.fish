@@ -44,17 +44,22 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand info" -s h -l help -d 'Print
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Show the counts of these CPUs only, as 0-2,5; without a command until Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas; without a command until they end' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Count from MS milliseconds after the start on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times; show the mean and its standard error' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts of every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: `perf`, an object for each event with perf\'s keys, or `v1`, one object with all numbers' -r -f -a "perf\t''
 v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Known from perf, and refused with the reason' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'Show what is written to each counter, and what the driver and the registers hold'
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Known from perf, and refused with the reason'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show each core of -a or -C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-thread -d 'Show each thread of -p or -t'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Count the first and the last level of the data cache, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r

@@ -220,7 +220,10 @@ impl<'a> Waiting<'a> {
         let mut errno = [0; 4];
         // A successful exec closes the other end.
         if self.failure.read(&mut errno)? < errno.len() {
-            return Ok(Running { pid: self.pid });
+            return Ok(Running {
+                pid: self.pid,
+                _remains: (self.gate, self.failure),
+            });
         }
         waitpid(self.pid, None)?;
         let errno = Errno::from_raw(i32::from_ne_bytes(errno));
@@ -235,6 +238,7 @@ impl<'a> Waiting<'a> {
 ///
 /// The call is a write of one byte more than a pipe holds. So when there is a byte to read, the child is in the call,
 /// and it stays there until the pipe is emptied.
+#[derive(Debug)]
 struct Gate {
     pipe: File,
     content: Vec<u8>,
@@ -288,6 +292,9 @@ impl Shut {
 #[derive(Debug)]
 pub(crate) struct Running {
     pid: Pid,
+    /// Freed with it and not before: how many instructions that takes depends on what else is in memory, and they may
+    /// be counted.
+    _remains: (Gate, File),
 }
 
 impl Running {

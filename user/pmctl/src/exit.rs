@@ -4,6 +4,7 @@
 use std::fmt::{self, Write};
 
 use perfmon::Cause;
+use perfmon::event::Owner;
 
 use crate::machine::Machine;
 use crate::processes;
@@ -38,6 +39,15 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
         let users = processes::holding(&Machine::here(), |target| target == perfmon::PATH);
         for user in users {
             let _ = write!(text, "\n{user} has it open.");
+        }
+    }
+    if let Cause::NoFreeCounter(owners) = &error.cause {
+        let own = |(_, owner): &(_, Owner)| owner.pid == Some(std::process::id());
+        if owners.0.iter().any(own) {
+            return anyhow::anyhow!(
+                "{text}\nThat is this measurement. Count the other events in another run: pmctl never shares a counter \
+                 between events, so that every number is a count and no estimate."
+            );
         }
     }
     match error.cause.help() {

@@ -3,6 +3,10 @@
 
 use std::fmt;
 use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
 
 use crate::machine::Machine;
 
@@ -43,6 +47,17 @@ pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<P
         }
     };
     pids.into_iter().filter(holds).map(named).collect()
+}
+
+/// Returns a descriptor that can be read once a process or a thread has ended; `None` if it has.
+pub(crate) fn watch(number: u32) -> Option<OwnedFd> {
+    /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: The call takes two numbers and no memory.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, THREAD) };
+    let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
+    // SAFETY: The kernel has just made the descriptor for this function: nothing else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 #[cfg(test)]

@@ -174,6 +174,8 @@ mod tests {
             general: general.then_some(EventSelect::new(0xc0, 0)),
             fixed,
             pinned,
+            cache: None,
+            group: None,
         }
     }
 

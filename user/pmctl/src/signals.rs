@@ -62,32 +62,34 @@ impl Signals {
         &self.before
     }
 
-    /// Waits for a signal, or until `limit` is over.
-    pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<Event> {
+    /// Waits for a signal, until there is something to read from `other`, or until `limit` is over.
+    pub(crate) fn wait(
+        &self,
+        limit: Option<Duration>,
+        other: Option<BorrowedFd<'_>>,
+    ) -> Result<Event> {
         // Up to the next millisecond, for poll(2) counts in them: it must not return too early.
         let timeout = limit.map_or(PollTimeout::NONE, |limit| {
             PollTimeout::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
-        wait_for(&mut [self.readable()], timeout)?;
-        self.next()
-    }
-
-    /// Waits for a signal, or until there is something to read from `other`.
-    pub(crate) fn wait_beside(&self, other: BorrowedFd<'_>) -> Result<Event> {
-        let mut both = [self.readable(), PollFd::new(other, PollFlags::POLLIN)];
-        wait_for(&mut both, PollTimeout::NONE)?;
-        let [_, other] = both;
-        if other
-            .revents()
-            .is_some_and(|events| events.contains(PollFlags::POLLIN))
-        {
+        let readable = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
+        let queue = self.queue.as_fd();
+        // No vector: how many instructions that takes depends on what else is in memory, and they may be counted.
+        let mut both = [readable(queue), readable(other.unwrap_or(queue))];
+        let number = if other.is_some() { 2 } else { 1 };
+        match poll(&mut both[..number], timeout) {
+            // SIGCONT does it, although it is not held back and has no handler.
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("can't wait for signals"),
+        }
+        let has_data = |other: &PollFd<'_>| {
+            let events = other.revents();
+            events.is_some_and(|events| events.contains(PollFlags::POLLIN))
+        };
+        if other.is_some() && has_data(&both[1]) {
             return Ok(Event::Other);
         }
         self.next()
-    }
-
-    fn readable(&self) -> PollFd<'_> {
-        PollFd::new(self.queue.as_fd(), PollFlags::POLLIN)
     }
 
     /// Takes the next signal, if there is one.
@@ -106,15 +108,6 @@ impl Signals {
                 },
             },
         )
-    }
-}
-
-/// Waits for one of the descriptors.
-fn wait_for(descriptors: &mut [PollFd<'_>], timeout: PollTimeout) -> Result<()> {
-    match poll(descriptors, timeout) {
-        // SIGCONT does it, although it is not held back and has no handler.
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(errno) => Err(errno).context("can't wait for signals"),
     }
 }
 

@@ -67,6 +67,12 @@ impl Builder {
         }
     }
 
+    /// Returns the encoding.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Counts in user mode only.
     pub fn user(self) -> Self {
         self.modes(Modes::User)

@@ -101,6 +101,12 @@ impl Device {
 pub struct Owners(pub Vec<(CounterId, Owner)>);
 
 impl Owners {
+    /// Returns whether one of them is of this kind.
+    #[must_use]
+    pub fn has(&self, kind: OwnerKind) -> bool {
+        self.0.iter().any(|(_, owner)| owner.kind == kind)
+    }
+
     /// Asks about each counter.
     pub(super) fn of(device: &Device) -> Self {
         let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);

@@ -110,18 +110,47 @@ pub(crate) struct Look {
 
 #[derive(Debug, Args)]
 #[command(after_help = EVENTS_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Stat {
     /// Count these events, separated by commas; may be repeated
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
+    /// Count these processes, separated by commas; without a command until they end
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu", "tid"])]
+    pub(crate) pid: Vec<u32>,
+
+    /// Count these threads, separated by commas; without a command until they end
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) tid: Vec<u32>,
+
     /// Count the whole system; without a command until Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Show the counts of these CPUs only, as 0-2,5; without a command until Ctrl-C
+    /// Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
+
+    /// Don't count what the command or the tasks create
+    #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) no_inherit: bool,
+
+    /// Show each core of -a or -C
+    #[arg(long)]
+    pub(crate) per_core: bool,
+
+    /// Show each thread of -p or -t
+    #[arg(long)]
+    pub(crate) per_thread: bool,
+
+    /// Count from MS milliseconds after the start on
+    #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
+    pub(crate) delay: Option<Duration>,
+
+    /// Count the first and the last level of the data cache, too
+    #[arg(short, long)]
+    pub(crate) detailed: bool,
 
     /// Run the command N times; show the mean and its standard error
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -143,17 +172,9 @@ pub(crate) struct Stat {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Show what is written to each counter, and what the driver and the registers hold
+    /// With -a or -C, show what is written to each counter, and what the driver and the registers hold
     #[arg(long)]
     pub(crate) explain: bool,
-
-    /// Known from perf, and refused with the reason
-    #[arg(short, long, action = clap::ArgAction::Count, hide = true)]
-    pub(crate) detailed: u8,
-
-    /// Known from perf, and refused with the reason
-    #[arg(short, long, value_name = "PID", hide = true)]
-    pub(crate) pid: Option<String>,
 
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
@@ -165,15 +186,20 @@ pub(crate) struct Stat {
 pub(crate) struct Cpus(Vec<u32>);
 
 impl Cpus {
+    /// The CPUs of these numbers.
+    pub(crate) fn new(mut numbers: Vec<u32>) -> Self {
+        numbers.sort_unstable();
+        numbers.dedup();
+        Self(numbers)
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as 0-2,5")?;
         let numbers = known.into_iter().map(u32::try_from);
-        let mut numbers: Vec<u32> = numbers
+        let numbers: Vec<u32> = numbers
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        numbers.sort_unstable();
-        numbers.dedup();
-        Ok(Self(numbers))
+        Ok(Self::new(numbers))
     }
 
     /// Returns how many CPUs there are.
@@ -234,8 +260,9 @@ Events:
   r1c0                         raw: unit mask 0x01, event 0xc0
   cpu/event=0xc0,umask=0x01/   the same by fields; also cmask=, inv, edge, name=
   fixed0                       a fixed-function counter
-With a modifier: :u counts user mode only, :k the kernel only; :PMC0 or :FIXED0
-count on this counter.
+  {a,b}                        a group: counted together, read at one moment
+With a modifier: :u counts user mode only, :k the kernel only; with -a, :PMC0 or
+:FIXED0 count on this counter.
 
 Examples:
   pmctl stat -- make                         instructions, cycles, branches, ...

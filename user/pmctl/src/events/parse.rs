@@ -9,8 +9,7 @@
 //! ```
 //!
 //! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter), separated by
-//! commas, with or without blanks. perf's groups, `{a,b}`, are refused: the driver can't read several counters at
-//! one moment.
+//! commas, with or without blanks. Events in braces, `{a,b}`, are a group, whose modifiers (`{a,b}:u`) are those of all.
 
 use std::ops::Range;
 
@@ -31,6 +30,17 @@ pub(crate) struct Spec {
     pub(crate) modifiers: Vec<Piece>,
     /// The whole event.
     pub(crate) span: Range<usize>,
+    /// The number of its group in the text.
+    pub(crate) group: Option<usize>,
+    /// The text of the group's modifiers, with their colons.
+    pub(crate) suffix: String,
+}
+
+impl Spec {
+    /// Returns the event as it was written in `text`, with the modifiers of its group.
+    pub(crate) fn label(&self, text: &str) -> String {
+        format!("{}{}", &text[self.span.clone()], self.suffix)
+    }
 }
 
 /// The name of an event.
@@ -53,9 +63,15 @@ pub(crate) struct Term {
 pub(crate) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
     let mut parser = Parser { text, at: 0 };
     let mut specs = Vec::new();
+    let mut groups = 0;
     loop {
         parser.skip_blanks();
-        specs.push(parser.event()?);
+        if parser.text[parser.at..].starts_with('{') {
+            specs.extend(parser.group(groups)?);
+            groups += 1;
+        } else {
+            specs.push(parser.event()?);
+        }
         parser.skip_blanks();
         if parser.at_end() {
             return Ok(specs);
@@ -115,14 +131,42 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `{a,b}` and its modifiers.
+    fn group(&mut self, number: usize) -> Result<Vec<Spec>, Fault> {
+        let start = self.at;
+        self.take('{');
+        let mut specs = Vec::new();
+        loop {
+            self.skip_blanks();
+            if self.text[self.at..].starts_with('{') {
+                return Err(Fault::new(self.here(), "a group can't be in a group"));
+            }
+            specs.push(self.event()?);
+            self.skip_blanks();
+            if self.take('}') {
+                break;
+            }
+            if !self.take(',') {
+                let whole = start..self.at;
+                return Err(
+                    Fault::new(whole, "the second brace of the group is missing")
+                        .help("For example: {instructions,cycles}"),
+                );
+            }
+        }
+        let end = self.at;
+        let modifiers = self.modifiers();
+        let suffix = &self.text[end..self.at];
+        for spec in &mut specs {
+            spec.group = Some(number);
+            suffix.clone_into(&mut spec.suffix);
+            spec.modifiers.extend(modifiers.iter().cloned());
+        }
+        Ok(specs)
+    }
+
     fn event(&mut self) -> Result<Spec, Fault> {
         let start = self.at;
-        if self.text[start..].starts_with('{') {
-            return Err(
-                Fault::new(self.here(), "the driver has no groups of events yet")
-                    .help("Write the events without the braces: all of them count all the time."),
-            );
-        }
         let word = self.until(&STOPS);
         if word.text.is_empty() {
             return Err(Fault::new(self.here(), "an event is missing here")
@@ -152,6 +196,8 @@ impl Parser<'_> {
             what,
             modifiers,
             span: start..self.at,
+            group: None,
+            suffix: String::new(),
         })
     }
 
@@ -246,6 +292,19 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_their_events_and_modifiers() {
+        let groups = |text| {
+            let specs = parse(text).expect("it is well formed");
+            specs.iter().map(|spec| spec.group).collect::<Vec<_>>()
+        };
+        let (none, first, second) = (None, Some(0), Some(1));
+        assert_eq!(groups("a,{b,c},d"), [none, first, first, none]);
+        assert_eq!(groups("{a},{ b , c }"), [first, second, second]);
+        assert_eq!(show("{a:k,b}:u,c"), ["a|k|u", "b|u", "c"]);
+        assert_eq!(show("{a,cpu/inv/}:u"), ["a|u", "/inv/|u"]);
+    }
+
+    #[test]
     fn blanks_may_stand_around_a_comma() {
         assert_eq!(show("cycles:u, r1c0 ,  x "), ["cycles|u", "r1c0", "x"]);
     }
@@ -258,8 +317,11 @@ mod tests {
             ("a,,b", 2..3, "event is missing"),
             (":u", 0..1, "event is missing"),
             ("a}", 1..2, "comma"),
-            ("{a,b}", 0..1, "no groups"),
-            ("a,{b}:u", 2..3, "no groups"),
+            ("{a,b", 0..4, "second brace"),
+            ("{a b}", 0..3, "second brace"),
+            ("{}", 1..2, "event is missing"),
+            ("{a,{b}}", 3..4, "in a group"),
+            ("{a}b", 3..4, "comma"),
             ("a{", 1..2, "comma"),
             ("a b", 2..3, "comma"),
             ("a, ", 3..3, "event is missing"),

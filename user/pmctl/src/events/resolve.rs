@@ -25,11 +25,15 @@ pub(crate) struct Event {
     pub(crate) fixed: Option<u8>,
     /// The counter that the user wants for it.
     pub(crate) pinned: Option<CounterId>,
+    /// perf's number of an event of a cache, which the driver looks up for the CPU.
+    pub(crate) cache: Option<u32>,
+    /// Events with the same number are a group.
+    pub(crate) group: Option<usize>,
 }
 
 impl Event {
     /// An event that this CPU does not have.
-    pub(super) fn absent(label: &str) -> Self {
+    pub(crate) fn absent(label: &str) -> Self {
         Self {
             label: label.to_owned(),
             meaning: None,
@@ -37,12 +41,22 @@ impl Event {
             general: None,
             fixed: None,
             pinned: None,
+            cache: None,
+            group: None,
+        }
+    }
+
+    /// perf's event of a cache, by its number in `PERF_TYPE_HW_CACHE`.
+    pub(crate) fn of_cache(label: &str, number: u32) -> Self {
+        Self {
+            cache: Some(number),
+            ..Self::absent(label)
         }
     }
 
     /// Returns whether this CPU lacks it.
     pub(crate) const fn is_absent(&self) -> bool {
-        self.general.is_none() && self.fixed.is_none()
+        self.general.is_none() && self.fixed.is_none() && self.cache.is_none()
     }
 
     /// Returns the select to write to `counter`.
@@ -77,14 +91,14 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<Event, Fault
         allow_pin(*counter, span.clone(), &target, pmu)?;
     }
     Ok(Event {
-        label: target
-            .label
-            .unwrap_or_else(|| text[spec.span.clone()].to_owned()),
+        label: target.label.unwrap_or_else(|| spec.label(text)),
         meaning: target.meaning,
         modes: modes.unwrap_or_default(),
         general: target.general,
         fixed: target.fixed,
         pinned: pinned.map(|(counter, _)| counter),
+        cache: None,
+        group: spec.group,
     })
 }
 

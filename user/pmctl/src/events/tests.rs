@@ -104,6 +104,10 @@ fn the_label_is_what_was_written_or_the_name() {
         .map(|event| event.label)
         .collect();
     assert_eq!(labels, ["cycles:u", "r1c0", "mine"]);
+    let group = super::events_or_absent("{cycles,r1c0:k}:PMC1,branches", &Pmu::for_tests());
+    let group = group.expect("it is well formed").into_iter();
+    let labels: Vec<String> = group.map(|event| event.label).collect();
+    assert_eq!(labels, ["cycles:PMC1", "r1c0:k:PMC1", "branches"]);
 }
 
 #[test]
@@ -216,7 +220,13 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         21,
         "for each CPU model",
     ),
-    ("{cycles,r1c0}", "no groups", 0, 1, "without the braces"),
+    (
+        "{cycles,r1c0}",
+        "groups are for",
+        1,
+        6,
+        "without the braces",
+    ),
     (
         "TOPDOWN.SLOTS",
         "does not have the event",

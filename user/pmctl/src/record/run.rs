@@ -46,7 +46,7 @@ pub(super) fn run(
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let event = signals.wait(Some(INTERVAL.min(left.unwrap_or(INTERVAL))))?;
+        let event = signals.wait(Some(INTERVAL.min(left.unwrap_or(INTERVAL))), None)?;
         match react(event, running.as_ref())? {
             Next::GoOn => {}
             Next::End => break,
@@ -77,7 +77,7 @@ pub(super) fn run(
     drop(progress);
     // The recording was over before the command.
     while let (None, Some(running)) = (ending, &running) {
-        if let Next::Ended(how) = react(signals.wait(None)?, Some(running))? {
+        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
             ending = Some(how);
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
 //!
-//! time of the interval (with `-I`), value, unit (always empty), event, variation in percent (with `-r`), how
+//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (always empty), event, variation in percent (with `-r`), how
 //! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
 //!
 //! Fields with the separator in them are quoted.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::metric::metric;
-use super::{Figures, Report, Run, Subject, running_time};
+use super::{Figures, PlaceKind, Report, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -38,6 +38,12 @@ impl<'a, W: Write> Csv<'a, W> {
                 self.writer
                     .write_field(format!("{:.9}", at.as_secs_f64()))?;
             }
+            if let Some(place) = &column.place {
+                self.writer.write_field(&place.name)?;
+                if let PlaceKind::Core(cpus) = place.kind {
+                    self.writer.write_field(cpus.to_string())?;
+                }
+            }
             let value = figures.counts[index].map(|count| count.to_string());
             self.writer
                 .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
@@ -48,7 +54,7 @@ impl<'a, W: Write> Csv<'a, W> {
                 self.writer.write_field(format!("{error:.2}%"))?;
             }
             self.writer
-                .write_field(running_time(self.subject, runs).to_string())?;
+                .write_field(running_time(runs, index).to_string())?;
             self.writer.write_field("100.00")?;
             let metric = metric(&self.subject.columns, &figures.means(), index);
             match metric.filter(|_| at.is_none()) {
@@ -100,8 +106,8 @@ mod tests {
         let expected = "\
 3000000,,instructions:u,3000000000,100.00,2.00,insn per cycle
 1500000,,cycles:u,3000000000,100.00,,
-<not counted>,,r1c0,3000000000,100.00,,
-<not supported>,,cache-misses,3000000000,100.00,,
+<not counted>,,r1c0,0,100.00,,
+<not supported>,,cache-misses,0,100.00,,
 ";
         assert_eq!(text, expected);
     }

@@ -8,16 +8,13 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::metric::metric;
+use super::scope::Title;
 use super::summary::Summary;
-use super::{Figures, Report, Run, Subject};
+use super::{Column, Figures, PlaceKind, Report, Run, Subject};
 use crate::text::thousands;
 
 /// In place of a number that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
-
-/// Said when a command was given without `-a`.
-const SCOPE_NOTE: &str =
-    " All that ran on these CPUs is counted, not the command alone (-a hides this).";
 
 /// Printed if the CPU lacks an event.
 const ABSENT_NOTE: &str =
@@ -31,6 +28,8 @@ pub(super) struct Human<'a, W> {
     output: W,
     /// Width of the column of names.
     name: usize,
+    /// Width of the column of cores or threads.
+    place: usize,
     headed: bool,
 }
 
@@ -40,9 +39,11 @@ impl<'a, W: Write> Human<'a, W> {
             .columns
             .iter()
             .map(|column| column.event.label.chars().count());
+        let places = subject.columns.iter().map(|column| place(column).len());
         Self {
             subject,
             output,
+            place: places.max().unwrap_or(0),
             name: names.max().unwrap_or(0).max(16),
             headed: false,
         }
@@ -55,7 +56,9 @@ impl<'a, W: Write> Human<'a, W> {
             Some(count) => thousands(count),
             None => self.subject.columns[index].missing(UNTRUSTED).to_owned(),
         };
-        format!("{number:>NUMBER$}      {label}")
+        let place = place(&self.subject.columns[index]);
+        let width = self.place;
+        format!("{place:<width$}{number:>NUMBER$}      {label}")
     }
 
     /// The same, and what it tells with another; with several runs, how much they differ.
@@ -75,34 +78,19 @@ impl<'a, W: Write> Human<'a, W> {
     /// A line with the error of its number, all errors in one column.
     fn with_error(&self, line: &str, summary: Summary) -> String {
         // Behind the number, the name, and a ratio.
-        let width = NUMBER + 6 + self.name + 32;
+        let width = self.place + NUMBER + 6 + self.name + 32;
         format!("{line:<width$}( +-{:6.2}% )", summary.error_percent)
     }
 
     /// The line above the numbers: what was counted, and where.
     fn title(&self, runs: &[Run]) -> String {
-        let Subject {
-            command,
-            cpus,
-            only,
-            ..
-        } = self.subject;
-        let whose = if command.is_empty() {
-            "the machine".to_owned()
-        } else {
-            format!("'{command}'")
-        };
-        let place = match (only, cpus) {
-            (Some(only), 1) => format!("CPU {only}"),
-            (Some(only), _) => format!("CPUs {only}"),
-            (None, 1) => "1 CPU".to_owned(),
-            (None, _) => format!("all {cpus} CPUs"),
-        };
+        let Subject { command, scope, .. } = self.subject;
+        let title = Title { command, scope };
         let times = match runs.len() {
             1 => String::new(),
             runs => format!(", mean of {runs} runs"),
         };
-        format!(" Performance counter stats for {whose}, every task on {place}{times}:")
+        format!(" Performance counter stats for {title}{times}:")
     }
 }
 
@@ -153,16 +141,25 @@ impl<W: Write> Report for Human<'_, W> {
         if self.subject.columns.iter().any(|c| c.event.is_absent()) {
             writeln!(self.output, "\n{ABSENT_NOTE}")?;
         }
-        if !self.subject.all_cpus && self.subject.only.is_none() {
-            writeln!(self.output, "\n{SCOPE_NOTE}")?;
-        }
         writeln!(self.output)?;
         Ok(())
     }
 }
 
+/// Returns the core or the thread of a column, with a blank behind it.
+fn place(column: &Column) -> String {
+    match &column.place {
+        None => String::new(),
+        Some(place) => match place.kind {
+            PlaceKind::Thread => format!("{} ", place.name),
+            PlaceKind::Core(cpus) => format!("{} {cpus:>4} ", place.name),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::Scope;
     use super::super::testing::{run, subject, written};
     use super::*;
 
@@ -188,7 +185,7 @@ mod tests {
          0.300000000 seconds sys
 ";
         assert_eq!(
-            text.strip_suffix(&format!("\n{ABSENT_NOTE}\n\n{SCOPE_NOTE}\n\n")),
+            text.strip_suffix(&format!("\n{ABSENT_NOTE}\n\n")),
             Some(expected)
         );
     }
@@ -216,19 +213,56 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_for_all_cpus_is_not_told_about_them() {
-        let mut subject = subject("instructions");
-        subject.all_cpus = true;
-        subject.command.clear();
-        let text = written(|out| {
-            Human::new(&subject, out)
-                .end(&[run(&[Some(1)])])
-                .expect("a vector takes all");
-        });
-        assert!(SCOPE_NOTE.chars().count() < 80, "it is one line");
-        assert!(!text.contains(SCOPE_NOTE), "{text}");
-        assert!(!text.contains("seconds user"), "{text}");
-        assert!(text.contains("stats for the machine,"), "{text}");
+    fn the_title_says_what_is_counted() {
+        let title = |command: &str, scope: Scope| {
+            let mut subject = subject("instructions");
+            command.clone_into(&mut subject.command);
+            subject.scope = scope;
+            let text = written(|out| {
+                Human::new(&subject, out)
+                    .end(&[run(&[Some(1)])])
+                    .expect("a vector takes all");
+            });
+            let (_, rest) = text.split_once("stats for ").expect("it has a title");
+            let (title, rest) = rest.split_once(":\n").expect("it is a line");
+            assert_eq!(rest.contains("seconds user"), !command.is_empty());
+            title.to_owned()
+        };
+        let all = Scope::Cpus {
+            number: 2,
+            only: None,
+        };
+        assert_eq!(
+            title("", all.clone()),
+            "the machine, every task on all 2 CPUs"
+        );
+        assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
+        assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
+        let tasks = Scope::Tasks {
+            threads: Vec::new(),
+            words: "process id '1'".to_owned(),
+        };
+        assert_eq!(title("", tasks), "process id '1'");
+    }
+
+    #[test]
+    fn cores_stand_before_their_numbers() {
+        let mut subject = subject("instructions,cycles");
+        for (column, cpus) in subject.columns.iter_mut().zip([1, 12]) {
+            column.place = Some(super::super::Place {
+                name: "S0-D0-C1".to_owned(),
+                kind: PlaceKind::Core(cpus),
+            });
+        }
+        let human = Human::new(&subject, Vec::new());
+        let runs = [run(&[Some(5), Some(4)])];
+        let figures = Figures::of(&runs);
+        let expected = "S0-D0-C1    1                    5      instructions";
+        assert_eq!(human.line(&figures, 0), expected);
+        assert_eq!(
+            human.line(&figures, 1).find("4      cycles"),
+            expected.find('5')
+        );
     }
 
     #[test]

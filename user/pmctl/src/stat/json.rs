@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::metric::metric;
-use super::{Figures, Report, Run, Subject, running_time};
+use super::{Figures, PlaceKind, Report, Run, Scope, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct Perf<'a, W> {
@@ -22,6 +22,12 @@ pub(super) struct Perf<'a, W> {
 struct PerfLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'a str>,
     counter_value: String,
     unit: &'a str,
     event: &'a str,
@@ -50,8 +56,18 @@ impl<'a, W: Write> Perf<'a, W> {
             let metric = metric(&self.subject.columns, &figures.means(), index);
             let metric = metric.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
+            let place = column.place.as_ref();
+            let core = place.and_then(|place| match place.kind {
+                PlaceKind::Core(cpus) => Some((place.name.as_str(), cpus)),
+                PlaceKind::Thread => None,
+            });
             let line = PerfLine {
                 interval: at.map(|at| at.as_secs_f64()),
+                core: core.map(|(name, _)| name),
+                counters: core.map(|(_, cpus)| cpus),
+                thread: place
+                    .filter(|place| place.kind == PlaceKind::Thread)
+                    .map(|place| place.name.as_str()),
                 counter_value: figures.counts[index].map_or_else(
                     || column.missing("<not counted>").to_owned(),
                     |count| format!("{count}.000000"),
@@ -59,7 +75,7 @@ impl<'a, W: Write> Perf<'a, W> {
                 unit: "",
                 event: &column.event.label,
                 variance: error.filter(|_| runs.len() > 1),
-                event_runtime: running_time(self.subject, runs),
+                event_runtime: running_time(runs, index),
                 pcnt_running: 100.0,
                 metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
                 metric_unit: metric.map(|metric| metric.unit),
@@ -97,17 +113,21 @@ pub(super) struct V1<'a, W> {
 struct V1Document<'a> {
     schema: &'static str,
     command: &'a str,
-    cpus: usize,
+    /// CPUs whose counters counted; null if tasks were counted.
+    cpus: Option<usize>,
     events: Vec<V1Event<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     intervals: &'a [V1Interval],
-    runs: Vec<V1Run<'a>>,
+    runs: Vec<V1Run>,
 }
 
 #[derive(Serialize)]
 struct V1Event<'a> {
     event: &'a str,
-    /// Null if the CPU does not have the event.
+    /// The core or the thread that is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    /// Null if the CPU does not have the event, or if the driver chose.
     counter: Option<String>,
     select: Option<u64>,
 }
@@ -120,14 +140,14 @@ struct V1Interval {
 }
 
 #[derive(Serialize)]
-struct V1Run<'a> {
+struct V1Run {
     elapsed_seconds: f64,
     user_seconds: f64,
     system_seconds: f64,
     /// Exit code as in a shell; null without a command.
     exit_code: Option<u8>,
     /// In the order of the events; null for one that can't be trusted.
-    counts: &'a [Option<u64>],
+    counts: Vec<Option<u64>>,
 }
 
 impl<'a, W: Write> V1<'a, W> {
@@ -144,7 +164,7 @@ impl<W: Write> Report for V1<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
         self.intervals.push(V1Interval {
             seconds: at.as_secs_f64(),
-            counts: run.counts.clone(),
+            counts: values(run),
         });
         Ok(())
     }
@@ -152,6 +172,7 @@ impl<W: Write> Report for V1<'_, W> {
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         let events = self.subject.columns.iter().map(|column| V1Event {
             event: &column.event.label,
+            place: column.place.as_ref().map(|place| place.name.as_str()),
             counter: column.counter.map(|counter| counter.to_string()),
             select: column
                 .counter
@@ -162,12 +183,15 @@ impl<W: Write> Report for V1<'_, W> {
             user_seconds: run.user.as_secs_f64(),
             system_seconds: run.system.as_secs_f64(),
             exit_code: run.ending.map(crate::child::Ending::exit_code),
-            counts: &run.counts,
+            counts: values(run),
         });
         let document = V1Document {
             schema: "pmctl-stat-v1",
             command: &self.subject.command,
-            cpus: self.subject.cpus,
+            cpus: match self.subject.scope {
+                Scope::Cpus { number, .. } => Some(number),
+                _ => None,
+            },
             events: events.collect(),
             intervals: &self.intervals,
             runs: runs.collect(),
@@ -178,6 +202,13 @@ impl<W: Write> Report for V1<'_, W> {
             serde_json::to_string(&document)?
         )?)
     }
+}
+
+/// Returns the counts of a run.
+fn values(run: &Run) -> Vec<Option<u64>> {
+    (0..run.counts.len())
+        .map(|column| run.value(column))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,53 +1,75 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run: from the first start to the last stop.
+//! One run: from the start to the stop.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use perfmon::{Cause, Counter, Error};
 
+use super::source::{Count, Counts, Source};
 use super::{Report, Run};
 use crate::child::{Command, Ending, Running, Waiting};
-use crate::cli::Cpus;
-use crate::exit;
+use crate::processes;
 use crate::signals::{Event, Signals};
 
-/// Runs the command, or waits for Ctrl-C without one.
-///
-/// The counts are those of all CPUs, or of `cpus` only.
+/// What is done in a run.
+pub(super) struct Plan {
+    /// The command, if there is one.
+    pub(super) command: Option<Command>,
+    /// Processes and threads whose end is that of a run without a command.
+    pub(super) watched: Vec<u32>,
+    /// Shows the counts each time that this is over.
+    pub(super) interval: Option<Duration>,
+    /// Counts once this is over.
+    pub(super) delay: Option<Duration>,
+}
+
+/// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
 pub(super) fn measure(
-    command: Option<&Command>,
-    (counters, cpus): (&[Option<Counter>], Option<&Cpus>),
-    interval: Option<Duration>,
+    plan: &Plan,
+    source: &mut dyn Source,
     report: &mut dyn Report,
 ) -> Result<Run> {
     let signals = Signals::hold()?;
     let before = Times::of_children()?;
-    each(counters, Counter::reset)?;
-    let waiting = command
+    let waiting = plan
+        .command
+        .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
+    source.prepare(waiting.as_ref().map(Waiting::pid))?;
+    let watched = plan.watched.iter().map(|pid| processes::watch(*pid));
+    let mut watched: Vec<OwnedFd> = watched.flatten().collect();
 
     // Reading the clock may take a system call or not; outside of the counters it changes no count.
     let begin = Instant::now();
-    let mut ticker = interval.map(|length| Ticker::new(length, begin, (counters, cpus), report));
-    each(counters, Counter::start)?;
+    let ticker = plan
+        .interval
+        .map(|length| Ticker::new(length, begin, report));
+    let mut timers = Timers {
+        start: plan.delay.map(|delay| begin + delay),
+        ticker,
+    };
+    if timers.start.is_none() {
+        source.start()?;
+    }
     let running = waiting.map(Waiting::release).transpose()?;
-    let End { ending, wanted } = follow(&signals, running.as_ref(), ticker.as_mut())?;
-    each(counters, |counter| match counter.stop() {
-        // The counter is stopped; that it has no count is what reading it tells.
-        Err(error) if error.cause == Cause::Untrusted => Ok(()),
-        result => result,
-    })?;
+    let End { ending, wanted } = follow(
+        &signals,
+        running.as_ref(),
+        &mut watched,
+        (&mut timers, source),
+    )?;
+    source.stop()?;
     let elapsed = begin.elapsed();
 
-    if let Some(ticker) = &mut ticker {
+    if let Some(ticker) = &mut timers.ticker {
         // What is left after the last whole interval.
-        ticker.show()?;
+        ticker.show(source)?;
     }
-    let counts = read(counters, cpus)?;
+    let counts = source.read(elapsed)?;
     let after = Times::of_children()?;
     Ok(Run {
         elapsed,
@@ -67,16 +89,18 @@ struct End {
     wanted: bool,
 }
 
-/// Waits until the command has ended, or without one until a signal asks for the end.
+/// Waits until the command has ended, or without one until what is watched has, or a signal asks for the end.
 fn follow(
     signals: &Signals,
     running: Option<&Running>,
-    mut ticker: Option<&mut Ticker<'_>>,
+    watched: &mut Vec<OwnedFd>,
+    (timers, source): (&mut Timers<'_>, &mut dyn Source),
 ) -> Result<End> {
     let mut wanted = false;
     loop {
-        let limit = ticker.as_ref().map(|ticker| ticker.remaining());
-        match (signals.wait(limit)?, running) {
+        let limit = timers.remaining();
+        let other = watched.last().filter(|_| running.is_none());
+        match (signals.wait(limit, other.map(AsFd::as_fd))?, running) {
             (Event::Child, Some(running)) => {
                 if let Some(ending) = running.ending()? {
                     return Ok(End {
@@ -105,10 +129,45 @@ fn follow(
                     running.signal(signal);
                 }
             }
+            (Event::Other, _) => {
+                watched.pop();
+                if watched.is_empty() {
+                    return Ok(End {
+                        ending: None,
+                        wanted,
+                    });
+                }
+            }
             _ => {}
         }
-        if let Some(ticker) = &mut ticker {
-            ticker.show_if_due()?;
+        timers.pass(source)?;
+    }
+}
+
+/// What is due at some time.
+struct Timers<'a> {
+    /// When the counters start, if they have not.
+    start: Option<Instant>,
+    ticker: Option<Ticker<'a>>,
+}
+
+impl Timers<'_> {
+    /// Returns how long nothing is due.
+    fn remaining(&self) -> Option<Duration> {
+        let tick = self.ticker.as_ref().map(|ticker| ticker.next);
+        let next = [self.start, tick].into_iter().flatten().min()?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Does what is due.
+    fn pass(&mut self, source: &mut dyn Source) -> Result<()> {
+        if self.start.is_some_and(|start| start <= Instant::now()) {
+            self.start = None;
+            source.start()?;
+        }
+        match &mut self.ticker {
+            Some(ticker) => ticker.show_if_due(source),
+            None => Ok(()),
         }
     }
 }
@@ -118,39 +177,26 @@ struct Ticker<'a> {
     length: Duration,
     begin: Instant,
     next: Instant,
-    /// The counts at the end of the interval before.
-    before: Vec<Option<u64>>,
+    /// The counts at the end of the interval before; none before the first.
+    before: Counts,
     /// The time of that.
     since: Duration,
-    counters: &'a [Option<Counter>],
-    cpus: Option<&'a Cpus>,
     report: &'a mut dyn Report,
 }
 
 impl<'a> Ticker<'a> {
-    fn new(
-        length: Duration,
-        begin: Instant,
-        (counters, cpus): (&'a [Option<Counter>], Option<&'a Cpus>),
-        report: &'a mut dyn Report,
-    ) -> Self {
+    fn new(length: Duration, begin: Instant, report: &'a mut dyn Report) -> Self {
         Self {
             length,
             begin,
             next: begin + length,
-            before: vec![Some(0); counters.len()],
+            before: Vec::new(),
             since: Duration::ZERO,
-            counters,
-            cpus,
             report,
         }
     }
 
-    fn remaining(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now())
-    }
-
-    fn show_if_due(&mut self) -> Result<()> {
+    fn show_if_due(&mut self, source: &dyn Source) -> Result<()> {
         let now = Instant::now();
         if now < self.next {
             return Ok(());
@@ -159,52 +205,35 @@ impl<'a> Ticker<'a> {
         while self.next <= now {
             self.next += self.length;
         }
-        self.show()
+        self.show(source)
     }
 
-    fn show(&mut self) -> Result<()> {
+    fn show(&mut self, source: &dyn Source) -> Result<()> {
         let at = self.begin.elapsed();
-        let now = read(self.counters, self.cpus)?;
-        let difference = |(now, before): (&Option<u64>, &Option<u64>)| Some((*now)? - (*before)?);
+        let now = source.read(at)?;
+        let difference = |(index, now): (usize, &Option<Count>)| {
+            let before = self
+                .before
+                .get(index)
+                .map_or(Some(Count::default()), |before| *before);
+            let (now, before) = ((*now)?, before?);
+            Some(Count {
+                value: now.value - before.value,
+                ran: now.ran.saturating_sub(before.ran),
+            })
+        };
         let run = Run {
             elapsed: at - self.since,
             user: Duration::ZERO,
             system: Duration::ZERO,
             last: false,
-            counts: now.iter().zip(&self.before).map(difference).collect(),
+            counts: now.iter().enumerate().map(difference).collect(),
             ending: None,
         };
         self.before = now;
         self.since = at;
         self.report.interval(at, &run)
     }
-}
-
-/// Makes one call for each counter, in their order.
-fn each(counters: &[Option<Counter>], call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
-    let mut counters = counters.iter().flatten();
-    counters.try_for_each(call).map_err(exit::with_help)
-}
-
-/// The counts; `None` for one that something else spoiled, and without a counter.
-fn read(counters: &[Option<Counter>], cpus: Option<&Cpus>) -> Result<Vec<Option<u64>>> {
-    let one = |counter: &Counter| match value(counter, cpus) {
-        Ok(count) => Ok(Some(count)),
-        Err(error) if error.cause == Cause::Untrusted => Ok(None),
-        Err(error) => Err(exit::with_help(error)),
-    };
-    let or_none = |counter: &Option<Counter>| counter.as_ref().map_or(Ok(None), one);
-    counters.iter().map(or_none).collect()
-}
-
-/// The count on all CPUs, or on some.
-fn value(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
-    let Some(cpus) = cpus else {
-        return counter.read();
-    };
-    cpus.ranges().try_fold(0, |sum, range| {
-        Ok(sum + counter.read_on(range)?.into_iter().sum::<u64>())
-    })
 }
 
 /// CPU time of the commands that have ended.

@@ -49,7 +49,9 @@ pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -
         .iter()
         .find(|ratio| Some(ratio.of) == event.meaning)?;
     let other = columns.iter().position(|column| {
-        column.event.meaning == Some(ratio.per) && column.event.modes == event.modes
+        column.event.meaning == Some(ratio.per)
+            && column.event.modes == event.modes
+            && column.place == columns[index].place
     })?;
     let (of, per) = (counts[index]?, counts[other]?);
     if per == 0.0 {

@@ -107,7 +107,7 @@ impl Server<'_> {
     /// Answers calls until the command has ended.
     fn follow(&mut self, signals: &Signals, running: &Running) -> Result<Ending> {
         loop {
-            match signals.wait_beside(self.listener.as_fd())? {
+            match signals.wait(None, Some(self.listener.as_fd()))? {
                 Event::Other => self.serve()?,
                 Event::Child => {
                     if let Some(ending) = running.ending()? {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts a closure, reads without a system call, and sums up what is between two points of a program.
+
+use std::arch::asm;
+
+use perfmon::event::region;
+use perfmon::{Event, measure, region};
+
+/// Executes 2 instructions in each of `n` iterations.
+fn spin(n: u64) {
+    // SAFETY: It changes one register, which it is given, and the flags.
+    unsafe {
+        asm!("2:", "dec {n}", "jnz 2b", n = inout(reg) n => _, options(nomem, nostack));
+    }
+}
+
+fn main() -> Result<(), perfmon::Error> {
+    let ((), counts) = measure(|| spin(1_000_000))?;
+    for (event, count) in counts.iter() {
+        println!("measure: {event} {count}");
+    }
+
+    let event = Event::instructions().user().open()?;
+    let page = event.user_page()?;
+    println!(
+        "page without a system call: {}",
+        page.read_counter().is_some()
+    );
+    let mut ends = [0; 4];
+    for (end, n) in ends.iter_mut().zip([1, 1_000_000, 2_000_000, 1]) {
+        *end = page.read()?;
+        spin(n);
+    }
+    // What is counted beside the loops is the same each time.
+    println!("page: {}", (ends[3] - ends[2]) - (ends[2] - ends[1]));
+
+    for n in [1_000_000, 2_000_000] {
+        let _region = region!("loop");
+        spin(n);
+    }
+    {
+        let _region = region!("nothing");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _region = region!("thread");
+            spin(1_000_000);
+        });
+    });
+    for total in region::totals() {
+        let region::Total {
+            name,
+            passes,
+            instructions,
+            failed,
+            ..
+        } = total;
+        println!("region {name}: {passes} {instructions} {failed}");
+    }
+    if let Some(error) = region::error() {
+        println!("region: {error}");
+    }
+    Ok(())
+}

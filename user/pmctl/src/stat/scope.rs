@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is counted: a command and its children, tasks, or all that runs on CPUs; and in which parts.
+
+use std::fmt;
+use std::fs;
+
+use crate::cli::{Cpus, Stat};
+use crate::exit::Usage;
+
+use super::tasks::{Thread, threads};
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The command, and what it creates unless that is not wanted.
+    Command,
+    /// Threads of these processes, or these threads, in words.
+    Tasks { threads: Vec<Thread>, words: String },
+    /// All that runs on this many CPUs, and which CPUs these are, if not all.
+    Cpus { number: usize, only: Option<Cpus> },
+}
+
+/// A part of what is counted, that has counts of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) kind: PlaceKind,
+}
+
+/// A kind of part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    Thread,
+    /// A core, and how many of its CPUs are counted.
+    Core(usize),
+}
+
+impl Scope {
+    /// Returns what the options ask for.
+    pub(super) fn of(args: &Stat, online: &[usize]) -> Result<Self, Usage> {
+        if let Some(cpus) = &args.cpu {
+            cpus.require_online(online)?;
+        }
+        if args.all_cpus || args.cpu.is_some() {
+            return Ok(Self::Cpus {
+                number: args.cpu.as_ref().map_or(online.len(), Cpus::len),
+                only: args.cpu.clone(),
+            });
+        }
+        if args.pid.is_empty() && args.tid.is_empty() {
+            return Ok(Self::Command);
+        }
+        let list = |numbers: &[u32]| {
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            numbers.join(",")
+        };
+        let words = if args.tid.is_empty() {
+            format!("process id '{}'", list(&args.pid))
+        } else {
+            format!("thread id '{}'", list(&args.tid))
+        };
+        Ok(Self::Tasks {
+            threads: threads(&args.pid, &args.tid)?,
+            words,
+        })
+    }
+}
+
+/// Returns the cores that have one of these CPUs, with the CPUs.
+pub(super) fn cores(cpus: &[usize]) -> Vec<(Place, Cpus)> {
+    let mut cores: Vec<([u32; 3], Vec<u32>)> = Vec::new();
+    for cpu in cpus {
+        let number = u32::try_from(*cpu).unwrap_or(u32::MAX);
+        let part = |name: &str| {
+            let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+            let text = fs::read_to_string(file).unwrap_or_default();
+            // A kernel without it tells no dies; -1 is none, too.
+            text.trim().parse().unwrap_or(0)
+        };
+        let core = ["physical_package_id", "die_id", "core_id"].map(part);
+        match cores.iter_mut().find(|(known, _)| *known == core) {
+            Some((_, cpus)) => cpus.push(number),
+            None => cores.push((core, vec![number])),
+        }
+    }
+    cores.sort_unstable();
+    let place = |([socket, die, core], cpus): ([u32; 3], Vec<u32>)| {
+        let name = format!("S{socket}-D{die}-C{core}");
+        let kind = PlaceKind::Core(cpus.len());
+        (Place { name, kind }, Cpus::new(cpus))
+    };
+    cores.into_iter().map(place).collect()
+}
+
+/// What stands behind "Performance counter stats for".
+pub(super) struct Title<'a> {
+    pub(super) command: &'a str,
+    pub(super) scope: &'a Scope,
+}
+
+impl fmt::Display for Title<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, only) = match self.scope {
+            Scope::Command => return write!(f, "'{}'", self.command),
+            Scope::Tasks { words, .. } => return f.write_str(words),
+            Scope::Cpus { number, only } => (number, only),
+        };
+        match self.command {
+            "" => f.write_str("the machine")?,
+            command => write!(f, "'{command}'")?,
+        }
+        match (only, number) {
+            (Some(only), 1) => write!(f, ", every task on CPU {only}"),
+            (Some(only), _) => write!(f, ", every task on CPUs {only}"),
+            (None, 1) => f.write_str(", every task on 1 CPU"),
+            (None, _) => write!(f, ", every task on all {number} CPUs"),
+        }
+    }
+}
