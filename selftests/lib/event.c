@@ -50,6 +50,7 @@ const struct event_maker event_maker_perf = {
 const struct event_maker event_maker_perfmon = {
 	.name = "perfmon",
 	.open = open_perfmon,
+	.maps_inherited = true,
 	.gone = -EINVAL,
 };
 

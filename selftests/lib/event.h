@@ -29,6 +29,8 @@ struct event_maker {
 	bool time_on_other_cpus;
 	/* poll(2) is ready at all times if no page is mapped. */
 	bool polls_pages_only;
+	/* An inherited event of any CPU has a page. */
+	bool maps_inherited;
 	/* A child that is forked beside a mapped page may use RDPMC, for ever. */
 	bool children_keep_rdpmc;
 	/*
