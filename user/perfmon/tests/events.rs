@@ -218,6 +218,7 @@ fn a_refusal_names_who_has_the_counters() {
          Linux's perf or the NMI watchdog has 1 counter"
     );
     assert!(error.cause.help().is_some());
+    assert_eq!(script.device().owners(), *owners);
 }
 
 #[test]

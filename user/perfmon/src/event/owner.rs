@@ -58,6 +58,12 @@ impl fmt::Display for Owner {
 }
 
 impl Device {
+    /// Returns the counters that are not free, and who has them.
+    #[must_use]
+    pub fn owners(&self) -> Owners {
+        Owners::of(self)
+    }
+
     /// Returns who has a counter; `None` if it is free.
     ///
     /// # Errors

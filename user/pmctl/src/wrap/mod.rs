@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::libc;
 use perfmon::Device;
+use perfmon::event::Owners;
 use perfmon::sys::{Access, Driver, Node};
 
 use crate::child::{Command, Ending, Running, Waiting};
@@ -38,7 +39,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
     refuse_more_rights()?;
     let command = Command::find(&args.command)?.prepared(filter::install);
     // It knows whether the driver is there and of this version, and says what to do.
-    Device::open().map_err(exit::with_help)?;
+    let device = Device::open().map_err(exit::with_help)?;
     let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
 
     let signals = Signals::hold()?;
@@ -50,7 +51,9 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         listener,
         verbose: args.verbose,
         others: false,
+        device,
         refused: 0,
+        owners: None,
     };
     let ending = server.follow(&signals, &running)?;
     server.conclude();
@@ -99,8 +102,11 @@ struct Server<'a> {
     verbose: bool,
     /// The program has got events.
     others: bool,
+    device: Device,
     /// How many events the driver had no counter for.
     refused: u64,
+    /// Who had the counters when the first of them was refused.
+    owners: Option<Owners>,
 }
 
 impl Server<'_> {
@@ -148,7 +154,10 @@ impl Server<'_> {
             }
             Answer::Kernel(_) => self.listener.leave_to_kernel(&request),
             Answer::Error { told, cause } => {
-                self.refused += u64::from(cause == Errno::EBUSY);
+                if cause == Errno::EBUSY {
+                    self.refused += 1;
+                    self.owners.get_or_insert_with(|| self.device.owners());
+                }
                 self.listener.fail(&request, told)
             }
             Answer::Gone => Ok(()),
@@ -158,10 +167,10 @@ impl Server<'_> {
 
     /// Says at the end what the program could not know.
     fn conclude(&self) {
-        if self.refused > 0 {
+        if let Some(owners) = &self.owners {
             let events = crate::text::count(self.refused, "event");
             complain(format_args!(
-                "no counter was free for {events}, which the program took for missing.\n\
+                "no counter was free for {events}, which the program took for missing: {owners}.\n\
                  The driver gives each event a counter of its own all the time. Count fewer events at once, or end \
                  what has the other counters."
             ));
