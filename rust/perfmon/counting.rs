@@ -52,7 +52,7 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     if ownership.is_taken(id) {
         return Err(EBUSY);
     }
-    ownership.check_exclusive()?;
+    ownership.check_exclusive(None)?;
 
     ownership.reserve()?;
     ownership.on_each(|here| {

@@ -60,6 +60,7 @@ impl HotplugCallbacks for Machine {
             Ok(found) => found,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
+                here.percpu().refused.set(1);
                 pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
                 return;
             }
@@ -84,6 +85,7 @@ impl HotplugCallbacks for Machine {
 
     fn offline(here: ThisCpu<'_>) {
         let mut ownership = OWNERSHIP.lock();
+        here.percpu().refused.set(0);
         if ownership.cpus_mut().remove(here.id()) {
             tear_down(&ownership, irqs_off().here());
         }

@@ -54,6 +54,14 @@ pub(super) fn counters_of(target: &Target) -> u64 {
     with_context(target, |_, slots| slot::counters(slots)).unwrap_or(0)
 }
 
+/// Returns whether the target has an exclusive group, which `leader` does not lead.
+pub(super) fn has_other_exclusive(target: &Target, leader: Option<&Event>) -> bool {
+    let is_other = |slot: &Slot| {
+        slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of(leader))
+    };
+    with_context(target, |_, slots| slots.iter().any(is_other)).unwrap_or(false)
+}
+
 /// Gives the event to its target. `leader` leads its group.
 ///
 /// # Errors
@@ -201,6 +209,8 @@ pub(super) fn detach(event: &Event) {
         with_context(&event.target, remove);
         return;
     }
+    // A task that is being made has been given its slots by now, or gets none of this event (`life::give`).
+    drop(table::lock());
     let _rcu = rcu::read_lock();
     // SAFETY: RCU is held.
     unsafe {

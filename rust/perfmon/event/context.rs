@@ -145,15 +145,6 @@ impl Context {
         self.holder.store(FREE, Release);
     }
 
-    /// Ends the context, which nobody holds any more. The caller removes it from the table.
-    ///
-    /// # Safety
-    ///
-    /// The caller must hold it, and not use its slots any more.
-    pub(super) unsafe fn end(&self) {
-        self.holder.store(GONE, Release);
-    }
-
     /// Returns the slots.
     ///
     /// # Safety
@@ -180,36 +171,63 @@ impl Context {
     ) -> Option<(R, bool)> {
         loop {
             let irqs_off = irqs_off();
-            let here = irqs_off.here();
-            match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
-                Ok(_) => {
-                    // SAFETY: The context has just been locked.
-                    let slots = unsafe { self.slots() };
-                    let result = f(None, slots);
-                    let ends = slots.is_empty() && !self.task.is_null();
-                    self.holder.store(if ends { GONE } else { FREE }, Release);
-                    return Some((result, ends));
-                }
-                Err(GONE) => return None,
-                Err(LOCKED) => {}
-                Err(cpu) if cpu == here.id().as_u32() => {
-                    return Some(self.with_here(here, &f));
-                }
-                Err(cpu) => {
-                    drop(irqs_off);
-                    let mut result = None;
-                    on_cpu(cpu, |here| {
-                        // It may have been unloaded meanwhile.
-                        if self.holder.load(Acquire) == cpu {
-                            result = Some(self.with_here(here, &f));
-                        }
-                    });
-                    if result.is_some() {
-                        return result;
+            let cpu = match self.try_with(irqs_off.here(), &f) {
+                Ok(result) => return result,
+                Err(cpu) => cpu,
+            };
+            drop(irqs_off);
+            let mut result = None;
+            if cpu != LOCKED {
+                on_cpu(cpu, |here| {
+                    // It may have been unloaded meanwhile.
+                    if self.holder.load(Acquire) == cpu {
+                        result = Some(self.with_here(here, &f));
                     }
-                }
+                });
+            }
+            if result.is_some() {
+                return result;
             }
             hint::spin_loop();
+        }
+    }
+
+    /// [`Self::with`] for the context of the task that runs here, which no other CPU has loaded. Interrupts are off.
+    pub(super) fn with_current<R>(
+        &self,
+        here: ThisCpu<'_>,
+        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+    ) -> Option<(R, bool)> {
+        loop {
+            if let Ok(result) = self.try_with(here, &f) {
+                return result;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// [`Self::with`], unless the context is locked or loaded on another CPU. Interrupts are off.
+    ///
+    /// # Errors
+    ///
+    /// Who holds it.
+    fn try_with<R>(
+        &self,
+        here: ThisCpu<'_>,
+        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+    ) -> Result<Option<(R, bool)>, u32> {
+        match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
+            Ok(_) => {
+                // SAFETY: The context has just been locked.
+                let slots = unsafe { self.slots() };
+                let result = f(None, slots);
+                let ends = slots.is_empty() && !self.task.is_null();
+                self.holder.store(if ends { GONE } else { FREE }, Release);
+                Ok(Some((result, ends)))
+            }
+            Err(GONE) => Ok(None),
+            Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_here(here, &f))),
+            Err(holder) => Err(holder),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     ownership::OWNERSHIP,
     sys::{
-        descriptor::{Area, Descriptor, Poll},
+        descriptor::{Area, Descriptor, Open, Poll},
         error::errno,
         uaccess,
     },
@@ -42,8 +42,12 @@ mod command {
     pub(super) const PERIOD: u32 = _IOW::<u64>(LETTER, 4);
     pub(super) const SET_OUTPUT: u32 = _IO(LETTER, 5);
     pub(super) const ID: u32 = _IOR::<*mut u64>(LETTER, 7);
+    /// As a program of 32 bits has it: the size in the number is that of a pointer.
+    pub(super) const ID_32: u32 = _IOR::<u32>(LETTER, 7);
     pub(super) const PAUSE_OUTPUT: u32 = _IOW::<u32>(LETTER, 9);
     pub(super) const MODIFY_ATTRIBUTES: u32 = _IOW::<*mut u8>(LETTER, 11);
+    /// As [`ID_32`].
+    pub(super) const MODIFY_ATTRIBUTES_32: u32 = _IOW::<u32>(LETTER, 11);
 }
 
 /// `PERF_IOC_FLAG_GROUP`
@@ -78,12 +82,17 @@ impl Descriptor for Event {
                 for_group(self, whole_group, Event::reset);
                 refresh(self);
             }
-            command::ID => return uaccess::put_words(arg, &[self.id]),
+            command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
             // Of samples, which there are none of.
-            command::REFRESH | command::PERIOD | command::SET_OUTPUT | command::PAUSE_OUTPUT => {
+            command::SET_OUTPUT if arg as c_int == -1 => {}
+            command::SET_OUTPUT => {
+                Open::<Self>::get(arg as c_int)?;
                 return Err(EINVAL);
             }
-            command::MODIFY_ATTRIBUTES => return Err(errno(bindings::EOPNOTSUPP)),
+            command::REFRESH | command::PERIOD | command::PAUSE_OUTPUT => return Err(EINVAL),
+            command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
+                return Err(errno(bindings::EOPNOTSUPP));
+            }
             _ => return Err(ENOTTY),
         }
         Ok(())
@@ -144,13 +153,14 @@ impl Descriptor for Event {
             let mut ownership = OWNERSHIP.lock();
             ownership.part(this.counter);
             if this.config.exclusive {
-                ownership.end_exclusive();
+                ownership.end_exclusive(this.target.sharing());
             }
             drop(ownership);
             if matches!(this.target, Target::Task(..)) {
                 events.end_task_event();
             }
         }
+        page::free(&this);
         // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
         unsafe { Self::free_by_rcu(this) };
     }

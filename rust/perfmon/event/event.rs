@@ -8,6 +8,7 @@ use super::{page::Page, EVENTS};
 use crate::{
     cpu::tsc_khz,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
+    ownership::Sharing,
     sys::ffi,
 };
 use core::{
@@ -36,6 +37,14 @@ pub(super) enum Target {
 }
 
 impl Target {
+    /// Returns with which events it shares counters.
+    pub(super) fn sharing(&self) -> Sharing {
+        match self {
+            Self::Task(..) => Sharing::Tasks,
+            Self::Cpu(_) => Sharing::Cpus,
+        }
+    }
+
     /// Returns whether an event of the other target may be in a group with one of this.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks that begin, execute a program, and end.
 //!
-//! The tracepoints are called by the task itself: its context is loaded on its CPU, as long as it stays there.
+//! The tracepoints are called by the task itself: no other CPU has its context loaded.
 
 use super::{
     context::Context,
@@ -21,6 +21,7 @@ use kernel::{
     ffi::c_void,
     prelude::*,
     sync::rcu,
+    task::Task,
 };
 
 /// `CLONE_THREAD`: the new task is a thread of the same process.
@@ -37,25 +38,35 @@ pub(super) unsafe extern "C" fn on_new_task(
     clone_flags: u64,
 ) {
     page::forget(task);
-    let _rcu = rcu::read_lock();
-    let irqs_off = irqs_off();
-    let Some(context) = Context::loaded(irqs_off.here().percpu()) else {
-        return;
-    };
-    // SAFETY: The context is loaded on this CPU, and interrupts are off.
-    let slots = unsafe { context.slots() };
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit && (is_thread || !event.config.inherit_thread) && !event.is_closed()
     };
-    if !slots.iter().any(|slot| inherits(slot.event())) {
-        return;
-    }
-    if give(slots, inherits, task).is_err() {
-        // What the new task does is counted nowhere.
-        for slot in slots.iter().filter(|slot| inherits(slot.event())) {
-            slot.event().mark_broken();
+    with_own(|_, slots| {
+        if !slots.iter().any(|slot| inherits(slot.event())) {
+            return;
         }
+        if give(slots, inherits, task).is_err() {
+            // What the new task does is counted nowhere.
+            for slot in slots.iter().filter(|slot| inherits(slot.event())) {
+                slot.event().mark_broken();
+            }
+        }
+    });
+}
+
+/// Calls `f` with the slots of the current task, if it has events. It gets the CPU if the context is loaded there: it is
+/// not where the CPU is not counted on, and for moments when the first event is given to the task.
+fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
+    let _rcu = rcu::read_lock();
+    let task = Task::current_raw();
+    // SAFETY: RCU is held.
+    let Some(context) = (unsafe { table::find(task) }) else {
+        return;
+    };
+    let result = context.with_current(irqs_off().here(), f);
+    if let Some(((), true)) = result {
+        table::lock().remove(task, context);
     }
 }
 
@@ -102,27 +113,21 @@ fn give(
 /// To be called by the tracepoint.
 pub(super) unsafe extern "C" fn on_exec(
     _data: *mut c_void,
-    task: *mut bindings::task_struct,
+    _task: *mut bindings::task_struct,
     _old_pid: bindings::pid_t,
     binprm: *mut bindings::linux_binprm,
 ) {
     // SAFETY: The tracepoint gives the program that is executed.
     let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
-    let _rcu = rcu::read_lock();
-    let irqs_off = irqs_off();
-    let here = irqs_off.here();
-    let Some(context) = Context::loaded(here.percpu()) else {
-        return;
-    };
-    if private {
-        // SAFETY: The context is that of the current task, `task`, and loaded.
-        unsafe { end(here, context, task) };
-        return;
-    }
-    // SAFETY: The context is loaded on this CPU, and interrupts are off.
-    let slots = unsafe { context.slots() };
-    slots.iter_mut().for_each(slot::Slot::enable_on_exec);
-    slot::refresh(here, slots, timestamp());
+    with_own(|here, slots| {
+        if private {
+            return end(here, slots);
+        }
+        slots.iter_mut().for_each(slot::Slot::enable_on_exec);
+        if let Some(here) = here {
+            slot::refresh(here, slots, timestamp());
+        }
+    });
 }
 
 /// The tracepoint `sched_process_exit`: the current task executes no program any more.
@@ -132,30 +137,16 @@ pub(super) unsafe extern "C" fn on_exec(
 /// To be called by the tracepoint.
 pub(super) unsafe extern "C" fn on_exit(
     _data: *mut c_void,
-    task: *mut bindings::task_struct,
+    _task: *mut bindings::task_struct,
     _group_dead: bool,
 ) {
-    let _rcu = rcu::read_lock();
-    let irqs_off = irqs_off();
-    let here = irqs_off.here();
-    if let Some(context) = Context::loaded(here.percpu()) {
-        // SAFETY: The context is that of the current task, `task`, and loaded.
-        unsafe { end(here, context, task) };
-    }
+    with_own(end);
 }
 
-/// Ends the context of the current task, `task`: brings the sums up to date, and removes all slots.
-///
-/// # Safety
-///
-/// The context must be that of `task` and loaded here. Interrupts are off, and the caller holds RCU.
-unsafe fn end(here: ThisCpu<'_>, context: &Context, task: *const bindings::task_struct) {
-    // SAFETY: The context is loaded on this CPU, and interrupts are off.
-    let slots = unsafe { context.slots() };
-    slot::Readings::new(timestamp()).close(here, slots);
+/// Brings the sums up to date, and removes all slots: the context is gone then.
+fn end(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
+    if let Some(here) = here {
+        slot::Readings::new(timestamp()).close(here, slots);
+    }
     slot::remove_all(slots);
-    here.percpu().task_context.set(0);
-    // SAFETY: The slots are not used any more.
-    unsafe { context.end() };
-    table::lock().remove(task, context);
 }

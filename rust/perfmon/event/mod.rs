@@ -26,7 +26,7 @@ mod target;
 pub(crate) use self::switch::{enter_cpu, leave_cpu};
 
 use self::{
-    attach::{attach, counters_of},
+    attach::{attach, counters_of, has_other_exclusive},
     context::Context,
     event::{Event, Target},
     hooks::Hooks,
@@ -40,11 +40,11 @@ use crate::{
     },
     ownership::{
         policy::{allow_kernel, allow_perf},
-        Client, Sharing, OWNERSHIP,
+        Client, OWNERSHIP,
     },
     percpu, pmu,
     sys::{
-        descriptor::{Open, Reserved},
+        descriptor::{Descriptor, Open, Reserved},
         error::to_result,
         ffi, uaccess,
     },
@@ -165,7 +165,14 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         _ => None,
     };
     let target = Target::find(request.pid, request.cpu)?;
-    descriptor.install(create(config, target, leader)?)
+    let event = create(config, target, leader)?;
+    // A task that executed a setuid program after the first look is not the caller's any more. If it does so from now on,
+    // it loses the event.
+    if let Err(error) = event.target.allow_again() {
+        <Event as Descriptor>::close(event);
+        return Err(error);
+    }
+    descriptor.install(event)
 }
 
 /// Copies a `struct perf_event_attr` from a program.
@@ -195,6 +202,9 @@ fn create(config: EventConfig, target: Target, leader: Option<&Event>) -> Result
         check_group(&config, &target, leader)?;
         if leader.group.as_ref(&events).leader.is_some() {
             return Err(EINVAL);
+        }
+        if leader.is_over() {
+            return Err(ENODEV);
         }
         // So that joining the group can't fail.
         let group = leader.group.as_mut(&mut events);
@@ -230,6 +240,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     // Only a leader can be pinned or exclusive.
     if leader.target.is_same(target)
         && leader.config.inherit == config.inherit
+        && leader.config.inherit_thread == config.inherit_thread
         && !config.exclusive
         && !config.pinned
     {
@@ -250,21 +261,20 @@ fn admit(
     leader: Option<&Event>,
     id: u64,
 ) -> Result<Pin<KBox<Event>>> {
-    let sharing = match target {
-        Target::Task(..) => Sharing::Tasks,
-        Target::Cpu(_) => Sharing::Cpus,
-    };
+    let sharing = target.sharing();
     let busy = counters_of(&target);
     let exclusive = config.exclusive;
-    if exclusive && busy != 0 {
+    if exclusive && busy != 0 || has_other_exclusive(&target, leader) {
         return Err(EBUSY);
     }
     let counter = {
         let mut ownership = OWNERSHIP.lock();
+        if let Target::Cpu(cpu) = target {
+            ownership.check_cpu(cpu)?;
+        }
+        ownership.check_exclusive(Some(sharing))?;
         if exclusive {
-            ownership.begin_exclusive()?;
-        } else if sharing == Sharing::Cpus {
-            ownership.check_exclusive()?;
+            ownership.begin_exclusive(sharing)?;
         }
         let chosen = choose(
             &config,
@@ -278,7 +288,7 @@ fn admit(
             Ok(counter)
         });
         if joined.is_err() && exclusive {
-            ownership.end_exclusive();
+            ownership.end_exclusive(sharing);
         }
         joined?
     };
@@ -288,7 +298,7 @@ fn admit(
         let mut ownership = OWNERSHIP.lock();
         ownership.part(counter);
         if exclusive {
-            ownership.end_exclusive();
+            ownership.end_exclusive(sharing);
         }
     }
     result

@@ -55,6 +55,12 @@ impl Page {
     }
 }
 
+/// Frees the page of an event that is closed and has no slot any more. Not left to RCU: a charge ends in a task.
+pub(super) fn free(event: &Event) {
+    // Dropped after the lock is released.
+    let _memory = event.page.memory.lock().take();
+}
+
 /// The memory of a page.
 ///
 /// # Invariants
@@ -109,9 +115,12 @@ impl Drop for Memory {
 ///
 /// # Errors
 ///
-/// EINVAL for another size than one page, another offset than 0, or a private mapping. ENOMEM, EPERM.
+/// EINVAL for another size than one page, another offset than 0, a private mapping, or an event that is inherited on
+/// any CPU. ENOMEM, EPERM.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
-    if !area.is_shared() || area.first_page() != 0 || area.size() != PAGE_SIZE {
+    // Of a sum over tasks on any CPU no page can tell: EINVAL, as from perf.
+    let is_sum = event.config.inherit && matches!(event.target, Target::Task(_, None));
+    if is_sum || !area.is_shared() || area.first_page() != 0 || area.size() != PAGE_SIZE {
         return Err(EINVAL);
     }
     area.keep_to_this_program();
@@ -211,7 +220,7 @@ fn write_closed(event: &Event, page: UserPagePtr) {
 
 /// Returns what `capabilities` of the page says.
 fn capabilities(event: &Event) -> u64 {
-    let rdpmc = if event.page.readers.load(SeqCst) != 0 {
+    let rdpmc = if event.page.readers.load(SeqCst) != 0 && !event.is_broken() {
         UserPage::CAP_USER_RDPMC
     } else {
         0
@@ -227,7 +236,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        if event.page.readers.load(SeqCst) == 0 {
+        if event.page.readers.load(SeqCst) == 0 || event.is_broken() {
             write_closed(event, page);
             continue;
         }

@@ -181,6 +181,13 @@ impl Slot {
         }
     }
 
+    /// Marks that the event, if it is enabled, is not counted while the task runs where it runs.
+    pub(super) fn miss(&self) {
+        if self.event().is_enabled(self.enabled_at) && self.cpu == ANY_CPU {
+            self.event().mark_broken();
+        }
+    }
+
     /// Adds what the window has counted up to now, when the counter's total is `total`.
     #[inline(always)]
     fn add(&self, total: u64, now: u64) {

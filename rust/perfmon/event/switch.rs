@@ -4,7 +4,7 @@
 use super::{
     context::Context,
     page::hide_others,
-    slot::{refresh, Readings},
+    slot::{refresh, Readings, Slot},
     table,
 };
 use crate::cpu::{timestamp, ThisCpu};
@@ -62,9 +62,23 @@ fn change(
             readings.open(here, unsafe { context.slots() });
             context.address()
         }
-        Some(_) | None => 0,
+        Some(context) => {
+            miss(here, context);
+            0
+        }
+        None => 0,
     };
     percpu.task_context.set(loaded);
+}
+
+/// Marks the events of a task that runs where nothing can be counted. While the system sleeps, nothing is marked: the
+/// time of the event stands still then, too.
+#[cold]
+#[inline(never)]
+fn miss(here: ThisCpu<'_>, context: &Context) {
+    if here.percpu().refused.get() != 0 {
+        context.with_current(here, |_, slots| slots.iter().for_each(Slot::miss));
+    }
 }
 
 /// Loads the context of the task that is running here, if it has one and that is not done. Interrupts are off.

@@ -34,6 +34,20 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Asks again whether the caller may look at a task: it may have executed another program meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::find`].
+    pub(super) fn allow_again(&self) -> Result {
+        match self {
+            Self::Task(task, _) => allow_task(task),
+            Self::Cpu(_) => Ok(()),
+        }
+    }
+}
+
 /// Returns the thread with this number in the caller's PID namespace; 0 is the caller.
 ///
 /// # Errors

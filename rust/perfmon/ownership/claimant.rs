@@ -54,11 +54,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
             }
             None => (abi::PERFMON_OWNER_PERF, 1),
         };
-        let claimant = match users {
-            0 => Claimant::NONE,
-            _ => ownership.claimants[id.index()],
-        };
-        (kind, users, claimant)
+        (kind, users, ownership.claimants[id.index()])
     };
     request.kind = kind;
     request.users = users;

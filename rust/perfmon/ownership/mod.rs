@@ -77,8 +77,8 @@ pub(crate) struct Ownership {
     owners: [Option<Owner>; MAX_COUNTERS],
     /// Who asked for the counters that have an owner.
     claimants: [Claimant; MAX_COUNTERS],
-    /// The exclusive groups of events.
-    exclusive: u32,
+    /// The exclusive groups of events of tasks, and of CPUs.
+    exclusive: [u32; 2],
     /// Keeps Linux perf away, from the first owner to the last.
     reservation: Option<Reservation>,
     /// The log already says that the counters are not to be had.
@@ -93,7 +93,7 @@ impl Ownership {
             cpus: Cpus::new(),
             owners: [None; MAX_COUNTERS],
             claimants: [Claimant::NONE; MAX_COUNTERS],
-            exclusive: 0,
+            exclusive: [0; 2],
             reservation: None,
             refusal_logged: false,
             writer: None,
@@ -200,6 +200,7 @@ impl Ownership {
     pub(crate) fn free(&mut self, counters: u64) {
         for id in each(counters) {
             self.owners[id.index()] = None;
+            self.claimants[id.index()] = Claimant::NONE;
         }
         self.release_if_unused();
     }

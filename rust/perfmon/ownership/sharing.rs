@@ -3,11 +3,15 @@
 //! of which each CPU has one.
 
 use super::{Claimant, Owner, Ownership};
-use crate::logic::{
-    counter::{each, CounterId},
-    evtsel::EventSelect,
+use crate::{
+    cpu::CpuSet,
+    logic::{
+        counter::{bits, each, CounterId},
+        evtsel::EventSelect,
+    },
+    sys::error::errno,
 };
-use kernel::prelude::*;
+use kernel::{bindings, prelude::*};
 
 /// Which events share a counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +52,25 @@ impl Ownership {
             self.shared(*id)
                 .is_some_and(|shared| shared.sharing == sharing)
         };
-        crate::logic::counter::bits(each(u64::MAX).filter(of))
+        bits(each(u64::MAX).filter(of))
+    }
+
+    /// Lets an event count a CPU.
+    ///
+    /// # Errors
+    ///
+    /// ENODEV if the CPU is offline, EOPNOTSUPP if it is online and can't be counted on.
+    pub(crate) fn check_cpu(&self, cpu: u32) -> Result {
+        let range = cpu..cpu.wrapping_add(1);
+        let has = |set: &CpuSet| set.within(&range).next().is_some();
+        if has(self.cpus.incapable()) {
+            return Err(errno(bindings::EOPNOTSUPP));
+        }
+        if has(self.cpus.online()) || has(self.cpus.paused()) {
+            Ok(())
+        } else {
+            Err(ENODEV)
+        }
     }
 
     /// Adds an event to a counter that such events share, or that has no owner. The first one starts it on all CPUs.
@@ -102,35 +124,42 @@ impl Ownership {
         }
     }
 
-    /// Makes a group the only user of the counters, besides other tasks' events, until [`Self::end_exclusive`].
+    /// Makes a group the only user of the counters while it counts, until [`Self::end_exclusive`]. Groups of other tasks
+    /// or CPUs count at other times or elsewhere.
     ///
     /// # Errors
     ///
-    /// EBUSY if there is a session, a trace, or an event of a CPU.
-    pub(crate) fn begin_exclusive(&mut self) -> Result {
+    /// EBUSY if there is a session, a trace, or an event of the other kind.
+    pub(crate) fn begin_exclusive(&mut self, sharing: Sharing) -> Result {
         let alone = self.owners.iter().flatten().all(|owner| match owner {
             Owner::Session(_) | Owner::Trace => false,
-            Owner::Shared(shared) => shared.sharing == Sharing::Tasks,
+            Owner::Shared(shared) => shared.sharing == sharing,
         });
         if !alone {
             return Err(EBUSY);
         }
-        self.exclusive += 1;
+        self.exclusive[sharing as usize] += 1;
         Ok(())
     }
 
     /// Ends [`Self::begin_exclusive`].
-    pub(crate) fn end_exclusive(&mut self) {
-        self.exclusive -= 1;
+    pub(crate) fn end_exclusive(&mut self, sharing: Sharing) {
+        self.exclusive[sharing as usize] -= 1;
     }
 
-    /// Lets a session, a trace or an event of a CPU have counters, unless an exclusive group counts.
+    /// Lets a session or a trace have counters, or events: unless an exclusive group of another kind counts.
     ///
     /// # Errors
     ///
     /// EBUSY.
-    pub(crate) fn check_exclusive(&self) -> Result {
-        if self.exclusive == 0 {
+    pub(crate) fn check_exclusive(&self, events: Option<Sharing>) -> Result {
+        let [tasks, cpus] = self.exclusive;
+        let others = match events {
+            None => tasks + cpus,
+            Some(Sharing::Tasks) => cpus,
+            Some(Sharing::Cpus) => tasks,
+        };
+        if others == 0 {
             Ok(())
         } else {
             Err(EBUSY)

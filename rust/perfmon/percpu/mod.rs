@@ -41,6 +41,8 @@ use kernel::{cpu::CpuId, prelude::*};
 pub(crate) struct PerCpu {
     /// Not 0 while the CPU is counted on.
     pub(crate) brought_up: Word,
+    /// Not 0 while the CPU is online and can't be counted on: events of tasks are missed here.
+    pub(crate) refused: Word,
     /// The CPU's number, while it is counted on.
     pub(crate) number: Word,
     /// Not 0 if no other CPU was ever counted on, so that the values here are those of the machine.

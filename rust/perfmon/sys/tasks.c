@@ -10,6 +10,7 @@
 #include <linux/path.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/proc_fs.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -126,11 +127,17 @@ void perfmon_proc_unmount(void)
 int perfmon_may_attach(struct task_struct *task)
 {
 	struct path root = { .mnt = proc, .dentry = proc->mnt_root };
+	/* That of the program that loaded the module. */
+	struct pid_namespace *ns = proc_pid_ns(proc->mnt_sb);
 	char name[sizeof("/task//auxv") + 2 * 10];
 	struct file *file;
+	pid_t thread;
 
-	snprintf(name, sizeof(name), "%d/task/%d/auxv", task_tgid_nr(task),
-		 task_pid_nr(task));
+	thread = task_pid_nr_ns(task, ns);
+	if (!thread)
+		return -EACCES;
+	snprintf(name, sizeof(name), "%d/task/%d/auxv",
+		 task_tgid_nr_ns(task, ns), thread);
 	file = file_open_root(&root, name, O_RDONLY, 0);
 	if (IS_ERR(file))
 		return PTR_ERR(file);

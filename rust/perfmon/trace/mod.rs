@@ -272,7 +272,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
         allow_kernel()?;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.check_exclusive()?;
+    ownership.check_exclusive(None)?;
     let counters = staged
         .config
         .assign(ownership.free_counters())
