@@ -44,14 +44,11 @@ const struct event_maker event_maker_perf = {
 	.polls_pages_only = true,
 	.children_keep_rdpmc = true,
 	.offline = -ENODEV,
-	.gone = -ENODEV,
 };
 
 const struct event_maker event_maker_perfmon = {
 	.name = "perfmon",
 	.open = open_perfmon,
-	.maps_inherited = true,
-	.gone = -EINVAL,
 };
 
 int event_open_raw(const struct perfmon_event_open *arguments)

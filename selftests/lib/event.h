@@ -29,15 +29,10 @@ struct event_maker {
 	bool time_on_other_cpus;
 	/* poll(2) is ready at all times if no page is mapped. */
 	bool polls_pages_only;
-	/* An inherited event of any CPU has a page. */
-	bool maps_inherited;
 	/* A child that is forked beside a mapped page may use RDPMC, for ever. */
 	bool children_keep_rdpmc;
-	/*
-	 * The answers to an event of a CPU that is offline, and to a member for the
-	 * group of a task that is gone.
-	 */
-	int offline, gone;
+	/* The answer to an event of a CPU that is offline. */
+	int offline;
 };
 
 extern const struct event_maker event_maker_perf, event_maker_perfmon;
