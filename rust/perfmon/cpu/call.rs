@@ -2,6 +2,7 @@
 //! Calls from one CPU to others.
 
 use super::{irqs_off, CpuSet, ThisCpu};
+use crate::sys::compat;
 use core::{ops::Range, ptr};
 use kernel::{
     bindings,
@@ -68,7 +69,7 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
             cpu as c_int,
             Some(call::<F>),
             ptr::from_mut(&mut f).cast(),
-            true,
+            compat::WAIT,
         )
     };
     error == 0

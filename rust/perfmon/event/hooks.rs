@@ -3,7 +3,7 @@
 
 use super::{life, switch};
 use crate::sys::{ffi, tracepoint::Probe};
-use kernel::{prelude::*, sync::rcu};
+use kernel::prelude::*;
 
 /// The functions that the kernel calls.
 pub(super) struct Hooks {
@@ -62,9 +62,8 @@ impl Hooks {
 
 impl Drop for Hooks {
     fn drop(&mut self) {
+        // For contexts and events that wait to be freed, too.
         // SAFETY: The function has no preconditions but a task that may sleep.
         unsafe { ffi::perfmon_tracepoints_sync() };
-        // Contexts and events that wait to be freed.
-        rcu::rcu_barrier();
     }
 }

@@ -22,6 +22,9 @@ mod this {
         fn perf_allow_cpu() -> c_int;
     }
 
+    /// For `smp_call_function_single()`: to wait.
+    pub(crate) const WAIT: bool = true;
+
     /// Returns the `struct module` of this module.
     pub(crate) const fn this_module() -> *mut bindings::module {
         kernel::module::this_module::<crate::LocalModule>().as_ptr()
@@ -50,6 +53,8 @@ mod this {
     use super::*;
     use crate::sys::ffi;
     use kernel::{bindings::file_operations, sync::SetOnce};
+
+    pub(crate) const WAIT: c_int = 1;
 
     pub(crate) const fn this_module() -> *mut bindings::module {
         crate::THIS_MODULE.as_ptr()

@@ -197,7 +197,7 @@ unsafe extern "C" {
     pub fn perfmon_process_number(pid: ::kernel::ffi::c_int) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
-    #[doc = " Waits for functions that tracepoints may still be calling."]
+    #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
     #[doc = " Mounts a proc for perfmon_may_attach()."]
     pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;

@@ -249,7 +249,10 @@ int perfmon_process_number(int pid);
 /* Copies the caller's name, up to 15 bytes and a 0. */
 void perfmon_own_name(char name[16]);
 
-/* Waits for functions that tracepoints may still be calling. */
+/*
+ * Waits for functions that tracepoints may still be calling, and for those that
+ * call_rcu() has been given.
+ */
 void perfmon_tracepoints_sync(void);
 
 /* Mounts a proc for perfmon_may_attach(). */

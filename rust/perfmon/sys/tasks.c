@@ -11,6 +11,7 @@
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
 #include <linux/proc_fs.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
@@ -100,6 +101,7 @@ void perfmon_own_name(char name[16])
 void perfmon_tracepoints_sync(void)
 {
 	tracepoint_synchronize_unregister();
+	rcu_barrier();
 }
 
 /* Of the module's own, so that nobody can put something else there. */
