@@ -275,6 +275,27 @@ TEST_F(event, all_tasks_of_a_cpu_are_counted)
 	close(cpu[1]);
 }
 
+/* It counts as without, and leaves no more: another one is to be had, and is exact. */
+TEST_F(event, inherited_event_of_a_cpu_ends_with_close)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 value;
+	int fd, i;
+
+	ASSERT_EQ(0, pin_to_cpu(self->first));
+	attr.inherit = 1;
+	for (i = 0; i < 20; i++) {
+		fd = variant->by->open(&attr, -1, self->first, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd) {
+			TH_LOG("event %d: %s", i, strerror(-fd));
+		}
+		value = event_loop_count(fd, N);
+		EXPECT_LE((__s64)(LOOP_INSNS * N), value);
+		EXPECT_GE((__s64)(2 * LOOP_INSNS * N), value);
+		close(fd);
+	}
+}
+
 /* The number of switches that a test has is never just right. */
 static void expect_switches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
 			    int count, __u64 least)

@@ -126,11 +126,8 @@ static int open_random(struct rng *r, struct shared *s, const cpu_set_t *cpus, i
 	attr.config = rng_once_in(r, 3) ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS :
 					  PERF_COUNT_HW_INSTRUCTIONS;
 	attr.read_format = rng_once_in(r, 2) ? PERF_FORMAT_GROUP : 0;
-	if (pid < 0) {
+	if (pid < 0)
 		cpu = cpu_next(cpus, -1);
-		/* The module does not detach such an event from its CPU. */
-		attr.inherit = 0;
-	}
 	return event_maker_perfmon.open(&attr, pid, cpu, rng_once_in(r, 3) ? group : -1,
 					PERF_FLAG_FD_CLOEXEC);
 }
