@@ -328,9 +328,6 @@ TEST_F(event, leader_of_a_task_that_is_gone_is_refused)
 	EXPECT_EQ(-ENODEV, open_member(variant->by, attr, 0, -1, self->fd[0], 0));
 }
 
-/* The module compares the tasks first, and these differ. */
-XFAIL_ADD(event, perfmon, leader_of_a_task_that_is_gone_is_refused);
-
 /* A leader of the other maker, and the device itself: no event of ours, or of perf's. */
 TEST(leader_of_another_maker_is_refused)
 {

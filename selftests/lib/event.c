@@ -43,7 +43,6 @@ const struct event_maker event_maker_perf = {
 	.time_on_other_cpus = true,
 	.polls_pages_only = true,
 	.children_keep_rdpmc = true,
-	.offline = -ENODEV,
 };
 
 const struct event_maker event_maker_perfmon = {

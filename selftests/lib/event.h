@@ -31,8 +31,6 @@ struct event_maker {
 	bool polls_pages_only;
 	/* A child that is forked beside a mapped page may use RDPMC, for ever. */
 	bool children_keep_rdpmc;
-	/* The answer to an event of a CPU that is offline. */
-	int offline;
 };
 
 extern const struct event_maker event_maker_perf, event_maker_perfmon;

@@ -196,15 +196,17 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 }
 
 /// Makes an event that counts.
-fn create(config: EventConfig, target: Target, leader: Option<&Event>) -> Result<Pin<KBox<Event>>> {
+fn create(mut config: EventConfig, target: Target, leader: Option<&Event>) -> Result<Pin<KBox<Event>>> {
+    // On a CPU there is nothing to inherit.
+    config.inherit &= matches!(target, Target::Task(..));
     let mut events = EVENTS.lock();
     if let Some(leader) = leader {
+        if leader.is_over() {
+            return Err(ENODEV);
+        }
         check_group(&config, &target, leader)?;
         if leader.group.as_ref(&events).leader.is_some() {
             return Err(EINVAL);
-        }
-        if leader.is_over() {
-            return Err(ENODEV);
         }
         // So that joining the group can't fail.
         let group = leader.group.as_mut(&mut events);
