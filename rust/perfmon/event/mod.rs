@@ -196,7 +196,11 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 }
 
 /// Makes an event that counts.
-fn create(mut config: EventConfig, target: Target, leader: Option<&Event>) -> Result<Pin<KBox<Event>>> {
+fn create(
+    mut config: EventConfig,
+    target: Target,
+    leader: Option<&Event>,
+) -> Result<Pin<KBox<Event>>> {
     // On a CPU there is nothing to inherit.
     config.inherit &= matches!(target, Target::Task(..));
     let mut events = EVENTS.lock();
