@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The tracepoints that follow tasks, registered while there are events of tasks: otherwise they cost nothing.
 
-use super::{life, switch};
+use super::{life, switch, EVENTS};
 use crate::sys::{ffi, tracepoint::Probe};
 use kernel::prelude::*;
 
@@ -9,8 +9,10 @@ use kernel::prelude::*;
 pub(super) struct Hooks {
     /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 4],
-    /// The events of tasks. The functions are registered if it is not 0.
+    /// The events of tasks.
     users: u32,
+    /// The functions are called: while there are events, and for a second after that.
+    registered: bool,
 }
 
 impl Hooks {
@@ -29,7 +31,11 @@ impl Hooks {
                 Probe::new(c"sched_switch", switch::on_switch as *mut _)?,
             ]
         };
-        Ok(Self { probes, users: 0 })
+        Ok(Self {
+            probes,
+            users: 0,
+            registered: false,
+        })
     }
 
     /// Adds an event of a task. Sleeps.
@@ -38,30 +44,58 @@ impl Hooks {
     ///
     /// ENOMEM.
     pub(super) fn begin(&mut self) -> Result {
-        if self.users == 0 {
+        if !self.registered {
             for (n, probe) in self.probes.iter().enumerate() {
                 if let Err(error) = probe.register() {
                     self.probes.iter().take(n).for_each(Probe::unregister);
                     return Err(error);
                 }
             }
+            self.registered = true;
         }
         self.users += 1;
         Ok(())
     }
 
-    /// Removes an event of a task, which no context has any more. Returns whether it was the last one: no function
-    /// is called any more then.
+    /// Removes an event of a task, which no context has any more.
+    ///
+    /// After the last one the functions stay registered for a second: to register them again soon would take long,
+    /// since the kernel waits for all CPUs.
     pub(super) fn end(&mut self) {
+        /// # Safety
+        ///
+        /// To be called by a task that may sleep, as long as the module is loaded.
+        unsafe extern "C" fn later() {
+            if let Some(hooks) = &mut EVENTS.lock().hooks {
+                hooks.unregister_if_unused();
+            }
+        }
+
         self.users -= 1;
         if self.users == 0 {
+            // SAFETY: `cancel` comes before the function goes.
+            unsafe { ffi::perfmon_later(Some(later)) };
+        }
+    }
+
+    /// Unregisters the functions, unless there is an event.
+    pub(super) fn unregister_if_unused(&mut self) {
+        if self.users == 0 && self.registered {
             self.probes.iter().for_each(Probe::unregister);
+            self.registered = false;
         }
     }
 }
 
+/// Waits until nothing will look for unused hooks later. The caller does not hold [`EVENTS`].
+pub(super) fn cancel() {
+    // SAFETY: The function has no preconditions but a task that may sleep.
+    unsafe { ffi::perfmon_later_cancel() };
+}
+
 impl Drop for Hooks {
     fn drop(&mut self) {
+        self.unregister_if_unused();
         // For contexts and events that wait to be freed, too.
         // SAFETY: The function has no preconditions but a task that may sleep.
         unsafe { ffi::perfmon_tracepoints_sync() };

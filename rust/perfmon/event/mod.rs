@@ -118,6 +118,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // No event is left, since each keeps the module.
+        hooks::cancel();
         EVENTS.lock().hooks = None;
         for cpu in cpu::ids() {
             let percpu = percpu::of(cpu);

@@ -197,6 +197,10 @@ unsafe extern "C" {
     pub fn perfmon_process_number(pid: ::kernel::ffi::c_int) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
+    #[doc = " Calls f() in a second, in a task of the kernel's. If that was asked for before,\n the second begins anew."]
+    pub fn perfmon_later(f: ::core::option::Option<unsafe extern "C" fn()>);
+    #[doc = " Calls f() no more; it has returned when this does."]
+    pub fn perfmon_later_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
     #[doc = " Mounts a proc for perfmon_may_attach()."]

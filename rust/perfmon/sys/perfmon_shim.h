@@ -250,6 +250,13 @@ int perfmon_process_number(int pid);
 void perfmon_own_name(char name[16]);
 
 /*
+ * Calls f() in a second, in a task of the kernel's. If that was asked for before,
+ * the second begins anew.
+ */
+void perfmon_later(void (*f)(void));
+/* Calls f() no more; it has returned when this does. */
+void perfmon_later_cancel(void);
+/*
  * Waits for functions that tracepoints may still be calling, and for those that
  * call_rcu() has been given.
  */

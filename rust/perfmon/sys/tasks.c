@@ -17,6 +17,7 @@
 #include <linux/sched/task.h>
 #include <linux/spinlock.h>
 #include <linux/tracepoint.h>
+#include <linux/workqueue.h>
 
 #include "perfmon_shim.h"
 
@@ -96,6 +97,26 @@ int perfmon_process_number(int number)
 void perfmon_own_name(char name[16])
 {
 	strscpy_pad(name, current->comm, 16);
+}
+
+static void (*later)(void);
+
+static void work_later(struct work_struct *work)
+{
+	later();
+}
+
+static DECLARE_DELAYED_WORK(later_work, work_later);
+
+void perfmon_later(void (*f)(void))
+{
+	later = f;
+	mod_delayed_work(system_percpu_wq, &later_work, HZ);
+}
+
+void perfmon_later_cancel(void)
+{
+	cancel_delayed_work_sync(&later_work);
 }
 
 void perfmon_tracepoints_sync(void)

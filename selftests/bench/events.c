@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The price of events of tasks in instructions, beside Linux perf's in the same
+ * boot: of a context switch, of reading, of switching an event on and off.
+ *
+ * To be run on a machine whose time-stamp counter advances with each instruction
+ * (vm/run --icount), with one CPU. Each figure is the least of many: the one without
+ * a timer interrupt in it.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <linux/perf_event.h>
+
+#include "event.h"
+#include "event_page.h"
+
+#define ROUNDS		1000
+#define MAX_EVENTS	8
+
+static const __u64 kinds[] = {
+	PERF_COUNT_HW_INSTRUCTIONS,
+	PERF_COUNT_HW_CPU_CYCLES,
+	PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+	PERF_COUNT_HW_REF_CPU_CYCLES,
+};
+
+/* A task that yields to this one, and one that sleeps. */
+static pid_t partner, sleeper;
+
+/* The events that are open. */
+static int fds[MAX_EVENTS];
+static int count;
+static struct perf_event_mmap_page *page;
+
+static void nothing(void)
+{
+}
+
+static void yield(void)
+{
+	sched_yield();
+}
+
+static void read_one(void)
+{
+	__u64 value;
+
+	if (read(fds[0], &value, sizeof(value)) != sizeof(value))
+		perror("read");
+}
+
+static void read_group(void)
+{
+	__u64 values[1 + MAX_EVENTS];
+
+	if (read(fds[0], values, sizeof(values)) < 0)
+		perror("read");
+}
+
+static void read_page(void)
+{
+	if (!page_read(page).index)
+		fprintf(stderr, "the page has no counter\n");
+}
+
+static void disable_enable(void)
+{
+	if (ioctl(fds[0], PERF_EVENT_IOC_DISABLE, 0) ||
+	    ioctl(fds[0], PERF_EVENT_IOC_ENABLE, 0))
+		perror("ioctl");
+}
+
+static unsigned long long least(void (*operation)(void))
+{
+	unsigned long long best = ~0ULL, begin, took;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		begin = __rdtsc();
+		operation();
+		took = __rdtsc() - begin;
+		if (took < best)
+			best = took;
+	}
+	return best;
+}
+
+/* Opens @n events of a task, in one group if @read_format says so. */
+static void add(const struct event_maker *by, pid_t tid, int n, __u64 read_format)
+{
+	int i, first = count;
+
+	for (i = 0; i < n; i++) {
+		struct perf_event_attr attr = event_instructions();
+		bool grouped = read_format & PERF_FORMAT_GROUP && i;
+
+		attr.disabled = 0;
+		attr.config = kinds[i];
+		attr.read_format = read_format;
+		fds[count] = by->open(&attr, tid, -1, grouped ? fds[first] : -1, 0);
+		if (fds[count] < 0) {
+			fprintf(stderr, "%s: open: %s\n", by->name, strerror(-fds[count]));
+			exit(EXIT_FAILURE);
+		}
+		count++;
+	}
+}
+
+static void drop(void)
+{
+	while (count)
+		close(fds[--count]);
+}
+
+/*
+ * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
+ * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
+ */
+static void mark(void)
+{
+	static int msr = -1;
+	__u64 unused;
+
+	if (msr < 0)
+		msr = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
+	if (pread(msr, &unused, sizeof(unused), 0x391) != sizeof(unused))
+		perror("/dev/cpu/0/msr");
+}
+
+/* The rows: what it costs with events, less what it costs without. */
+enum { ROWS = 9 };
+
+static const struct row {
+	const char *name;
+	void (*operation)(void);
+	int own, others, asleep;	/* events of each task */
+	int parts;			/* two switches are one round */
+	__u64 read_format;
+	bool maps;
+} rows[ROWS] = {
+	{ "switch, of others", yield, .asleep = 1, .parts = 2 },
+	{ "switch, 1 event in one", yield, .own = 1, .parts = 2 },
+	{ "switch, 1 event in each", yield, .own = 1, .others = 1, .parts = 2 },
+	{ "switch, 2 events in each", yield, .own = 2, .others = 2, .parts = 2 },
+	{ "switch, 4 events in each", yield, .own = 4, .others = 4, .parts = 2 },
+	{ "read(2)", read_one, .own = 1, .parts = 1 },
+	{ "read(2), group of 4", read_group, .own = 4, .parts = 1,
+	  .read_format = PERF_FORMAT_GROUP },
+	{ "page, by RDPMC", read_page, .own = 1, .parts = 1, .maps = true },
+	{ "disable + enable", disable_enable, .own = 1, .parts = 1 },
+};
+
+/*
+ * The partner runs while this measures only: it leaves nothing of the CPU to the
+ * kernel's threads, which opening an event waits for.
+ */
+static unsigned long long measure_beside(void (*operation)(void))
+{
+	unsigned long long cost;
+
+	kill(partner, SIGCONT);
+	sched_yield();
+	cost = least(operation);
+	kill(partner, SIGSTOP);
+	return cost;
+}
+
+static unsigned long long measure(const struct event_maker *by, const struct row *row,
+				  bool marked)
+{
+	unsigned long long without, with;
+
+	/* The module's hook in the context switch goes a second after the last event. */
+	sleep(2);
+	without = measure_beside(row->operation == yield ? yield : nothing);
+	/* Its own first: that is what it reads. */
+	add(by, 0, row->own, row->read_format);
+	add(by, partner, row->others, 0);
+	add(by, sleeper, row->asleep, 0);
+	if (row->maps) {
+		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, fds[0], 0);
+		if (page == MAP_FAILED) {
+			perror("mmap");
+			exit(EXIT_FAILURE);
+		}
+	}
+	with = measure_beside(row->operation);
+	if (marked) {
+		kill(partner, SIGCONT);
+		mark();
+		row->operation();
+		mark();
+		kill(partner, SIGSTOP);
+	}
+	if (row->maps)
+		munmap(page, getpagesize());
+	drop();
+	return (with - without) / row->parts;
+}
+
+int main(void)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	unsigned long long cost[ROWS];
+	int i;
+
+	/* Before there are others: children have the policy of their parent. */
+	if (sched_setscheduler(0, SCHED_RR, &first)) {
+		perror("sched_setscheduler");
+		return EXIT_FAILURE;
+	}
+	partner = fork();
+	if (!partner) {
+		raise(SIGSTOP);
+		for (;;)
+			sched_yield();
+	}
+	sleeper = fork();
+	if (!sleeper)
+		for (;;)
+			pause();
+	if (partner < 0 || sleeper < 0) {
+		perror("fork");
+		return EXIT_FAILURE;
+	}
+	usleep(10000);
+
+	for (i = 0; i < ROWS; i++)
+		cost[i] = measure(&event_maker_perfmon, &rows[i], true);
+	/* A row for each: name, instructions, perf's, and how many times it was marked. */
+	for (i = 0; i < ROWS; i++)
+		printf("%s\t%llu\t%llu\t%d\n", rows[i].name, cost[i],
+		       measure(&event_maker_perf, &rows[i], false), rows[i].parts);
+	kill(partner, SIGKILL);
+	kill(sleeper, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	return EXIT_SUCCESS;
+}
