@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "target.h"
 
@@ -227,6 +228,8 @@ TEST_F(event, other_threads_are_not_counted)
 	int fd;
 
 	ASSERT_EQ(0, target_start(&self->target, -1, true));
+	/* The first thread waits for the other. */
+	ASSERT_EQ(0, wait_until_asleep(self->target.pid));
 	fd = open_instructions(_metadata, variant->by, self->target.pid);
 	ASSERT_EQ(0, event_enable(fd));
 	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));

@@ -96,8 +96,5 @@ pub(super) fn cancel() {
 impl Drop for Hooks {
     fn drop(&mut self) {
         self.unregister_if_unused();
-        // For contexts and events that wait to be freed, too.
-        // SAFETY: The function has no preconditions but a task that may sleep.
-        unsafe { ffi::perfmon_tracepoints_sync() };
     }
 }

@@ -120,6 +120,9 @@ impl Drop for Memory {
         // No event is left, since each keeps the module.
         hooks::cancel();
         EVENTS.lock().hooks = None;
+        // For the functions that were registered, and for events and contexts that RCU has yet to free.
+        // SAFETY: The function has no preconditions but a task that may sleep.
+        unsafe { ffi::perfmon_tracepoints_sync() };
         for cpu in cpu::ids() {
             let percpu = percpu::of(cpu);
             // SAFETY: The address is that of a context from `KBox::into_raw`, which nothing uses any more: CPUs are not
