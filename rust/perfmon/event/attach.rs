@@ -56,17 +56,21 @@ pub(super) fn counters_of(target: &Target) -> u64 {
 
 /// Returns whether the target has an exclusive group, which `leader` does not lead.
 pub(super) fn has_other_exclusive(target: &Target, leader: Option<&Event>) -> bool {
-    let is_other = |slot: &Slot| {
+    with_context(target, |_, slots| has_exclusive(slots, leader)).unwrap_or(false)
+}
+
+/// Returns whether there is an exclusive group, which `leader` does not lead.
+fn has_exclusive(slots: &Slots, leader: Option<&Event>) -> bool {
+    slots.iter().any(|slot| {
         slot.event().config.exclusive && !leader.is_some_and(|leader| slot.is_of(leader))
-    };
-    with_context(target, |_, slots| slots.iter().any(is_other)).unwrap_or(false)
+    })
 }
 
 /// Gives the event to its target. `leader` leads its group.
 ///
 /// # Errors
 ///
-/// ESRCH if the task exits. ENOMEM.
+/// ESRCH if the task exits. EBUSY if it was made just now, with events that leave no room for this one. ENOMEM.
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
     match &event.target {
         Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
@@ -83,7 +87,8 @@ fn capacity() -> usize {
 ///
 /// # Errors
 ///
-/// ENOMEM if there is no room left, which the number of counters prevents.
+/// EBUSY if the events that are there have the counter, or exclude the event. ENOMEM if there is no room left, which the
+/// number of counters prevents.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
@@ -91,6 +96,11 @@ fn add(
     cpu: Option<u32>,
     leader: Option<&Event>,
 ) -> Result {
+    // Since the counter was chosen, the task may have been made, with the events that it inherits.
+    let taken = slot::counters(slots) & event.counter.bit() != 0;
+    if taken || has_exclusive(slots, leader) || event.config.exclusive && !slots.is_empty() {
+        return Err(EBUSY);
+    }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
     slots.add(Slot::new(event, cpu, leader))?;
     if let Some(here) = here {

@@ -173,12 +173,11 @@ pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
     READERS.fetch_sub(1, SeqCst);
 }
 
-/// Keeps RDPMC from a new task, which does not run yet: mappings are not copied.
+/// Keeps RDPMC from a new task, which does not run yet: mappings are not copied. Also if no program may use it any more:
+/// there may have been one when the address space was copied.
 pub(super) fn forget(task: *mut bindings::task_struct) {
-    if READERS.load(Relaxed) != 0 {
-        // SAFETY: The task has just been made by the current one.
-        unsafe { ffi::perfmon_rdpmc_forget(task) };
-    }
+    // SAFETY: The task has just been made by the current one.
+    unsafe { ffi::perfmon_rdpmc_forget(task) };
 }
 
 /// Returns whether the event counts a thread of the caller's program.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs that have asked for counters, for those who are refused one: `PERFMON_GET_OWNER`.
 
-use super::{Client, Owner, Reservation, Sharing, OWNERSHIP};
+use super::{
+    policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP,
+};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
 use core::ffi::c_char;
 use kernel::{prelude::*, task::Task};
@@ -33,6 +35,17 @@ impl Claimant {
     }
 }
 
+/// Returns whether Linux perf has the counters, which are not reserved.
+///
+/// There is no way to ask but to reserve them for a moment, in which perf is refused. So only who may count CPUs has it
+/// asked; others are told what the last one found who wanted a counter.
+fn has_perf(ownership: &Ownership) -> bool {
+    match allow_counting() {
+        Ok(()) => Reservation::new(&pmu::common().capabilities).is_err(),
+        Err(_) => ownership.was_refused(),
+    }
+}
+
 /// `PERFMON_GET_OWNER`
 pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_owner) -> Result {
     if request.reserved.iter().any(|&word| word != 0) {
@@ -49,7 +62,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
                 Sharing::Tasks => (abi::PERFMON_OWNER_TASKS, shared.users),
                 Sharing::Cpus => (abi::PERFMON_OWNER_CPUS, shared.users),
             },
-            None if ownership.is_reserved() || Reservation::new(capabilities).is_ok() => {
+            None if ownership.is_reserved() || !has_perf(&ownership) => {
                 (abi::PERFMON_OWNER_NONE, 0)
             }
             None => (abi::PERFMON_OWNER_PERF, 1),

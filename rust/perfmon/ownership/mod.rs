@@ -210,6 +210,11 @@ impl Ownership {
         self.reservation.is_some()
     }
 
+    /// Returns whether the counters were not to be had when somebody last wanted them.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refusal_logged
+    }
+
     /// Reserves the counters against Linux perf and claims all CPUs, unless that has been done. Undone by
     /// [`Self::release_if_unused`].
     ///
