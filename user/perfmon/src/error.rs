@@ -267,6 +267,10 @@ impl Error {
             (A::OpenEvent(..), Errno::ENOENT | Errno::EINVAL) => Cause::NoSuchEvent,
             (A::OpenEvent(..), Errno::EOPNOTSUPP) => Cause::NotSupported,
             (A::OpenEvent(..), Errno::ESRCH) => Cause::NoSuchTask,
+            // The task of the group's leader has ended.
+            (A::OpenEvent(_, target), Errno::ENODEV) if target.is_on_all_cpus() => {
+                Cause::NoSuchTask
+            }
             (A::ReadEvent(_), Errno::EIO) => Cause::Missed,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
@@ -302,7 +306,8 @@ impl Cause {
                       after `make install`, then log in again.",
             ),
             Self::AnotherWriter => Some(
-                "One program counts at a time: wait for it, or find it with `fuser -v /dev/perfmon`.",
+                "Only one program at a time can count or sample the whole machine: wait for it, or find it with \
+                 `fuser -v /dev/perfmon`. Events of a program or a thread need not wait.",
             ),
             Self::Version(_) | Self::BufferVersion(_) | Self::UnknownCommand => {
                 Some("Use the module and the programs of the same release.")
@@ -352,9 +357,9 @@ impl Cause {
                  count, too.",
             ),
             Self::NoMemory => Some("Ask for fewer pages: each online CPU gets as many."),
-            Self::NoDescriptor => {
-                Some("Raise the limit with `ulimit -n`: a buffer takes one until it is mapped.")
-            }
+            Self::NoDescriptor => Some(
+                "Raise the limit with `ulimit -n`: each event takes one, and each buffer until it is mapped.",
+            ),
             Self::BadHeader => {
                 Some("Read a buffer to its end before the trace starts again, then rewind it.")
             }

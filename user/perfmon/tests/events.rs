@@ -203,6 +203,14 @@ fn a_group_is_one_in_all() {
 }
 
 #[test]
+fn no_device_is_a_leader_without_task_or_a_cpu_offline() {
+    let script = Script::failing(Errno::ENODEV);
+    let of = |builder: Builder| builder.open_on(&script.device()).unwrap_err().cause;
+    assert_eq!(of(Event::cycles().pid(42)), Cause::NoSuchTask);
+    assert_eq!(of(Event::cycles().cpu(1)), Cause::NoSuchCpu);
+}
+
+#[test]
 fn a_refusal_names_who_has_the_counters() {
     let script = Script::failing(Errno::EBUSY);
     let error = Event::cycles().open_on(&script.device()).unwrap_err();

@@ -21,6 +21,13 @@ pub struct Target {
     pub(super) cpu: i32,
 }
 
+impl Target {
+    /// Returns whether the target is not restricted to one CPU.
+    pub(crate) fn is_on_all_cpus(self) -> bool {
+        self.cpu == -1
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pid {
