@@ -99,15 +99,19 @@ impl<W: Write> Report for Human<'_, W> {
         if !self.headed {
             writeln!(
                 self.output,
-                "#{:>15}{:>NUMBER$}      event",
-                "time", "count"
+                "#{:>15}{:>width$}      event",
+                "time",
+                "count",
+                width = NUMBER + self.place + usize::from(self.place > 0)
             )?;
             self.headed = true;
         }
         let figures = Figures::of(std::slice::from_ref(run));
         for index in 0..self.subject.columns.len() {
             let line = self.line(&figures, index);
-            writeln!(self.output, "{:>16.9}{line}", at.as_secs_f64())?;
+            // A core or a thread begins at the left of its column; a number keeps its blanks.
+            let gap = if self.place > 0 { " " } else { "" };
+            writeln!(self.output, "{:>16.9}{gap}{line}", at.as_secs_f64())?;
         }
         Ok(())
     }
@@ -263,6 +267,25 @@ mod tests {
             human.line(&figures, 1).find("4      cycles"),
             expected.find('5')
         );
+    }
+
+    #[test]
+    fn a_blank_parts_the_time_from_a_core() {
+        let mut subject = subject("cycles");
+        subject.columns[0].place = Some(super::super::Place {
+            name: "S0-D0-C1".to_owned(),
+            kind: PlaceKind::Core(1),
+        });
+        let text = written(|out| {
+            Human::new(&subject, out)
+                .interval(Duration::from_secs(1), &run(&[Some(5)]))
+                .expect("a vector takes all");
+        });
+        let expected = "\
+#           time                              count      event
+     1.000000000 S0-D0-C1    1                    5      cycles
+";
+        assert_eq!(text, expected);
     }
 
     #[test]
