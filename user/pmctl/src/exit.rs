@@ -44,8 +44,13 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     if let Cause::NoFreeCounter(owners) = &error.cause {
         let own = |(_, owner): &(_, Owner)| owner.pid == Some(std::process::id());
         if owners.0.iter().any(own) {
+            let others = if owners.0.iter().all(own) {
+                String::new()
+            } else {
+                format!(", pid {}, and others", std::process::id())
+            };
             return anyhow::anyhow!(
-                "{text}\nThat is this measurement. Count the other events in another run: pmctl never shares a counter \
+                "{text}\nThat is this measurement{others}. Count fewer events at once: pmctl never shares a counter \
                  between events, so that every number is a count and no estimate."
             );
         }

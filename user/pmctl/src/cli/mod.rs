@@ -144,7 +144,7 @@ pub(crate) struct Stat {
     #[arg(long)]
     pub(crate) per_thread: bool,
 
-    /// Count from MS milliseconds after the start on
+    /// Start to count MS milliseconds after the start
     #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
     pub(crate) delay: Option<Duration>,
 
@@ -156,7 +156,7 @@ pub(crate) struct Stat {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Print the counts of every MS milliseconds
+    /// Print the counts every MS milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
     pub(crate) interval: Option<Duration>,
 

@@ -196,7 +196,8 @@ fn access(facts: &Facts<'_>) -> Finding {
                 format!(": {}", names.join(", "))
             };
             Finding::bad(format!("{cause}{who}"))
-                .fix("One program counts at a time: end it, or wait.")
+                .fix("Only one program at a time can count or sample the whole machine: end it, or wait. \
+                      `pmctl stat -- COMMAND` need not wait.")
         }
         Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => {
             Finding::bad(cause.to_string()).fix(cause.help().unwrap_or_default())
@@ -229,8 +230,9 @@ fn policy(facts: &Facts<'_>) -> Finding {
         let found = format!("perf_event_paranoid is {paranoid}");
         if facts.cause() == Some(Cause::Forbidden) {
             return Ok(Finding::bad(format!("{found}, and this process may not count"))
-                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`. If it is neither, a security \
-                      module forbids it: its audit log says why."));
+                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`. If that does not help, a security \
+                      module forbids it: its audit log says why. `pmctl stat -- COMMAND` counts programs of your \
+                      own in user mode all the same."));
         }
         if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
             return Ok(Finding::good(format!(

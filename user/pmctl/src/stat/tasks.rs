@@ -106,8 +106,8 @@ impl Tasks {
             let event = &tasks.events[index];
             if let Some(counter) = event.pinned {
                 return Err(Usage(format!(
-                    "{}: the driver chooses the counter of a task's event; a counter can be asked for with -a only, \
-                     and {counter} was.",
+                    "{}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
+                     chooses the counter. Leave out the counter, or add -a.",
                     event.label
                 ))
                 .into());
