@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs that have asked for counters, for those who are refused one: `PERFMON_GET_OWNER`.
 
-use super::{
-    policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP,
-};
+use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
 use core::ffi::c_char;
 use kernel::{prelude::*, task::Task};
