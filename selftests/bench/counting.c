@@ -19,6 +19,7 @@
 #include <linux/perfmon.h>
 
 #include "loop.h"
+#include "msr.h"
 
 #define ROUNDS	1000
 
@@ -88,21 +89,6 @@ struct row {
 	long (*operation)(void);
 };
 
-/*
- * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
- * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
- */
-static void mark(void)
-{
-	static int msr = -1;
-	__u64 unused;
-
-	if (msr < 0)
-		msr = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
-	if (pread(msr, &unused, sizeof(unused), 0x391) != sizeof(unused))
-		perror("/dev/cpu/0/msr");
-}
-
 /* A row for each: name, instructions. The marks are around one execution. */
 static void print(const struct row *rows, size_t n)
 {
@@ -115,9 +101,9 @@ static void print(const struct row *rows, size_t n)
 			printf("%s\tfailed\n", rows[i].name);
 			continue;
 		}
-		mark();
+		msr_mark();
 		rows[i].operation();
-		mark();
+		msr_mark();
 		printf("%s\t%llu\n", rows[i].name, cost - own);
 	}
 }
@@ -173,9 +159,9 @@ static void print_watch(unsigned long long without)
 {
 	unsigned long long with = least_loop();
 
-	mark();
+	msr_mark();
 	loop(TICK / LOOP_INSNS);
-	mark();
+	msr_mark();
 	printf("a tick of the watching timer\t%llu\n", (with - without) / TICKS);
 }
 

@@ -7,7 +7,6 @@
  * (vm/run --icount), with one CPU. Each figure is the least of many: the one without
  * a timer interrupt in it.
  */
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 
 #include "event.h"
 #include "event_page.h"
+#include "msr.h"
 
 #define ROUNDS		1000
 #define MAX_EVENTS	8
@@ -122,21 +122,6 @@ static void drop(void)
 		close(fds[--count]);
 }
 
-/*
- * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
- * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
- */
-static void mark(void)
-{
-	static int msr = -1;
-	__u64 unused;
-
-	if (msr < 0)
-		msr = open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC);
-	if (pread(msr, &unused, sizeof(unused), 0x391) != sizeof(unused))
-		perror("/dev/cpu/0/msr");
-}
-
 /* The rows: what it costs with events, less what it costs without. */
 enum { ROWS = 9 };
 
@@ -197,9 +182,9 @@ static unsigned long long measure(const struct event_maker *by, const struct row
 	with = measure_beside(row->operation);
 	if (marked) {
 		kill(partner, SIGCONT);
-		mark();
+		msr_mark();
 		row->operation();
-		mark();
+		msr_mark();
 		kill(partner, SIGSTOP);
 	}
 	if (row->maps)

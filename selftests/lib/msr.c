@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -110,6 +111,15 @@ int msr_write(int cpu, __u32 msr, __u64 value)
 		err = -errno;
 	close(fd);
 	return err;
+}
+
+void msr_mark(void)
+{
+	__u64 unused;
+	int err = msr_read(0, MSR_IA32_PERF_GLOBAL_STATUS_SET, &unused);
+
+	if (err)
+		fprintf(stderr, "/dev/cpu/0/msr: %s\n", strerror(-err));
 }
 
 /*

@@ -18,6 +18,7 @@
 #define MSR_IA32_FIXED_CTR_CTRL		0x38d
 #define MSR_IA32_PERF_GLOBAL_STATUS	0x38e
 #define MSR_IA32_PERF_GLOBAL_CTRL	0x38f
+#define MSR_IA32_PERF_GLOBAL_STATUS_SET	0x391
 #define MSR_IA32_X2APIC_APICID		0x802
 #define MSR_IA32_X2APIC_ICR		0x830
 #define MSR_IA32_X2APIC_LVT_PMI		0x834
@@ -48,6 +49,12 @@ const struct pmu_registers *pmu_registers(void);
 /* Return 0, or a negative errno: -EIO if the CPU raised #GP. */
 int msr_read(int cpu, __u32 msr, __u64 *value);
 int msr_write(int cpu, __u32 msr, __u64 value);
+
+/*
+ * Marks a place in the log of accesses to PMU registers (vm/run --trace) by a read of
+ * IA32_PERF_GLOBAL_STATUS_SET, which nothing else reads.
+ */
+void msr_mark(void);
 
 #define LVTPC_MASKED		(1U << 16)
 #define LVTPC_NMI		(4U << 8)

@@ -18,6 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "event.h"
+#include "file.h"
 #include "idle.h"
 #include "leak_check.h"
 #include "leak_fixture.h"
@@ -351,18 +352,6 @@ TEST_F_TIMEOUT(event_stress, attach_and_detach_against_hotplug, 36000)
 		replace_victim(self);
 	}
 	expect_as_before(_metadata, self);
-}
-
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
 }
 
 /* Down to the level "core": all CPUs but one are off, and the registers are lost. */

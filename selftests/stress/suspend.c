@@ -23,6 +23,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "idle.h"
 #include "leak_check.h"
 #include "leak_fixture.h"
@@ -66,18 +67,6 @@ FIXTURE_VARIANT_ADD(suspend, processors) { "processors", "mem", 0 };
 FIXTURE_VARIANT_ADD(suspend, core) { "core", "mem", 0 };
 /* With an alarm in less than two seconds the kernel would not go to sleep. */
 FIXTURE_VARIANT_ADD(suspend, memory) { "none", "mem", 3 };
-
-static int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
-}
 
 /* Has the clock that runs while all else sleeps wake the system. */
 static int set_alarm(int seconds)

@@ -14,6 +14,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "msr.h"
 #include "trace.h"
 #include "trace_fixture.h"
@@ -47,16 +48,6 @@ FIXTURE_VARIANT_ADD(late, kernel) { FLAG_OS, 1024 };
 FIXTURE_VARIANT_ADD(late, kernel_full) { FLAG_OS, 1 };
 FIXTURE_VARIANT_ADD(late, both) { FLAG_USER | FLAG_OS, 1024 };
 FIXTURE_VARIANT_ADD(late, both_full) { FLAG_USER | FLAG_OS, 1 };
-
-static int write_file(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-	ssize_t length = strlen(value);
-	int err = fd < 0 || write(fd, value, length) != length ? -errno : 0;
-
-	close(fd);
-	return err;
-}
 
 FIXTURE_SETUP(late)
 {

@@ -11,6 +11,7 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "file.h"
 #include "module.h"
 #include "trace.h"
 #include "trace_fixture.h"
@@ -31,15 +32,6 @@ FIXTURE(oops)
 	int reference;		/* counters of the counting interface */
 	int user;
 };
-
-static int write_file(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int err = fd < 0 || write(fd, value, 1) != 1 ? -errno : 0;
-
-	close(fd);
-	return err;
-}
 
 FIXTURE_SETUP(oops)
 {

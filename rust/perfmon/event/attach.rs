@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cpu::{on_cpu, timestamp, ThisCpu},
     ownership::OWNERSHIP,
-    percpu, pmu,
+    percpu,
     sys::ffi,
 };
 use core::ptr;
@@ -42,9 +42,8 @@ pub(super) fn with_context<R: Send>(
 }
 
 /// Returns the context of a CPU's events.
-fn cpu_context<'a>(cpu: u32) -> Option<&'a Context> {
-    // SAFETY: `Target::find` has checked the number.
-    let percpu = percpu::of(unsafe { CpuId::from_u32_unchecked(cpu) });
+fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
+    let percpu = percpu::of(cpu);
     // SAFETY: The context of a CPU is never freed while the module is loaded.
     unsafe { Context::from_address(percpu.cpu_context.get()) }
 }
@@ -52,11 +51,6 @@ fn cpu_context<'a>(cpu: u32) -> Option<&'a Context> {
 /// Returns the counters that the events of the target use, as a mask.
 pub(super) fn counters_of(target: &Target) -> u64 {
     with_context(target, |_, slots| slot::counters(slots)).unwrap_or(0)
-}
-
-/// Returns whether the target has an exclusive group, which `leader` does not lead.
-pub(super) fn has_other_exclusive(target: &Target, leader: Option<&Event>) -> bool {
-    with_context(target, |_, slots| has_exclusive(slots, leader)).unwrap_or(false)
 }
 
 /// Returns whether there is an exclusive group, which `leader` does not lead.
@@ -78,11 +72,6 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
     }
 }
 
-/// The room for slots in a context: one for each counter.
-fn capacity() -> usize {
-    pmu::common().capabilities.counters().count_ones() as usize
-}
-
 /// Adds a slot of the event, and opens its window if the context is loaded.
 ///
 /// # Errors
@@ -93,10 +82,10 @@ fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
     event: &Event,
-    cpu: Option<u32>,
+    cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result {
-    // Since the counter was chosen, the task may have been made, with the events that it inherits.
+    // The counter may be taken: since it was chosen, the task may have been made, with the events that it inherits.
     let taken = slot::counters(slots) & event.counter.bit() != 0;
     if taken || has_exclusive(slots, leader) || event.config.exclusive && !slots.is_empty() {
         return Err(EBUSY);
@@ -109,11 +98,16 @@ fn add(
     Ok(())
 }
 
-fn attach_to_task(event: &Event, task: &Task, cpu: Option<u32>, leader: Option<&Event>) -> Result {
+fn attach_to_task(
+    event: &Event,
+    task: &Task,
+    cpu: Option<CpuId>,
+    leader: Option<&Event>,
+) -> Result {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     loop {
         // Memory is allocated without RCU.
-        let slots = Slots::with_capacity(capacity(), GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         if let Some(result) = with_context(&event.target, |here, slots| {
             add(here, slots, event, cpu, leader)
@@ -152,18 +146,16 @@ fn attach_to_task(event: &Event, task: &Task, cpu: Option<u32>, leader: Option<&
     }
 }
 
-fn attach_to_cpu(event: &Event, cpu: u32, leader: Option<&Event>) -> Result {
+fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result {
     if cpu_context(cpu).is_none() {
-        let slots = Slots::with_capacity(capacity(), GFP_KERNEL_ACCOUNT)?;
+        let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?;
-        // SAFETY: `Target::find` has checked the number.
-        let id = unsafe { CpuId::from_u32_unchecked(cpu) };
         // The lock keeps the CPU from coming and going.
         let ownership = OWNERSHIP.lock();
         let new: &Context = KBox::leak(new);
-        percpu::of(id).cpu_context.set(new.address());
-        if ownership.cpus().online().contains(id) {
-            on_cpu(cpu, |here| {
+        percpu::of(cpu).cpu_context.set(new.address());
+        if ownership.cpus().online().contains(cpu) {
+            on_cpu(cpu.as_u32(), |here| {
                 new.load(here);
             });
         }

@@ -35,11 +35,11 @@ use kernel::{
     prelude::*,
 };
 
-/// [`Context::holder`]: nobody.
+/// [`Context::holder`]: nobody holds the context.
 const FREE: u32 = u32::MAX;
-/// [`Context::holder`]: a task.
+/// [`Context::holder`]: a task has locked the context.
 const LOCKED: u32 = u32::MAX - 1;
-/// [`Context::holder`]: nobody, for ever.
+/// [`Context::holder`]: the context has ended, and nobody will hold it again.
 const GONE: u32 = u32::MAX - 2;
 
 /// The events of one task, or of one CPU.
@@ -210,7 +210,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Who holds it.
+    /// The [`holder`](Self::holder) that keeps it from the caller.
     fn try_with<R>(
         &self,
         here: ThisCpu<'_>,

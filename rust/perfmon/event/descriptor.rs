@@ -22,6 +22,7 @@ use crate::{
 use core::{cell::Cell, ptr::NonNull};
 use kernel::{
     bindings,
+    cpu::CpuId,
     ioctl::{_IO, _IOR, _IOW},
     prelude::*,
     seq_file::SeqFile,
@@ -121,9 +122,10 @@ impl Descriptor for Event {
     }
 
     fn show(&self, file: &SeqFile) {
+        let number = |cpu: &CpuId| i64::from(cpu.as_u32());
         let (pid, cpu) = match &self.target {
-            Target::Task(task, cpu) => (task.pid(), cpu.map_or(-1, i64::from)),
-            Target::Cpu(cpu) => (-1, i64::from(*cpu)),
+            Target::Task(task, cpu) => (task.pid(), cpu.as_ref().map_or(-1, number)),
+            Target::Cpu(cpu) => (-1, number(cpu)),
         };
         seq_print!(
             file,

@@ -22,6 +22,7 @@ use core::{
 };
 use kernel::{
     bindings,
+    cpu::CpuId,
     prelude::*,
     sync::{aref::ARef, GlobalLockedBy},
     task::Task,
@@ -31,9 +32,9 @@ use kernel::{
 /// What an event counts.
 pub(super) enum Target {
     /// A task; of other CPUs than this one nothing.
-    Task(ARef<Task>, Option<u32>),
+    Task(ARef<Task>, Option<CpuId>),
     /// All tasks on a CPU.
-    Cpu(u32),
+    Cpu(CpuId),
 }
 
 impl Target {
@@ -86,7 +87,7 @@ pub(super) struct Group {
 const ENABLED: u32 = 1;
 /// [`Event::state`]: the descriptor is closed.
 const CLOSED: u32 = u32::MAX - 1;
-/// What [`Event::state`] counts its changes in.
+/// The lowest bit of the number of changes in [`Event::state`].
 const CHANGE: u32 = 2;
 
 /// An event, owned by its descriptor.
@@ -98,12 +99,12 @@ const CHANGE: u32 = 2;
 #[pin_data]
 pub(super) struct Event {
     pub(super) config: EventConfig,
-    /// What the counter counts: the modes, too.
+    /// The event select of [`Self::counter`], with the modes.
     pub(super) select: EventSelect,
     pub(super) id: u64,
     pub(super) counter: CounterId,
     pub(super) target: Target,
-    /// Whether the event is enabled, and above that bit how often that was changed; or [`CLOSED`].
+    /// [`ENABLED`], and in the higher bits the number of changes; or [`CLOSED`].
     ///
     /// ATOMICS: relaxed. Who changes it makes the CPUs look at it again ([`super::refresh`]).
     state: AtomicU32,

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
-    pmu,
     sys::ffi,
 };
 use kernel::{
@@ -74,18 +73,17 @@ fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
 ///
 /// # Errors
 ///
-/// ENOMEM. EBUSY if somebody who has found the task already has given it events.
+/// ENOMEM. EBUSY if the task has events already: another task has just found it, and opened one.
 fn give(
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
 ) -> Result {
     let flags = GFP_ATOMIC | __GFP_NOWARN;
-    let capacity = pmu::common().capabilities.counters().count_ones() as usize;
-    let context = Context::new(task, Slots::with_capacity(0, flags)?, flags)?;
+    let context = Context::new(task, Slots::new(flags)?, flags)?;
     // SAFETY: Nothing else uses the context yet.
     let new = unsafe { context.slots() };
-    *new = slot::inherit(slots, inherits, capacity, flags)?;
+    slot::inherit(new, slots, inherits)?;
     let mut table = table::lock();
     // SAFETY: The table is locked.
     if unsafe { table::find(task) }.is_some() {

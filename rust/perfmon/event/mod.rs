@@ -26,7 +26,7 @@ mod target;
 pub(crate) use self::switch::{enter_cpu, leave_cpu};
 
 use self::{
-    attach::{attach, counters_of, has_other_exclusive},
+    attach::{attach, counters_of},
     context::Context,
     event::{Event, Target},
     hooks::Hooks,
@@ -274,9 +274,6 @@ fn admit(
     let sharing = target.sharing();
     let busy = counters_of(&target);
     let exclusive = config.exclusive;
-    if exclusive && busy != 0 || has_other_exclusive(&target, leader) {
-        return Err(EBUSY);
-    }
     let counter = {
         let mut ownership = OWNERSHIP.lock();
         if let Target::Cpu(cpu) = target {

@@ -217,9 +217,14 @@ fn write_closed(event: &Event, page: UserPagePtr) {
     }
 }
 
+/// Returns whether a program may compute the count with RDPMC.
+fn is_readable(event: &Event) -> bool {
+    event.page.readers.load(SeqCst) != 0 && !event.is_broken()
+}
+
 /// Returns what `capabilities` of the page says.
 fn capabilities(event: &Event) -> u64 {
-    let rdpmc = if event.page.readers.load(SeqCst) != 0 && !event.is_broken() {
+    let rdpmc = if is_readable(event) {
         UserPage::CAP_USER_RDPMC
     } else {
         0
@@ -235,7 +240,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
         let (Some(page), event) = (slot.page(), slot.event()) else {
             continue;
         };
-        if event.page.readers.load(SeqCst) == 0 || event.is_broken() {
+        if !is_readable(event) {
             write_closed(event, page);
             continue;
         }

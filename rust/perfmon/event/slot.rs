@@ -18,7 +18,7 @@ use core::{
     ops::{Deref, DerefMut},
     ptr::NonNull,
 };
-use kernel::{alloc::Flags, prelude::*};
+use kernel::{alloc::Flags, cpu::CpuId, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader.
 pub(super) struct Slots {
@@ -30,12 +30,13 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Returns no slots, with room for `capacity`.
+    /// Returns no slots, with room for one for each counter: no task has more.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(super) fn with_capacity(capacity: usize, flags: Flags) -> Result<Self> {
+    pub(super) fn new(flags: Flags) -> Result<Self> {
+        let capacity = pmu::common().capabilities.counters().count_ones() as usize;
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             paged: false,
@@ -99,7 +100,7 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     /// Returns the first slot of an event, in the group that the slot `leader` leads.
-    pub(super) fn new(event: &Event, cpu: Option<u32>, leader: Option<usize>) -> Self {
+    pub(super) fn new(event: &Event, cpu: Option<CpuId>, leader: Option<usize>) -> Self {
         event.begin_slot();
         // INVARIANT: Events remove their slots before they are freed.
         Self {
@@ -108,7 +109,7 @@ impl Slot {
             start_time: 0,
             select: event.select.stopped(),
             msr: pmu::common().msrs(event.counter).read,
-            cpu: cpu.unwrap_or(ANY_CPU),
+            cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
             enabled_at: NEVER,
             counter: event.counter,
             needed: leader.map_or(0, bit),
@@ -479,25 +480,18 @@ pub(super) fn remove_all(slots: &mut Slots) {
     }
 }
 
-/// Returns the slots of a new task that inherits those of `slots` for which `inherits` is true.
+/// Adds to `new`, the slots of a new task, those that it inherits of `slots`: for which `inherits` is true.
 ///
 /// # Errors
 ///
-/// There is no memory. The events are marked then: they can't count all.
-pub(super) fn inherit(
-    slots: &Slots,
-    inherits: impl Fn(&Event) -> bool,
-    capacity: usize,
-    flags: Flags,
-) -> Result<Slots> {
-    let mut new = Slots::with_capacity(capacity.max(slots.len()), flags)?;
+/// ENOMEM if there is no room.
+pub(super) fn inherit(new: &mut Slots, slots: &Slots, inherits: impl Fn(&Event) -> bool) -> Result {
     for slot in slots.iter().filter(|slot| inherits(slot.event())) {
         let led_by = slots
             .get(slot.needed.trailing_zeros() as usize)
             .map(Slot::event);
-        let leader =
-            led_by.and_then(|leader| new.iter().position(|slot: &Slot| slot.is_of(leader)));
+        let leader = led_by.and_then(|leader| new.iter().position(|slot| slot.is_of(leader)));
         new.add(slot.inherited(leader))?;
     }
-    Ok(new)
+    Ok(())
 }

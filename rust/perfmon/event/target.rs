@@ -7,7 +7,7 @@ use crate::{
     sys::ffi,
 };
 use core::ptr::NonNull;
-use kernel::{cpu::nr_cpu_ids, prelude::*, sync::aref::ARef, task::Task};
+use kernel::{cpu::CpuId, prelude::*, sync::aref::ARef, task::Task};
 
 impl Target {
     /// Finds what `pid` and `cpu` mean to perf_event_open(2).
@@ -18,10 +18,9 @@ impl Target {
     /// runs on a CPU, or may not look at the thread: it is another user's, or not dumpable, or a kernel thread, and the
     /// caller lacks `CAP_PERFMON`; or the error of a security module.
     pub(super) fn find(pid: i32, cpu: i32) -> Result<Self> {
-        let only = match u32::try_from(cpu) {
-            Ok(n) if n < nr_cpu_ids() => Some(n),
-            Err(_) if cpu == -1 => None,
-            _ => return Err(EINVAL),
+        let only = match cpu {
+            -1 => None,
+            _ => Some(CpuId::from_i32(cpu).ok_or(EINVAL)?),
         };
         if pid == -1 {
             let cpu = only.ok_or(EINVAL)?;

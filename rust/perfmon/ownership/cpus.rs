@@ -60,11 +60,6 @@ impl Cpus {
         &self.incapable
     }
 
-    /// Returns the CPUs that will be counted on when the system wakes up.
-    pub(crate) fn paused(&self) -> &CpuSet {
-        &self.paused
-    }
-
     /// Counts on a CPU that has come online.
     pub(crate) fn add(&mut self, cpu: CpuId) {
         self.seen.add(cpu);

@@ -4,14 +4,13 @@
 
 use super::{Claimant, Owner, Ownership};
 use crate::{
-    cpu::CpuSet,
     logic::{
         counter::{bits, each, CounterId},
         evtsel::EventSelect,
     },
     sys::error::errno,
 };
-use kernel::{bindings, prelude::*};
+use kernel::{bindings, cpu::CpuId, prelude::*};
 
 /// Which events share a counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,13 +59,10 @@ impl Ownership {
     /// # Errors
     ///
     /// ENODEV if the CPU is offline, EOPNOTSUPP if it is online and can't be counted on.
-    pub(crate) fn check_cpu(&self, cpu: u32) -> Result {
-        let range = cpu..cpu.wrapping_add(1);
-        let has = |set: &CpuSet| set.within(&range).next().is_some();
-        if has(self.cpus.incapable()) {
-            return Err(errno(bindings::EOPNOTSUPP));
-        }
-        if has(self.cpus.online()) || has(self.cpus.paused()) {
+    pub(crate) fn check_cpu(&self, cpu: CpuId) -> Result {
+        if self.cpus.incapable().contains(cpu) {
+            Err(errno(bindings::EOPNOTSUPP))
+        } else if self.cpus.is_counted(cpu) {
             Ok(())
         } else {
             Err(ENODEV)

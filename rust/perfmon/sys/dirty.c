@@ -15,12 +15,12 @@
 #include <linux/kthread.h>
 #include <linux/mmu_context.h>
 #include <linux/percpu.h>
-#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/workqueue.h>
 
 #include "perfmon_shim.h"
+#include "unload_mm.h"
 
 /*
  * The mm of the program that loaded the module. CPUs only switch to it, so it may
@@ -29,17 +29,6 @@
 static struct mm_struct *mm;
 
 static DEFINE_PER_CPU(struct work_struct, works);
-
-/*
- * Unloads the mm of a program. A kernel thread without an mm may still have that
- * of the task before it.
- */
-static void unload_mm(void)
-{
-	preempt_disable();
-	leave_mm();
-	preempt_enable();
-}
 
 /* For a kernel thread that is bound to its CPU. */
 static void clean(void)

@@ -14,14 +14,13 @@
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
-#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/workqueue.h>
-#include <asm/mmu_context.h>
 #include <asm/special_insns.h>
 
 #include "perfmon_shim.h"
+#include "unload_mm.h"
 
 /* A private matter of the kernel's: it counts the mappings of perf's events. */
 static_assert(__same_type(((struct mm_struct *)NULL)->context.perf_rdpmc_allowed,
@@ -30,12 +29,9 @@ static_assert(__same_type(((struct mm_struct *)NULL)->context.perf_rdpmc_allowed
 static DEFINE_PER_CPU(struct work_struct, works);
 static DEFINE_MUTEX(lock);
 
-/* A kernel thread without an mm may still have that of the task before it. */
 static void work_unload(struct work_struct *work)
 {
-	preempt_disable();
-	leave_mm();
-	preempt_enable();
+	unload_mm();
 }
 
 void perfmon_rdpmc_init(void)

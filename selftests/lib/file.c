@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file.h"
+
+int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	ssize_t length = strlen(text);
+	int err = fd < 0 || write(fd, text, length) != length ? -errno : 0;
+
+	close(fd);
+	return err;
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Files of sysfs, procfs and tracefs. */
+#ifndef SELFTESTS_FILE_H
+#define SELFTESTS_FILE_H
+
+/* Replaces what is in a file: 0 or a negative errno. */
+int write_file(const char *path, const char *text);
+
+#endif
