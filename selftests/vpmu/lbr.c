@@ -143,6 +143,18 @@ static bool in_kernel(__u64 address)
 	return address >> 63;
 }
 
+static int crossing(const struct record *records, bool into_kernel)
+{
+	int i, n = 0;
+
+	for (i = 0; i < DEPTH; i++) {
+		if (in_kernel(records[i].from) == !into_kernel &&
+		    in_kernel(records[i].to) == into_kernel)
+			n++;
+	}
+	return n;
+}
+
 /* It is where a branch leads to that counts, not where it comes from. */
 TEST_F(lbr, lbr_select_leaves_out_a_mode)
 {
@@ -156,19 +168,22 @@ TEST_F(lbr, lbr_select_leaves_out_a_mode)
 		EXPECT_TRUE(in_kernel(self->records[i].to));
 }
 
-/* All branches but far ones left out: those in and out of the kernel stay. */
+/*
+ * All branches but far ones left out: those in and out of the kernel stay.
+ *
+ * They need not be the newest: an interrupt within a system call is a far
+ * branch, too, from the kernel to the kernel.
+ */
 TEST_F(lbr, lbr_has_far_branches)
 {
 	__u64 near = LBR_JCC | LBR_NEAR_REL_CALL | LBR_NEAR_IND_CALL |
 		     LBR_NEAR_RET | LBR_NEAR_IND_JMP | LBR_NEAR_REL_JMP;
 
 	ASSERT_TRUE(record(self->records, &self->sites, near | LBR_CPL_NEQ_0));
-	EXPECT_FALSE(in_kernel(self->records[0].from));
-	EXPECT_TRUE(in_kernel(self->records[0].to));
+	EXPECT_LT(0, crossing(self->records, true));
 
 	ASSERT_TRUE(record(self->records, &self->sites, near | LBR_CPL_EQ_0));
-	EXPECT_TRUE(in_kernel(self->records[0].from));
-	EXPECT_FALSE(in_kernel(self->records[0].to));
+	EXPECT_LT(0, crossing(self->records, false));
 
 	ASSERT_TRUE(record(self->records, &self->sites, near | LBR_FAR));
 	EXPECT_EQ(0ULL, self->records[0].from);
