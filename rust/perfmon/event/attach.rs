@@ -14,7 +14,10 @@ use crate::{
     percpu,
     sys::ffi,
 };
-use core::ptr;
+use core::{
+    ptr,
+    sync::atomic::{fence, Ordering::SeqCst},
+};
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::rcu, task::Task};
 
 /// Calls `f` with the context of what the event was opened for, as [`Context::with`]. `None` if there is none: the
@@ -116,7 +119,7 @@ fn attach_to_task(
         }
         let added = {
             let mut table = table::lock();
-            // The task itself removes its context after it has set that flag.
+            // The task itself removes its context after it has set that flag, and then has taken the lock.
             // SAFETY: The task is alive, since the event has a reference.
             if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
                 return Err(ESRCH);
@@ -133,6 +136,8 @@ fn attach_to_task(
         if added {
             // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after
             // the context has been added. It still runs there, or has been switched out.
+            // ATOMICS: pairs with the switch, which finds the context after the number was written.
+            fence(SeqCst);
             // SAFETY: The task is alive, since the event has a reference.
             let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };
             let address = task_ptr.addr();

@@ -17,7 +17,7 @@ use core::{
     ptr::NonNull,
     sync::atomic::{
         AtomicU32, AtomicU64,
-        Ordering::{Relaxed, SeqCst},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
 };
 use kernel::{
@@ -118,7 +118,7 @@ pub(super) struct Event {
     total: AtomicU64,
     /// The total at the last reset.
     ///
-    /// ATOMICS: relaxed, as `total`.
+    /// ATOMICS: stored with release, and loaded with acquire order before `total`: so it is never more than that.
     base: AtomicU64,
     /// The time of all windows that are closed, in cycles of the time-stamp counter.
     ///
@@ -229,14 +229,14 @@ impl Event {
 
     /// Makes the count 0.
     pub(super) fn reset(&self) {
-        self.base.store(self.total.load(Relaxed), Relaxed);
+        self.base.store(self.total.load(Relaxed), Release);
     }
 
     /// Returns the count of all windows that are closed.
     #[inline(always)]
     pub(super) fn count(&self) -> u64 {
-        let total = self.total.load(Relaxed);
-        total.wrapping_sub(self.base.load(Relaxed))
+        let base = self.base.load(Acquire);
+        self.total.load(Relaxed).wrapping_sub(base)
     }
 
     /// Returns the time of all windows that are closed.

@@ -138,6 +138,8 @@ pub(super) unsafe extern "C" fn on_exit(
     _task: *mut bindings::task_struct,
     _group_dead: bool,
 ) {
+    // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
+    drop(table::lock());
     with_own(end);
 }
 
