@@ -78,6 +78,7 @@ fn allow_task(task: &Task) -> Result {
         0 => Ok(()),
         // It has gone.
         error if error == ENOENT.to_errno() || error == ESRCH.to_errno() => Err(ESRCH),
+        error if error == ENOMEM.to_errno() => Err(ENOMEM),
         _ => Err(EACCES),
     }
 }

@@ -207,6 +207,6 @@ unsafe extern "C" {
     pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;
     #[doc = " Unmounts it."]
     pub fn perfmon_proc_unmount();
-    #[doc = " Returns 0 if the caller may look at a task that has memory of its own, as\n ptrace_may_access() and the security modules answer; it sleeps."]
+    #[doc = " Returns 0 if the caller may look at a task, as ptrace_may_access() and the security\n modules answer; it sleeps."]
     pub fn perfmon_may_attach(task: *mut task_struct) -> ::kernel::ffi::c_int;
 }

@@ -267,8 +267,8 @@ int perfmon_proc_mount(void);
 /* Unmounts it. */
 void perfmon_proc_unmount(void);
 /*
- * Returns 0 if the caller may look at a task that has memory of its own, as
- * ptrace_may_access() and the security modules answer; it sleeps.
+ * Returns 0 if the caller may look at a task, as ptrace_may_access() and the security
+ * modules answer; it sleeps.
  */
 int perfmon_may_attach(struct task_struct *task);
 

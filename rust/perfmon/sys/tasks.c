@@ -7,6 +7,7 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/mount.h>
+#include <linux/namei.h>
 #include <linux/path.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
@@ -144,26 +145,31 @@ void perfmon_proc_unmount(void)
 }
 
 /*
- * ptrace_may_access() is not for modules. The file auxv of a task can be opened
- * by who passes it, with PTRACE_MODE_READ and the security modules.
+ * ptrace_may_access() is not for modules. Links of a task in proc are read by who
+ * passes it, with PTRACE_MODE_READ and the security modules. No file is opened:
+ * Landlock and AppArmor would ask whether the caller may read files of this mount,
+ * which no rule can name.
  */
 int perfmon_may_attach(struct task_struct *task)
 {
-	struct path root = { .mnt = proc, .dentry = proc->mnt_root };
 	/* That of the program that loaded the module. */
 	struct pid_namespace *ns = proc_pid_ns(proc->mnt_sb);
-	char name[sizeof("/task//auxv") + 2 * 10];
-	struct file *file;
+	char name[sizeof("/task//root") + 2 * 10];
+	struct path link;
 	pid_t thread;
+	int err;
 
 	thread = task_pid_nr_ns(task, ns);
 	if (!thread)
 		return -EACCES;
-	snprintf(name, sizeof(name), "%d/task/%d/auxv",
+	snprintf(name, sizeof(name), "%d/task/%d/root",
 		 task_tgid_nr_ns(task, ns), thread);
-	file = file_open_root(&root, name, O_RDONLY, 0);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	filp_close(file, NULL);
-	return 0;
+	err = vfs_path_lookup(proc->mnt_root, proc, name, 0, &link);
+	if (err)
+		return err;
+	/* Nothing is written: there is no room. */
+	err = vfs_readlink(link.dentry, NULL, 0);
+	path_put(&link);
+	/* The kernel has begun to write where it leads. */
+	return err == -ENAMETOOLONG ? 0 : err;
 }
