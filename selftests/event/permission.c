@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "csv.h"
 #include "device.h"
 #include "event.h"
+#include "file.h"
 #include "idle.h"
 #include "kselftest.h"
 #include "rights.h"
@@ -38,10 +40,12 @@ static const struct {
 	const char *name;
 	unsigned int uid;
 	unsigned long long capabilities;
+	bool namespaced;	/* root of a user namespace of its own */
 } callers[] = {
-	{ "root", 0, 0 },
-	{ "capable", OTHER_USER + 1, MAY_COUNT },
-	{ "user", USER, 0 },
+	{ "root", 0, 0, false },
+	{ "capable", OTHER_USER + 1, MAY_COUNT, false },
+	{ "user", USER, 0, false },
+	{ "namespaced", USER, 0, true },
 };
 
 /* What is counted: a task of the first user's, unless the name says otherwise. */
@@ -55,11 +59,12 @@ static struct {
 	{ "other-user", 0, -1 },
 	{ "hidden", 0, -1 },		/* PR_SET_DUMPABLE is off */
 	{ "setuid", 0, -1 },		/* a program of root's */
+	{ "namespaced", 0, -1 },	/* in the namespace of the caller of this name */
 	{ "kernel-thread", 2, -1 },
 	{ "cpu", -1, 0 },
 };
 
-enum target { OWN, SAME_USER, OTHER, HIDDEN, SETUID, KERNEL_THREAD, CPU };
+enum target { OWN, SAME_USER, OTHER, HIDDEN, SETUID, NAMESPACED, KERNEL_THREAD, CPU };
 
 static const struct {
 	const char *name;
@@ -79,6 +84,32 @@ static struct csv table;
 /* What the caller was answered: 0 or a negative errno. */
 static int (*answers)[ARRAY_SIZE(columns)];
 
+/* Makes a user namespace, in which this process is root. */
+static int enter_new_namespace(void)
+{
+	char map[32];
+
+	snprintf(map, sizeof(map), "0 %u 1", USER);
+	if (unshare(CLONE_NEWUSER))
+		return -errno;
+	/* Its files in proc are root's otherwise. */
+	prctl(PR_SET_DUMPABLE, 1);
+	return write_file("/proc/self/uid_map", map);
+}
+
+/* Enters that of the target, with all capabilities in it. */
+static int enter_namespace(void)
+{
+	char path[64];
+	int fd, err;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", targets[NAMESPACED].pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	err = fd < 0 || setns(fd, CLONE_NEWUSER);
+	close(fd);
+	return err || geteuid() ? -EPERM : 0;
+}
+
 static pid_t start_target(enum target which)
 {
 	pid_t pid = fork();
@@ -87,6 +118,9 @@ static pid_t start_target(enum target which)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (become_user(which == OTHER ? OTHER_USER : USER, 0))
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 1);
+	if (which == NAMESPACED && enter_new_namespace())
 		_exit(1);
 	/* A change of the user switches it off. */
 	prctl(PR_SET_DUMPABLE, which != HIDDEN);
@@ -104,7 +138,7 @@ static void prepare(const char *program)
 	snprintf(command, sizeof(command), "cp %s %s", program, SETUID_PROGRAM);
 	if (system(command) || chmod(SETUID_PROGRAM, 04755) || chmod(_PATH_PERFMON, 0666))
 		ksft_exit_fail_msg("the programs can't be prepared\n");
-	for (which = SAME_USER; which <= SETUID; which++) {
+	for (which = SAME_USER; which <= NAMESPACED; which++) {
 		targets[which].pid = start_target(which);
 		if (targets[which].pid < 0)
 			ksft_exit_fail_msg("no process\n");
@@ -120,7 +154,7 @@ static void end_targets(void)
 {
 	enum target which;
 
-	for (which = SAME_USER; which <= SETUID; which++) {
+	for (which = SAME_USER; which <= NAMESPACED; which++) {
 		kill(targets[which].pid, SIGKILL);
 		waitpid(targets[which].pid, NULL, 0);
 	}
@@ -150,6 +184,8 @@ static int ask_all(unsigned int who)
 		if (callers[who].uid &&
 		    become_user(callers[who].uid, callers[who].capabilities))
 			_exit(1);
+		if (callers[who].namespaced && enter_namespace())
+			_exit(1);
 		prctl(PR_SET_DUMPABLE, 1);
 		for (i = 0; i < ARRAY_SIZE(targets); i++)
 			for (column = 0; column < ARRAY_SIZE(columns); column++)
@@ -171,8 +207,10 @@ static bool test_caller(const char *level, unsigned int who, const char *setting
 	bool ok = true;
 	char **row;
 
-	if (paranoid_write(atoi(setting)) || ask_all(who))
+	if (paranoid_write(atoi(setting)) || ask_all(who)) {
+		ksft_print_msg("there is no such caller\n");
 		return false;
+	}
 	for (i = 0; i < ARRAY_SIZE(targets); i++) {
 		row = csv_find(&table, (const char *const []) {
 				level, callers[who].name, setting, targets[i].name }, KEYS);
