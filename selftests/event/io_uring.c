@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Workers of io_uring: threads of the kernel's that do what a program has asked for.
+ * They are the program's, so an inherited event counts them. They execute nothing in
+ * user mode.
+ */
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/io_uring.h>
+
+#include "device.h"
+#include "fixture.h"
+
+/*
+ * One at a time: when a worker's turn comes is the scheduler's choice, and costs as much
+ * as the reads.
+ */
+#define ENTRIES	1
+#define BATCHES	500
+
+FIXTURE(event)
+{
+	char unused;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	restore_maker(_metadata, variant);
+}
+
+/* A ring, whose workers live as long. */
+struct ring {
+	int fd;
+	int file;		/* to read from */
+	char *queues;
+	size_t size;
+	struct io_uring_sqe *sqes;
+	struct io_uring_params p;
+};
+
+static unsigned int *word(const struct ring *r, unsigned int offset)
+{
+	return (unsigned int *)(r->queues + offset);
+}
+
+/*
+ * One worker at a time, on the CPU of this thread: two that wake each other execute more
+ * at one time than at another.
+ */
+static int ring_keep_to_cpu(const struct ring *r)
+{
+	unsigned int most[2] = { 1, 1 };
+	int cpu = pin_to_first_cpu();
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return cpu;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (syscall(SYS_io_uring_register, r->fd, IORING_REGISTER_IOWQ_AFF, &set, sizeof(set)) ||
+	    syscall(SYS_io_uring_register, r->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2))
+		return -errno;
+	return 0;
+}
+
+static int ring_open(struct ring *r)
+{
+	*r = (struct ring) {};
+	r->file = memfd_create("io_uring", MFD_CLOEXEC);
+	r->fd = syscall(SYS_io_uring_setup, ENTRIES, &r->p);
+	if (r->fd < 0 || r->file < 0 || ftruncate(r->file, ENTRIES * sizeof(__u64)))
+		return -errno;
+	/* Both queues are in one mapping: IORING_FEAT_SINGLE_MMAP. */
+	r->size = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+	if (r->size < r->p.sq_off.array + r->p.sq_entries * sizeof(unsigned int))
+		r->size = r->p.sq_off.array + r->p.sq_entries * sizeof(unsigned int);
+	r->queues = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+			 r->fd, IORING_OFF_SQ_RING);
+	r->sqes = mmap(NULL, ENTRIES * sizeof(*r->sqes), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQES);
+	if (r->queues == MAP_FAILED || r->sqes == MAP_FAILED)
+		return -errno;
+	return ring_keep_to_cpu(r);
+}
+
+static void ring_close(const struct ring *r)
+{
+	munmap(r->sqes, ENTRIES * sizeof(*r->sqes));
+	munmap(r->queues, r->size);
+	close(r->fd);
+	close(r->file);
+}
+
+/* Has workers read @batches times ENTRIES words. Returns how many reads succeeded. */
+static int ring_read(const struct ring *r, int batches)
+{
+	static __u64 words[ENTRIES];
+	const struct io_uring_cqe *done = (void *)(r->queues + r->p.cq_off.cqes);
+	unsigned int *tail = word(r, r->p.sq_off.tail), *head = word(r, r->p.cq_off.head);
+	int read = 0, i;
+
+	while (batches--) {
+		for (i = 0; i < ENTRIES; i++) {
+			r->sqes[i] = (struct io_uring_sqe) {
+				.opcode = IORING_OP_READ,
+				.flags = IOSQE_ASYNC,
+				.fd = r->file,
+				.off = i * sizeof(*words),
+				.addr = (uintptr_t)&words[i],
+				.len = sizeof(*words),
+			};
+			word(r, r->p.sq_off.array)[i] = i;
+		}
+		__atomic_store_n(tail, *tail + ENTRIES, __ATOMIC_RELEASE);
+		syscall(SYS_io_uring_enter, r->fd, ENTRIES, ENTRIES, IORING_ENTER_GETEVENTS,
+			NULL, 0);
+		for (i = 0; i < ENTRIES; i++)
+			read += done[(*head + i) % r->p.cq_entries].res == sizeof(*words);
+		__atomic_store_n(head, *head + ENTRIES, __ATOMIC_RELEASE);
+	}
+	return read;
+}
+
+/* The workers of this process. */
+static int count_workers(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	char path[300], name[32];
+	struct dirent *entry;
+	int count = 0;
+	FILE *f;
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		if (fgets(name, sizeof(name), f) && !strncmp(name, "iou-wrk", 7))
+			count++;
+		fclose(f);
+	}
+	closedir(dir);
+	return count;
+}
+
+static int open_event(struct __test_metadata *_metadata, const struct event_maker *by,
+		      bool kernel, bool inherit)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.exclude_kernel = !kernel;
+	attr.exclude_user = kernel;
+	attr.inherit = inherit;
+	fd = by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+struct counts {
+	__s64 whole;	/* of an inherited event */
+	__s64 single;	/* of this thread alone */
+};
+
+/* Counts reads by workers that are begun meanwhile, in kernel or in user mode. */
+static struct counts count_reads(struct __test_metadata *_metadata,
+				 const struct event_maker *by, bool kernel)
+{
+	int whole = open_event(_metadata, by, kernel, true);
+	int single = open_event(_metadata, by, kernel, false);
+	struct counts counts;
+	struct ring ring;
+	int read, workers;
+
+	ASSERT_EQ(0, ring_open(&ring));
+	ASSERT_EQ(0, event_enable(whole));
+	ASSERT_EQ(0, event_enable(single));
+	read = ring_read(&ring, BATCHES);
+	ASSERT_EQ(0, event_disable(single));
+	ASSERT_EQ(0, event_disable(whole));
+	workers = count_workers();
+	EXPECT_EQ(ENTRIES * BATCHES, read);
+	EXPECT_LT(0, workers);
+	counts.single = event_count(single);
+	counts.whole = event_count(whole);
+	ring_close(&ring);
+	/* Disabled: the end of the workers changes nothing. */
+	EXPECT_EQ(counts.whole, event_count(whole));
+	TH_LOG("%s: %lld instructions in %s mode, %lld of this thread, %d workers", by->name,
+	       counts.whole, kernel ? "kernel" : "user", counts.single, workers);
+	close(whole);
+	close(single);
+	return counts;
+}
+
+TEST_F(event, inherited_event_counts_workers)
+{
+	struct counts c = count_reads(_metadata, variant->by, true);
+
+	EXPECT_LT(0, c.single);
+	EXPECT_LT(c.single + c.single / 2, c.whole);
+}
+
+TEST_F(event, workers_execute_nothing_in_user_mode)
+{
+	struct counts c = count_reads(_metadata, variant->by, false);
+
+	/* The two calls that are between. */
+	EXPECT_LE(c.single, c.whole);
+	EXPECT_GT(c.single + CALL_OVERHEAD, c.whole);
+}
+
+/* In a process of its own: a task's workers serve all its rings. */
+static __s64 count_in_child(struct __test_metadata *_metadata, const struct event_maker *by)
+{
+	__s64 *count = map_shared(_metadata, sizeof(*count));
+	int status;
+	pid_t pid = fork();
+
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		*count = count_reads(_metadata, by, true).whole;
+		_exit(_metadata->exit_code != KSFT_PASS);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	return *count;
+}
+
+TEST(perf_and_perfmon_count_the_same_workers)
+{
+	__s64 perf, perfmon;
+
+	SKIP_WITHOUT_PMU();
+	perf = count_in_child(_metadata, &event_maker_perf);
+	perfmon = count_in_child(_metadata, &event_maker_perfmon);
+	EXPECT_LT(perf * 4 / 5, perfmon);
+	EXPECT_GT(perf * 5 / 4, perfmon);
+}
+
+TEST_HARNESS_MAIN
