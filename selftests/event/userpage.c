@@ -343,6 +343,40 @@ TEST_F(event, rdpmc_ends_with_the_last_page)
 	EXPECT_EQ(SIGSEGV, rdpmc_in_child());
 }
 
+static struct {
+	int fd;
+	bool stop;
+} mapper;
+
+static void *map_and_unmap(void *unused)
+{
+	(void)unused;
+	while (!__atomic_load_n(&mapper.stop, __ATOMIC_RELAXED))
+		munmap(map(mapper.fd), getpagesize());
+	return NULL;
+}
+
+/* Forked at a moment when there is a page, or just none any more. */
+TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
+{
+	int kept = 0, forks;
+	pthread_t thread;
+
+	if (variant->by->children_keep_rdpmc)
+		return;
+	munmap(self->page, getpagesize());
+	self->page = NULL;
+	mapper.fd = self->fd;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, map_and_unmap, NULL));
+	for (forks = 0; forks < 40 && !kept; forks++)
+		kept = rdpmc_in_child() != SIGSEGV;
+	__atomic_store_n(&mapper.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(0, kept) {
+		TH_LOG("child %d", forks);
+	}
+}
+
 /* By exec, too. */
 TEST_F(event, new_program_has_no_page)
 {

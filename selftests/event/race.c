@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Two that want a counter at the same moment: of a task that is just being made, which
+ * inherits an event and gets another one; and perf, while a program asks who has what.
+ *
+ * SECONDS in the environment is the length of each test.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "loop.h"
+#include "options.h"
+
+#define N	100000UL
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Branches: an event of general counters alone, so all such events take the same one. */
+static struct perf_event_attr branches(bool kernel)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	attr.disabled = 0;
+	attr.exclude_kernel = !kernel;
+	attr.exclude_user = kernel;
+	return attr;
+}
+
+/* A thread that opens an event of a process as soon as there is one of that number. */
+static struct {
+	int device;
+	int cpu;
+	pid_t prey;	/* 0: none */
+	int caught;	/* a descriptor, or -1 */
+	bool stop;
+} hunter;
+
+static void *hunt(void *unused)
+{
+	struct perf_event_attr attr = branches(true);
+	struct perfmon_event_open arguments = {
+		.attr = (uintptr_t)&attr, .cpu = -1, .group_fd = -1,
+	};
+	int fd;
+
+	(void)unused;
+	pin_to_cpu(hunter.cpu);
+	while (!__atomic_load_n(&hunter.stop, __ATOMIC_RELAXED)) {
+		arguments.pid = __atomic_load_n(&hunter.prey, __ATOMIC_ACQUIRE);
+		if (!arguments.pid) {
+			sched_yield();
+			continue;
+		}
+		fd = ioctl(hunter.device, PERFMON_EVENT_OPEN, &arguments);
+		if (fd < 0)
+			continue;
+		hunter.caught = fd;
+		__atomic_store_n(&hunter.prey, 0, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/*
+ * Forks a child, with which the hunter is faced at once, and which then executes N
+ * branches. Returns its number. The numbers of processes are in sequence: @prey is the
+ * one that is expected.
+ */
+static pid_t fork_prey(struct __test_metadata *_metadata, pid_t prey)
+{
+	int go, i;
+	pid_t pid;
+
+	hunter.caught = -1;
+	__atomic_store_n(&hunter.prey, prey, __ATOMIC_RELEASE);
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		loop(N);
+		_exit(0);
+	}
+	for (i = 0; i < 100 && __atomic_load_n(&hunter.prey, __ATOMIC_ACQUIRE); i++)
+		usleep(10);
+	__atomic_store_n(&hunter.prey, 0, __ATOMIC_RELEASE);
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	return pid;
+}
+
+/*
+ * The new task has the one event or the other, or both on counters of their own. If it
+ * has the other first, the inherited one is not counted: then there is no sum, which
+ * says so.
+ */
+TEST(new_task_has_one_event_on_a_counter)
+{
+	struct perf_event_attr attr = branches(false);
+	int fd, forks = 0, caught = 0, missed = 0;
+	__s64 before, after;
+	pthread_t thread;
+	cpu_set_t cpus;
+	pid_t last;
+	double end;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(fd, &cpus)
+		hunter.cpu = fd;
+	ASSERT_LE(0, pin_to_first_cpu());
+	hunter.device = open_device(_metadata, O_RDONLY);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, hunt, NULL));
+	attr.inherit = 1;
+	fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	last = fork_prey(_metadata, 0);
+	/* The first event of a task takes a while to open. */
+	end = now() + environment("SECONDS", 1);
+	for (; now() < end; forks++) {
+		before = event_count(fd);
+		ASSERT_LE(0, before);
+		last = fork_prey(_metadata, last + 1);
+		after = event_count(fd);
+		if (hunter.caught >= 0) {
+			caught++;
+			/* Its kernel mode has fewer. */
+			EXPECT_GT((__s64)N, event_count(hunter.caught));
+			close(hunter.caught);
+		}
+		if (after != -EIO) {
+			EXPECT_LE(before + (__s64)N, after);
+			continue;
+		}
+		missed++;
+		close(fd);
+		fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, fd);
+	}
+	__atomic_store_n(&hunter.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	TH_LOG("%d forks, %d caught, %d of them before they inherited", forks, caught, missed);
+	if (CPU_COUNT(&cpus) > 1)
+		EXPECT_LT(0, caught);
+	close(fd);
+	close(hunter.device);
+}
+
+/* Who may not count CPUs can't keep perf from the counters by asking. */
+TEST(asking_for_owners_takes_no_counter)
+{
+	const double end = now() + environment("SECONDS", 1);
+	struct perfmon_counter_owner owner = {};
+	struct perf_event_attr attr = event_instructions();
+	int device, fd, opened = 0;
+	pid_t pid;
+
+	SKIP_WITHOUT_PMU();
+	device = open_device(_metadata, O_RDONLY);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		drop_rights(false);
+		for (;;)
+			device_ioctl(device, PERFMON_GET_OWNER, &owner);
+	}
+	do {
+		fd = event_maker_perf.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		EXPECT_LE(0, fd) {
+			TH_LOG("after %d: %s", opened, strerror(-fd));
+		}
+		close(fd);
+		opened++;
+	} while (fd >= 0 && now() < end);
+	TH_LOG("%d opened", opened);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(device);
+}
+
+TEST_HARNESS_MAIN
