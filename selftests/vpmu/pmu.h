@@ -7,6 +7,7 @@
 
 #include <cpuid.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "msr.h"
 
@@ -41,7 +42,15 @@ struct pmu {
 	bool full_width;	/* MSRs that all bits can be written by */
 	bool lbr;		/* last branch records */
 	bool core_ext;		/* AMD: PerfCtrExtCore */
+	bool clocks;		/* MPERF, APERF */
+	bool thermal;		/* thermal status of the core and the package */
+	unsigned int energy;	/* ENERGY_*: energy status */
 };
+
+/* CPUID does not tell on Intel: $ENERGY is a bit map of these. */
+#define ENERGY_PACKAGE	1
+#define ENERGY_CORES	2
+#define ENERGY_MEMORY	4
 
 /* Intel SDM, volume 2A, "CPUID", leaves 01H and 0AH */
 static inline bool pmu_describe_intel(struct pmu *p)
@@ -90,10 +99,33 @@ static inline bool pmu_describe_amd(struct pmu *p)
 	return true;
 }
 
+/*
+ * Intel SDM, volume 2A, "CPUID", leaf 06H; AMD APM, volume 3, appendix E.3.4 and
+ * E.4.6
+ */
+static inline void pmu_describe_power(struct pmu *p)
+{
+	const char *energy = getenv("ENERGY");
+	unsigned int eax, ebx, ecx, edx;
+
+	if (__get_cpuid(6, &eax, &ebx, &ecx, &edx)) {
+		p->clocks = ecx & 1;
+		p->thermal = (eax & (1U << 0)) && (eax & (1U << 6));
+	}
+	if (p->intel)
+		p->energy = energy ? atoi(energy) : 0;
+	else if (__get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) &&
+		 (edx & (1U << 14)))
+		p->energy = ENERGY_PACKAGE | ENERGY_CORES;
+}
+
 static inline bool pmu_describe(struct pmu *p)
 {
 	*p = (struct pmu){};
-	return pmu_describe_intel(p) || pmu_describe_amd(p);
+	if (!pmu_describe_intel(p) && !pmu_describe_amd(p))
+		return false;
+	pmu_describe_power(p);
+	return true;
 }
 
 #endif

@@ -28,6 +28,13 @@ enum presence {
 	AMD_LEGACY,
 	AMD_CORE_EXT,
 	AMD_V2,
+	CLOCKS,
+	INTEL_THERMAL,
+	INTEL_THERMAL_READ_ONLY,
+	INTEL_ENERGY_READ_ONLY,		/* of the package, and the unit */
+	INTEL_ENERGY_CORES_READ_ONLY,
+	INTEL_ENERGY_MEMORY_READ_ONLY,
+	AMD_ENERGY_READ_ONLY,
 	ANY,
 };
 
@@ -43,12 +50,12 @@ static const struct block blocks[] = {
 	{ 0x040, 8, 1, NEVER },			/* LBR of other models */
 	{ 0x060, 8, 1, NEVER },
 	{ 0x0c1, 10, 1, INTEL_GENERAL },
-	{ 0x0e7, 2, 1, NEVER },			/* MPERF, APERF */
+	{ 0x0e7, 2, 1, CLOCKS },		/* MPERF, APERF */
 	{ 0x186, 10, 1, INTEL_GENERAL },
-	{ 0x19c, 1, 1, NEVER },			/* thermal status */
-	{ 0x1a2, 1, 1, NEVER },
+	{ 0x19c, 1, 1, INTEL_THERMAL },		/* status; writes are ignored */
+	{ 0x1a2, 1, 1, INTEL_THERMAL_READ_ONLY },
 	{ 0x1a6, 2, 1, NEVER },			/* OFFCORE_RSP */
-	{ 0x1b1, 1, 1, NEVER },			/* thermal status */
+	{ 0x1b1, 1, 1, INTEL_THERMAL },
 	{ 0x1c8, 2, 1, INTEL_LBR },		/* LBR_SELECT, LBR_TOS */
 	{ 0x1d9, 1, 1, ANY },			/* DEBUGCTL */
 	{ 0x309, 16, 1, INTEL_FIXED },
@@ -65,10 +72,13 @@ static const struct block blocks[] = {
 	{ 0x3f6, 2, 1, NEVER },
 	{ 0x4c1, 10, 1, INTEL_FULL_WIDTH },
 	{ 0x600, 1, 1, NEVER },			/* DS_AREA */
-	{ 0x606, 1, 1, NEVER },			/* RAPL */
-	{ 0x610, 2, 1, NEVER },
-	{ 0x618, 2, 1, NEVER },
-	{ 0x638, 2, 1, NEVER },
+	{ 0x606, 1, 1, INTEL_ENERGY_READ_ONLY },
+	{ 0x610, 1, 1, NEVER },			/* limits of power */
+	{ 0x611, 1, 1, INTEL_ENERGY_READ_ONLY },
+	{ 0x618, 1, 1, NEVER },
+	{ 0x619, 1, 1, INTEL_ENERGY_MEMORY_READ_ONLY },
+	{ 0x638, 1, 1, NEVER },
+	{ 0x639, 1, 1, INTEL_ENERGY_CORES_READ_ONLY },
 	{ 0x640, 2, 1, NEVER },
 	{ 0x64d, 1, 1, NEVER },
 	{ 0x680, 32, 1, INTEL_LBR },
@@ -90,7 +100,7 @@ static const struct block blocks[] = {
 	{ 0xc0010201, 16, 2, AMD_CORE_EXT },
 	{ 0xc0010230, 12, 1, NEVER },		/* AMD L3, data fabric, LBR */
 	{ 0xc0010240, 32, 1, NEVER },
-	{ 0xc0010299, 3, 1, NEVER },		/* AMD RAPL */
+	{ 0xc0010299, 3, 1, AMD_ENERGY_READ_ONLY },
 	{ 0xc0010300, 32, 1, NEVER },
 	{ 0xc0011030, 14, 1, NEVER },		/* AMD IBS */
 };
@@ -125,6 +135,19 @@ static __u64 present(const struct pmu *p, enum presence presence)
 		return p->core_ext ? general : 0;
 	case AMD_V2:
 		return !p->intel && p->version >= 2 ? ALL : 0;
+	case CLOCKS:
+		return p->clocks ? ALL : 0;
+	case INTEL_THERMAL:
+	case INTEL_THERMAL_READ_ONLY:
+		return p->thermal ? ALL : 0;
+	case INTEL_ENERGY_READ_ONLY:
+		return p->intel && p->energy & ENERGY_PACKAGE ? ALL : 0;
+	case INTEL_ENERGY_CORES_READ_ONLY:
+		return p->intel && p->energy & ENERGY_CORES ? ALL : 0;
+	case INTEL_ENERGY_MEMORY_READ_ONLY:
+		return p->intel && p->energy & ENERGY_MEMORY ? ALL : 0;
+	case AMD_ENERGY_READ_ONLY:
+		return !p->intel && p->energy ? ALL : 0;
 	case ANY:
 		return ALL;
 	case NEVER:
@@ -135,8 +158,19 @@ static __u64 present(const struct pmu *p, enum presence presence)
 
 static bool writable(enum presence presence)
 {
-	return presence != INTEL_V2_READ_ONLY &&
-	       presence != INTEL_V4_READ_ONLY && presence != INTEL_CAPABILITIES;
+	switch (presence) {
+	case INTEL_V2_READ_ONLY:
+	case INTEL_V4_READ_ONLY:
+	case INTEL_CAPABILITIES:
+	case INTEL_THERMAL_READ_ONLY:
+	case INTEL_ENERGY_READ_ONLY:
+	case INTEL_ENERGY_CORES_READ_ONLY:
+	case INTEL_ENERGY_MEMORY_READ_ONLY:
+	case AMD_ENERGY_READ_ONLY:
+		return false;
+	default:
+		return true;
+	}
 }
 
 FIXTURE(registers)
@@ -155,7 +189,7 @@ FIXTURE_TEARDOWN(registers)
 
 /*
  * CPUID shows the machine of $VPMU: version, general counters, bit map of fixed ones,
- * width.
+ * width; and of $ENERGY.
  */
 TEST_F(registers, cpuid_shows_the_configured_pmu)
 {
@@ -170,6 +204,10 @@ TEST_F(registers, cpuid_shows_the_configured_pmu)
 	EXPECT_EQ(counters, self->p.counters);
 	EXPECT_EQ(fixed, self->p.fixed);
 	EXPECT_EQ(width, self->p.width);
+	EXPECT_EQ(getenv("ENERGY") != NULL, self->p.clocks);
+	EXPECT_EQ(getenv("ENERGY") != NULL && self->p.intel, self->p.thermal);
+	want = getenv("ENERGY");
+	EXPECT_EQ(want ? (unsigned int)atoi(want) : 0, self->p.energy);
 }
 
 TEST_F(registers, read_of_a_missing_register_faults)

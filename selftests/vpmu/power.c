@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Energy and clocks of the virtual PMU, on a machine with two CPUs.
+ */
+#include "cpu.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "power.h"
+#include "idle.h"
+
+/* One loop is longer than the other by so many iterations. */
+#define SHORT		1000UL
+#define LONG		(SHORT + 65536UL)
+#define DIFFERENCE	(LOOP_INSNS * (LONG - SHORT))
+
+FIXTURE(power)
+{
+	struct pmu p;
+	struct energy all[3];
+	int n;
+};
+
+FIXTURE_SETUP(power)
+{
+	ASSERT_TRUE(pmu_describe(&self->p));
+	self->n = energies(&self->p, self->all);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+FIXTURE_TEARDOWN(power)
+{
+}
+
+/*
+ * By how much register @msr grows in loop(@n) and the calls around it: the least of
+ * many tries, for an interrupt makes it more. ~0 if it can't be read.
+ */
+static __attribute__((noinline)) __u64 growth(__u32 msr, unsigned long n, __u64 mask)
+{
+	__u64 least = ~0ULL, from, to;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		if (msr_read(0, msr, &from))
+			return ~0ULL;
+		loop(n);
+		if (msr_read(0, msr, &to))
+			return ~0ULL;
+		to = (to - from) & mask;
+		least = to < least ? to : least;
+	}
+	return least;
+}
+
+TEST_F(power, unit_is_the_configured_one)
+{
+	__u64 unit;
+
+	ASSERT_EQ(0, msr_read(0, self->p.intel ? MSR_POWER_UNIT :
+						 MSR_AMD_POWER_UNIT, &unit));
+	EXPECT_EQ(environment("UNIT", 14), (unit >> 8) & 0x1f);
+}
+
+TEST_F(power, energy_is_a_multiple_of_instructions)
+{
+	const struct energy *e;
+	__u64 want, got;
+
+	for (e = self->all; e < self->all + self->n; e++) {
+		want = energy_of(e, DIFFERENCE);
+		got = growth(e->msr, LONG, UINT32_MAX) -
+		      growth(e->msr, SHORT, UINT32_MAX);
+		/* What lies below one unit was rounded down. */
+		EXPECT_GE(want + (e->unit < INSN_UNIT), got) {
+			TH_LOG("energy of the %s", e->name);
+		}
+		EXPECT_LE(want - (e->unit < INSN_UNIT), got) {
+			TH_LOG("energy of the %s", e->name);
+		}
+	}
+}
+
+/* The clock of the core and that of reference cycles are those of the counters. */
+TEST_F(power, clocks_are_multiples_of_instructions)
+{
+	__u64 got;
+
+	got = growth(MSR_APERF, LONG, ~0ULL) - growth(MSR_APERF, SHORT, ~0ULL);
+	EXPECT_GE(DIFFERENCE * 10 / 8 + 1, got);
+	EXPECT_LE(DIFFERENCE * 10 / 8 - 1, got);
+	got = growth(MSR_MPERF, LONG, ~0ULL) - growth(MSR_MPERF, SHORT, ~0ULL);
+	EXPECT_GE(DIFFERENCE * 9 / 8 + 1, got);
+	EXPECT_LE(DIFFERENCE * 9 / 8 - 1, got);
+}
+
+TEST_F(power, clocks_go_on_from_what_is_written)
+{
+	const __u32 msrs[] = { MSR_MPERF, MSR_APERF };
+	const __u64 start = 1ULL << 63;
+	__u64 value;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(msrs); i++) {
+		ASSERT_EQ(0, msr_write(0, msrs[i], start));
+		ASSERT_EQ(0, msr_read(0, msrs[i], &value));
+		EXPECT_LT(start, value);
+		EXPECT_GT(start + 1000000, value);
+		ASSERT_EQ(0, msr_write(0, msrs[i], 0));
+	}
+}
+
+/* What a loop on CPU 0 adds to a register, read on CPU 1. */
+static __u64 seen_from_next(__u32 msr, unsigned long n)
+{
+	__u64 from, to;
+
+	if (msr_read(1, msr, &from))
+		return ~0ULL;
+	loop(n);
+	if (msr_read(1, msr, &to))
+		return ~0ULL;
+	return (__u32)(to - from);
+}
+
+/* A package is all its CPUs. AMD has the energy of each core. */
+TEST_F(power, energy_is_of_a_package_or_a_core)
+{
+	const unsigned long n = 10000000;
+	const struct energy *e;
+	__u64 want, got;
+
+	for (e = self->all; e < self->all + self->n; e++) {
+		want = energy_of(e, LOOP_INSNS * n);
+		got = seen_from_next(e->msr, n);
+		if (e->msr == MSR_AMD_CORE_ENERGY) {
+			EXPECT_GT(want / 4, got);
+		} else {
+			/* A CPU tells the others now and then. */
+			EXPECT_LT(want - want / 16, got);
+		}
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the virtual PMU has beside counters with pmu-power=on: energy, clocks and
+ * temperatures, which follow from the instructions that have retired.
+ *
+ * $ENERGY is a bit map of ENERGY_*, $UNIT the power of 2 that the energy's unit
+ * is, $MEMORY_UNIT that of the memory if it is another.
+ */
+#ifndef SELFTESTS_VPMU_POWER_H
+#define SELFTESTS_VPMU_POWER_H
+
+#include "options.h"
+#include "pmu.h"
+
+#define MSR_MPERF		0xe7
+#define MSR_APERF		0xe8
+#define MSR_THERM_STATUS	0x19c
+#define MSR_TEMPERATURE_TARGET	0x1a2
+#define MSR_PACKAGE_THERM_STATUS	0x1b1
+#define MSR_POWER_UNIT		0x606
+#define MSR_PACKAGE_ENERGY	0x611
+#define MSR_MEMORY_ENERGY	0x619
+#define MSR_CORES_ENERGY	0x639
+#define MSR_AMD_POWER_UNIT	0xc0010299
+#define MSR_AMD_CORE_ENERGY	0xc001029a
+#define MSR_AMD_PACKAGE_ENERGY	0xc001029b
+
+/* What an instruction takes is in units of 2^-22 Joules. */
+#define INSN_UNIT	22
+
+struct energy {
+	const char *name;
+	__u32 msr;
+	unsigned int per_insn;
+	unsigned int unit;
+};
+
+/* Stores what energies there are, and returns how many. */
+static inline int energies(const struct pmu *p, struct energy all[3])
+{
+	unsigned int unit = environment("UNIT", 14);
+	int n = 0;
+
+	if (p->energy & ENERGY_PACKAGE)
+		all[n++] = (struct energy) {
+			"package", p->intel ? MSR_PACKAGE_ENERGY :
+					      MSR_AMD_PACKAGE_ENERGY,
+			4, unit,
+		};
+	if (p->energy & ENERGY_CORES)
+		all[n++] = (struct energy) {
+			"cores", p->intel ? MSR_CORES_ENERGY :
+					    MSR_AMD_CORE_ENERGY,
+			3, unit,
+		};
+	if (p->energy & ENERGY_MEMORY)
+		all[n++] = (struct energy) {
+			"memory", MSR_MEMORY_ENERGY, 1,
+			environment("MEMORY_UNIT", unit),
+		};
+	return n;
+}
+
+/* What so many instructions add to the register. */
+static inline __u64 energy_of(const struct energy *e, __u64 insns)
+{
+	__u64 energy = insns * e->per_insn;
+
+	return e->unit >= INSN_UNIT ? energy << (e->unit - INSN_UNIT) :
+				      energy >> (INSN_UNIT - e->unit);
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Energy of the virtual PMU in registers that wrap soon: $UNIT is 28 at least.
+ */
+#include "cpu.h"
+#include "kselftest_harness.h"
+#include "loop.h"
+#include "power.h"
+#include "idle.h"
+
+FIXTURE(power)
+{
+	struct pmu p;
+	struct energy all[3];
+	int n;
+};
+
+FIXTURE_SETUP(power)
+{
+	ASSERT_TRUE(pmu_describe(&self->p));
+	self->n = energies(&self->p, self->all);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+FIXTURE_TEARDOWN(power)
+{
+}
+
+/* The register has 32 bits, and goes on from 0. */
+TEST_F(power, energy_wraps)
+{
+	const struct energy *e;
+	__u64 from, to, grown;
+	unsigned long n;
+
+	for (e = self->all; e < self->all + self->n; e++) {
+		/* One and a half times the range, and what the kernel adds */
+		n = 3ULL << (31 - (e->unit - INSN_UNIT));
+		n /= LOOP_INSNS * e->per_insn;
+		ASSERT_EQ(0, msr_read(0, e->msr, &from));
+		loop(n);
+		ASSERT_EQ(0, msr_read(0, e->msr, &to));
+		EXPECT_GE(UINT32_MAX, from);
+		EXPECT_GE(UINT32_MAX, to);
+		grown = (__u32)(to - from);
+		EXPECT_LE((1ULL << 31) - (1ULL << 20), grown);
+		EXPECT_GE((1ULL << 31) + (1ULL << 30), grown) {
+			TH_LOG("energy of the %s", e->name);
+		}
+	}
+}
+
+TEST_HARNESS_MAIN
