@@ -15,6 +15,7 @@ mod overflow;
 mod ownership;
 mod percpu;
 mod pmu;
+mod ring;
 mod session;
 mod sys;
 mod trace;

@@ -175,11 +175,13 @@ static const struct change changes[] = {
 	{ "hardware event of another PMU", AT(config), 1ULL << 32, ENOENT, EOPNOTSUPP },
 	{ "remove_on_exec and enable_on_exec", FLAGS, 1ULL << 36 | 1ULL << 12, EINVAL, EINVAL },
 	/* What perf takes. */
-	{ "a period", AT(sample_period), 100000, 0, EOPNOTSUPP },
-	FLAG("freq and sample_freq 0", 10, 0, EOPNOTSUPP),
 	FLAG("exclude_host", 19, 0, EOPNOTSUPP),
 	FLAG("remove_on_exec", 36, 0, EOPNOTSUPP),
 	{ "config1", AT(config1), 1, 0, EOPNOTSUPP },
+	/* Samples. */
+	{ "a period", AT(sample_period), 100000, 0, 0 },
+	FLAG("freq and sample_freq 0", 10, 0, 0),
+	{ "a long call chain that is not wanted", AT(sample_max_stack), 128, 0, 0 },
 	/* What changes nothing, as there are no records. */
 	FLAG("mmap", 8, 0, 0),
 	FLAG("comm", 9, 0, 0),

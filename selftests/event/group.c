@@ -4,6 +4,7 @@
  * their leader is closed. Which groups are refused.
  */
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -218,6 +219,18 @@ TEST_F(event, leader_closed_first_leaves_single_events)
 		  event_loop_count(self->fd[1], 2 * N) - event_loop_count(self->fd[1], N));
 }
 
+/* Sleeps until this task was switched out: a short sleep may end before. */
+static void switch_out(void)
+{
+	struct rusage before, after;
+
+	getrusage(RUSAGE_THREAD, &before);
+	do {
+		usleep(1000);
+		getrusage(RUSAGE_THREAD, &after);
+	} while (after.ru_nvcsw == before.ru_nvcsw);
+}
+
 /*
  * Siblings that were held back by a disabled leader count when it is gone: from the
  * next time on that the task is switched to, at the latest.
@@ -227,7 +240,7 @@ TEST_F(event, disabled_leader_that_is_closed_sets_siblings_free)
 	open_group(_metadata, self, variant->by, 0);
 	close(self->fd[0]);
 	self->fd[0] = -1;
-	usleep(1000);
+	switch_out();
 	loop(N);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[1]));
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd[2]));

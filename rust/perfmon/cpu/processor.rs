@@ -15,7 +15,7 @@ pub(crate) struct Regs<'a> {
     _interrupt: PhantomData<&'a bindings::pt_regs>,
 }
 
-impl Regs<'_> {
+impl<'a> Regs<'a> {
     /// # Safety
     ///
     /// `regs` must be those of an interrupt whose handler runs for as long as the result lives.
@@ -26,6 +26,13 @@ impl Regs<'_> {
             regs: unsafe { NonNull::new_unchecked(regs) },
             _interrupt: PhantomData,
         }
+    }
+
+    /// Returns the registers.
+    #[inline(always)]
+    pub(crate) fn get(self) -> &'a bindings::pt_regs {
+        // SAFETY: The registers are valid for as long as this value lives, by the requirement of `new`.
+        unsafe { self.regs.as_ref() }
     }
 
     /// Returns the address of the instruction that was to be executed next.

@@ -5,7 +5,7 @@ use super::{
     attach::{detach, refresh_everywhere},
     context::Context,
     event::{Event, Target},
-    page,
+    follows_tasks, max_sample_rate, page, record,
     slot::{self, Seen, Slot, Slots},
     EVENTS,
 };
@@ -13,8 +13,9 @@ use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
     logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     ownership::OWNERSHIP,
+    ring::Ring,
     sys::{
-        descriptor::{Area, Descriptor, Open, Poll},
+        descriptor::{Area, Descriptor, Open, Poll, Signals},
         error::errno,
         uaccess,
     },
@@ -84,13 +85,23 @@ impl Descriptor for Event {
                 refresh(self);
             }
             command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
-            // Of samples, which there are none of.
-            command::SET_OUTPUT if arg as c_int == -1 => {}
+            command::SET_OUTPUT if arg as c_int == -1 => return page::set_output(self, None),
             command::SET_OUTPUT => {
-                Open::<Self>::get(arg as c_int)?;
-                return Err(EINVAL);
+                let other = Open::<Self>::get(arg as c_int)?;
+                return page::set_output(self, Some(other.data()));
             }
-            command::REFRESH | command::PERIOD | command::PAUSE_OUTPUT => return Err(EINVAL),
+            command::PAUSE_OUTPUT => {
+                let paused = |ring: &Ring| ring.pause(arg != 0);
+                return page::with_ring(self, paused).ok_or(EINVAL);
+            }
+            command::PERIOD => {
+                let rate = uaccess::get::<u64>(arg)?;
+                let new = self.sampler.sampling.rate.with(rate)?;
+                new.check(max_sample_rate())?;
+                self.sampler.set_rate(rate);
+                refresh(self);
+            }
+            command::REFRESH => return Err(EINVAL),
             command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
                 return Err(errno(bindings::EOPNOTSUPP));
             }
@@ -100,13 +111,18 @@ impl Descriptor for Event {
     }
 
     fn poll(&self, poll: Poll) -> u32 {
-        // SAFETY: The wait queue is initialized, and lives as long as the event, whose descriptor is polled.
-        unsafe { poll.wait(self.wait.get()) };
-        if self.is_over() {
-            bindings::POLLHUP
-        } else {
-            0
-        }
+        // SAFETY: It lives as long as the event, whose descriptor is polled.
+        unsafe { self.wait.poll(&poll) };
+        let over = if self.is_over() { bindings::POLLHUP } else { 0 };
+        let ready = match page::with_ring(self, Ring::take_ready) {
+            Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
+            _ => 0,
+        };
+        over | ready
+    }
+
+    fn signal(&self, signals: Signals) -> Result {
+        self.wait.signal(&signals)
     }
 
     fn map(&self, area: &Area<'_>) -> Result {
@@ -158,7 +174,8 @@ impl Descriptor for Event {
                 ownership.end_exclusive(this.target.sharing());
             }
             drop(ownership);
-            if matches!(this.target, Target::Task(..)) {
+            record::end(&this);
+            if follows_tasks(&this.config, &this.target) {
                 events.end_task_event();
             }
         }
@@ -238,11 +255,11 @@ fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
 
 /// Returns what read(2) tells of the event `id` that has counted so much.
 #[inline(always)]
-fn value(id: u64, seen: &Seen) -> EventValue {
+fn value(event: &Event, seen: &Seen) -> EventValue {
     EventValue {
         value: seen.count,
-        id,
-        lost: 0,
+        id: event.id,
+        lost: event.sampler.lost(),
     }
 }
 
@@ -273,7 +290,7 @@ fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = format.encode_one(&mut words, value(event.id, &seen), || times(&seen));
+    let words = format.encode_one(&mut words, value(event, &seen), || times(&seen));
     uaccess::put_words(to, words)?;
     Ok(size_of_val(words))
 }
@@ -289,7 +306,7 @@ fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
             return None;
         }
         let (group, now) = (slots.group(event), timestamp());
-        let see = |slot: &Slot| Some((slot.event().id, Seen::here(here, slot, now)?));
+        let see = |slot: &Slot| Some((slot.event(), Seen::here(here, slot, now)?));
         encode_group(format, &mut few, group.map(see))
     });
     if let Some(Some(words)) = read {
@@ -317,29 +334,33 @@ fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
         room.resize(needed, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so this is for all.
         refresh_everywhere(leader);
-        let see = |event: &Event| (!event.is_broken()).then(|| (event.id, Seen::closed(event)));
-        encode_group(format, &mut room, members(leader, &events).map(see)).ok_or(EIO)?
+        encode_group(format, &mut room, members(leader, &events).map(see_closed)).ok_or(EIO)?
         // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
     };
     uaccess::put_words(to, words)?;
     Ok(size_of_val(words))
 }
 
+/// Returns what the closed windows of an event have counted, unless events were missed.
+fn see_closed(event: &Event) -> Option<(&Event, Seen)> {
+    (!event.is_broken()).then(|| (event, Seen::closed(event)))
+}
+
 /// Writes what read(2) tells of a group: of each event the id and what was seen. `None` if one was not seen, there is
 /// none, or there is no room.
 #[inline(always)]
-fn encode_group(
+fn encode_group<'w, 'a>(
     format: ReadFormat,
-    words: &mut [u64],
-    events: impl Iterator<Item = Option<(u64, Seen)>>,
-) -> Option<&[u64]> {
+    words: &'w mut [u64],
+    events: impl Iterator<Item = Option<(&'a Event, Seen)>>,
+) -> Option<&'w [u64]> {
     let leader = Cell::new(None);
     let values = events.map(|event| {
-        let (id, seen) = event?;
+        let (event, seen) = event?;
         if leader.get().is_none() {
             leader.set(Some(seen));
         }
-        Some(value(id, &seen))
+        Some(value(event, &seen))
     });
     let times = || leader.get().map_or(NO_TIME, |seen| times(&seen));
     let words = format.encode_group(words, values, times)?;

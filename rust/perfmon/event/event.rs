@@ -9,7 +9,8 @@ use crate::{
     cpu::tsc_khz,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
     ownership::Sharing,
-    sys::ffi,
+    ring::Sampler,
+    sys::wait::Wait,
 };
 use core::{
     cell::UnsafeCell,
@@ -26,7 +27,6 @@ use kernel::{
     prelude::*,
     sync::{aref::ARef, GlobalLockedBy},
     task::Task,
-    types::Opaque,
 };
 
 /// What an event counts.
@@ -43,6 +43,14 @@ impl Target {
         match self {
             Self::Task(..) => Sharing::Tasks,
             Self::Cpu(_) => Sharing::Cpus,
+        }
+    }
+
+    /// Returns the only CPU on which something is counted.
+    pub(super) fn cpu(&self) -> Option<CpuId> {
+        match self {
+            Self::Task(_, cpu) => *cpu,
+            Self::Cpu(cpu) => Some(*cpu),
         }
     }
 
@@ -133,8 +141,10 @@ pub(super) struct Event {
     /// The page that programs map.
     #[pin]
     pub(super) page: Page,
-    #[pin]
-    pub(super) wait: Opaque<bindings::wait_queue_head>,
+    /// What it writes into a ring.
+    pub(super) sampler: Sampler,
+    /// Where programs wait for the end of what is counted, or for records.
+    pub(super) wait: Wait,
     rcu: UnsafeCell<bindings::callback_head>,
 }
 
@@ -145,14 +155,18 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// Returns a new event without slots.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
     pub(super) fn new(
         config: EventConfig,
         counter: CounterId,
         target: Target,
         id: u64,
-    ) -> impl PinInit<Self> {
+    ) -> impl PinInit<Self, Error> {
         let state = if config.disabled { 0 } else { ENABLED };
-        pin_init!(Self {
+        try_pin_init!(Self {
             select: config.select_on(counter),
             config,
             id,
@@ -169,10 +183,10 @@ impl Event {
                 siblings: KVec::new(),
             }),
             page <- Page::new(),
-            // SAFETY: The memory is for a wait queue, and is not moved.
-            wait <- Opaque::ffi_init(|wait| unsafe { ffi::perfmon_wait_init(wait) }),
+            sampler: Sampler::new(*id, config.sampling, !config.select.is_kernel()),
+            wait: Wait::new()?,
             rcu: UnsafeCell::new(pin_init::zeroed()),
-        })
+        }? Error)
     }
 
     /// Returns whether a slot may count: the event is enabled, or was so for this task when its state had been
@@ -258,8 +272,7 @@ impl Event {
     /// Uncounts a slot. With the last one the event is over, and who polls learns of it.
     pub(super) fn end_slot(&self) {
         if self.slots.fetch_sub(1, SeqCst) == 1 && !self.is_closed() {
-            // SAFETY: The wait queue is initialized, and the event is alive.
-            unsafe { ffi::perfmon_wake_up(self.wait.get(), bindings::POLLHUP) };
+            self.wait.hang_up();
         }
     }
 

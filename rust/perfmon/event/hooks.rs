@@ -8,7 +8,7 @@ use kernel::prelude::*;
 /// The functions that the kernel calls.
 pub(super) struct Hooks {
     /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
-    probes: [Probe; 4],
+    probes: [Probe; 5],
     /// The events of tasks.
     users: u32,
     /// The functions are called: while there are events, and for a second after that.
@@ -26,6 +26,7 @@ impl Hooks {
         let probes = unsafe {
             [
                 Probe::new(c"sched_process_exit", life::on_exit as *mut _)?,
+                Probe::new(c"task_rename", life::on_rename as *mut _)?,
                 Probe::new(c"sched_process_exec", life::on_exec as *mut _)?,
                 Probe::new(c"task_newtask", life::on_new_task as *mut _)?,
                 Probe::new(c"sched_switch", switch::on_switch as *mut _)?,

@@ -6,18 +6,19 @@
 use super::{
     context::Context,
     event::Event,
-    page,
+    page, record,
     slot::{self, Slots},
     table,
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
+    ring::Change,
     sys::ffi,
 };
 use kernel::{
     alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
     bindings,
-    ffi::c_void,
+    ffi::{c_char, c_void},
     prelude::*,
     sync::rcu,
     task::Task,
@@ -37,6 +38,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     clone_flags: u64,
 ) {
     page::forget(task);
+    record::of_current(&Change::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit && (is_thread || !event.config.inherit_thread) && !event.is_closed()
@@ -126,6 +128,10 @@ pub(super) unsafe extern "C" fn on_exec(
             slot::refresh(here, slots, timestamp());
         }
     });
+    let mut name = [0; 2];
+    // SAFETY: There is room for 16 bytes.
+    unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
+    record::of_current(&Change::Name(name, true));
 }
 
 /// The tracepoint `sched_process_exit`: the current task executes no program any more.
@@ -140,7 +146,30 @@ pub(super) unsafe extern "C" fn on_exit(
 ) {
     // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
     drop(table::lock());
+    record::of_current(&Change::End);
     with_own(end);
+}
+
+/// The tracepoint `task_rename`: a task gets a name.
+///
+/// # Safety
+///
+/// To be called by the tracepoint.
+pub(super) unsafe extern "C" fn on_rename(
+    _data: *mut c_void,
+    task: *mut bindings::task_struct,
+    name: *const c_char,
+) {
+    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` tells of that by an exec,
+    // since the exec may enable events.
+    // SAFETY: The tracepoint gives the task.
+    if task != Task::current_raw() || unsafe { ffi::perfmon_task_executes(task) } {
+        return;
+    }
+    let mut copy = [0; 2];
+    // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.
+    unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
+    record::of_current(&Change::Name(copy, false));
 }
 
 /// Brings the sums up to date, and removes all slots: the context is gone then.

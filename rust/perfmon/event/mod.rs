@@ -18,6 +18,9 @@ mod event;
 mod hooks;
 mod life;
 mod page;
+mod record;
+mod ring;
+mod sampling;
 mod slot;
 mod switch;
 mod table;
@@ -38,12 +41,14 @@ use crate::{
         event_attr::{InvalidAttr, PerfEventAttr},
         event_config::EventConfig,
     },
+    module_parameters,
     ownership::{
         policy::{allow_kernel, allow_perf},
         Client, OWNERSHIP,
     },
     percpu, pmu,
     sys::{
+        compat::parameter,
         descriptor::{Descriptor, Open, Reserved},
         error::to_result,
         ffi, uaccess,
@@ -156,6 +161,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let pmu = pmu::common();
     let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
     let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    config.sampling.rate.check(max_sample_rate())?;
     if config.select.is_kernel() {
         allow_kernel()?;
     }
@@ -176,7 +182,20 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         <Event as Descriptor>::close(event);
         return Err(error);
     }
+    if request.flags & flag::OUTPUT != 0 {
+        if let Some(other) = &group {
+            if let Err(error) = page::set_output(&event, Some(other.data())) {
+                <Event as Descriptor>::close(event);
+                return Err(error);
+            }
+        }
+    }
     descriptor.install(event)
+}
+
+/// Returns the most samples in a second that an event may ask for; 0 for no limit.
+fn max_sample_rate() -> u32 {
+    parameter(&module_parameters::perf_event_max_sample_rate)
 }
 
 /// Copies a `struct perf_event_attr` from a program.
@@ -220,14 +239,15 @@ fn create(
         let group = leader.group.as_mut(&mut events);
         group.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
     }
-    let of_task = matches!(target, Target::Task(..));
-    if of_task {
+    let follows = follows_tasks(&config, &target);
+    if follows {
         events.begin_task_event()?;
     }
     events.last_id += 1;
     let result = admit(config, target, leader, events.last_id);
     match &result {
         Ok(event) => {
+            record::begin(event);
             if let Some(leader) = leader {
                 event.group.as_mut(&mut events).leader = Some(NonNull::from(leader));
                 let group = leader.group.as_mut(&mut events);
@@ -235,10 +255,15 @@ fn create(
                 let _ = group.siblings.push_within_capacity(NonNull::from(&**event));
             }
         }
-        Err(_) if of_task => events.end_task_event(),
+        Err(_) if follows => events.end_task_event(),
         Err(_) => {}
     }
     result
+}
+
+/// Returns whether such an event has to know what happens to tasks.
+fn follows_tasks(config: &EventConfig, target: &Target) -> bool {
+    matches!(target, Target::Task(..)) || config.sampling.follows_tasks()
 }
 
 /// Checks whether an event may be in the group of `leader`.
@@ -317,6 +342,7 @@ impl From<InvalidAttr> for Error {
             InvalidAttr::Invalid => EINVAL,
             InvalidAttr::Unsupported => crate::sys::error::errno(kernel::bindings::EOPNOTSUPP),
             InvalidAttr::NoEvent => ENOENT,
+            InvalidAttr::TooDeep => crate::sys::error::errno(kernel::bindings::EOVERFLOW),
         }
     }
 }

@@ -7,7 +7,9 @@
 use super::{
     attach::with_context,
     event::{Event, Target},
+    ring,
     slot::{refresh, set_page, Slots},
+    switch::WATCHERS,
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
@@ -18,27 +20,25 @@ use crate::{
     ownership::Charge,
     percpu::{PageState, UserPagePtr},
     pmu,
+    ring::Ring,
     sys::{descriptor::Area, ffi},
 };
 use core::{
     ptr::NonNull,
-    sync::atomic::{
-        AtomicU32,
-        Ordering::{Relaxed, SeqCst},
-    },
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
 };
-use kernel::{bindings, new_mutex, page::PAGE_SIZE, prelude::*, sync::Mutex};
+use kernel::{
+    bindings, new_mutex,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{Arc, Mutex},
+};
 
-/// The mappings of all events through which programs may use RDPMC.
-///
-/// ATOMICS: relaxed at the context switch. Before a program may use RDPMC, each CPU has switched.
-static READERS: AtomicU32 = AtomicU32::new(0);
-
-/// The page of an event, from the first mmap(2) on.
+/// The page of an event, from the first mmap(2) on, and its ring.
 #[pin_data]
 pub(super) struct Page {
     #[pin]
-    memory: Mutex<Option<Memory>>,
+    mapped: Mutex<Mapped>,
     /// The mappings through which a program may use RDPMC.
     ///
     /// ATOMICS: sequentially consistent. Who changes it makes the CPU write the page anew.
@@ -49,16 +49,88 @@ impl Page {
     /// Returns no page yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            memory <- new_mutex!(None),
+            mapped <- new_mutex!(Mapped {
+                page: None,
+                ring: None,
+                has_own_ring: false,
+                count: 0,
+            }),
             readers: AtomicU32::new(0),
         })
     }
 }
 
-/// Frees the page of an event that is closed and has no slot any more. Not left to RCU: a charge ends in a task.
+/// What programs map.
+struct Mapped {
+    page: Option<Arc<Memory>>,
+    /// The ring that the event writes to.
+    ring: Option<Arc<ring::Memory>>,
+    /// It is mapped with the page, and not that of another event.
+    has_own_ring: bool,
+    /// The mappings.
+    count: usize,
+}
+
+impl Mapped {
+    /// Returns the page, which it allocates if there is none.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM. EPERM if the caller may not pin more memory.
+    fn page(&mut self, event: &Event) -> Result<&Arc<Memory>> {
+        Ok(match &mut self.page {
+            Some(page) => page,
+            none => none.insert(Arc::new(Memory::new(event)?, GFP_KERNEL)?),
+        })
+    }
+
+    /// Returns the bytes of the ring's data; 0 without one.
+    fn ring_size(&self) -> usize {
+        self.ring.as_ref().map_or(0, |ring| ring.size())
+    }
+}
+
+/// Frees the page and leaves the ring of an event that is closed and has no slot any more. Not left to RCU: a charge ends
+/// in a task.
 pub(super) fn free(event: &Event) {
-    // Dropped after the lock is released.
-    let _memory = event.page.memory.lock().take();
+    let (_page, ring) = {
+        let mut mapped = event.page.mapped.lock();
+        let ring = ring::replace(event, &mut mapped.ring, None);
+        (mapped.page.take(), ring)
+    };
+    ring::drop_unused(ring);
+}
+
+/// Makes the event write to the ring of another one, or to none.
+///
+/// # Errors
+///
+/// EINVAL if the event has a mapping, the other has no ring, or they may not share one.
+pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
+    let new = match other {
+        None => None,
+        Some(other) => {
+            if core::ptr::eq(event, other) || !ring::may_share(event, other) {
+                return Err(EINVAL);
+            }
+            Some(other.page.mapped.lock().ring.clone().ok_or(EINVAL)?)
+        }
+    };
+    let old = {
+        let mut mapped = event.page.mapped.lock();
+        if mapped.count != 0 {
+            return Err(EINVAL);
+        }
+        ring::replace(event, &mut mapped.ring, new)
+    };
+    ring::drop_unused(old);
+    Ok(())
+}
+
+/// Calls `f` with the ring that the event writes to, if there is one.
+pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<R> {
+    let mapped = event.page.mapped.lock();
+    mapped.ring.as_ref().map(|ring| f(ring.ring()))
 }
 
 /// The memory of a page.
@@ -66,13 +138,15 @@ pub(super) fn free(event: &Event) {
 /// # Invariants
 ///
 /// `start` points to a page from `perfmon_buffer_alloc()`.
-struct Memory {
+pub(super) struct Memory {
     start: NonNull<UserPage>,
     _charge: Charge,
 }
 
 // SAFETY: The page may be used and freed by any task.
 unsafe impl Send for Memory {}
+// SAFETY: As above.
+unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Allocates a page, which says that the event counts nowhere.
@@ -104,6 +178,13 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Returns the page.
+    pub(super) fn start(&self) -> NonNull<UserPage> {
+        self.start
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. Mappings keep the event, so there is none.
@@ -111,66 +192,108 @@ impl Drop for Memory {
     }
 }
 
-/// Serves mmap(2) of an event's page.
+/// Serves mmap(2) of an event's page, and of its ring behind that.
 ///
 /// # Errors
 ///
-/// EINVAL for another size than one page, another offset than 0, a private mapping, or an event that is inherited on
-/// any CPU. ENOMEM, EPERM.
+/// EINVAL for another size than one page and 0 or a power of 2 pages for the ring, another size than that of other
+/// mappings, another offset than 0, a private mapping, or an event that is inherited on any CPU; for a ring also if the
+/// event writes to that of another one. ENOMEM, EPERM.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     // Of a sum over tasks on any CPU no page can tell: EINVAL, as from perf.
     let is_sum = event.config.inherit && matches!(event.target, Target::Task(_, None));
-    if is_sum || !area.is_shared() || area.first_page() != 0 || area.size() != PAGE_SIZE {
+    let ring_size = area.size() - PAGE_SIZE;
+    let is_ring = ring_size / PAGE_SIZE == 0 || (ring_size / PAGE_SIZE).is_power_of_two();
+    if is_sum || !area.is_shared() || area.first_page() != 0 || !is_ring {
         return Err(EINVAL);
     }
     area.keep_to_this_program();
-    let start = {
-        let mut memory = event.page.memory.lock();
-        let memory = match &mut *memory {
-            Some(memory) => memory,
-            none => none.insert(Memory::new(event)?),
-        };
-        memory.start
-    };
-    // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
-    unsafe { area.insert(start.cast()) }?;
+    let start = map_memory(event, area, ring_size)?;
     if is_of_caller(event) {
-        READERS.fetch_add(1, SeqCst);
+        WATCHERS.fetch_add(1, SeqCst);
         // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
         if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
             area.mark();
             event.page.readers.fetch_add(1, SeqCst);
         } else {
-            READERS.fetch_sub(1, SeqCst);
+            WATCHERS.fetch_sub(1, SeqCst);
         }
     }
     publish(event, UserPagePtr::new(start));
     Ok(())
 }
 
+/// Maps the page and a ring with so many bytes. Returns the page.
+fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNull<UserPage>> {
+    let mut mapped = event.page.mapped.lock();
+    let start = mapped.page(event)?.start;
+    let is_first = mapped.count == 0;
+    if !is_first && mapped.ring_size() != ring_size
+        || is_first && ring_size != 0 && mapped.ring.is_some()
+    {
+        return Err(EINVAL);
+    }
+    // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
+    unsafe { area.insert(0, start.cast(), PAGE_SIZE) }?;
+    if ring_size != 0 {
+        let ring = match &mapped.ring {
+            Some(ring) => ring.clone(),
+            None => ring::Memory::new(
+                mapped.page(event)?,
+                &event.sampler.sampling,
+                ring_size,
+                !area.is_writable(),
+            )?,
+        };
+        ring.map(area)?;
+        if is_first {
+            // There was none.
+            let _ = ring::replace(event, &mut mapped.ring, Some(ring));
+            mapped.has_own_ring = true;
+        }
+    }
+    mapped.count += 1;
+    Ok(start)
+}
+
 /// Copies a mapping, for mremap(2).
 pub(super) fn copied(event: &Event, area: &Area<'_>) {
+    event.page.mapped.lock().count += 1;
     if area.is_marked() {
-        READERS.fetch_add(1, SeqCst);
+        WATCHERS.fetch_add(1, SeqCst);
         // SAFETY: The mm may use RDPMC, since the mapping that is copied says so.
         unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
         event.page.readers.fetch_add(1, SeqCst);
     }
 }
 
-/// Ends a mapping.
+/// Ends a mapping. With the last one the ring ends.
 pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
+    let unused = {
+        let mut mapped = event.page.mapped.lock();
+        mapped.count -= 1;
+        if mapped.count == 0 && mapped.has_own_ring {
+            mapped.has_own_ring = false;
+            ring::replace(event, &mut mapped.ring, None)
+        } else {
+            None
+        }
+    };
+    ring::drop_unused(unused);
     if !area.is_marked() {
         return;
     }
     event.page.readers.fetch_sub(1, SeqCst);
-    let start = event.page.memory.lock().as_ref().map(|memory| memory.start);
+    let start = {
+        let mapped = event.page.mapped.lock();
+        mapped.page.as_ref().map(|page| page.start)
+    };
     if let Some(start) = start {
         publish(event, UserPagePtr::new(start));
     }
     // SAFETY: `map` or `copied` has begun it.
     unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
-    READERS.fetch_sub(1, SeqCst);
+    WATCHERS.fetch_sub(1, SeqCst);
 }
 
 /// Keeps RDPMC from a new task, which does not run yet: mappings are not copied. Also if no program may use it any more:
@@ -275,16 +398,9 @@ pub(super) fn hide(here: ThisCpu<'_>, slots: &Slots) {
 
 /// Hides what counters have counted from a task that begins to run here, if its program may use RDPMC. No window is
 /// open.
-#[inline(always)]
-pub(super) fn hide_others(here: ThisCpu<'_>, task: *const bindings::task_struct) {
-    if READERS.load(Relaxed) != 0 {
-        hide_from(here, task);
-    }
-}
-
 #[cold]
 #[inline(never)]
-fn hide_from(here: ThisCpu<'_>, task: *const bindings::task_struct) {
+pub(super) fn hide_others(here: ThisCpu<'_>, task: *const bindings::task_struct) {
     // SAFETY: The task is the one that is switched to.
     if unsafe { ffi::perfmon_rdpmc_has(task) } {
         here.pmu().hide_counters(here);

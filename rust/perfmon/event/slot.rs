@@ -7,6 +7,7 @@
 use super::{
     event::{Cycles, Event},
     page,
+    sampling::{self, Phase},
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
@@ -27,6 +28,8 @@ pub(super) struct Slots {
     paged: bool,
     /// Some slots have a leader.
     grouped: bool,
+    /// Some slots are sampled.
+    sampled: bool,
 }
 
 impl Slots {
@@ -41,6 +44,7 @@ impl Slots {
             list: KVec::with_capacity(capacity, flags)?,
             paged: false,
             grouped: false,
+            sampled: false,
         })
     }
 }
@@ -85,6 +89,7 @@ pub(super) struct Slot {
     needed: u64,
     /// The slot shows in the event's page.
     page: Option<UserPagePtr>,
+    pub(super) phase: Phase,
     /// The window is open.
     open: bool,
     enable_on_exec: bool,
@@ -114,6 +119,7 @@ impl Slot {
             counter: event.counter,
             needed: leader.map_or(0, bit),
             page: None,
+            phase: Phase::new(&event.sampler),
             open: false,
             enable_on_exec: event.config.enable_on_exec,
         }
@@ -153,6 +159,11 @@ impl Slot {
         self.event().count().wrapping_sub(self.start)
     }
 
+    /// Moves the beginning of the window.
+    pub(super) fn start_at(&mut self, total: u64) {
+        self.start = total;
+    }
+
     /// Returns the counter.
     pub(super) fn counter(&self) -> CounterId {
         self.counter
@@ -168,6 +179,7 @@ impl Slot {
             start: 0,
             start_time: 0,
             page: None,
+            phase: Phase::new(&event.sampler),
             open: false,
             needed: leader.map_or(0, bit),
             ..*self
@@ -187,6 +199,12 @@ impl Slot {
         if self.event().is_enabled(self.enabled_at) && self.cpu == ANY_CPU {
             self.event().mark_broken();
         }
+    }
+
+    /// Ends the slot, whose window is closed.
+    fn end(&self) {
+        sampling::end(self.event(), &self.phase);
+        self.event().end_slot();
     }
 
     /// Adds what the window has counted up to now, when the counter's total is `total`.
@@ -233,6 +251,9 @@ impl Readings {
         if here.percpu().tampered.get() != 0 {
             mark_tampered(here, slots);
         }
+        if slots.sampled {
+            self.disarm(here, slots);
+        }
         for slot in slots.iter_mut().filter(|slot| slot.open) {
             self.close_window(here, slot);
         }
@@ -277,6 +298,20 @@ impl Readings {
         slot.open = false;
         let total = self.total(here, slot);
         slot.add(total, self.now);
+        if slot.is_sampled() {
+            slot.settle(here.percpu(), total);
+        }
+    }
+
+    /// Ends the samples of the windows that are open.
+    #[cold]
+    #[inline(never)]
+    fn disarm(&self, here: ThisCpu<'_>, slots: &mut Slots) {
+        for slot in slots.iter_mut() {
+            if slot.open && slot.is_sampled() {
+                slot.disarm(here.percpu(), self.now);
+            }
+        }
     }
 
     /// Opens a window that is closed.
@@ -289,6 +324,9 @@ impl Readings {
         slot.start = self.total(here, slot);
         slot.start_time = self.now;
         slot.open = true;
+        if slot.is_sampled() {
+            slot.arm(here, self.now);
+        }
     }
 
     /// Makes the counter count what the slot does.
@@ -381,6 +419,7 @@ impl Slots {
     /// ENOMEM.
     pub(super) fn add(&mut self, slot: Slot) -> Result {
         self.grouped |= slot.needed != 0;
+        self.sampled |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
 
@@ -410,7 +449,7 @@ impl Slots {
     /// slot, so that it could be done.
     #[inline(always)]
     pub(super) fn set_enabled(&mut self, here: ThisCpu<'_>, event: &Event, enabled: bool) -> bool {
-        if self.grouped || self.paged || here.percpu().tampered.get() != 0 {
+        if self.grouped || self.paged || self.sampled || here.percpu().tampered.get() != 0 {
             return false;
         }
         let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
@@ -451,8 +490,8 @@ pub(super) fn counters(slots: &Slots) -> u64 {
 /// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
 pub(super) fn remove(slots: &mut Slots, event: &Event) {
     while let Some(index) = slots.iter().position(|slot| slot.is_of(event)) {
-        if slots.remove(index).is_ok() {
-            event.end_slot();
+        if let Ok(slot) = slots.remove(index) {
+            slot.end();
         }
         for slot in slots.iter_mut() {
             // Those behind it have moved by one.
@@ -476,7 +515,7 @@ pub(super) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
 /// Removes all slots. The windows are closed.
 pub(super) fn remove_all(slots: &mut Slots) {
     while let Some(slot) = slots.pop() {
-        slot.event().end_slot();
+        slot.end();
     }
 }
 

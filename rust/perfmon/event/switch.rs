@@ -4,15 +4,26 @@
 use super::{
     context::Context,
     page::hide_others,
+    record,
     slot::{refresh, Readings, Slot},
     table,
 };
-use crate::cpu::{timestamp, ThisCpu};
+use crate::{
+    cpu::{timestamp, ThisCpu},
+    ring::Change,
+};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use kernel::{
     bindings,
     ffi::{c_uint, c_void},
     task::Task,
 };
+
+/// The number of those for whom a switch has more work than to close and open windows: the mappings through which
+/// programs may use RDPMC, and the events that record switches.
+///
+/// ATOMICS: relaxed. Before a program may use RDPMC, each CPU has switched.
+pub(super) static WATCHERS: AtomicU32 = AtomicU32::new(0);
 
 /// The tracepoint `sched_switch`: `next` will run. Interrupts are off, and the run queue is locked: nothing is woken,
 /// printed or allocated.
@@ -22,8 +33,8 @@ use kernel::{
 /// To be called by the tracepoint.
 pub(super) unsafe extern "C" fn on_switch(
     _data: *mut c_void,
-    _preempt: bool,
-    _prev: *mut bindings::task_struct,
+    preempt: bool,
+    prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
     _prev_state: c_uint,
 ) {
@@ -32,11 +43,18 @@ pub(super) unsafe extern "C" fn on_switch(
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
-    if out.is_none() && into.is_none() {
-        hide_others(here, next);
-        return;
+    let is_watched = WATCHERS.load(Relaxed) != 0;
+    if is_watched {
+        record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
     }
-    change(here, out, into, next);
+    if out.is_some() || into.is_some() {
+        change(here, out, into, next);
+    } else if is_watched {
+        hide_others(here, next);
+    }
+    if is_watched {
+        record::of_tasks(here, &Change::SwitchIn, next, prev);
+    }
 }
 
 /// Unloads one context and loads another, on this CPU, where `next` runs from now on.
@@ -54,7 +72,9 @@ fn change(
         // SAFETY: The slots are not used any more.
         unsafe { context.unload() };
     }
-    hide_others(here, next);
+    if WATCHERS.load(Relaxed) != 0 {
+        hide_others(here, next);
+    }
     let percpu = here.percpu();
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.load(here) => {

@@ -12,6 +12,8 @@ pub enum InvalidAttr {
     Unsupported,
     /// These CPUs can't count the event: `ENOENT`.
     NoEvent,
+    /// Call chains have fewer addresses: `EOVERFLOW`.
+    TooDeep,
 }
 
 /// `struct perf_event_attr`, with the members of unions named for events of hardware.
@@ -105,12 +107,22 @@ pub use hardware::*;
 /// Bits of `sample_type` that are looked at: `enum perf_event_sample_format`.
 #[allow(missing_docs)]
 mod sample {
+    pub const PERF_SAMPLE_IP: u64 = 1 << 0;
     pub const PERF_SAMPLE_TID: u64 = 1 << 1;
+    pub const PERF_SAMPLE_TIME: u64 = 1 << 2;
+    pub const PERF_SAMPLE_ADDR: u64 = 1 << 3;
     pub const PERF_SAMPLE_READ: u64 = 1 << 4;
+    pub const PERF_SAMPLE_CALLCHAIN: u64 = 1 << 5;
+    pub const PERF_SAMPLE_ID: u64 = 1 << 6;
+    pub const PERF_SAMPLE_CPU: u64 = 1 << 7;
+    pub const PERF_SAMPLE_PERIOD: u64 = 1 << 8;
+    pub const PERF_SAMPLE_STREAM_ID: u64 = 1 << 9;
     pub const PERF_SAMPLE_BRANCH_STACK: u64 = 1 << 11;
     pub const PERF_SAMPLE_REGS_USER: u64 = 1 << 12;
     pub const PERF_SAMPLE_STACK_USER: u64 = 1 << 13;
     pub const PERF_SAMPLE_WEIGHT: u64 = 1 << 14;
+    pub const PERF_SAMPLE_IDENTIFIER: u64 = 1 << 16;
+    pub const PERF_SAMPLE_TRANSACTION: u64 = 1 << 17;
     pub const PERF_SAMPLE_REGS_INTR: u64 = 1 << 18;
     pub const PERF_SAMPLE_WEIGHT_STRUCT: u64 = 1 << 24;
     pub const PERF_SAMPLE_MAX: u64 = 1 << 25;

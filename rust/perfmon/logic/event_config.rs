@@ -17,6 +17,7 @@ use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::hardware_events::hardware_event;
 use super::read_format::ReadFormat;
+use super::sampling::Sampling;
 
 /// An event that these CPUs can count.
 ///
@@ -45,6 +46,8 @@ pub struct EventConfig {
     pub enable_on_exec: bool,
     /// What read(2) returns.
     pub read_format: ReadFormat,
+    /// What is written into a ring.
+    pub sampling: Sampling,
 }
 
 impl EventConfig {
@@ -78,6 +81,7 @@ impl EventConfig {
             exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
             enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
             read_format: ReadFormat::new(attr.read_format)?,
+            sampling: Sampling::new(attr)?,
         })
     }
 
@@ -103,22 +107,20 @@ impl EventConfig {
     }
 }
 
-/// Checks that the event only counts, in ways that this module has.
+/// Checks that the event counts in ways that this module has.
 const fn check_support(attr: &PerfEventAttr) -> Result<(), InvalidAttr> {
-    const REFUSED: u64 = PerfEventAttr::FREQ
-        | PerfEventAttr::PRECISE_IP
+    const REFUSED: u64 = PerfEventAttr::PRECISE_IP
         // Count guests only. Event selects of AMD have a bit for it, those of Intel have none.
         | PerfEventAttr::EXCLUDE_HOST
         | PerfEventAttr::AUX_OUTPUT
         | PerfEventAttr::REMOVE_ON_EXEC
         | PerfEventAttr::SIGTRAP;
 
-    let samples = attr.sample_period != 0;
     let has_aux = attr.aux_sample_size != 0 || attr.aux_action != 0;
     // Registers beside the event select, of which no event of this module has any.
     let has_registers =
         attr.config1 != 0 || attr.config2 != 0 || attr.config3 != 0 || attr.config4 != 0;
-    if attr.has(REFUSED) || samples || has_aux || has_registers {
+    if attr.has(REFUSED) || has_aux || has_registers {
         Err(InvalidAttr::Unsupported)
     } else {
         Ok(())
@@ -348,7 +350,6 @@ mod tests {
     #[test]
     fn what_changes_a_count_or_a_promise_is_refused() {
         let refused = [
-            PerfEventAttr::FREQ,
             1 << 15,
             1 << 16,
             PerfEventAttr::AUX_OUTPUT,
@@ -361,6 +362,7 @@ mod tests {
         let refused = [
             PerfEventAttr {
                 sample_period: 1,
+                sample_type: 1 << 10,
                 ..CYCLES
             },
             PerfEventAttr {
@@ -401,7 +403,7 @@ mod tests {
         };
         assert_eq!(on(intel(both)), Err(Invalid));
         let wrong_event = PerfEventAttr {
-            sample_period: 1,
+            config1: 1,
             ..attr(PERF_TYPE_HARDWARE, 10)
         };
         assert_eq!(on(intel(wrong_event)), Err(Unsupported));

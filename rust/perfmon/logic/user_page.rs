@@ -62,6 +62,25 @@ impl UserPage {
     pub const SIZE: u32 = size_of::<Self>() as u32;
 }
 
+/// The part of the page that concerns the ring.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RingControl {
+    /// The position behind the last record.
+    pub data_head: u64,
+    /// The position up to which the program has read. The program writes it.
+    pub data_tail: u64,
+    /// The offset of the data in the mapping.
+    pub data_offset: u64,
+    /// The bytes of the data.
+    pub data_size: u64,
+}
+
+impl RingControl {
+    /// The offset in the page.
+    pub const OFFSET: usize = 1024;
+}
+
 /// Returns [`UserPage::index`] for a counter (Intel SDM, volume 2B, "RDPMC"; AMD APM, volume 3, "RDPMC").
 #[must_use]
 pub const fn index(counter: CounterId) -> u32 {

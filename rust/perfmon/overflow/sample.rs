@@ -5,7 +5,7 @@
 //! The work of each sample is inlined into the overflow handler; rare work is kept out of line. Sums wrap, since
 //! nothing in an NMI may panic.
 
-use super::suspend::refuse_sample;
+use super::{ring, suspend::refuse_sample};
 use crate::{
     abi,
     cpu::{cr3, Regs, ThisCpu},
@@ -13,7 +13,7 @@ use crate::{
         counter::{each, CounterId},
         pmu::Pmu,
     },
-    percpu::{CpuTrace, EventState, REFUSED, WRITTEN},
+    percpu::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     pmu::lbr,
 };
 
@@ -43,11 +43,20 @@ impl<'a> Sample<'a> {
     /// Adds a counter that has overflowed and counted `total` events, if its event is due. Returns the events to
     /// load the counter for.
     #[inline(always)]
-    pub(super) fn add(&mut self, counter: CounterId, event: &EventState, total: u64) -> u64 {
+    pub(super) fn add(
+        &mut self,
+        here: ThisCpu<'_>,
+        counter: CounterId,
+        event: &EventState,
+        total: u64,
+    ) -> u64 {
         let (rate, recorded) = (event.rate.get(), event.recorded.get());
         let since = total.wrapping_sub(recorded);
         if since < rate {
             return event.load_for(rate.wrapping_sub(since));
+        }
+        if event.follow_mask.get() & RING != 0 {
+            return ring::sample(here, counter, total, self.regs, self.now);
         }
         let trace = self.trace;
         if trace.sample_start.get() > trace.sample_limit.get() {

@@ -77,7 +77,7 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
             percpu.mark_tampered(counter.bit());
         }
         let total = value.update_in_nmi(here, msrs.read);
-        let events = sample.add(counter, percpu.event(counter), total);
+        let events = sample.add(here, counter, percpu.event(counter), total);
         value.load(here, msrs.write, events, total);
         served = served.wrapping_add(1);
     }

@@ -2,6 +2,7 @@
 //! Suspending the samples of one CPU: for a tick when they take too much of its time, for good when its buffer is
 //! full. The counters of a suspended CPU count on, so that the sum stays exact.
 
+use super::ring;
 use crate::{
     abi,
     cpu::ThisCpu,
@@ -11,6 +12,9 @@ use crate::{
 /// Suspends sampling until the next tick of the timer.
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
+    if here.percpu().samplers.counters.get() != 0 {
+        ring::suspend(here);
+    }
     let trace = &here.percpu().trace;
     if trace.sampled() != 0 && trace.full.get() == 0 {
         trace.block_handler();

@@ -2,7 +2,10 @@
 //! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
 //! handler, ends a suspension, repairs registers that others have changed, and finds overflows without a PMI.
 
-use super::suspend::{end_suspension, restart_after_lost_pmi};
+use super::{
+    ring,
+    suspend::{end_suspension, restart_after_lost_pmi},
+};
 use crate::{
     cpu::{timer, ThisCpu},
     logic::{counter::each, pmu::Pmu},
@@ -16,6 +19,7 @@ impl timer::Tick for Watch {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.limits);
         end_suspension(here, pmu);
+        ring::tick(here, pmu);
         let active = percpu.active_mask.get();
         if active == 0 {
             percpu.watch.running.set(0);

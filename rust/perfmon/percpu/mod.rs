@@ -7,6 +7,7 @@
 mod budget;
 pub(crate) mod buffer;
 mod pending;
+mod samplers;
 mod saved;
 mod trace;
 mod user_page;
@@ -17,8 +18,9 @@ mod word;
 pub(crate) use self::{
     budget::Budget,
     pending::PendingPmi,
+    samplers::{ActiveSamplers, Armed},
     saved::{SavedBranches, SavedRegisters},
-    trace::{CpuTrace, EventState, REFUSED, WRITTEN},
+    trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
     watch::WatchState,
@@ -83,6 +85,8 @@ pub(crate) struct PerCpu {
     pub(crate) shared: Word,
     /// The pages of events that count here now.
     pub(crate) pages: ActivePages,
+    /// The events that are sampled here now.
+    pub(crate) samplers: ActiveSamplers,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
     /// By [`CounterId::index`].

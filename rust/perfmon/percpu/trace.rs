@@ -76,6 +76,8 @@ pub(crate) struct EventState {
 pub(crate) const WRITTEN: u64 = 1 << 63;
 /// Of a sample, besides counters: a record could not be written.
 pub(crate) const REFUSED: u64 = 1 << 62;
+/// Of [`EventState::follow_mask`]: samples are not a trace's, but go to a ring.
+pub(crate) const RING: u64 = 1 << 61;
 
 impl EventState {
     /// Records nothing of the counter, which overflows every `max_load` events.
@@ -83,6 +85,25 @@ impl EventState {
         self.rate.set(u64::MAX);
         self.recorded.set(0);
         self.max_load.set(max_load);
+    }
+
+    /// Makes overflows samples for a ring: each `period` events, the next when the total is `due`, with loads of
+    /// `min_load` events and more.
+    pub(super) fn arm(&self, period: u64, due: u64, min_load: u32) {
+        self.sample.set(u64::from(min_load) << 32);
+        self.recorded.set(due.wrapping_sub(period));
+        self.follow_mask.set(RING);
+        self.rate.set(period);
+    }
+
+    /// Ends [`Self::arm`]. Returns the period, and the total when the next sample is due.
+    pub(super) fn disarm(&self) -> (u64, u64) {
+        let period = self.rate.get();
+        self.rate.set(u64::MAX);
+        compiler_fence(SeqCst);
+        let due = self.recorded.get().wrapping_add(period);
+        self.recorded.set(0);
+        (period, due)
     }
 
     /// Prepares to record an event, with loads of `min_load` to `max_load` events.

@@ -8,6 +8,7 @@ use kernel::{
     error::{from_err_ptr, from_result},
     ffi::{c_char, c_int, c_long, c_uint, c_ulong},
     fs::{file::FileDescriptorReservation, File},
+    page::PAGE_SIZE,
     prelude::*,
     sync::aref::ARef,
 };
@@ -20,6 +21,8 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn ioctl(&self, command: u32, arg: usize) -> Result;
     /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
     fn poll(&self, poll: Poll) -> u32;
+    /// Serves fcntl(2) with `O_ASYNC`.
+    fn signal(&self, signals: Signals) -> Result;
     /// Serves mmap(2).
     fn map(&self, area: &Area<'_>) -> Result;
     /// A mapping is copied: by mremap(2).
@@ -32,23 +35,17 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn close(this: Pin<KBox<Self>>);
 }
 
-/// A poll(2) that waits.
+/// A poll(2) that waits ([`Wait::poll`](super::wait::Wait::poll)).
 pub(crate) struct Poll {
-    file: *mut bindings::file,
-    table: *mut bindings::poll_table_struct,
+    pub(super) file: *mut bindings::file,
+    pub(super) table: *mut bindings::poll_table_struct,
 }
 
-impl Poll {
-    /// Adds the caller to those who wait.
-    ///
-    /// # Safety
-    ///
-    /// The wait queue must be initialized, and exist for as long as the descriptor.
-    pub(crate) unsafe fn wait(&self, wait: *mut bindings::wait_queue_head) {
-        // SAFETY: The file and the table are valid while the call lasts. The wait queue exists as long as the file, by
-        // the requirement.
-        unsafe { ffi::perfmon_poll_wait(self.file, wait, self.table) };
-    }
+/// A change of `O_ASYNC` ([`Wait::signal`](super::wait::Wait::signal)).
+pub(crate) struct Signals {
+    pub(super) fd: c_int,
+    pub(super) file: *mut bindings::file,
+    pub(super) on: c_int,
 }
 
 /// A mapping. `kernel::mm` has none with operations of its own.
@@ -108,23 +105,33 @@ impl Area<'_> {
         unsafe { ffi::perfmon_area_keep(self.get()) };
     }
 
-    /// Maps a page at the beginning.
+    /// Returns whether the program may write.
+    pub(crate) fn is_writable(&self) -> bool {
+        // SAFETY: By the requirement of `new`.
+        let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
+        flags & (1 << bindings::VMA_WRITE_BIT) != 0
+    }
+
+    /// Maps `size` bytes of memory, whole pages, at this offset.
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// ENOMEM. EFAULT if it does not fit.
     ///
     /// # Safety
     ///
-    /// The page must be from `__vmalloc()`, and outlive the mapping. The area is being mapped.
-    pub(crate) unsafe fn insert(&self, page: NonNull<u8>) -> Result {
+    /// The memory must be from `__vmalloc()`, and outlive the mapping. The area is being mapped.
+    pub(crate) unsafe fn insert(&self, offset: usize, memory: NonNull<u8>, size: usize) -> Result {
         let area = self.get();
-        // SAFETY: By the requirements of this function and of `new`.
-        to_result(unsafe {
-            let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
-            let page = bindings::vmalloc_to_page(page.as_ptr().cast());
-            bindings::vm_insert_page(area, start, page)
-        })
+        for at in (0..size).step_by(PAGE_SIZE) {
+            // SAFETY: By the requirements of this function and of `new`.
+            to_result(unsafe {
+                let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
+                let page = bindings::vmalloc_to_page(memory.as_ptr().add(at).cast());
+                bindings::vm_insert_page(area, start + offset + at, page)
+            })?;
+        }
+        Ok(())
     }
 
     /// Marks the mapping, and copies of it.
@@ -234,6 +241,7 @@ impl<T: Descriptor> Operations<T> {
         unlocked_ioctl: Some(Self::ioctl),
         compat_ioctl: Some(Self::ioctl),
         poll: Some(Self::poll),
+        fasync: Some(Self::fasync),
         mmap: Some(Self::mmap),
         show_fdinfo: Some(Self::show),
         release: Some(Self::release),
@@ -291,6 +299,15 @@ impl<T: Descriptor> Operations<T> {
     ) -> bindings::__poll_t {
         // SAFETY: By the requirement.
         unsafe { Self::data(file) }.poll(Poll { file, table })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`].
+    unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
+        // SAFETY: By the requirement.
+        let data = unsafe { Self::data(file) };
+        from_result(|| data.signal(Signals { fd, file, on }).map(|()| 0))
     }
 
     /// # Safety

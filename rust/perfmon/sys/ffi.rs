@@ -4,9 +4,21 @@
 #![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]
 use kernel::bindings::{
     cpumask, cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct,
-    user_struct, vm_area_struct, wait_queue_head,
+    user_struct, vm_area_struct,
 };
 
+#[repr(C)]
+pub struct perfmon_wait {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+pub struct perfmon_waker {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+pub struct pid_namespace {
+    _unused: [u8; 0],
+}
 #[doc = " The accounts that memory is charged to, and the pages of each."]
 #[repr(C)]
 pub struct perfmon_charge {
@@ -103,18 +115,61 @@ unsafe extern "C" {
     ) -> *mut file;
     #[doc = " Returns whether the file has these struct file_operations."]
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
-    #[doc = " Adds a poll(2) of the file to those who wait, and returns."]
-    pub fn perfmon_poll_wait(
-        file: *mut file,
-        wait: *mut wait_queue_head,
-        table: *mut poll_table_struct,
-    );
     #[doc = " Keeps a mapping that is being set up from children, from growing, and from core\n dumps."]
     pub fn perfmon_area_keep(area: *mut vm_area_struct);
-    #[doc = " Initializes a wait queue."]
-    pub fn perfmon_wait_init(wait: *mut wait_queue_head);
-    #[doc = " Wakes all who poll, with these events."]
-    pub fn perfmon_wake_up(wait: *mut wait_queue_head, events: u32);
+    #[doc = " Makes a place where programs wait. NULL if there is no memory."]
+    pub fn perfmon_wait_new() -> *mut perfmon_wait;
+    #[doc = " Frees it; nobody waits there."]
+    pub fn perfmon_wait_free(wait: *mut perfmon_wait);
+    #[doc = " Adds a poll(2) of the file to those who wait, and returns."]
+    pub fn perfmon_wait_poll(
+        wait: *mut perfmon_wait,
+        file: *mut file,
+        table: *mut poll_table_struct,
+    );
+    #[doc = " Adds the file to those whose owners get SIGIO, or takes it away (O_ASYNC)."]
+    pub fn perfmon_wait_signal(
+        wait: *mut perfmon_wait,
+        fd: ::kernel::ffi::c_int,
+        file: *mut file,
+        on: ::kernel::ffi::c_int,
+    ) -> ::kernel::ffi::c_int;
+    #[doc = " Wakes all who wait: poll(2) with these events, SIGIO with POLL_IN or POLL_HUP."]
+    pub fn perfmon_wait_wake(wait: *mut perfmon_wait, events: u32, band: ::kernel::ffi::c_int);
+    #[doc = " Makes a waker: from any context it wakes those who wait, with EPOLLIN. NULL if\n there is no memory."]
+    pub fn perfmon_waker_new() -> *mut perfmon_waker;
+    #[doc = " Frees a waker that is not used any more. It sleeps."]
+    pub fn perfmon_waker_free(waker: *mut perfmon_waker);
+    #[doc = " Makes the waker wake who waits here, too. A place has one waker at a time."]
+    pub fn perfmon_waker_add(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
+    #[doc = " Ends perfmon_waker_add()."]
+    pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
+    #[doc = " Wakes them soon."]
+    pub fn perfmon_waker_wake(waker: *mut perfmon_waker);
+    #[doc = " Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC,\n CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler have."]
+    pub fn perfmon_clock(clock: ::kernel::ffi::c_int) -> u64;
+    #[doc = " Returns a reference to the caller's PID namespace; NULL for the first one."]
+    pub fn perfmon_pid_namespace_get() -> *mut pid_namespace;
+    #[doc = " Ends it."]
+    pub fn perfmon_pid_namespace_put(ns: *mut pid_namespace);
+    #[doc = " Returns the numbers of a task in the namespace, NULL for the first one: the\n process, and above it the thread. 0 if it has none there."]
+    pub fn perfmon_task_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
+    #[doc = " Returns perfmon_task_ids() of the parent of a task, which is the caller."]
+    pub fn perfmon_parent_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
+    #[doc = " Copies the name of a task, up to 15 bytes and zeros."]
+    pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
+    #[doc = " Returns whether the task, which is the caller, is executing another program."]
+    pub fn perfmon_task_executes(task: *const task_struct) -> bool;
+    #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel; NULL in a thread of the kernel's."]
+    pub fn perfmon_user_regs(regs: *mut pt_regs) -> *mut pt_regs;
+    #[doc = " Returns whether these are registers of a program."]
+    pub fn perfmon_regs_are_user(regs: *mut pt_regs) -> bool;
+    #[doc = " Returns whether they are registers of 64 bits."]
+    pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
+    #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]
+    pub fn perfmon_kernel_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
+    #[doc = " The same in the program, by frame pointers; only what is in memory is read."]
+    pub fn perfmon_user_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
     #[doc = " Calls handler() at each NMI, with the area of its CPU."]
     pub fn perfmon_nmi_register(
         handler: ::core::option::Option<
@@ -203,6 +258,8 @@ unsafe extern "C" {
     pub fn perfmon_later_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
+    #[doc = " Waits until all have left who run with interrupts off now. It sleeps."]
+    pub fn perfmon_rcu_wait();
     #[doc = " Mounts a proc for perfmon_may_attach()."]
     pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;
     #[doc = " Unmounts it."]

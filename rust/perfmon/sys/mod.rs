@@ -9,3 +9,4 @@ pub(crate) mod file;
 pub(crate) mod time;
 pub(crate) mod tracepoint;
 pub(crate) mod uaccess;
+pub(crate) mod wait;

@@ -11,7 +11,6 @@
 #include <linux/notifier.h>
 #include <linux/percpu.h>
 #include <linux/perf_event.h>
-#include <linux/poll.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/reboot.h>
@@ -19,7 +18,7 @@
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
-#include <linux/wait.h>
+
 #include <asm/apic.h>
 #include <asm/extable_fixup_types.h>
 #include <asm/msr.h>
@@ -217,25 +216,9 @@ bool perfmon_is_file_of(struct file *file, const void *operations)
 	return file->f_op == operations;
 }
 
-void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
-		       struct poll_table_struct *table)
-{
-	poll_wait(file, wait, table);
-}
-
 void perfmon_area_keep(struct vm_area_struct *area)
 {
 	vm_flags_set(area, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
-}
-
-void perfmon_wait_init(struct wait_queue_head *wait)
-{
-	init_waitqueue_head(wait);
-}
-
-void perfmon_wake_up(struct wait_queue_head *wait, u32 events)
-{
-	wake_up_poll(wait, events);
 }
 
 static int (*nmi_handler)(void *area, struct pt_regs *regs);

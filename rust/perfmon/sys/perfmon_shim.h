@@ -14,12 +14,14 @@ struct cred;
 struct file;
 struct linux_binprm;
 struct mm_struct;
+struct perfmon_wait;
+struct perfmon_waker;
+struct pid_namespace;
 struct poll_table_struct;
 struct pt_regs;
 struct task_struct;
 struct user_struct;
 struct vm_area_struct;
-struct wait_queue_head;
 
 /*
  * Allocates an area of per-CPU memory for each possible CPU, all bytes zero.
@@ -109,19 +111,74 @@ int perfmon_open_anonymous(const void *operations, void *data);
 struct file *perfmon_anonymous_file(const void *operations, void *data);
 /* Returns whether the file has these struct file_operations. */
 bool perfmon_is_file_of(struct file *file, const void *operations);
-/* Adds a poll(2) of the file to those who wait, and returns. */
-void perfmon_poll_wait(struct file *file, struct wait_queue_head *wait,
-		       struct poll_table_struct *table);
 /*
  * Keeps a mapping that is being set up from children, from growing, and from core
  * dumps.
  */
 void perfmon_area_keep(struct vm_area_struct *area);
 
-/* Initializes a wait queue. */
-void perfmon_wait_init(struct wait_queue_head *wait);
-/* Wakes all who poll, with these events. */
-void perfmon_wake_up(struct wait_queue_head *wait, u32 events);
+/* Makes a place where programs wait. NULL if there is no memory. */
+struct perfmon_wait *perfmon_wait_new(void);
+/* Frees it; nobody waits there. */
+void perfmon_wait_free(struct perfmon_wait *wait);
+/* Adds a poll(2) of the file to those who wait, and returns. */
+void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
+		       struct poll_table_struct *table);
+/* Adds the file to those whose owners get SIGIO, or takes it away (O_ASYNC). */
+int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
+			int on);
+/* Wakes all who wait: poll(2) with these events, SIGIO with POLL_IN or POLL_HUP. */
+void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band);
+/*
+ * Makes a waker: from any context it wakes those who wait, with EPOLLIN. NULL if
+ * there is no memory.
+ */
+struct perfmon_waker *perfmon_waker_new(void);
+/* Frees a waker that is not used any more. It sleeps. */
+void perfmon_waker_free(struct perfmon_waker *waker);
+/* Makes the waker wake who waits here, too. A place has one waker at a time. */
+void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
+/* Ends perfmon_waker_add(). */
+void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait);
+/* Wakes them soon. */
+void perfmon_waker_wake(struct perfmon_waker *waker);
+
+/*
+ * Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC,
+ * CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler have.
+ */
+u64 perfmon_clock(int clock);
+/* Returns a reference to the caller's PID namespace; NULL for the first one. */
+struct pid_namespace *perfmon_pid_namespace_get(void);
+/* Ends it. */
+void perfmon_pid_namespace_put(struct pid_namespace *ns);
+/*
+ * Returns the numbers of a task in the namespace, NULL for the first one: the
+ * process, and above it the thread. 0 if it has none there.
+ */
+u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns);
+/* Returns perfmon_task_ids() of the parent of a task, which is the caller. */
+u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns);
+/* Copies the name of a task, up to 15 bytes and zeros. */
+void perfmon_copy_name(const char *name, char to[16]);
+/* Returns whether the task, which is the caller, is executing another program. */
+bool perfmon_task_executes(const struct task_struct *task);
+/*
+ * Returns the registers of the program that is interrupted, or that has called the
+ * kernel; NULL in a thread of the kernel's.
+ */
+struct pt_regs *perfmon_user_regs(struct pt_regs *regs);
+/* Returns whether these are registers of a program. */
+bool perfmon_regs_are_user(struct pt_regs *regs);
+/* Returns whether they are registers of 64 bits. */
+bool perfmon_regs_are_64(struct pt_regs *regs);
+/*
+ * Writes up to room addresses of a call chain in the kernel, the innermost first,
+ * and returns how many. For an NMI that came at regs.
+ */
+u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room);
+/* The same in the program, by frame pointers; only what is in memory is read. */
+u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room);
 
 /* Calls handler() at each NMI, with the area of its CPU. */
 int perfmon_nmi_register(int (*handler)(void *area, struct pt_regs *regs));
@@ -261,6 +318,9 @@ void perfmon_later_cancel(void);
  * call_rcu() has been given.
  */
 void perfmon_tracepoints_sync(void);
+
+/* Waits until all have left who run with interrupts off now. It sleeps. */
+void perfmon_rcu_wait(void);
 
 /* Mounts a proc for perfmon_may_attach(). */
 int perfmon_proc_mount(void);

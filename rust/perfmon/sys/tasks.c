@@ -126,6 +126,11 @@ void perfmon_tracepoints_sync(void)
 	rcu_barrier();
 }
 
+void perfmon_rcu_wait(void)
+{
+	synchronize_rcu_expedited();
+}
+
 /* Of the module's own, so that nobody can put something else there. */
 static struct vfsmount *proc;
 

@@ -19,7 +19,7 @@ const COMMON: [&str; 2] = ["logic", "abi"];
 const ROOT_ITEMS: [&str; 3] = ["LocalModule", "THIS_MODULE", "module_parameters"];
 
 /// Each part with the parts that it may use besides [`COMMON`].
-const PARTS: [(&str, &[&str]); 16] = [
+const PARTS: [(&str, &[&str]); 17] = [
     (
         "perfmon_main",
         &[
@@ -46,11 +46,15 @@ const PARTS: [(&str, &[&str]); 16] = [
     ),
     ("counting", &["ownership", "pmu", "percpu", "cpu", "sys"]),
     ("trace", &["ownership", "pmu", "percpu", "cpu", "sys"]),
-    ("event", &["ownership", "pmu", "percpu", "cpu", "sys"]),
+    (
+        "event",
+        &["ownership", "pmu", "percpu", "ring", "cpu", "sys"],
+    ),
     ("ownership", &["pmu", "percpu", "cpu", "sys"]),
-    ("overflow", &["pmu", "percpu", "cpu", "sys"]),
+    ("overflow", &["pmu", "percpu", "ring", "cpu", "sys"]),
     ("pmu", &["percpu", "cpu", "sys"]),
-    ("percpu", &["cpu"]),
+    ("percpu", &["ring", "cpu"]),
+    ("ring", &["sys"]),
     ("cpu", &["sys"]),
     ("sys", &[]),
     ("logic", &[]),

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recording what happens to tasks, in the rings of the events that want it.
+
+use super::{
+    context::Context,
+    event::Event,
+    slot::{Slot, Slots},
+    switch::WATCHERS,
+};
+use crate::{
+    cpu::{irqs_off, ThisCpu},
+    ring::Change,
+};
+use core::sync::atomic::Ordering::Relaxed;
+use kernel::{bindings, task::Task};
+
+/// Begins to record switches for the event, if it wants that.
+pub(super) fn begin(event: &Event) {
+    if event.sampler.sampling.switch {
+        WATCHERS.fetch_add(1, Relaxed);
+    }
+}
+
+/// Ends [`begin`].
+pub(super) fn end(event: &Event) {
+    if event.sampler.sampling.switch {
+        WATCHERS.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Records a change of the current task, for its own events and those of its CPU.
+pub(super) fn of_current(change: &Change) {
+    let irqs_off = irqs_off();
+    let here = irqs_off.here();
+    let task = Task::current_raw();
+    if let Some(context) = Context::loaded(here.percpu()) {
+        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        of_slots(here, unsafe { context.slots() }, change, task, None);
+    }
+    if let Some(slots) = of_cpu(here) {
+        of_slots(here, slots, change, task, None);
+    }
+}
+
+/// Records a switch: a change of `task`, which changes places with `other`. Interrupts are off.
+#[cold]
+#[inline(never)]
+pub(super) fn of_tasks(
+    here: ThisCpu<'_>,
+    change: &Change,
+    task: *mut bindings::task_struct,
+    other: *mut bindings::task_struct,
+) {
+    if let Some(context) = Context::loaded(here.percpu()) {
+        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        of_slots(here, unsafe { context.slots() }, change, task, None);
+    }
+    if let Some(slots) = of_cpu(here) {
+        of_slots(here, slots, change, task, Some(other));
+    }
+}
+
+/// Returns the slots of this CPU's events, if it is counted on. Interrupts are off.
+fn of_cpu(here: ThisCpu<'_>) -> Option<&Slots> {
+    let percpu = here.percpu();
+    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    let context = unsafe { Context::from_address(percpu.cpu_context.get()) }?;
+    // SAFETY: The context of a CPU is loaded on it while it is counted on, and interrupts are off.
+    (percpu.brought_up.get() != 0).then(|| &*unsafe { context.slots() })
+}
+
+/// Records a change of `task` for those of the slots whose windows are open. `other` is the task that it changes places
+/// with, if that is to be told.
+fn of_slots(
+    here: ThisCpu<'_>,
+    slots: &Slots,
+    change: &Change,
+    task: *mut bindings::task_struct,
+    other: Option<*mut bindings::task_struct>,
+) {
+    let records = |slot: &&Slot| slot.is_open() && slot.event().sampler.records(change);
+    for slot in slots.iter().filter(records) {
+        let cpu = here.id().as_u32();
+        slot.event().sampler.record(change, task, other, cpu);
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Positions in a ring: numbers that only grow (or, backward, only shrink), of which the lower bits are the place.
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The position of the record's first byte.
+    pub start: u64,
+    /// The head of the ring when the record has been written.
+    pub head: u64,
+}
+
+/// The shape of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingShape {
+    /// The bytes of its data, a power of 2.
+    pub size: u64,
+    /// The oldest records are overwritten.
+    pub overwrite: bool,
+    /// Records are written from high addresses to low ones, so that the newest is found first.
+    pub backward: bool,
+}
+
+impl RingShape {
+    /// Returns the place for a record of `bytes` bytes; `None` if there is no room before `tail`, which the reader has
+    /// written and which may be anything.
+    #[inline]
+    #[must_use]
+    pub const fn place(self, head: u64, tail: u64, bytes: u64) -> Option<Place> {
+        if !self.overwrite {
+            // One byte stays free, as in Linux perf: a full ring differs from an empty one. If the tail makes no
+            // sense, this is a large number.
+            let used = head.wrapping_sub(tail);
+            if used >= self.size || bytes >= self.size - used {
+                return None;
+            }
+        } else if bytes > self.size {
+            return None;
+        }
+        Some(if self.backward {
+            let start = head.wrapping_sub(bytes);
+            Place { start, head: start }
+        } else {
+            Place {
+                start: head,
+                head: head.wrapping_add(bytes),
+            }
+        })
+    }
+
+    /// Returns how many bytes were written between two heads.
+    #[inline]
+    #[must_use]
+    pub const fn written(self, from: u64, to: u64) -> u64 {
+        if self.backward {
+            from.wrapping_sub(to)
+        } else {
+            to.wrapping_sub(from)
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_ring))]
+mod tests {
+    use super::*;
+
+    const RING: RingShape = RingShape {
+        size: 4096,
+        overwrite: false,
+        backward: false,
+    };
+
+    #[test]
+    fn a_record_needs_room() {
+        let at = |start, head| Some(Place { start, head });
+        assert_eq!(RING.place(0, 0, 24), at(0, 24));
+        assert_eq!(RING.place(4072, 0, 16), at(4072, 4088));
+        assert_eq!(RING.place(4072, 0, 24), None);
+        assert_eq!(RING.place(4072, 8, 24), at(4072, 4096));
+        assert_eq!(
+            RING.place(u64::MAX - 7, u64::MAX - 7, 16),
+            at(u64::MAX - 7, 8)
+        );
+    }
+
+    #[test]
+    fn a_tail_that_makes_no_sense_loses_records() {
+        for tail in [1, 4096, 1 << 63] {
+            assert_eq!(RING.place(0, tail, 8), None);
+        }
+        assert_eq!(RING.place(10_000, 0, 8), None);
+    }
+
+    #[test]
+    fn old_records_are_overwritten() {
+        let ring = RingShape {
+            overwrite: true,
+            ..RING
+        };
+        let backward = RingShape {
+            backward: true,
+            ..ring
+        };
+        assert_eq!(
+            ring.place(8000, 0, 24),
+            Some(Place {
+                start: 8000,
+                head: 8024
+            })
+        );
+        assert_eq!(ring.place(0, 0, 4104), None);
+        let start = 24_u64.wrapping_neg();
+        assert_eq!(backward.place(0, 0, 24), Some(Place { start, head: start }));
+        assert_eq!(backward.written(0, start), 24);
+        assert_eq!(ring.written(0, 24), 24);
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! The records of a ring: `enum perf_event_type` of `<linux/perf_event.h>`, and how long they are.
+//!
+//! All parts of a record are words of 64 bits; two numbers of 32 bits share one, the first in the lower half.
+
+use super::event_attr::{
+    InvalidAttr, PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_ID,
+    PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR,
+    PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
+};
+
+/// The header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// `PERF_RECORD_*`
+    pub kind: u32,
+    /// `PERF_RECORD_MISC_*`
+    pub misc: u16,
+    /// The words of the record, the header's included.
+    pub words: usize,
+}
+
+impl Header {
+    /// Returns the header as it stands in the ring. A record is shorter than 2^16 bytes.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, reason = "a record is shorter")]
+    pub const fn word(self) -> u64 {
+        let size = self.words.wrapping_mul(size_of::<u64>()) as u16;
+        self.kind as u64 | (self.misc as u64) << 32 | (size as u64) << 48
+    }
+}
+
+/// What a sample has, and with `sample_id_all` each other record at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleFormat {
+    /// `PERF_SAMPLE_*`
+    bits: u64,
+    /// `sample_id_all`
+    id_all: bool,
+    /// [`Self::fixed_words`]
+    fixed_words: usize,
+}
+
+/// The parts of a sample that are one word each.
+const WORDS: u64 = PERF_SAMPLE_IDENTIFIER
+    | PERF_SAMPLE_IP
+    | PERF_SAMPLE_TID
+    | PERF_SAMPLE_TIME
+    | PERF_SAMPLE_ADDR
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_PERIOD
+    | PERF_SAMPLE_WEIGHT
+    | PERF_SAMPLE_WEIGHT_STRUCT
+    | PERF_SAMPLE_TRANSACTION;
+
+/// The parts whose length varies.
+const VARYING: u64 = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR;
+
+/// The parts that other records have at their end.
+const TRAILER: u64 = PERF_SAMPLE_TID
+    | PERF_SAMPLE_TIME
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_IDENTIFIER;
+
+impl SampleFormat {
+    /// Returns the format of samples with these parts. `samples` tells that there will be some, `id_all` is
+    /// `sample_id_all`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Unsupported`] for parts that samples can't have.
+    pub const fn new(sample_type: u64, id_all: bool, samples: bool) -> Result<Self, InvalidAttr> {
+        if samples && sample_type & !(WORDS | VARYING) != 0 {
+            return Err(InvalidAttr::Unsupported);
+        }
+        Ok(Self {
+            bits: sample_type,
+            id_all,
+            fixed_words: 1 + (sample_type & WORDS).count_ones() as usize,
+        })
+    }
+
+    /// Returns whether any of these parts is there.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, parts: u64) -> bool {
+        self.bits & parts != 0
+    }
+
+    /// Returns the words of a sample, its header's included, without those parts whose length varies.
+    #[inline]
+    #[must_use]
+    pub const fn fixed_words(self) -> usize {
+        self.fixed_words
+    }
+
+    /// Returns whether records that are no samples have this part at their end.
+    #[inline]
+    #[must_use]
+    pub const fn has_in_trailer(self, part: u64) -> bool {
+        self.id_all && self.has(part & TRAILER)
+    }
+
+    /// Returns the words at the end of records that are no samples.
+    #[inline]
+    #[must_use]
+    pub const fn trailer_words(self) -> usize {
+        if self.id_all {
+            (self.bits & TRAILER).count_ones() as usize
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_sample_format))]
+mod tests {
+    use super::*;
+
+    const USUAL: u64 = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+
+    fn words(sample_type: u64, id_all: bool) -> (usize, usize) {
+        SampleFormat::new(sample_type, id_all, true)
+            .map_or((0, 0), |f| (f.fixed_words(), f.trailer_words()))
+    }
+
+    #[test]
+    fn records_have_words_for_their_parts() {
+        assert_eq!(words(0, true), (1, 0));
+        assert_eq!(words(USUAL, true), (4, 2));
+        assert_eq!(words(USUAL, false), (4, 0));
+        assert_eq!(words(USUAL | PERF_SAMPLE_CALLCHAIN, true), (4, 2));
+        assert_eq!(
+            words(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_PERIOD, true),
+            (3, 1)
+        );
+    }
+
+    #[test]
+    fn what_samples_lack_is_refused_only_for_samples() {
+        let raw = 1 << 10;
+        assert_eq!(
+            SampleFormat::new(raw, false, true),
+            Err(InvalidAttr::Unsupported)
+        );
+        assert!(SampleFormat::new(raw, false, false).is_ok());
+    }
+
+    #[test]
+    fn headers_are_those_of_linux() {
+        let header = Header {
+            kind: 9,
+            misc: 2,
+            words: 4,
+        };
+        assert_eq!(header.word(), 0x0020_0002_0000_0009);
+    }
+}

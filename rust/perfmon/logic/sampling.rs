@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! What a `struct perf_event_attr` asks to be recorded.
+
+use super::event_attr::{InvalidAttr, PerfEventAttr, PERF_SAMPLE_CALLCHAIN};
+use super::sample_format::SampleFormat;
+
+/// How often an event is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// It only counts.
+    Never,
+    /// Each so many events; not 0.
+    Period(u64),
+    /// About so many times in a second; not 0.
+    Frequency(u64),
+}
+
+/// When a ring wakes its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// After so many samples; never if 0.
+    Samples(u32),
+    /// After so many bytes; after half of the ring if 0.
+    Bytes(u32),
+}
+
+/// The clock of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// That of Linux perf and of the scheduler.
+    Local,
+    /// `CLOCK_MONOTONIC`
+    Monotonic,
+    /// `CLOCK_MONOTONIC_RAW`
+    MonotonicRaw,
+}
+
+/// The call chains of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chains {
+    /// The most addresses of each, without marks.
+    pub depth: u16,
+    /// Functions of the kernel are shown.
+    pub kernel: bool,
+    /// Functions of the program are shown.
+    pub user: bool,
+}
+
+impl Chains {
+    /// The most addresses, unless the program wants fewer: `kernel.perf_event_max_stack` as Linux sets it.
+    pub const MAX_DEPTH: u16 = 127;
+}
+
+/// What an event writes into a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// How often it is sampled.
+    pub rate: Rate,
+    /// What samples have.
+    pub format: SampleFormat,
+    /// When the reader is woken.
+    pub wakeup: Wakeup,
+    /// The clock.
+    pub clock: Clock,
+    /// The call chains, if samples have them.
+    pub chains: Chains,
+    /// The registers of the program in samples (`enum perf_event_x86_regs`).
+    pub user_registers: u64,
+    /// The registers at the interrupt in samples.
+    pub registers: u64,
+    /// Records are written from the end of the ring to its beginning.
+    pub backward: bool,
+    /// A new name of a task is recorded.
+    pub comm: bool,
+    /// The beginning and the end of tasks are recorded.
+    pub task: bool,
+    /// Context switches are recorded.
+    pub switch: bool,
+}
+
+impl Rate {
+    /// Checks whether it may be this often: `most` samples in a second, 0 for no limit.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Invalid`].
+    pub const fn check(self, most: u32) -> Result<(), InvalidAttr> {
+        match self {
+            Self::Frequency(frequency) if most != 0 && frequency > most as u64 => {
+                Err(InvalidAttr::Invalid)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the same with another number.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Invalid`] if there are no samples, or would be none.
+    pub const fn with(self, number: u64) -> Result<Self, InvalidAttr> {
+        match self {
+            _ if number == 0 || number >> 63 != 0 => Err(InvalidAttr::Invalid),
+            Self::Never => Err(InvalidAttr::Invalid),
+            Self::Period(_) => Ok(Self::Period(number)),
+            Self::Frequency(_) => Ok(Self::Frequency(number)),
+        }
+    }
+}
+
+impl Sampling {
+    /// Checks what `attr` says of records.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Invalid`] for a clock that can't be read in an interrupt, as from perf;
+    /// [`InvalidAttr::TooDeep`] for longer call chains than there are; [`InvalidAttr::Unsupported`] for parts that
+    /// samples of this module can't have.
+    pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
+        let rate = match attr.sample_period {
+            0 => Rate::Never,
+            frequency if attr.has(PerfEventAttr::FREQ) => Rate::Frequency(frequency),
+            period => Rate::Period(period),
+        };
+        let samples = !matches!(rate, Rate::Never);
+        let id_all = attr.has(PerfEventAttr::SAMPLE_ID_ALL);
+        let format = match SampleFormat::new(attr.sample_type, id_all, samples) {
+            Ok(format) => format,
+            Err(error) => return Err(error),
+        };
+        let clock = match clock(attr) {
+            Ok(clock) => clock,
+            Err(error) => return Err(error),
+        };
+        let depth = match attr.sample_max_stack {
+            0 => Chains::MAX_DEPTH,
+            depth if depth <= Chains::MAX_DEPTH => depth,
+            _ if !format.has(PERF_SAMPLE_CALLCHAIN) => 0,
+            _ => return Err(InvalidAttr::TooDeep),
+        };
+        Ok(Self {
+            rate,
+            format,
+            wakeup: if attr.has(PerfEventAttr::WATERMARK) {
+                Wakeup::Bytes(attr.wakeup_events)
+            } else {
+                Wakeup::Samples(attr.wakeup_events)
+            },
+            clock,
+            chains: Chains {
+                depth,
+                kernel: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL)
+                    && !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+                user: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_USER),
+            },
+            user_registers: attr.sample_regs_user,
+            registers: attr.sample_regs_intr,
+            backward: attr.has(PerfEventAttr::WRITE_BACKWARD),
+            comm: attr.has(PerfEventAttr::COMM),
+            task: attr.has(PerfEventAttr::TASK),
+            switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
+        })
+    }
+
+    /// Returns whether something is recorded that happens to tasks.
+    #[must_use]
+    pub const fn follows_tasks(&self) -> bool {
+        self.comm || self.task || self.switch
+    }
+}
+
+/// Returns the clock that `attr` asks for.
+const fn clock(attr: &PerfEventAttr) -> Result<Clock, InvalidAttr> {
+    const CLOCK_MONOTONIC: i32 = 1;
+    const CLOCK_MONOTONIC_RAW: i32 = 4;
+
+    if !attr.has(PerfEventAttr::USE_CLOCKID) {
+        return Ok(Clock::Local);
+    }
+    match attr.clockid {
+        CLOCK_MONOTONIC => Ok(Clock::Monotonic),
+        CLOCK_MONOTONIC_RAW => Ok(Clock::MonotonicRaw),
+        _ => Err(InvalidAttr::Invalid),
+    }
+}
+
+/// Returns the period with which an event that was counted `count` times in `elapsed` cycles comes once in `wanted`
+/// cycles; between 1 and 2^62.
+#[inline]
+#[must_use]
+pub const fn period_for(count: u64, elapsed: u64, wanted: u64) -> u64 {
+    const MAX: u64 = 1 << 62;
+
+    // Few bits are enough: what is lost changes the period by less than a thousandth.
+    let shift = u64::BITS - (count | wanted).leading_zeros();
+    let shift = if shift > 31 { shift - 31 } else { 0 };
+    let product = (count >> shift).wrapping_mul(wanted >> shift);
+    let elapsed = if elapsed == 0 { 1 } else { elapsed };
+    let period = product / elapsed;
+    let period = match period.checked_shl(2 * shift) {
+        Some(shifted) if shifted >> (2 * shift) == period && shifted <= MAX => shifted,
+        _ => MAX,
+    };
+    if period == 0 {
+        1
+    } else {
+        period
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_sampling))]
+mod tests {
+    use super::*;
+
+    fn sampling(attr: PerfEventAttr) -> Result<Rate, InvalidAttr> {
+        Sampling::new(&attr).map(|sampling| sampling.rate)
+    }
+
+    const PERIOD: PerfEventAttr = PerfEventAttr {
+        sample_period: 97,
+        ..PerfEventAttr::ZERO
+    };
+
+    #[test]
+    fn rates() {
+        assert_eq!(sampling(PerfEventAttr::ZERO), Ok(Rate::Never));
+        assert_eq!(sampling(PERIOD), Ok(Rate::Period(97)));
+        let frequency = PerfEventAttr {
+            flags: PerfEventAttr::FREQ,
+            ..PERIOD
+        };
+        assert_eq!(sampling(frequency), Ok(Rate::Frequency(97)));
+    }
+
+    #[test]
+    fn rates_change() {
+        assert_eq!(Rate::Period(5).with(6), Ok(Rate::Period(6)));
+        assert_eq!(Rate::Frequency(5).with(6), Ok(Rate::Frequency(6)));
+        for number in [0, 1 << 63] {
+            assert_eq!(Rate::Period(5).with(number), Err(InvalidAttr::Invalid));
+        }
+        assert_eq!(Rate::Never.with(6), Err(InvalidAttr::Invalid));
+        assert_eq!(Rate::Frequency(1001).check(1000), Err(InvalidAttr::Invalid));
+        assert_eq!(Rate::Frequency(1001).check(0), Ok(()));
+        assert_eq!(Rate::Period(1001).check(1000), Ok(()));
+    }
+
+    #[test]
+    fn refusals() {
+        let deep = PerfEventAttr {
+            sample_max_stack: 128,
+            ..PERIOD
+        };
+        assert!(sampling(deep).is_ok());
+        let deep = PerfEventAttr {
+            sample_type: PERF_SAMPLE_CALLCHAIN,
+            ..deep
+        };
+        assert_eq!(sampling(deep), Err(InvalidAttr::TooDeep));
+        let wall_clock = PerfEventAttr {
+            flags: PerfEventAttr::USE_CLOCKID,
+            ..PERIOD
+        };
+        assert_eq!(sampling(wall_clock), Err(InvalidAttr::Invalid));
+        let raw = PerfEventAttr {
+            sample_type: 1 << 10,
+            ..PERIOD
+        };
+        assert_eq!(sampling(raw), Err(InvalidAttr::Unsupported));
+    }
+
+    #[test]
+    fn periods_follow_the_rate() {
+        // 1000 events in 10,000 cycles: each 2,000 cycles 200.
+        assert_eq!(period_for(1000, 10_000, 2_000), 200);
+        assert_eq!(period_for(0, 10_000, 2_000), 1);
+        assert_eq!(period_for(5, 0, 2_000), 10_000);
+        assert_eq!(period_for(1 << 40, 1 << 20, 1 << 10), 1 << 30);
+        assert_eq!(period_for(u64::MAX, 1, u64::MAX), 1 << 62);
+    }
+}

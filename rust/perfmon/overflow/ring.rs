@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The samples of events, which go to rings.
+
+use crate::{
+    cpu::{timestamp, tsc_khz, Regs, ThisCpu},
+    logic::{
+        counter::{each, CounterId},
+        pmu::Pmu,
+        sampling::{period_for, Rate},
+    },
+    percpu::{EventState, Word},
+    ring::{Interrupt, Sampler},
+};
+
+/// Serves a counter that has counted `total` events, so that a sample is due. Returns the events to load it for.
+#[inline(never)]
+pub(super) fn sample(
+    here: ThisCpu<'_>,
+    counter: CounterId,
+    total: u64,
+    regs: Regs<'_>,
+    now: u64,
+) -> u64 {
+    let percpu = here.percpu();
+    let event = percpu.event(counter);
+    let Some(sampler) = percpu.sampler(counter) else {
+        return event.max_load.get();
+    };
+    if percpu.samplers.suspended.get() != 0 {
+        return event.max_load.get();
+    }
+    let period = event.rate.get();
+    let since = skip(event, sampler, total, 1);
+    sampler.sample(Interrupt {
+        regs: regs.get(),
+        period,
+        cpu: here.id().as_u32(),
+        // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
+        chain: unsafe { percpu.chain() },
+    });
+    if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
+        let counted = period.wrapping_add(since);
+        let wanted = period_at(sampler, counted, now.wrapping_sub(time.get()));
+        time.set(now);
+        // A quarter of the way, so that one slow moment does not change much.
+        event
+            .rate
+            .set((period - period / 4).wrapping_add(wanted / 4).max(1));
+    }
+    event.load_for(event.rate.get().saturating_sub(since))
+}
+
+/// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.
+/// Returns the events since the last that was due.
+#[inline(always)]
+fn skip(event: &EventState, sampler: &Sampler, total: u64, taken: u64) -> u64 {
+    let period = event.rate.get();
+    let since = total.wrapping_sub(event.recorded.get());
+    let due = if since < period.wrapping_mul(2) {
+        u64::from(since >= period)
+    } else {
+        // The period of a sampled event is not 0.
+        since.checked_div(period).unwrap_or(1)
+    };
+    if due > taken {
+        sampler.lose(due.wrapping_sub(taken));
+    }
+    let left = since.wrapping_sub(due.wrapping_mul(period));
+    event.recorded.set(total.wrapping_sub(left));
+    left
+}
+
+/// Returns the period of an event with a frequency that was counted so often in so many cycles.
+#[cold]
+fn period_at(sampler: &Sampler, counted: u64, elapsed: u64) -> u64 {
+    period_for(counted, elapsed, cycles_between(sampler))
+}
+
+/// Returns the cycles of the time-stamp counter between two samples of an event with a frequency.
+fn cycles_between(sampler: &Sampler) -> u64 {
+    let hertz = u64::from(tsc_khz()).wrapping_mul(1000);
+    hertz.checked_div(sampler.rate()).unwrap_or(hertz)
+}
+
+/// Suspends samples until the next tick of the timer.
+#[cold]
+pub(super) fn suspend(here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    if percpu.samplers.suspended.get() != 0 {
+        return;
+    }
+    percpu.samplers.suspended.set(1);
+    tell(here, true);
+}
+
+/// Writes records that samples cease, or come again.
+fn tell(here: ThisCpu<'_>, suspended: bool) {
+    let percpu = here.percpu();
+    for counter in each(percpu.samplers.counters.get()) {
+        if let Some(sampler) = percpu.sampler(counter) {
+            sampler.throttle(here.id().as_u32(), suspended);
+        }
+    }
+}
+
+/// Does what is to be done at a tick of the timer: ends a suspension, and finds events with a frequency that have become
+/// so rare that no sample comes.
+pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
+    let percpu = here.percpu();
+    let samplers = &percpu.samplers;
+    if samplers.suspended.get() != 0 {
+        for counter in each(samplers.counters.get()) {
+            restart(here, pmu, counter, None);
+        }
+        samplers.suspended.set(0);
+        tell(here, false);
+    }
+    for counter in each(samplers.counters.get()) {
+        let Some(sampler) = percpu.sampler(counter) else {
+            continue;
+        };
+        if let Rate::Frequency(_) = sampler.sampling.rate {
+            let elapsed =
+                timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
+            if elapsed / 2 > cycles_between(sampler) {
+                restart(here, pmu, counter, Some(elapsed));
+            }
+        }
+    }
+}
+
+/// Loads a counter for its next sample; those that were due are lost. With `elapsed`, the cycles since the last sample,
+/// for an event with a frequency that is late.
+fn restart(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: Option<u64>) {
+    let percpu = here.percpu();
+    let event = percpu.event(counter);
+    let Some(sampler) = percpu.sampler(counter) else {
+        return;
+    };
+    // The handler must not come between.
+    pmu.stop_unchecked(here, counter);
+    let value = percpu.value(counter);
+    let since = skip(event, sampler, value.total(), 0);
+    if let Some(elapsed) = elapsed {
+        let wanted = period_at(sampler, since, elapsed);
+        event.rate.set(wanted.min(event.rate.get()));
+    }
+    let left = event.rate.get().saturating_sub(since);
+    value.load(
+        here,
+        pmu.msrs(counter).write,
+        event.load_for(left),
+        value.total(),
+    );
+    pmu.start(here, counter);
+}

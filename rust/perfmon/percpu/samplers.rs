@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The events that are sampled on a CPU now.
+
+use super::{EventState, PerCpu, Word};
+use crate::{
+    logic::counter::{CounterId, MAX_COUNTERS},
+    ring::{Sampler, CHAIN_WORDS},
+};
+use core::{cell::UnsafeCell, ptr};
+
+/// The events that are sampled on a CPU now. All bits zero: none.
+///
+/// Switches, with interrupts off, change an entry while its counter is stopped; the overflow handler and the timer read
+/// it.
+pub(crate) struct ActiveSamplers {
+    /// The counters whose overflows become samples.
+    pub(crate) counters: Word,
+    /// Not 0 while samples would take too much of the CPU's time.
+    pub(crate) suspended: Word,
+    active: [ActiveSampler; MAX_COUNTERS],
+    /// For a call chain, in the overflow handler.
+    chain: UnsafeCell<[u64; CHAIN_WORDS]>,
+}
+
+struct ActiveSampler {
+    /// The address of the [`Sampler`].
+    sampler: Word,
+    /// The time of the last sample, in cycles of the time-stamp counter.
+    time: Word,
+}
+
+// SAFETY: The memory for call chains is used in this CPU's overflow handler only, which nothing interrupts.
+unsafe impl Sync for ActiveSamplers {}
+
+/// Of a counter that becomes samples of an event.
+#[derive(Clone, Copy)]
+pub(crate) struct Armed {
+    /// The events from one sample to the next.
+    pub(crate) period: u64,
+    /// The counter's total when the next sample is due.
+    pub(crate) due: u64,
+    /// The time of the last sample, in cycles of the time-stamp counter.
+    pub(crate) time: u64,
+}
+
+impl PerCpu {
+    /// Makes overflows of a counter, which is stopped, samples. `min_load` are the fewest events that it may be loaded
+    /// for. Returns the recording of the counter.
+    ///
+    /// # Safety
+    ///
+    /// The sampler must be alive until [`Self::disarm`].
+    pub(crate) unsafe fn arm(
+        &self,
+        counter: CounterId,
+        sampler: &Sampler,
+        armed: Armed,
+        min_load: u32,
+    ) -> &EventState {
+        let event = self.event(counter);
+        if let Some(active) = self.samplers.active.get(counter.index()) {
+            active
+                .sampler
+                .set(ptr::from_ref(sampler).expose_provenance() as u64);
+            active.time.set(armed.time);
+            self.samplers.counters.insert(counter.bit());
+            event.arm(armed.period, armed.due, min_load);
+        }
+        event
+    }
+
+    /// Ends [`Self::arm`]. The counter may run on.
+    pub(crate) fn disarm(&self, counter: CounterId) -> Armed {
+        // Then the handler takes no sample any more.
+        let (period, due) = self.event(counter).disarm();
+        self.samplers.counters.remove(counter.bit());
+        Armed {
+            period,
+            due,
+            time: self.sample_time(counter).map_or(0, Word::get),
+        }
+    }
+
+    /// Returns the sampler of a counter that is armed.
+    #[inline(always)]
+    pub(crate) fn sampler(&self, counter: CounterId) -> Option<&Sampler> {
+        if self.samplers.counters.get() & counter.bit() == 0 {
+            return None;
+        }
+        let address = self.samplers.active.get(counter.index())?.sampler.get();
+        // SAFETY: The counter is armed, so by the requirement of `arm` its sampler is alive.
+        unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
+    }
+
+    /// Returns the time of the last sample of a counter, in cycles of the time-stamp counter.
+    #[inline(always)]
+    pub(crate) fn sample_time(&self, counter: CounterId) -> Option<&Word> {
+        self.samplers
+            .active
+            .get(counter.index())
+            .map(|active| &active.time)
+    }
+
+    /// Returns the memory for a call chain.
+    ///
+    /// # Safety
+    ///
+    /// To be called in this CPU's overflow handler, once until the result has gone.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "the overflow handler alone uses it")]
+    pub(crate) unsafe fn chain(&self) -> &mut [u64; CHAIN_WORDS] {
+        // SAFETY: By the requirement there is no other reference.
+        unsafe { &mut *self.samplers.chain.get() }
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Rings: records that programs read while they are written.
+//!
+//! A [`Ring`] is the memory; a [`Sampler`] is an event that writes there. [`crate::event`] makes both.
+
+mod records;
+mod registers;
+mod sampler;
+
+pub(crate) use self::{
+    records::Change,
+    sampler::{Interrupt, Sampler, CHAIN_WORDS},
+};
+
+use crate::{
+    logic::{
+        publish::publish,
+        ring::RingShape,
+        sampling::Wakeup,
+        user_page::{RingControl, UserPage},
+    },
+    sys::wait::{Wait, Waker},
+};
+use core::{
+    ptr::NonNull,
+    sync::atomic::{
+        compiler_fence, AtomicU64,
+        Ordering::{Acquire, Relaxed, SeqCst},
+    },
+};
+use kernel::prelude::*;
+
+/// A word that is written on one CPU at a time, and by NMIs that come between.
+///
+/// ATOMICS: relaxed. A ring has one writer at a time: a task's own hooks and NMIs wherever it runs, or those of one CPU.
+/// An NMI leaves [`Ring::nested`] as it found it.
+struct Word(AtomicU64);
+
+impl Word {
+    fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+/// The memory that records are written to, and how far.
+///
+/// # Invariants
+///
+/// `data` is `shape.size` bytes, a multiple of 8; `page` a page. Both live as long as the ring. Programs may change both
+/// at any time.
+pub(crate) struct Ring {
+    data: NonNull<u64>,
+    page: NonNull<UserPage>,
+    shape: RingShape,
+    wakeup: Wakeup,
+    /// The position behind the last record that was begun.
+    head: Word,
+    /// The records that are being written: more than one if an NMI came between.
+    nested: Word,
+    /// The records that found no room, and were not told of yet.
+    lost: Word,
+    /// The head when the reader was woken the last time.
+    woken: Word,
+    /// The samples since.
+    samples: Word,
+    /// Not 0 if nothing is to be written.
+    ///
+    /// ATOMICS: relaxed, as by perf: records may still come for a moment.
+    paused: AtomicU64,
+    /// Not 0 if the reader was woken since it looked.
+    ///
+    /// ATOMICS: relaxed. Who waits has added itself before it looks; the kernel's wake-up has the barriers.
+    ready: AtomicU64,
+    waker: Waker,
+}
+
+// SAFETY: The memory is shared with programs anyhow; the words say who writes them.
+unsafe impl Send for Ring {}
+// SAFETY: As above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// Returns an empty ring.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    ///
+    /// # Safety
+    ///
+    /// The type invariants must hold for `data`, `page` and `shape.size`.
+    pub(crate) unsafe fn new(
+        data: NonNull<u64>,
+        page: NonNull<UserPage>,
+        shape: RingShape,
+        wakeup: Wakeup,
+    ) -> Result<Self> {
+        // INVARIANT: By the requirement.
+        let ring = Self {
+            data,
+            page,
+            shape,
+            wakeup,
+            head: Word::new(),
+            nested: Word::new(),
+            lost: Word::new(),
+            woken: Word::new(),
+            samples: Word::new(),
+            paused: AtomicU64::new(0),
+            ready: AtomicU64::new(0),
+            waker: Waker::new()?,
+        };
+        let control = ring.control();
+        // SAFETY: By the invariant; programs don't see the ring yet, or make no sense of it.
+        unsafe {
+            (&raw mut (*control).data_head).write_volatile(0);
+            (&raw mut (*control).data_tail).write_volatile(0);
+            (&raw mut (*control).data_offset).write_volatile(kernel::page::PAGE_SIZE as u64);
+            (&raw mut (*control).data_size).write_volatile(shape.size);
+        }
+        Ok(ring)
+    }
+
+    /// Returns the part of the page that the reader and the writer share.
+    #[inline(always)]
+    fn control(&self) -> *mut RingControl {
+        // SAFETY: By the type invariant it is a page, which is larger.
+        unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
+    }
+
+    /// Returns how far the reader has read: whatever it has written.
+    #[inline(always)]
+    fn tail(&self) -> u64 {
+        // SAFETY: By the type invariant; the word is 8 bytes at a multiple of 8.
+        let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_tail) };
+        // ATOMICS: pairs with the store of the program, which has read the records before it.
+        tail.load(Acquire)
+    }
+
+    /// Stops writing, or goes on.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.store(paused.into(), Relaxed);
+    }
+
+    /// Returns whether the reader was woken since the last call.
+    pub(crate) fn take_ready(&self) -> bool {
+        self.ready.swap(0, Relaxed) != 0
+    }
+
+    /// Wakes who waits there, too.
+    ///
+    /// # Safety
+    ///
+    /// As [`Waker::add`].
+    pub(crate) unsafe fn add_reader(&self, wait: &Wait) {
+        // SAFETY: The requirement is that of this function.
+        unsafe { self.waker.add(wait) };
+    }
+
+    /// Ends [`Self::add_reader`].
+    pub(crate) fn remove_reader(&self, wait: &Wait) {
+        self.waker.remove(wait);
+    }
+
+    /// Begins a record of so many words. `None` if there is no room, or the ring is paused: then it is lost.
+    #[inline(always)]
+    fn begin(&self, words: usize) -> Option<Record<'_>> {
+        self.nested.set(self.nested.get().wrapping_add(1));
+        compiler_fence(SeqCst);
+        let bytes = words.wrapping_mul(size_of::<u64>()) as u64;
+        let tail = self.tail();
+        let place = loop {
+            let head = self.head.get();
+            let place = if self.paused.load(Relaxed) == 0 {
+                self.shape.place(head, tail, bytes)
+            } else {
+                None
+            };
+            let Some(place) = place else {
+                self.lost.0.fetch_add(1, Relaxed);
+                self.end();
+                return None;
+            };
+            let head = self
+                .head
+                .0
+                .compare_exchange(head, place.head, Relaxed, Relaxed);
+            if head.is_ok() {
+                break place;
+            }
+        };
+        Some(Record {
+            ring: self,
+            at: place.start,
+        })
+    }
+
+    /// Ends a record: the outermost publishes all.
+    #[inline(always)]
+    fn end(&self) {
+        compiler_fence(SeqCst);
+        let nested = self.nested.get();
+        if nested > 1 {
+            self.nested.set(nested.wrapping_sub(1));
+            return;
+        }
+        loop {
+            let head = self.head.get();
+            // SAFETY: By the type invariant; the word is 8 bytes at a multiple of 8.
+            let word = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_head) };
+            publish(word, head);
+            self.nested.set(0);
+            compiler_fence(SeqCst);
+            // An NMI that came before that has left its records to this one.
+            if self.head.get() == head {
+                break;
+            }
+            self.nested.set(1);
+            compiler_fence(SeqCst);
+        }
+    }
+
+    /// Wakes the reader if it is time, after a record has ended.
+    #[inline(always)]
+    fn wake_if_due(&self, is_sample: bool) {
+        let limit = match self.wakeup {
+            Wakeup::Samples(wanted) => {
+                if is_sample && wanted != 0 {
+                    let samples = self.samples.get().wrapping_add(1);
+                    self.samples.set(samples);
+                    if samples >= wanted.into() {
+                        self.samples.set(0);
+                        self.wake();
+                    }
+                }
+                self.shape.size / 2
+            }
+            Wakeup::Bytes(0) => self.shape.size / 2,
+            Wakeup::Bytes(bytes) => bytes.into(),
+        };
+        let head = self.head.get();
+        if self.shape.written(self.woken.get(), head) > limit {
+            self.woken.set(head);
+            self.wake();
+        }
+    }
+
+    /// Wakes the reader.
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        self.ready.store(1, Relaxed);
+        self.waker.wake();
+    }
+}
+
+/// A record that is being written.
+struct Record<'a> {
+    ring: &'a Ring,
+    at: u64,
+}
+
+impl Record<'_> {
+    /// Writes the next word.
+    #[inline(always)]
+    fn put(&mut self, word: u64) {
+        let offset = self.at & self.ring.shape.size.wrapping_sub(1);
+        // SAFETY: By the ring's invariant the offset is within its data, and a multiple of 8, as all records are.
+        unsafe {
+            self.ring
+                .data
+                .byte_add(offset as usize)
+                .as_ptr()
+                .write_volatile(word);
+        }
+        self.at = self.at.wrapping_add(size_of::<u64>() as u64);
+    }
+
+    /// Ends the record. `is_sample` counts for [`Wakeup::Samples`].
+    #[inline(always)]
+    fn finish(self, is_sample: bool) {
+        self.ring.end();
+        self.ring.wake_if_due(is_sample);
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The registers in samples.
+
+use kernel::bindings::pt_regs;
+
+/// Returns the register with the number `n` of `enum perf_event_x86_regs`; 0 for those that samples don't have.
+pub(super) fn register(regs: &pt_regs, n: u32) -> u64 {
+    // SAFETY: The unions are of numbers only.
+    let (cs, ss) = unsafe {
+        (
+            u64::from(regs.__bindgen_anon_1.cs),
+            u64::from(regs.__bindgen_anon_2.ss),
+        )
+    };
+    match n {
+        0 => regs.ax as u64,
+        1 => regs.bx as u64,
+        2 => regs.cx as u64,
+        3 => regs.dx as u64,
+        4 => regs.si as u64,
+        5 => regs.di as u64,
+        6 => regs.bp as u64,
+        7 => regs.sp as u64,
+        8 => regs.ip as u64,
+        9 => regs.flags as u64,
+        10 => cs,
+        11 => ss,
+        16 => regs.r8 as u64,
+        17 => regs.r9 as u64,
+        18 => regs.r10 as u64,
+        19 => regs.r11 as u64,
+        20 => regs.r12 as u64,
+        21 => regs.r13 as u64,
+        22 => regs.r14 as u64,
+        23 => regs.r15 as u64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a sample tells of the task that was interrupted. All of this is for NMIs.
+ */
+#include <linux/compat.h>
+#include <linux/perf_event.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/task_stack.h>
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+#include <asm/unwind.h>
+
+#include "perfmon_shim.h"
+
+u64 perfmon_clock(int clock)
+{
+	switch (clock) {
+	case CLOCK_MONOTONIC:
+		return ktime_get_mono_fast_ns();
+	case CLOCK_MONOTONIC_RAW:
+		return ktime_get_raw_fast_ns();
+	default:
+		return local_clock();
+	}
+}
+
+struct pid_namespace *perfmon_pid_namespace_get(void)
+{
+	struct pid_namespace *ns = task_active_pid_ns(current);
+
+	return ns == &init_pid_ns ? NULL : get_pid_ns(ns);
+}
+
+void perfmon_pid_namespace_put(struct pid_namespace *ns)
+{
+	put_pid_ns(ns);
+}
+
+u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns)
+{
+	u32 process, thread;
+
+	if (!ns) {
+		process = task->tgid;
+		thread = task->pid;
+	} else {
+		process = task_tgid_nr_ns(task, ns);
+		thread = task_pid_nr_ns(task, ns);
+		/* One that exits has no numbers any more: as from perf. */
+		if (!process && !pid_alive(task))
+			process = thread = -1;
+	}
+	return (u64)thread << 32 | process;
+}
+
+u64 perfmon_parent_ids(struct task_struct *task, struct pid_namespace *ns)
+{
+	u64 ids;
+
+	rcu_read_lock();
+	/* Both are the process, as from perf. */
+	ids = (u32)perfmon_task_ids(rcu_dereference(task->real_parent)->group_leader, ns);
+	rcu_read_unlock();
+	return ids << 32 | ids;
+}
+
+void perfmon_copy_name(const char *name, char to[16])
+{
+	strscpy_pad(to, name, 16);
+}
+
+bool perfmon_task_executes(const struct task_struct *task)
+{
+	return task->in_execve;
+}
+
+struct pt_regs *perfmon_user_regs(struct pt_regs *regs)
+{
+	if (user_mode(regs))
+		return regs;
+	/* Those of io_uring's workers are not set. */
+	return current->flags & (PF_KTHREAD | PF_USER_WORKER) ?
+		NULL : task_pt_regs(current);
+}
+
+bool perfmon_regs_are_user(struct pt_regs *regs)
+{
+	return user_mode(regs);
+}
+
+bool perfmon_regs_are_64(struct pt_regs *regs)
+{
+	return user_64bit_mode(regs) || !user_mode(regs);
+}
+
+u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
+{
+	struct unwind_state state;
+	unsigned long address;
+	u32 n = 0;
+
+	if (n < room)
+		chain[n++] = regs->ip;
+	for (unwind_start(&state, current, regs, NULL);
+	     n < room && !unwind_done(&state); unwind_next_frame(&state)) {
+		address = unwind_get_return_address(&state);
+		if (!address)
+			break;
+		chain[n++] = address;
+	}
+	return n;
+}
+
+/* A frame of a function that begins with push %rbp; mov %rsp, %rbp. */
+struct frame_64 {
+	u64 next;
+	u64 address;
+};
+
+struct frame_32 {
+	u32 next;
+	u32 address;
+};
+
+static bool read_frame(struct frame_64 *frame, u64 at, bool wide)
+{
+	struct frame_32 narrow;
+
+	if (wide)
+		return !copy_from_user_nmi(frame, (void __user *)at, sizeof(*frame));
+	if (copy_from_user_nmi(&narrow, (void __user *)at, sizeof(narrow)))
+		return false;
+	frame->next = narrow.next;
+	frame->address = narrow.address;
+	return true;
+}
+
+u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
+{
+	bool wide = user_64bit_mode(regs);
+	struct frame_64 frame;
+	u64 at = regs->bp;
+	u32 n = 0;
+
+	if (n < room)
+		chain[n++] = regs->ip;
+	/* What is no frame pointer may be anything: frames lie upward, and aligned. */
+	while (n < room && at && IS_ALIGNED(at, wide ? 8 : 4)) {
+		if (!read_frame(&frame, at, wide) || !frame.address)
+			break;
+		chain[n++] = frame.address;
+		if (frame.next <= at)
+			break;
+		at = frame.next;
+	}
+	return n;
+}

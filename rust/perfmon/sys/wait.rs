@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Waiting for a descriptor by poll(2) or SIGIO, and waking from any context. `kernel::sync::poll` has no SIGIO, and its
+//! wait queues can't be woken in an NMI.
+
+use super::{
+    descriptor::{Poll, Signals},
+    error::to_result,
+    ffi,
+};
+use core::ptr::NonNull;
+use kernel::{bindings, prelude::*};
+
+/// Where programs wait for a descriptor.
+///
+/// # Invariants
+///
+/// The pointer is from `perfmon_wait_new()`.
+pub(crate) struct Wait(NonNull<ffi::perfmon_wait>);
+
+// SAFETY: The C side has locks of its own.
+unsafe impl Send for Wait {}
+// SAFETY: The C side has locks of its own.
+unsafe impl Sync for Wait {}
+
+impl Wait {
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The function has no preconditions.
+        let wait = unsafe { ffi::perfmon_wait_new() };
+        // INVARIANT: Just made.
+        NonNull::new(wait).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Adds a poll(2) to those who wait.
+    ///
+    /// # Safety
+    ///
+    /// The wait must exist for as long as the descriptor that is polled.
+    pub(crate) unsafe fn poll(&self, poll: &Poll) {
+        // SAFETY: The file and the table are valid while the call lasts; the rest is the requirement.
+        unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
+    }
+
+    /// Adds a file to those whose owners get SIGIO, or takes it away.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn signal(&self, signals: &Signals) -> Result {
+        let Signals { fd, file, on } = *signals;
+        // SAFETY: The file is valid while the call lasts; when it is closed, the kernel takes it away.
+        to_result(unsafe { ffi::perfmon_wait_signal(self.0.as_ptr(), fd, file, on) })
+    }
+
+    /// Wakes all with EPOLLHUP: nothing will come any more.
+    pub(crate) fn hang_up(&self) {
+        // SAFETY: By the type invariant.
+        unsafe {
+            ffi::perfmon_wait_wake(
+                self.0.as_ptr(),
+                bindings::POLLHUP,
+                bindings::POLL_HUP as c_int,
+            );
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. The descriptor has gone, so nobody waits.
+        unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
+    }
+}
+
+/// Wakes those who wait, from any context.
+///
+/// # Invariants
+///
+/// The pointer is from `perfmon_waker_new()`.
+pub(crate) struct Waker(NonNull<ffi::perfmon_waker>);
+
+// SAFETY: The C side has locks of its own.
+unsafe impl Send for Waker {}
+// SAFETY: The C side has locks of its own.
+unsafe impl Sync for Waker {}
+
+impl Waker {
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The function has no preconditions.
+        let waker = unsafe { ffi::perfmon_waker_new() };
+        // INVARIANT: Just made.
+        NonNull::new(waker).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Wakes who waits there, too, from now on.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::remove`] must come before the end of `wait`. Until then it has no other waker.
+    pub(crate) unsafe fn add(&self, wait: &Wait) {
+        // SAFETY: By the type invariants and the requirement.
+        unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
+    }
+
+    /// Ends [`Self::add`].
+    pub(crate) fn remove(&self, wait: &Wait) {
+        // SAFETY: By the type invariants.
+        unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
+    }
+
+    /// Wakes all soon, with EPOLLIN.
+    pub(crate) fn wake(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. Nothing else uses it.
+        unsafe { ffi::perfmon_waker_free(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Waking those who wait for a ring: from an NMI, where only an irq_work can be
+ * queued.
+ */
+#include <linux/fs.h>
+#include <linux/irq_work.h>
+#include <linux/list.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+
+#include "perfmon_shim.h"
+
+struct perfmon_wait {
+	struct wait_queue_head queue;
+	struct fasync_struct *signals;
+	struct list_head waker;		/* in perfmon_waker.waits, by its lock */
+};
+
+struct perfmon_waker {
+	struct irq_work work;
+	spinlock_t lock;
+	struct list_head waits;
+};
+
+struct perfmon_wait *perfmon_wait_new(void)
+{
+	struct perfmon_wait *wait = kzalloc(sizeof(*wait), GFP_KERNEL_ACCOUNT);
+
+	if (wait) {
+		init_waitqueue_head(&wait->queue);
+		INIT_LIST_HEAD(&wait->waker);
+	}
+	return wait;
+}
+
+void perfmon_wait_free(struct perfmon_wait *wait)
+{
+	kfree(wait);
+}
+
+void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
+		       struct poll_table_struct *table)
+{
+	poll_wait(file, &wait->queue, table);
+}
+
+int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
+			int on)
+{
+	int err = fasync_helper(fd, file, on, &wait->signals);
+
+	return err < 0 ? err : 0;
+}
+
+void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band)
+{
+	wake_up_poll(&wait->queue, (__force __poll_t)events);
+	kill_fasync(&wait->signals, SIGIO, band);
+}
+
+static void wake_all(struct irq_work *work)
+{
+	struct perfmon_waker *waker = container_of(work, typeof(*waker), work);
+	struct perfmon_wait *wait;
+	unsigned long flags;
+
+	spin_lock_irqsave(&waker->lock, flags);
+	list_for_each_entry(wait, &waker->waits, waker)
+		perfmon_wait_wake(wait, EPOLLIN | EPOLLRDNORM, POLL_IN);
+	spin_unlock_irqrestore(&waker->lock, flags);
+}
+
+struct perfmon_waker *perfmon_waker_new(void)
+{
+	struct perfmon_waker *waker = kzalloc(sizeof(*waker), GFP_KERNEL_ACCOUNT);
+
+	if (waker) {
+		init_irq_work(&waker->work, wake_all);
+		spin_lock_init(&waker->lock);
+		INIT_LIST_HEAD(&waker->waits);
+	}
+	return waker;
+}
+
+void perfmon_waker_free(struct perfmon_waker *waker)
+{
+	irq_work_sync(&waker->work);
+	kfree(waker);
+}
+
+void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&waker->lock, flags);
+	list_add(&wait->waker, &waker->waits);
+	spin_unlock_irqrestore(&waker->lock, flags);
+}
+
+void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&waker->lock, flags);
+	list_del_init(&wait->waker);
+	spin_unlock_irqrestore(&waker->lock, flags);
+}
+
+void perfmon_waker_wake(struct perfmon_waker *waker)
+{
+	irq_work_queue(&waker->work);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reading the ring of an event, as <linux/perf_event.h> describes it at struct
+ * perf_event_mmap_page.
+ */
+#ifndef SELFTESTS_EVENT_RING_H
+#define SELFTESTS_EVENT_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/perf_event.h>
+#include <linux/types.h>
+
+struct event_ring {
+	struct perf_event_mmap_page *page;
+	const unsigned char *data;
+	size_t size;		/* of the data */
+	bool overwrites;
+};
+
+/* A record is shorter than 2^16 bytes. */
+struct event_record {
+	struct perf_event_header header;
+	__u64 words[8191];
+};
+
+/*
+ * Maps the ring of @fd with 2^@order pages, so that the writer overwrites what is not
+ * read if @overwrites: 0 or a negative errno.
+ */
+int event_ring_map(struct event_ring *ring, int fd, unsigned int order, bool overwrites);
+void event_ring_unmap(struct event_ring *ring);
+
+/* Copies the next record and gives its room back. False if there is none. */
+bool event_ring_next(struct event_ring *ring, struct event_record *record);
+
+/* Copies the record at position @at; false if it can't be one. */
+bool event_ring_at(const struct event_ring *ring, __u64 at, struct event_record *record);
+
+#endif
