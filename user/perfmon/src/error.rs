@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-use crate::event::{Encoding, OwnerKind, Owners, Target};
+use crate::event::{EventLabel, OwnerKind, Owners, Target};
+use crate::spec::SpecError;
 use crate::trace::{Alloc, EventId};
 use crate::{CounterId, EventSelect};
 
@@ -59,14 +60,16 @@ pub enum Attempt {
     StopTrace,
     /// To free the buffers of a trace.
     Free,
+    /// To find the event of this name.
+    FindEvent(String),
     /// To open an event of some tasks.
-    OpenEvent(Encoding, Target),
+    OpenEvent(EventLabel, Target),
     /// To enable, disable or zero an event.
-    ControlEvent(Encoding),
+    ControlEvent(EventLabel),
     /// To read an event.
-    ReadEvent(Encoding),
+    ReadEvent(EventLabel),
     /// To map the page of an event.
-    MapEvent(Encoding),
+    MapEvent(EventLabel),
     /// To learn who has a counter.
     Owner(CounterId),
 }
@@ -118,6 +121,7 @@ impl fmt::Display for Attempt {
             Self::StartTrace => f.write_str("can't start the trace"),
             Self::StopTrace => f.write_str("can't stop the trace"),
             Self::Free => f.write_str("can't free the trace"),
+            Self::FindEvent(name) => write!(f, "can't count `{name}`"),
             Self::OpenEvent(event, target) => write!(f, "can't count {event} of {target}"),
             Self::ControlEvent(event) => write!(f, "can't enable, disable or zero {event}"),
             Self::ReadEvent(event) => write!(f, "can't read {event}"),
@@ -235,6 +239,15 @@ pub enum Cause {
     /// The CPUs do not have the event, or a group can't be counted together (ENOENT, EINVAL).
     #[error("the CPUs do not have such an event, or can't count it together with its group")]
     NoSuchEvent,
+    /// The text is no event, or the CPUs do not have it.
+    #[error("{}", .0.message())]
+    Spec(Box<SpecError>),
+    /// The text names several events.
+    #[error("it is more than one event")]
+    SeveralEvents,
+    /// The text asks for a counter.
+    #[error("{0} can't be chosen")]
+    ChosenCounter(CounterId),
     /// Linux's perf can count so, and this driver can't (EOPNOTSUPP).
     #[error("the driver can't count so")]
     NotSupported,
@@ -298,7 +311,7 @@ impl Error {
 impl Cause {
     /// Returns advice in sentences; `None` if there is none.
     #[must_use]
-    pub fn help(&self) -> Option<&'static str> {
+    pub fn help(&self) -> Option<&str> {
         match self {
             Self::Absent => Some("Load the module: `insmod perfmon.ko`."),
             Self::NodeForbidden => Some(
@@ -369,6 +382,13 @@ impl Cause {
                  all the time.",
             ),
             Self::NoSuchEvent => Some("`pmctl info` lists the events that the CPUs have."),
+            Self::Spec(error) => error.help(),
+            Self::SeveralEvents => Some(
+                "`spec::parse` takes a list of events, `Group::of` several that count together.",
+            ),
+            Self::ChosenCounter(_) => Some(
+                "The driver chooses the counters of events. A `Session` has counters by number.",
+            ),
             Self::NotSupported => Some("`pmctl wrap` leaves such events to Linux's perf."),
             Self::NoSuchTask => Some("The number is that of a process or a thread that lives."),
             Self::Missed => Some(

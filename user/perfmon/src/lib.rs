@@ -6,12 +6,13 @@
 //! - [`Counter`]: start, stop, reset, read.
 //! - [`event`]: count a program, a task or a CPU. Any number of programs at once: an [`Event`] counts for whoever may use
 //!   Linux's perf.
+//! - [`spec`]: events by their names, `L1-dcache-load-misses` or `cpu/event=0xc0,cmask=1/u`, on a [`Pmu`].
 //! - [`trace`]: sampling. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has happened
 //!   as often as you say; buffers, decoding, and one stream of all CPUs.
 //!
 //! A [`Counter`] counts on **every CPU of the machine**, whatever task runs there; its value is the sum over
-//! the CPUs. Which events a CPU has is in its maker's manual; an [`EventSelect`] is built from the event
-//! number and unit mask given there.
+//! the CPUs. Which events a CPU has is in its vendor's manual; an [`EventSelect`] is built from the event
+//! number and unit mask given there, or by [`spec::parse`] from a name.
 //!
 //! # What is counted besides the work
 //! Between the return from [`Counter::start`] and the entry into [`Counter::stop`] lie the instructions of
@@ -22,18 +23,21 @@
 mod device;
 mod error;
 pub mod event;
+pub mod pmu;
 mod select;
 mod session;
+pub mod spec;
 pub mod sys;
 pub mod trace;
 
 pub use device::{Configuration, Counters, Device, Info, PATH, Properties, Timestamp};
 pub use error::{Attempt, Cause, Error};
-pub use event::{Event, Group, measure};
+pub use event::{Encoding, Event, Group, measure};
 /// The kernel's "errno", as in [`Cause::Unexpected`].
 pub use nix::errno::Errno;
 /// The structures and numbers of `include/uapi/linux/perfmon.h`.
 pub use perfmon_core::abi;
+pub use pmu::Pmu;
 pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Counter, Session};
 

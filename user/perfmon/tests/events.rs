@@ -146,10 +146,31 @@ fn each_method_has_its_bit() {
 fn events_have_the_numbers_of_perf() {
     let raw = Event::raw(EventSelect::new(0xc4, 0x20));
     assert!(asked(&raw).starts_with("type 4 size 144 config 0x20c4 "));
-    let misses = Event::named("branch-misses").unwrap();
+    let misses = Builder::new(Encoding::Hardware(5));
     assert!(asked(&misses).starts_with("type 0 size 144 config 0x5 "));
     let cache = Builder::new(Encoding::Cache(0x1_0000));
     assert!(asked(&cache).starts_with("type 3 size 144 config 0x10000 "));
+}
+
+#[test]
+fn errors_name_the_event_as_it_was_asked_for() {
+    let script = Arc::new(Script::default());
+    let event = Builder::new(Encoding::Raw(EventSelect::new(0xc0, 0))).label("mine:u");
+    let event = event.open_on(&script.device()).unwrap();
+    *script.errno.lock().unwrap() = Some(Errno::EIO);
+    let error = event.read().unwrap_err();
+    assert!(
+        error.to_string().starts_with("can't read mine:u: "),
+        "{error}"
+    );
+    let error = Event::cycles()
+        .label("cpu-cycles")
+        .open_on(&script.device());
+    let text = error.unwrap_err().to_string();
+    assert!(
+        text.starts_with("can't count cpu-cycles of this thread: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -179,7 +200,7 @@ fn a_group_is_one_in_all() {
     let script = Arc::new(Script::default());
     let leader = Event::instructions().user().disabled().inherit().pid(42);
     let group = Group::of(leader)
-        .and(Event::cycles().kernel().disabled())
+        .and(Event::cycles().kernel().disabled().label("cycles:k"))
         .open_on(&script.device())
         .unwrap();
     let opened = [
@@ -198,6 +219,9 @@ fn a_group_is_one_in_all() {
     assert_eq!(result, "result");
     assert_eq!((counts[0], counts[1]), (100, 101));
     assert_eq!(counts.get("cycles"), Some(101));
+    assert_eq!(counts.get("cycles:k"), Some(101));
+    let names: Vec<String> = counts.iter().map(|(label, _)| label.to_string()).collect();
+    assert_eq!(names, ["instructions", "cycles:k"]);
     assert_eq!(counts.get("branches"), None);
     assert_eq!(counts.enabled, Duration::from_micros(5));
 }

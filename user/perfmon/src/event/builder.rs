@@ -10,9 +10,10 @@ use nix::unistd::gettid;
 use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 use zerocopy::IntoBytes;
 
-use super::{Encoding, Event, Owners, shared};
+use super::{Encoding, Event, EventLabel, Owners, shared};
+use crate::spec::{self, EventSpec};
 use crate::sys::{Driver, EventOpen};
-use crate::{Attempt, Cause, Device, Error, EventSelect, Modes};
+use crate::{Attempt, Cause, Device, Error, EventSelect, Modes, Pmu};
 
 /// The tasks that an event counts, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl fmt::Display for Target {
 #[derive(Clone, Debug)]
 #[must_use = "it counts once it is opened"]
 pub struct Builder {
-    pub(super) encoding: Encoding,
+    pub(super) label: EventLabel,
     pub(super) target: Target,
     pub(super) attr: PerfEventAttr,
 }
@@ -61,7 +62,7 @@ impl Builder {
     pub fn new(encoding: Encoding) -> Self {
         let (type_, config) = encoding.numbers();
         Self {
-            encoding,
+            label: EventLabel::new(encoding),
             target: Target { pid: 0, cpu: -1 },
             attr: PerfEventAttr {
                 type_,
@@ -77,7 +78,13 @@ impl Builder {
     /// Returns the encoding.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
-        self.encoding
+        self.label.encoding()
+    }
+
+    /// Calls the event `name`, in errors and in [`Counts::get`](super::Counts::get).
+    pub fn label(mut self, name: &str) -> Self {
+        self.label = self.label.called(name);
+        self
     }
 
     /// Counts in user mode only.
@@ -190,11 +197,11 @@ impl Builder {
             Ok(descriptor) => Ok(Event {
                 driver,
                 descriptor,
-                encoding: self.encoding,
+                label: self.label.clone(),
                 thread: (self.target == Target { pid: 0, cpu: -1 }).then(gettid),
             }),
             Err(errno) => {
-                let attempt = Attempt::OpenEvent(self.encoding, self.target);
+                let attempt = Attempt::OpenEvent(self.label.clone(), self.target);
                 let cause = match errno {
                     Errno::EBUSY => Cause::NoFreeCounter(Owners::of(device)),
                     errno => return Err(Error::new(attempt, errno)),
@@ -247,16 +254,50 @@ impl Event {
         Builder::new(Encoding::Raw(select))
     }
 
-    /// The event of perf's name, as `branch-misses`; `None` if there is none.
+    /// The event of this name, on the CPU that this runs on, with its modes: `branch-misses`, `instructions:u`,
+    /// `L1-dcache-load-misses`, `INST_RETIRED.ANY`, `r01c2`, `cpu/event=0xc0,cmask=1/k`; [`spec`] has all of them.
     ///
-    /// ```
+    /// ```no_run
     /// use perfmon::Event;
     ///
-    /// assert!(Event::named("branch-misses").is_some());
-    /// assert!(Event::named("page-faults").is_none());
+    /// let event = Event::named("instructions:u")?.this_thread().open()?;
+    /// # Ok::<(), perfmon::Error>(())
     /// ```
-    #[must_use]
-    pub fn named(name: &str) -> Option<Builder> {
-        Encoding::named(name).map(Builder::new)
+    ///
+    /// ```
+    /// # use perfmon::Event;
+    /// let error = Event::named("instrucions:u").unwrap_err();
+    /// assert_eq!(error.to_string(), "can't count `instrucions:u`: no event is called `instrucions`");
+    /// assert_eq!(error.cause.help(), Some("Did you mean `instructions`?"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cause::Spec`] if it is no name of an event, or the CPU does not have it; [`Cause::SeveralEvents`] if there are
+    /// more; [`Cause::ChosenCounter`] if a counter is asked for, which is the driver's choice.
+    pub fn named(name: &str) -> Result<Builder, Error> {
+        Self::named_on(name, &Pmu::here())
+    }
+
+    /// The same on this PMU.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named).
+    pub fn named_on(name: &str, pmu: &Pmu) -> Result<Builder, Error> {
+        let failed = |cause| Error {
+            attempt: Attempt::FindEvent(name.to_owned()),
+            cause,
+        };
+        let events = spec::parse_without_groups(name, pmu);
+        let events = events.map_err(|error| failed(Cause::Spec(Box::new(error))))?;
+        match &events[..] {
+            [
+                EventSpec {
+                    pinned: Some(counter),
+                    ..
+                },
+            ] => Err(failed(Cause::ChosenCounter(*counter))),
+            [event] => event.builder().ok_or_else(|| failed(Cause::NoSuchEvent)),
+            _ => Err(failed(Cause::SeveralEvents)),
+        }
     }
 }

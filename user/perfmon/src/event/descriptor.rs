@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
-use super::{Encoding, UserPage};
+use super::{Encoding, EventLabel, UserPage};
 use crate::sys::{Driver, EventCall};
 use crate::{Attempt, Cause, Error};
 
@@ -17,7 +17,7 @@ use crate::{Attempt, Cause, Error};
 pub struct Event {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) descriptor: OwnedFd,
-    pub(super) encoding: Encoding,
+    pub(super) label: EventLabel,
     /// The thread that opened it for itself, on all CPUs.
     pub(super) thread: Option<Pid>,
 }
@@ -37,7 +37,13 @@ impl Event {
     /// Returns the encoding.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
-        self.encoding
+        self.label.encoding()
+    }
+
+    /// Returns what it is called.
+    #[must_use]
+    pub fn label(&self) -> &EventLabel {
+        &self.label
     }
 
     /// Counts from now on.
@@ -112,10 +118,10 @@ impl Event {
             Ok(number) if number == wanted => Ok(()),
             // An event whose task can't be counted any more: perf has it of pinned events in error.
             Ok(_) => Err(Error {
-                attempt: Attempt::ReadEvent(self.encoding),
+                attempt: Attempt::ReadEvent(self.label.clone()),
                 cause: Cause::Missed,
             }),
-            Err(errno) => Err(Error::new(Attempt::ReadEvent(self.encoding), errno)),
+            Err(errno) => Err(Error::new(Attempt::ReadEvent(self.label.clone()), errno)),
         }
     }
 
@@ -123,7 +129,7 @@ impl Event {
     pub(super) fn control(&self, call: EventCall<'_>) -> Result<(), Error> {
         self.driver
             .call_event(self.as_fd(), call)
-            .map_err(|errno: Errno| Error::new(Attempt::ControlEvent(self.encoding), errno))
+            .map_err(|errno: Errno| Error::new(Attempt::ControlEvent(self.label.clone()), errno))
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use perfmon_core::logic::event_attr as attr;
 
 use crate::EventSelect;
+use crate::spec::{CacheEvent, Meaning};
 
 /// An event by perf's numbers or by those of the CPU's manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,23 +21,9 @@ pub enum Encoding {
     Fixed(u8),
 }
 
-/// perf's name of each `PERF_COUNT_HW_*`, by number.
-const NAMES: [&str; 10] = [
-    "cycles",
-    "instructions",
-    "cache-references",
-    "cache-misses",
-    "branches",
-    "branch-misses",
-    "bus-cycles",
-    "stalled-cycles-frontend",
-    "stalled-cycles-backend",
-    "ref-cycles",
-];
-
 impl Encoding {
     /// Returns `type` and `config`.
-    pub(super) fn numbers(self) -> (u32, u64) {
+    pub(crate) fn numbers(self) -> (u32, u64) {
         /// Bits 17:16 of an event select.
         const MODES: u64 = 3 << 16;
         match self {
@@ -51,21 +38,25 @@ impl Encoding {
         }
     }
 
-    /// Returns the event of perf's name, as `instructions`.
+    /// Returns the event of perf's name, as `instructions`, `L1-dcache-loads`.
     pub(super) fn named(name: &str) -> Option<Self> {
-        let number = NAMES.iter().position(|known| *known == name)?;
-        u32::try_from(number).ok().map(Self::Hardware)
+        let hardware = Meaning::named(name).and_then(Meaning::number);
+        let cache = || CacheEvent::find(name).map(|event| Self::Cache(event.config()));
+        hardware.map(Self::Hardware).or_else(cache)
     }
 }
 
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hardware(number) => match NAMES.get(*number as usize) {
+            Self::Hardware(number) => match Meaning::name_of(*number) {
                 Some(name) => f.write_str(name),
                 None => write!(f, "hardware event {number}"),
             },
-            Self::Cache(number) => write!(f, "cache event {number:#x}"),
+            Self::Cache(number) => match CacheEvent::from_config(*number) {
+                Some(event) => event.fmt(f),
+                None => write!(f, "cache event {number:#x}"),
+            },
             Self::Raw(_) => write!(f, "r{:x}", self.numbers().1),
             Self::Fixed(number) => write!(f, "fixed{number}"),
         }
@@ -83,7 +74,13 @@ mod tests {
         assert_eq!(raw.to_string(), "r1c0");
         assert_eq!(Encoding::named("instructions"), Some(Encoding::Hardware(1)));
         assert_eq!(Encoding::named("ref-cycles"), Some(Encoding::Hardware(9)));
+        assert_eq!(Encoding::named("cpu-cycles"), Some(Encoding::Hardware(0)));
+        assert_eq!(Encoding::named("slots"), None);
         assert_eq!(Encoding::named("no-such"), None);
+        let misses = Encoding::named("llc-load-misses");
+        assert_eq!(misses, Some(Encoding::Cache(0x1_0002)));
+        assert_eq!(Encoding::Cache(0x1_0002).to_string(), "LLC-load-misses");
+        assert_eq!(Encoding::Cache(0xff).to_string(), "cache event 0xff");
         assert_eq!(Encoding::Fixed(0).numbers(), (0, 1));
         assert_eq!(Encoding::Fixed(3).numbers(), (4, 0x400));
         assert_eq!(Encoding::Cache(0x1_0203).numbers(), (3, 0x1_0203));

@@ -3,11 +3,12 @@
 
 use std::ops::Index;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use perfmon_core::logic::event_attr as attr;
 
-use super::{Builder, Encoding, Event, shared};
+use super::{Builder, Encoding, Event, EventLabel, shared};
 use crate::sys::EventCall;
 use crate::{Device, Error};
 
@@ -27,6 +28,7 @@ use crate::{Device, Error};
 pub struct Group {
     /// The leader first.
     events: Vec<Event>,
+    labels: Arc<[EventLabel]>,
 }
 
 /// The events of a group; [`open`](Self::open) makes it a [`Group`].
@@ -37,10 +39,11 @@ pub struct GroupBuilder {
     others: Vec<Builder>,
 }
 
-/// The counts of a group at one moment: by their place in the group, or by their event.
+/// The counts of a group at one moment: by their place in the group, or by their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    values: Vec<(Encoding, u64)>,
+    labels: Arc<[EventLabel]>,
+    values: Vec<u64>,
     /// How long the tasks ran while the group was enabled.
     pub enabled: Duration,
     /// How long it was counted meanwhile: the same, for no counter is shared.
@@ -95,11 +98,12 @@ impl Group {
         const HEAD: usize = 3;
         let mut words = vec![0; HEAD + self.events.len()];
         self.leader().read_words(&mut words)?;
-        let encodings = self.events.iter().map(Event::encoding);
+        let [_, enabled, running] = [0, 1, 2].map(|index| words[index]);
         Ok(Counts {
-            values: encodings.zip(words[HEAD..].iter().copied()).collect(),
-            enabled: Duration::from_nanos(words[1]),
-            running: Duration::from_nanos(words[2]),
+            labels: Arc::clone(&self.labels),
+            values: words.split_off(HEAD),
+            enabled: Duration::from_nanos(enabled),
+            running: Duration::from_nanos(running),
         })
     }
 
@@ -163,23 +167,27 @@ impl GroupBuilder {
             let event = member.open_in(device, Some(events[0].as_fd()))?;
             events.push(event);
         }
-        Ok(Group { events })
+        let labels = events.iter().map(|event| event.label().clone()).collect();
+        Ok(Group { events, labels })
     }
 }
 
 impl Counts {
     /// Returns the counts with their events, in the order of the group.
-    pub fn iter(&self) -> impl Iterator<Item = (Encoding, u64)> + '_ {
-        self.values.iter().copied()
+    pub fn iter(&self) -> impl Iterator<Item = (&EventLabel, u64)> + '_ {
+        self.labels.iter().zip(self.values.iter().copied())
     }
 
-    /// Returns the count of perf's name, as `instructions`; `None` if it is not in the group.
+    /// Returns the count of the event that was asked for by this name, or of the first event that has it for perf:
+    /// `instructions`. `None` if it is not in the group.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        let wanted = Encoding::named(name)?;
-        self.iter()
-            .find(|(encoding, _)| *encoding == wanted)
-            .map(|(_, value)| value)
+        let asked = || self.iter().find(|(label, _)| label.is(name));
+        let named = || {
+            let wanted = Encoding::named(name)?;
+            self.iter().find(|(label, _)| label.encoding() == wanted)
+        };
+        asked().or_else(named).map(|(_, value)| value)
     }
 }
 
@@ -187,6 +195,6 @@ impl Index<usize> for Counts {
     type Output = u64;
 
     fn index(&self, index: usize) -> &u64 {
-        &self.values[index].1
+        &self.values[index]
     }
 }

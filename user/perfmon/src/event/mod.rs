@@ -15,6 +15,7 @@
 //! # Ok::<(), perfmon::Error>(())
 //! ```
 //!
+//! - [`Event::named`]: any event by its name, as [`spec`](crate::spec) has them.
 //! - [`Builder`]: which event, of which tasks, when.
 //! - [`Group`]: several events that count together, read at one moment.
 //! - [`measure`]: the counts of a closure.
@@ -25,6 +26,7 @@ mod builder;
 mod descriptor;
 mod encoding;
 mod group;
+mod label;
 mod measure;
 mod owner;
 pub mod region;
@@ -35,6 +37,7 @@ pub use builder::{Builder, Target};
 pub use descriptor::{Event, Reading};
 pub use encoding::Encoding;
 pub use group::{Counts, Group, GroupBuilder};
+pub use label::EventLabel;
 pub use measure::measure;
 pub use owner::{Owner, OwnerKind, Owners};
 pub use user_page::UserPage;

@@ -110,7 +110,7 @@ impl<'a> UserPage<'a> {
 
 impl Mapped {
     pub(super) fn new(event: &Event) -> Result<Self, Error> {
-        let attempt = || Attempt::MapEvent(event.encoding());
+        let attempt = || Attempt::MapEvent(event.label().clone());
         if event.thread != Some(gettid()) {
             return Err(Error {
                 attempt: attempt(),

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! perf's names of events of caches: `L1-dcache-loads`, `LLC-load-misses`, `branch-loads`.
+//!
+//! The encodings are the module's own (`rust/perfmon/logic/cache_events.rs`).
+
+use std::fmt;
+
+use perfmon_core::logic::cache_events::cache_event;
+
+use super::names::OnCounters;
+use crate::pmu::{Microarchitecture, Pmu};
+
+/// An event of a cache, of a translation look-aside buffer or of branch prediction: `PERF_TYPE_HW_CACHE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheEvent {
+    cache: usize,
+    operation: usize,
+    is_miss: bool,
+}
+
+/// The caches in the order of perf's numbers, and the operations that make sense there.
+const CACHES: [(&str, &[usize]); 7] = [
+    ("L1-dcache", &[LOAD, STORE, PREFETCH]),
+    ("L1-icache", &[LOAD, PREFETCH]),
+    ("LLC", &[LOAD, STORE, PREFETCH]),
+    ("dTLB", &[LOAD, STORE, PREFETCH]),
+    ("iTLB", &[LOAD]),
+    ("branch", &[LOAD]),
+    ("node", &[LOAD, STORE, PREFETCH]),
+];
+
+const LOAD: usize = 0;
+const STORE: usize = 1;
+const PREFETCH: usize = 2;
+
+/// The operations in the order of perf's numbers: all of them, and those that miss.
+const OPERATIONS: [[&str; 2]; 3] = [
+    ["loads", "load-misses"],
+    ["stores", "store-misses"],
+    ["prefetches", "prefetch-misses"],
+];
+
+/// The last level of caches, and the memory of NUMA nodes: Intel counts them by a further register.
+const OFF_CORE: [usize; 2] = [2, 6];
+
+/// Returns all of them.
+pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
+    (0..).zip(CACHES).flat_map(|(cache, (_, operations))| {
+        operations.iter().flat_map(move |operation| {
+            [false, true].map(|is_miss| CacheEvent {
+                cache,
+                operation: *operation,
+                is_miss,
+            })
+        })
+    })
+}
+
+/// Returns the events of caches that this PMU can count.
+pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
+    all().filter(|event| event.on(pmu).is_some())
+}
+
+impl CacheEvent {
+    /// Returns the event of this name; upper and lower case are the same.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        all().find(|event| event.to_string().eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the event of this `config`.
+    pub(crate) fn from_config(config: u32) -> Option<Self> {
+        all().find(|event| event.config() == config)
+    }
+
+    /// Returns perf's number, the `config` of `PERF_TYPE_HW_CACHE`.
+    #[must_use]
+    pub fn config(self) -> u32 {
+        let [cache, operation] =
+            [self.cache, self.operation].map(|part| u32::try_from(part).unwrap_or(u32::MAX));
+        cache | operation << 8 | u32::from(self.is_miss) << 16
+    }
+
+    /// Returns the counters of this PMU that count it; `None` if the CPU's table lacks the event.
+    #[must_use]
+    pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
+        let select = cache_event(self.config(), pmu.processor().microarchitecture()).ok()?;
+        OnCounters::of(select, pmu)
+    }
+
+    /// Returns why the PMU does not have it.
+    pub(super) fn reason(self, pmu: &Pmu) -> String {
+        match pmu.processor().microarchitecture() {
+            Microarchitecture::Unknown => {
+                "Linux has no table of cache events for this CPU model.".to_owned()
+            }
+            cpus if OFF_CORE.contains(&self.cache) => format!(
+                "Linux's table for this CPU ({cpus:?}) has none that a core's counter alone counts; for many CPUs perf \
+                 counts the last level of caches and NUMA nodes by a further register, which the driver does not set."
+            ),
+            cpus => format!("Linux's table for this CPU ({cpus:?}) lacks it."),
+        }
+    }
+}
+
+impl fmt::Display for CacheEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cache, _) = CACHES[self.cache];
+        let operation = OPERATIONS[self.operation][usize::from(self.is_miss)];
+        write!(f, "{cache}-{operation}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EventSelect;
+    use crate::pmu::testing;
+
+    #[test]
+    fn names_have_perfs_numbers() {
+        let table = [
+            ("L1-dcache-loads", 0x00000),
+            ("l1-dcache-load-misses", 0x1_0000),
+            ("L1-dcache-stores", 0x00100),
+            ("L1-dcache-prefetch-misses", 0x1_0200),
+            ("L1-icache-load-misses", 0x1_0001),
+            ("LLC-loads", 0x00002),
+            ("LLC-store-misses", 0x1_0102),
+            ("dTLB-load-misses", 0x1_0003),
+            ("iTLB-loads", 0x00004),
+            ("branch-loads", 0x00005),
+            ("branch-load-misses", 0x1_0005),
+            ("node-prefetches", 0x00206),
+        ];
+        for (name, config) in table {
+            let found = CacheEvent::find(name).expect("perf has it");
+            assert_eq!(found.config(), config, "{name}");
+            assert_eq!(CacheEvent::from_config(config), Some(found));
+            assert!(found.to_string().eq_ignore_ascii_case(name));
+        }
+        for name in ["L1-icache-stores", "branch-stores", "L1-dcache", "LLC-"] {
+            assert_eq!(CacheEvent::find(name), None, "{name}");
+        }
+        assert_eq!(all().count(), 32);
+    }
+
+    #[test]
+    fn the_counters_are_those_of_the_modules_table() {
+        let names = |pmu: &Pmu| cache_events(pmu).map(|e| e.to_string()).collect::<Vec<_>>();
+        assert!(names(&testing::intel()).is_empty(), "its model is unknown");
+        let skylake = names(&testing::skylake());
+        assert!(skylake.contains(&"L1-dcache-loads".to_owned()));
+        assert!(!skylake.contains(&"LLC-loads".to_owned()));
+        assert!(names(&testing::amd()).contains(&"iTLB-load-misses".to_owned()));
+        let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
+        let found = loads.on(&testing::skylake()).expect("Skylake has it");
+        assert_eq!(found.select.map(EventSelect::bits), Some(0x3_81d0));
+    }
+
+    #[test]
+    fn the_reason_names_the_table() {
+        let llc = CacheEvent::find("LLC-loads").expect("perf has it");
+        assert!(llc.reason(&testing::skylake()).contains("Skylake"));
+        assert!(llc.reason(&testing::skylake()).contains("further register"));
+        assert!(llc.reason(&testing::intel()).contains("no table"));
+        let fetches = CacheEvent::find("L1-icache-loads").expect("perf has it");
+        assert!(fetches.reason(&testing::skylake()).contains("lacks it"));
+    }
+}

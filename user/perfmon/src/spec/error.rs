@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A mistake in the text after `-e`, shown where it is.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A mistake in a part of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The bytes of the text that are wrong.
+    pub(super) span: Range<usize>,
+    /// Description of the mistake.
+    pub(super) message: String,
+    /// Advice on what to write instead.
+    pub(super) help: Option<String>,
+    /// The text is right, but this CPU lacks the event, for this reason.
+    pub(super) absent: Option<String>,
+}
+
+impl Fault {
+    /// A fault without advice.
+    pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            span,
+            message: message.into(),
+            help: None,
+            absent: None,
+        }
+    }
+
+    /// The same with advice.
+    pub(super) fn help(self, help: impl Into<String>) -> Self {
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+
+    /// The same of a CPU that does not have the event.
+    pub(super) fn absent(self, reason: impl Into<String>) -> Self {
+        Self {
+            absent: Some(reason.into()),
+            ..self
+        }
+    }
+
+    /// The fault with the text that it is in.
+    pub(super) fn within(self, text: &str) -> SpecError {
+        SpecError {
+            text: text.to_owned(),
+            fault: self,
+        }
+    }
+}
+
+/// A mistake in a text that names events, or an event that the CPU lacks. Displayed, it has several lines: what is
+/// wrong, the text with a caret under the place, and advice.
+///
+/// ```
+/// use perfmon::{Pmu, spec};
+///
+/// let error = spec::parse("r1c0,instrucions:u", &Pmu::here()).unwrap_err();
+/// assert_eq!(error.message(), "no event is called `instrucions`");
+/// assert_eq!(error.help(), Some("Did you mean `instructions`?"));
+/// assert_eq!(error.span(), 5..16);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    text: String,
+    fault: Fault,
+}
+
+impl SpecError {
+    /// Returns what is wrong, in one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.fault.message
+    }
+
+    /// Returns what to write instead.
+    #[must_use]
+    pub fn help(&self) -> Option<&str> {
+        self.fault.help.as_deref()
+    }
+
+    /// Returns the bytes of the text that are wrong.
+    #[must_use]
+    pub fn span(&self) -> Range<usize> {
+        self.fault.span.clone()
+    }
+
+    /// Returns whether the text is right, but the CPU lacks the event.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.fault.absent.is_some()
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault {
+            span,
+            message,
+            help,
+            ..
+        } = &self.fault;
+        // The caret counts characters; a tab or a line's end in the text would move it.
+        let shown: String = self
+            .text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let before = self.text[..span.start].chars().count();
+        let carets = self.text[span.clone()].chars().count().max(1);
+        writeln!(f, "{message}")?;
+        writeln!(f, "  {shown}")?;
+        write!(f, "  {:before$}{:^<carets$}", "", "")?;
+        match help {
+            Some(help) => write!(f, "\n{help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_is_under_the_place() {
+        let error = Fault::new(3..5, "wrong")
+            .help("do right")
+            .within("ab\tcd,e");
+        assert_eq!(error.to_string(), "wrong\n  ab cd,e\n     ^^\ndo right");
+    }
+
+    #[test]
+    fn an_end_that_is_missing_gets_one_caret() {
+        let error = Fault::new(2..2, "something is missing").within("é");
+        assert_eq!(error.to_string(), "something is missing\n  é\n   ^");
+    }
+}

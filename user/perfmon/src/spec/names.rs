@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that have a name: perf's, and the vendors'.
+//!
+//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). Model-specific events have
+//! no name here; their numbers are given as `rUUEE` or `cpu/event=..,umask=../`.
+
+use perfmon_core::abi;
+use perfmon_core::logic::event_attr as attr;
+use perfmon_core::logic::event_counters::EventCounters;
+use perfmon_core::logic::events::architectural;
+use perfmon_core::logic::evtsel::EventSelect as Select;
+use perfmon_core::logic::hardware_events::hardware_event;
+
+use super::cache;
+use crate::event::Encoding;
+use crate::pmu::{Pmu, Vendor};
+use crate::{EventSelect, Modes};
+
+/// Meaning of an event, the same for all vendors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Meaning {
+    /// Instructions that retired.
+    Instructions,
+    /// Cycles in which the CPU was not halted.
+    Cycles,
+    /// The same at the rate of the time-stamp counter.
+    ReferenceCycles,
+    /// The same at the rate of the bus or of the crystal.
+    BusCycles,
+    /// Accesses to the last level of the cache.
+    CacheReferences,
+    /// Those that missed it.
+    CacheMisses,
+    /// Branches that retired.
+    Branches,
+    /// Those that were mispredicted.
+    BranchMisses,
+    /// Slots of the pipeline.
+    Slots,
+    /// Cycles in which the front end delivered nothing.
+    StalledFrontend,
+    /// Cycles in which the back end executed nothing.
+    StalledBackend,
+}
+
+use Meaning as M;
+use Vendor::{Amd, Intel};
+
+/// Every meaning with its `PERF_COUNT_HW_*`, if it has one, and its names for perf, the preferred one first.
+const MEANINGS: &[(Meaning, Option<u32>, &[&str])] = &[
+    (
+        M::Instructions,
+        Some(attr::PERF_COUNT_HW_INSTRUCTIONS),
+        &["instructions"],
+    ),
+    (
+        M::Cycles,
+        Some(attr::PERF_COUNT_HW_CPU_CYCLES),
+        &["cycles", "cpu-cycles"],
+    ),
+    (
+        M::ReferenceCycles,
+        Some(attr::PERF_COUNT_HW_REF_CPU_CYCLES),
+        &["ref-cycles"],
+    ),
+    (
+        M::BusCycles,
+        Some(attr::PERF_COUNT_HW_BUS_CYCLES),
+        &["bus-cycles"],
+    ),
+    (
+        M::CacheReferences,
+        Some(attr::PERF_COUNT_HW_CACHE_REFERENCES),
+        &["cache-references"],
+    ),
+    (
+        M::CacheMisses,
+        Some(attr::PERF_COUNT_HW_CACHE_MISSES),
+        &["cache-misses"],
+    ),
+    (
+        M::Branches,
+        Some(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
+        &["branches", "branch-instructions"],
+    ),
+    (
+        M::BranchMisses,
+        Some(attr::PERF_COUNT_HW_BRANCH_MISSES),
+        &["branch-misses"],
+    ),
+    (M::Slots, None, &["slots"]),
+    (
+        M::StalledFrontend,
+        Some(attr::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
+        &["stalled-cycles-frontend", "idle-cycles-frontend"],
+    ),
+    (
+        M::StalledBackend,
+        Some(attr::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
+        &["stalled-cycles-backend", "idle-cycles-backend"],
+    ),
+];
+
+impl Meaning {
+    /// Returns perf's number, `PERF_COUNT_HW_*`; `None` if perf has none.
+    #[must_use]
+    pub fn number(self) -> Option<u32> {
+        let row = MEANINGS.iter().find(|(meaning, ..)| *meaning == self);
+        row.and_then(|(_, number, _)| *number)
+    }
+
+    /// Returns perf's names, the preferred one first.
+    #[must_use]
+    pub fn names(self) -> &'static [&'static str] {
+        let row = MEANINGS.iter().find(|(meaning, ..)| *meaning == self);
+        row.map_or(&[], |(_, _, names)| *names)
+    }
+
+    /// Returns the meaning of perf's name; upper and lower case are the same.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let is_name = |known: &str| known.eq_ignore_ascii_case(name);
+        let row = MEANINGS
+            .iter()
+            .find(|(.., names)| names.iter().any(|known| is_name(known)))?;
+        Some(row.0)
+    }
+
+    /// Returns the bit of Intel's architectural event in CPUID.0AH:EBX, if it is one.
+    pub(super) fn architectural(self) -> Option<u32> {
+        match self {
+            M::Cycles => Some(abi::PERFMON_ARCH_EVENT_UNHALTED_CORE_CYCLES),
+            M::Instructions => Some(abi::PERFMON_ARCH_EVENT_INSTRUCTIONS_RETIRED),
+            M::BusCycles => Some(abi::PERFMON_ARCH_EVENT_UNHALTED_REFERENCE_CYCLES),
+            M::CacheReferences => Some(abi::PERFMON_ARCH_EVENT_LLC_REFERENCES),
+            M::CacheMisses => Some(abi::PERFMON_ARCH_EVENT_LLC_MISSES),
+            M::Branches => Some(abi::PERFMON_ARCH_EVENT_BRANCHES_RETIRED),
+            M::BranchMisses => Some(abi::PERFMON_ARCH_EVENT_BRANCH_MISSES_RETIRED),
+            M::Slots => Some(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS),
+            M::ReferenceCycles | M::StalledFrontend | M::StalledBackend => None,
+        }
+    }
+
+    /// Returns perf's preferred name of a `PERF_COUNT_HW_*`.
+    pub(crate) fn name_of(wanted: u32) -> Option<&'static str> {
+        let row = MEANINGS
+            .iter()
+            .find(|(_, number, _)| *number == Some(wanted))?;
+        row.2.first().copied()
+    }
+}
+
+/// An event that has a name.
+#[derive(Debug)]
+pub struct NamedEvent {
+    vendor: Vendor,
+    meaning: Meaning,
+    /// The fixed counter, if no general one counts it under these names.
+    only_fixed: Option<u8>,
+    /// The vendor's names.
+    own: &'static [&'static str],
+}
+
+/// Counters of a PMU that count an event, and how they are told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnCounters {
+    /// The select for general counters, in both modes, if they can count it.
+    pub select: Option<EventSelect>,
+    /// The general counters that can: bit n for counter n.
+    pub general: u64,
+    /// The fixed counter that counts it.
+    pub fixed: Option<u8>,
+}
+
+const fn row(vendor: Vendor, meaning: Meaning, own: &'static [&'static str]) -> NamedEvent {
+    NamedEvent {
+        vendor,
+        meaning,
+        only_fixed: None,
+        own,
+    }
+}
+
+const fn fixed(meaning: Meaning, own: &'static [&'static str], counter: u8) -> NamedEvent {
+    NamedEvent {
+        vendor: Vendor::Intel,
+        meaning,
+        only_fixed: Some(counter),
+        own,
+    }
+}
+
+/// Every event that has a name.
+#[rustfmt::skip]
+const TABLE: &[NamedEvent] = &[
+    row(Intel, M::Instructions, &["INST_RETIRED.ANY_P"]),
+    row(Intel, M::Cycles, &["CPU_CLK_UNHALTED.THREAD_P", "CPU_CLK_UNHALTED.CORE_P"]),
+    row(Intel, M::ReferenceCycles, &["CPU_CLK_UNHALTED.REF_TSC"]),
+    row(Intel, M::BusCycles, &["CPU_CLK_UNHALTED.REF_XCLK", "CPU_CLK_UNHALTED.REF_P"]),
+    row(Intel, M::CacheReferences, &["LONGEST_LAT_CACHE.REFERENCE"]),
+    row(Intel, M::CacheMisses, &["LONGEST_LAT_CACHE.MISS"]),
+    row(Intel, M::Branches, &["BR_INST_RETIRED.ALL_BRANCHES"]),
+    row(Intel, M::BranchMisses, &["BR_MISP_RETIRED.ALL_BRANCHES"]),
+    row(Intel, M::Slots, &["TOPDOWN.SLOTS_P"]),
+    row(Intel, M::StalledFrontend, &[]),
+    row(Intel, M::StalledBackend, &[]),
+    fixed(M::Instructions, &["INST_RETIRED.ANY"], 0),
+    fixed(M::Cycles, &["CPU_CLK_UNHALTED.THREAD", "CPU_CLK_UNHALTED.CORE"], 1),
+    fixed(M::Slots, &["TOPDOWN.SLOTS"], FIXED_SLOTS),
+
+    row(Amd, M::Instructions, &["ex_ret_instr"]),
+    row(Amd, M::Cycles, &["ls_not_halted_cyc"]),
+    row(Amd, M::ReferenceCycles, &[]),
+    row(Amd, M::CacheReferences, &[]),
+    row(Amd, M::CacheMisses, &[]),
+    row(Amd, M::Branches, &["ex_ret_brn"]),
+    row(Amd, M::BranchMisses, &["ex_ret_brn_misp"]),
+    row(Amd, M::StalledFrontend, &[]),
+    row(Amd, M::StalledBackend, &[]),
+];
+
+/// The fixed counter of slots.
+const FIXED_SLOTS: u8 = 3;
+
+impl NamedEvent {
+    /// Returns the meaning.
+    #[must_use]
+    pub fn meaning(&self) -> Meaning {
+        self.meaning
+    }
+
+    /// Returns all names, the preferred one first.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let perfs = match self.only_fixed {
+            None => self.meaning.names(),
+            Some(_) => &[],
+        };
+        perfs.iter().chain(self.own).copied()
+    }
+
+    /// Returns the preferred name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.names().next().unwrap_or_default()
+    }
+
+    /// Returns the fixed counter, if no general one counts the event under these names.
+    #[must_use]
+    pub fn only_fixed(&self) -> Option<u8> {
+        self.only_fixed
+    }
+
+    /// Returns the counters of this PMU that count it; `None` if none does.
+    #[must_use]
+    pub fn on(&self, pmu: &Pmu) -> Option<OnCounters> {
+        let capabilities = pmu.capabilities().ok()?;
+        if let Some(number) = self.only_fixed {
+            return pmu.has_fixed(number).then_some(OnCounters {
+                select: None,
+                general: 0,
+                fixed: Some(number),
+            });
+        }
+        let select = match self.meaning.number() {
+            Some(number) => {
+                let cpus = pmu.processor().microarchitecture();
+                hardware_event(number, &capabilities, cpus).ok()
+            }
+            None => architectural(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),
+        };
+        let found = OnCounters::of(select?, pmu)?;
+        let slots = self.meaning == M::Slots && pmu.has_fixed(FIXED_SLOTS);
+        Some(OnCounters {
+            fixed: found.fixed.or(slots.then_some(FIXED_SLOTS)),
+            ..found
+        })
+    }
+
+    /// Returns the event as events of tasks ask for it.
+    pub(super) fn encoding(&self, found: &OnCounters) -> Option<Encoding> {
+        match (self.only_fixed, self.meaning.number()) {
+            (Some(number), _) => Some(Encoding::Fixed(number)),
+            (None, Some(number)) => Some(Encoding::Hardware(number)),
+            (None, None) => found.select.map(Encoding::Raw),
+        }
+    }
+}
+
+impl OnCounters {
+    /// Returns the counters for a select without modes; `None` if there are none.
+    pub(super) fn of(select: Select, pmu: &Pmu) -> Option<Self> {
+        let capabilities = pmu.capabilities().ok()?;
+        let cpus = pmu.processor().microarchitecture();
+        let found = EventCounters::new(select, &capabilities, cpus).ok()?;
+        let general = EventSelect::from_bits(select.stopped())?.modes(Modes::Both);
+        // In the module's numbers of counters, fixed ones begin at 32.
+        let fixed = found.fixed.map(|counter| counter.index() - 32);
+        Some(Self {
+            select: (found.general != 0).then_some(general),
+            general: found.general,
+            fixed: fixed.and_then(|number| u8::try_from(number).ok()),
+        })
+    }
+}
+
+/// Default events, as far as the CPU has them.
+pub(super) const DEFAULT: &[Meaning] = &[M::Instructions, M::Cycles, M::Branches, M::BranchMisses];
+
+/// Returns the event of this name; upper and lower case are the same.
+pub(super) fn find(vendor: Vendor, name: &str) -> Option<&'static NamedEvent> {
+    named_events(vendor).find(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
+}
+
+/// Returns the event of this meaning that has perf's names.
+pub(super) fn find_meaning(vendor: Vendor, meaning: Meaning) -> Option<&'static NamedEvent> {
+    named_events(vendor).find(|event| event.meaning == meaning)
+}
+
+/// The names of what the kernel counts, not the CPU.
+const SOFTWARE: &[&str] = &[
+    "task-clock",
+    "cpu-clock",
+    "page-faults",
+    "faults",
+    "minor-faults",
+    "major-faults",
+    "context-switches",
+    "cs",
+    "cpu-migrations",
+    "migrations",
+    "alignment-faults",
+    "emulation-faults",
+    "cgroup-switches",
+    "bpf-output",
+    "dummy",
+    "duration_time",
+    "user_time",
+    "system_time",
+];
+
+/// Returns whether the kernel counts the event of this name, not the CPU.
+pub(super) fn is_software(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SOFTWARE.contains(&&*name)
+}
+
+/// Returns the names that are most like `name`, the likeliest first; none if none is like it.
+pub(super) fn nearest(vendor: Vendor, name: &str) -> Vec<String> {
+    /// Below it, names have nothing in common to the eye.
+    const ALIKE: f64 = 0.75;
+    const SHOWN: usize = 3;
+    let name = name.to_ascii_lowercase();
+    let known = named_events(vendor).flat_map(NamedEvent::names);
+    let caches = cache::all().map(|event| event.to_string());
+    let mut alike: Vec<(f64, String)> = known
+        .map(str::to_owned)
+        .chain(caches)
+        .map(|known| (likeness(&name, &known.to_ascii_lowercase()), known))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let names = alike.into_iter().map(|(_, known)| known);
+    names.take(SHOWN).collect()
+}
+
+/// Returns how alike two names are, from 0 to 1; a typing mistake and a missing end cost little.
+fn likeness(typed: &str, known: &str) -> f64 {
+    if typed.len() >= 3 && known.starts_with(typed) {
+        return 1.0;
+    }
+    strsim::normalized_damerau_levenshtein(typed, known)
+}
+
+/// Returns the events with a name that this vendor's CPUs may have; of caches see [`cache_events`](super::cache_events).
+pub fn named_events(vendor: Vendor) -> impl Iterator<Item = &'static NamedEvent> {
+    TABLE.iter().filter(move |event| event.vendor == vendor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pmu::testing;
+
+    #[test]
+    fn a_name_means_one_event() {
+        for vendor in [Intel, Amd] {
+            let known = named_events(vendor).flat_map(NamedEvent::names);
+            let caches = cache::all().map(|event| event.to_string());
+            let names = known.map(str::to_owned).chain(caches);
+            let mut names: Vec<String> = names.map(|n| n.to_ascii_lowercase()).collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "a name of {vendor:?} stands twice");
+        }
+    }
+
+    #[test]
+    fn each_of_perfs_numbers_has_a_name() {
+        for number in 0..10 {
+            let name = Meaning::name_of(number).expect("perf has it");
+            let event = find(Intel, name).expect("it is in the table");
+            assert_eq!(event.meaning().number(), Some(number));
+        }
+        assert_eq!(Meaning::name_of(10), None);
+        assert_eq!(M::Slots.number(), None);
+    }
+
+    #[test]
+    fn case_does_not_matter() {
+        let event = find(Intel, "inst_retired.any_p").expect("it is Intel's");
+        assert_eq!(event.name(), "instructions");
+        assert!(find(Amd, "INST_RETIRED.ANY_P").is_none(), "it is not AMD's");
+    }
+
+    #[test]
+    fn slips_find_what_was_meant() {
+        assert_eq!(nearest(Intel, "instrucions")[0], "instructions");
+        assert_eq!(nearest(Intel, "branchmisses")[0], "branch-misses");
+        assert_eq!(nearest(Intel, "inst_ret")[0], "INST_RETIRED.ANY_P");
+        assert_eq!(nearest(Amd, "l1-dcache-load")[0], "L1-dcache-loads");
+        assert!(nearest(Intel, "zzzzzz").is_empty());
+    }
+
+    #[test]
+    fn the_default_events_exist_for_every_vendor() {
+        for vendor in [Intel, Amd] {
+            assert!(DEFAULT.iter().all(|m| find_meaning(vendor, *m).is_some()));
+        }
+    }
+
+    #[test]
+    fn the_counters_are_those_of_the_module() {
+        let on = |pmu: &Pmu, name| {
+            let found = find(pmu.vendor(), name)?.on(pmu)?;
+            let bits = found.select.map(EventSelect::bits);
+            Some((bits, found.general, found.fixed))
+        };
+        let intel = testing::intel();
+        assert_eq!(
+            on(&intel, "instructions"),
+            Some((Some(0x3_00c0), 0xff, Some(0)))
+        );
+        assert_eq!(on(&intel, "ref-cycles"), Some((None, 0, Some(2))));
+        assert_eq!(on(&intel, "cache-misses"), None);
+        assert_eq!(on(&intel, "INST_RETIRED.ANY"), Some((None, 0, Some(0))));
+        assert_eq!(on(&intel, "TOPDOWN.SLOTS"), None);
+        let amd = testing::amd();
+        assert_eq!(
+            on(&amd, "ref-cycles"),
+            Some((Some(0x1_0003_0120), 0x3f, None))
+        );
+        assert_eq!(on(&amd, "branches"), Some((Some(0x3_00c2), 0x3f, None)));
+    }
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The syntax of events: a list of
+//!
+//! ```text
+//! NAME            a name:            cycles   INST_RETIRED.ANY
+//! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
+//! cpu/TERM,.../   its fields:        cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
+//! fixedN          a fixed counter:   fixed0
+//! ```
+//!
+//! each followed by any of `:u` `:k` `:uk` (the modes) and `:PMC0` `:FIXED0` (the counter), separated by
+//! commas, with or without blanks. Events in braces, `{a,b}`, are a group, whose modifiers (`{a,b}:u`) are those of all.
+
+use std::ops::Range;
+
+use super::error::Fault;
+
+/// A piece of the text and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) span: Range<usize>,
+}
+
+/// One event, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spec {
+    pub(super) what: What,
+    /// The texts after each `:`.
+    pub(super) modifiers: Vec<Piece>,
+    /// The whole event.
+    pub(super) span: Range<usize>,
+    /// The number of its group in the text.
+    pub(super) group: Option<usize>,
+    /// The text of the group's modifiers, with their colons.
+    pub(super) suffix: String,
+}
+
+impl Spec {
+    /// Returns the event as it was written in `text`, with the modifiers of its group.
+    pub(super) fn label(&self, text: &str) -> String {
+        format!("{}{}", &text[self.span.clone()], self.suffix)
+    }
+}
+
+/// The name of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A name, a raw encoding or a fixed counter.
+    Word(Piece),
+    /// `cpu/.../`.
+    Terms(Vec<Term>),
+}
+
+/// `KEY` or `KEY=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) key: Piece,
+    pub(super) value: Option<Piece>,
+}
+
+/// The events of `text`.
+pub(super) fn parse(text: &str) -> Result<Vec<Spec>, Fault> {
+    let mut parser = Parser { text, at: 0 };
+    let mut specs = Vec::new();
+    let mut groups = 0;
+    loop {
+        parser.skip_blanks();
+        if parser.text[parser.at..].starts_with('{') {
+            specs.extend(parser.group(groups)?);
+            groups += 1;
+        } else {
+            specs.push(parser.event()?);
+        }
+        parser.skip_blanks();
+        if parser.at_end() {
+            return Ok(specs);
+        }
+        if !parser.take(',') {
+            let here = parser.here();
+            return Err(Fault::new(here, "a comma must stand between two events"));
+        }
+    }
+}
+
+/// Characters that end a word.
+const STOPS: [char; 6] = [',', ':', '/', '{', '}', ' '];
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn at_end(&self) -> bool {
+        self.at == self.text.len()
+    }
+
+    /// The character that comes next, as a span; empty at the end.
+    fn here(&self) -> Range<usize> {
+        let length = self.text[self.at..]
+            .chars()
+            .next()
+            .map_or(0, char::len_utf8);
+        self.at..self.at + length
+    }
+
+    fn take(&mut self, expected: char) -> bool {
+        let found = self.text[self.at..].starts_with(expected);
+        if found {
+            self.at += expected.len_utf8();
+        }
+        found
+    }
+
+    /// Goes to the next character that is no blank.
+    fn skip_blanks(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start_matches(' ').len();
+    }
+
+    /// The longest piece without any of these characters.
+    fn until(&mut self, stops: &[char]) -> Piece {
+        let rest = &self.text[self.at..];
+        let length = rest.find(stops).unwrap_or(rest.len());
+        let span = self.at..self.at + length;
+        self.at = span.end;
+        Piece {
+            text: self.text[span.clone()].to_owned(),
+            span,
+        }
+    }
+
+    /// Parses `{a,b}` and its modifiers.
+    fn group(&mut self, number: usize) -> Result<Vec<Spec>, Fault> {
+        let start = self.at;
+        self.take('{');
+        let mut specs = Vec::new();
+        loop {
+            self.skip_blanks();
+            if self.text[self.at..].starts_with('{') {
+                return Err(Fault::new(self.here(), "a group can't be in a group"));
+            }
+            specs.push(self.event()?);
+            self.skip_blanks();
+            if self.take('}') {
+                break;
+            }
+            if !self.take(',') {
+                let whole = start..self.at;
+                return Err(
+                    Fault::new(whole, "the second brace of the group is missing")
+                        .help("For example: {instructions,cycles}"),
+                );
+            }
+        }
+        let end = self.at;
+        let modifiers = self.modifiers();
+        let suffix = &self.text[end..self.at];
+        for spec in &mut specs {
+            spec.group = Some(number);
+            suffix.clone_into(&mut spec.suffix);
+            spec.modifiers.extend(modifiers.iter().cloned());
+        }
+        Ok(specs)
+    }
+
+    fn event(&mut self) -> Result<Spec, Fault> {
+        let start = self.at;
+        let word = self.until(&STOPS);
+        if word.text.is_empty() {
+            return Err(Fault::new(self.here(), "an event is missing here")
+                .help("For example: -e instructions:u,cycles:u,r1c0"));
+        }
+        let mut modifiers = Vec::new();
+        let what = if self.take('/') {
+            if word.text != "cpu" {
+                return Err(Fault::new(
+                    word.span,
+                    format!("no PMU is called `{}` here", word.text),
+                )
+                .help("The counters of the cores are `cpu/.../`; there are no others yet."));
+            }
+            let terms = self.terms(start)?;
+            // As perf allows it: `cpu/.../u`.
+            let modifier = self.until(&STOPS);
+            if !modifier.text.is_empty() {
+                modifiers.push(modifier);
+            }
+            What::Terms(terms)
+        } else {
+            What::Word(word)
+        };
+        modifiers.extend(self.modifiers());
+        Ok(Spec {
+            what,
+            modifiers,
+            span: start..self.at,
+            group: None,
+            suffix: String::new(),
+        })
+    }
+
+    fn modifiers(&mut self) -> Vec<Piece> {
+        let mut modifiers = Vec::new();
+        while self.take(':') {
+            modifiers.push(self.until(&STOPS));
+        }
+        modifiers
+    }
+
+    /// Parses the text between `cpu/` and the next `/`.
+    fn terms(&mut self, start: usize) -> Result<Vec<Term>, Fault> {
+        let mut terms = Vec::new();
+        loop {
+            self.skip_blanks();
+            let key = self.until(&[',', '=', '/']);
+            let value = self.take('=').then(|| self.until(&[',', '/']));
+            let empty = key.text.is_empty();
+            if empty && (value.is_some() || !self.text[self.at..].starts_with('/')) {
+                if self.at_end() {
+                    return Err(no_end(start..self.at));
+                }
+                return Err(Fault::new(
+                    key.span.start..self.at.max(key.span.start + 1),
+                    "a field is missing here",
+                ));
+            }
+            if !empty {
+                terms.push(Term { key, value });
+            }
+            if self.take('/') {
+                break;
+            }
+            if !self.take(',') {
+                return Err(no_end(start..self.at));
+            }
+        }
+        if terms.is_empty() {
+            return Err(
+                Fault::new(start..self.at, "there is no field between the slashes")
+                    .help("For example: cpu/event=0x3c,umask=0x00/"),
+            );
+        }
+        Ok(terms)
+    }
+}
+
+fn no_end(span: Range<usize>) -> Fault {
+    Fault::new(span, "the second slash is missing").help("For example: cpu/event=0x3c,umask=0x00/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Events as `what|modifier|modifier`, and `key=value` for fields.
+    fn show(text: &str) -> Vec<String> {
+        let specs = parse(text).expect("it is well formed");
+        let one = |spec: &Spec| {
+            let what = match &spec.what {
+                What::Word(word) => word.text.clone(),
+                What::Terms(terms) => {
+                    let term = |t: &Term| match &t.value {
+                        Some(value) => format!("{}={}", t.key.text, value.text),
+                        None => t.key.text.clone(),
+                    };
+                    format!("/{}/", terms.iter().map(term).collect::<Vec<_>>().join(" "))
+                }
+            };
+            let modifiers = spec.modifiers.iter().map(|m| format!("|{}", m.text));
+            modifiers.fold(what, |all, m| all + &m)
+        };
+        specs.iter().map(one).collect()
+    }
+
+    #[test]
+    fn lists_and_modifiers() {
+        assert_eq!(show("cycles"), ["cycles"]);
+        assert_eq!(show("cycles:u,r1c0:k:PMC1"), ["cycles|u", "r1c0|k|PMC1"]);
+        assert_eq!(show("INST_RETIRED.ANY,x"), ["INST_RETIRED.ANY", "x"]);
+    }
+
+    #[test]
+    fn fields() {
+        assert_eq!(show("cpu/event=0x3c,inv/u"), ["/event=0x3c inv/|u"]);
+        assert_eq!(
+            show("cpu/event=1,name=a.b/:k,b"),
+            ["/event=1 name=a.b/|k", "b"]
+        );
+    }
+
+    #[test]
+    fn groups_have_their_events_and_modifiers() {
+        let groups = |text| {
+            let specs = parse(text).expect("it is well formed");
+            specs.iter().map(|spec| spec.group).collect::<Vec<_>>()
+        };
+        let (none, first, second) = (None, Some(0), Some(1));
+        assert_eq!(groups("a,{b,c},d"), [none, first, first, none]);
+        assert_eq!(groups("{a},{ b , c }"), [first, second, second]);
+        assert_eq!(show("{a:k,b}:u,c"), ["a|k|u", "b|u", "c"]);
+        assert_eq!(show("{a,cpu/inv/}:u"), ["a|u", "/inv/|u"]);
+    }
+
+    #[test]
+    fn blanks_may_stand_around_a_comma() {
+        assert_eq!(show("cycles:u, r1c0 ,  x "), ["cycles|u", "r1c0", "x"]);
+    }
+
+    #[test]
+    fn faults_are_placed() {
+        let table: &[(&str, Range<usize>, &str)] = &[
+            ("", 0..0, "event is missing"),
+            ("a,", 2..2, "event is missing"),
+            ("a,,b", 2..3, "event is missing"),
+            (":u", 0..1, "event is missing"),
+            ("a}", 1..2, "comma"),
+            ("{a,b", 0..4, "second brace"),
+            ("{a b}", 0..3, "second brace"),
+            ("{}", 1..2, "event is missing"),
+            ("{a,{b}}", 3..4, "in a group"),
+            ("{a}b", 3..4, "comma"),
+            ("a{", 1..2, "comma"),
+            ("a b", 2..3, "comma"),
+            ("a, ", 3..3, "event is missing"),
+            ("uncore/event=1/", 0..6, "no PMU"),
+            ("cpu/event=1", 0..11, "second slash"),
+            ("cpu/", 0..4, "second slash"),
+            ("cpu//", 0..5, "no field"),
+            ("cpu/=1/", 4..6, "field is missing"),
+            ("cpu/,inv/", 4..5, "field is missing"),
+        ];
+        for (text, span, message) in table {
+            let fault = parse(text).expect_err(text);
+            assert_eq!(&fault.span, span, "{text}: {}", fault.message);
+            assert!(fault.message.contains(message), "{text}: {}", fault.message);
+        }
+    }
+
+    proptest! {
+        /// Whatever is typed: no panic, and a span that can be shown.
+        #[test]
+        fn any_text_is_parsed_or_refused(text in "[a-z0-9,:/={}é\t ]{0,24}") {
+            match parse(&text) {
+                Ok(specs) => prop_assert!(!specs.is_empty()),
+                Err(fault) => {
+                    let shown = fault.within(&text).to_string();
+                    prop_assert!(shown.contains('^'));
+                }
+            }
+        }
+    }
+}

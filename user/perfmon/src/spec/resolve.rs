@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what was written to what a counter has to be told, on a given PMU.
+
+use std::ops::Range;
+
+use super::EventSpec;
+use super::cache::CacheEvent;
+use super::error::Fault;
+use super::modifiers::{Modifiers, modifiers};
+use super::names::{self, Meaning, NamedEvent, OnCounters};
+use super::parse::{Piece, Spec, Term, What};
+use crate::event::Encoding;
+use crate::pmu::{Pmu, Vendor};
+use crate::{CounterId, EventSelect};
+
+/// An event without its modifiers.
+#[derive(Default)]
+struct Target {
+    label: Option<String>,
+    meaning: Option<Meaning>,
+    encoding: Option<Encoding>,
+    general: Option<EventSelect>,
+    general_counters: u64,
+    fixed: Option<u8>,
+}
+
+impl Target {
+    /// The event of this select.
+    fn raw(select: EventSelect, pmu: &Pmu) -> Self {
+        // The library's own select; the table of counters knows it by its bits.
+        let bits = perfmon_core::logic::evtsel::EventSelect::from_bits(select.bits());
+        // Who gives the number knows the counters: those of an unknown model are not known here.
+        let (general_counters, fixed) = match OnCounters::of(bits, pmu) {
+            // Linux's number for what only a fixed counter counts.
+            Some(OnCounters {
+                general: 0, fixed, ..
+            }) => (0, fixed),
+            _ => (u64::MAX, None),
+        };
+        Self {
+            encoding: Some(Encoding::Raw(select)),
+            general: (general_counters != 0).then_some(select),
+            general_counters,
+            fixed,
+            ..Self::default()
+        }
+    }
+
+    /// An event that these counters count.
+    fn on(found: OnCounters, encoding: Option<Encoding>) -> Self {
+        Self {
+            encoding,
+            general: found.select,
+            general_counters: found.general,
+            fixed: found.fixed,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the event of `spec`, which is a part of `text`.
+pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
+    let target = match &spec.what {
+        What::Word(word) => {
+            self::word(word, pmu).map_err(|fault| tracepoint(spec, text).unwrap_or(fault))?
+        }
+        What::Terms(terms) => fields(terms, pmu)?,
+    };
+    let Modifiers { modes, pinned } = modifiers(&spec.modifiers)?;
+    if let Some((counter, span)) = &pinned {
+        allow_pin(*counter, span.clone(), &target, pmu)?;
+    }
+    Ok(EventSpec {
+        label: target.label.unwrap_or_else(|| spec.label(text)),
+        meaning: target.meaning,
+        modes: modes.unwrap_or_default(),
+        encoding: target.encoding,
+        general: target.general,
+        general_counters: target.general_counters,
+        fixed: target.fixed,
+        pinned: pinned.map(|(counter, _)| counter),
+        group: spec.group,
+        missing: None,
+    })
+}
+
+/// A name, `rUUEE` or `fixedN`.
+fn word(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+    let text = word.text.to_ascii_lowercase();
+    if let Some(digits) = text.strip_prefix('r').filter(|rest| is_hexadecimal(rest)) {
+        return Ok(Target::raw(raw(digits, &word.span, pmu)?, pmu));
+    }
+    if let Some(number) = text
+        .strip_prefix("fixed")
+        .and_then(|rest| rest.parse().ok())
+    {
+        require_fixed(number, &word.span, pmu)?;
+        return Ok(Target {
+            encoding: Some(Encoding::Fixed(number)),
+            fixed: Some(number),
+            ..Target::default()
+        });
+    }
+    named(word, pmu)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// An event by its name, as far as this PMU counts it.
+fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+    if let Some(event) = names::find(pmu.vendor(), &word.text) {
+        let found = event
+            .on(pmu)
+            .ok_or_else(|| absent(word, &reason(event, pmu)))?;
+        return Ok(Target {
+            meaning: Some(event.meaning()),
+            ..Target::on(found, event.encoding(&found))
+        });
+    }
+    if let Some(event) = CacheEvent::find(&word.text) {
+        let found = event
+            .on(pmu)
+            .ok_or_else(|| absent(word, &event.reason(pmu)))?;
+        return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
+    }
+    Err(unknown(word, pmu.vendor()))
+}
+
+/// Returns the fault of an event that this CPU lacks.
+fn absent(word: &Piece, reason: &str) -> Fault {
+    Fault::new(
+        word.span.clone(),
+        format!("this CPU does not have the event `{}`", word.text),
+    )
+    .help(format!("{reason}\n`pmctl info` lists what it has."))
+    .absent(reason)
+}
+
+/// Returns why an event of the table can't be counted here.
+fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
+    let capabilities = match pmu.capabilities() {
+        Ok(capabilities) => capabilities,
+        Err(none) => return format!("It has no PMU: {}.", none.reason()),
+    };
+    if let Some(number) = event.only_fixed() {
+        return format!("Only fixed counter {number} counts it, which is missing.");
+    }
+    let architectural = event.meaning().architectural();
+    match architectural.filter(|bit| capabilities.arch_events >> bit & 1 == 0) {
+        Some(bit) if pmu.vendor() == Vendor::Intel => {
+            format!("CPUID.0AH:EBX[{bit}] says so.")
+        }
+        _ => "No counter of it does.".to_owned(),
+    }
+}
+
+/// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
+fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
+    let [modifier, ..] = &spec.modifiers[..] else {
+        return None;
+    };
+    if modifier.text.len() < 5 || modifiers(&spec.modifiers).is_ok() {
+        return None;
+    }
+    let name = &text[spec.span.clone()];
+    let fault = Fault::new(spec.span.clone(), format!("no event is called `{name}`"));
+    Some(fault.help("A tracepoint is counted by the kernel: `perf stat` shows it."))
+}
+
+/// A name that is not in the table: what may be meant.
+fn unknown(word: &Piece, vendor: Vendor) -> Fault {
+    let fault = Fault::new(
+        word.span.clone(),
+        format!("no event is called `{}`", word.text),
+    );
+    let other = match vendor {
+        Vendor::Intel => Vendor::Amd,
+        Vendor::Amd => Vendor::Intel,
+    };
+    if let Some(foreign) = names::find(other, &word.text) {
+        return match names::find_meaning(vendor, foreign.meaning()) {
+            Some(event) => fault.help(format!(
+                "It is a name of {other:?}'s; on this CPU the same is called `{}`.",
+                event.name()
+            )),
+            None => fault.help(format!(
+                "It is an event of {other:?}'s CPUs, and this is none."
+            )),
+        };
+    }
+    if names::is_software(&word.text) {
+        return fault
+            .help("It is counted by the kernel, not by the CPU's counters: `perf stat` shows it.");
+    }
+    match &names::nearest(vendor, &word.text)[..] {
+        [] if word.text.starts_with(['r', 'R']) => fault.help(
+            "A raw encoding is an `r` and hexadecimal digits, unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
+        ),
+        [] => fault.help(
+            "Events of your CPU model are given by number: `rUUEE` or `cpu/event=..,umask=../`. \
+             `pmctl info` lists the names.",
+        ),
+        [one] => fault.help(format!("Did you mean `{one}`?")),
+        several => fault.help(format!("Did you mean `{}`?", several.join("`, `"))),
+    }
+}
+
+/// Fails if the CPU has no such fixed counter.
+fn require_fixed(number: u8, span: &Range<usize>, pmu: &Pmu) -> Result<(), Fault> {
+    if pmu.has_fixed(number) {
+        return Ok(());
+    }
+    let present: Vec<String> = pmu.fixed().map(|n| format!("`fixed{n}`")).collect();
+    let help = match present.len() {
+        0 => "It has no fixed counters.".to_owned(),
+        _ => format!("It has {}.", present.join(", ")),
+    };
+    Err(Fault::new(
+        span.clone(),
+        format!("this CPU has no fixed counter {number}"),
+    )
+    .help(help))
+}
+
+/// The digits of `rUUEE`: the event select, without what the driver sets.
+fn raw(digits: &str, span: &Range<usize>, pmu: &Pmu) -> Result<EventSelect, Fault> {
+    let width = pmu.select_bits();
+    match u64::from_str_radix(digits, 16) {
+        Ok(bits) if bits >> width == 0 => select(bits, span),
+        _ => Err(Fault::new(
+            span.clone(),
+            format!("this is more than the {width} bits of an event select"),
+        )),
+    }
+}
+
+/// The bits of an event select that are not the user's.
+const RESERVED: &[(u64, &str, &str)] = &[
+    (
+        3 << 16,
+        "bits 16 and 17 are the modes",
+        "Write `:u` or `:k` after the event.",
+    ),
+    (
+        1 << 19,
+        "bit 19 drives pins of the CPU",
+        "The driver does not allow it.",
+    ),
+    (1 << 20, "bit 20 is the interrupt", "The driver sets it."),
+    (
+        1 << 21,
+        "bit 21 counts the sibling thread too",
+        "The driver does not allow it.",
+    ),
+    (1 << 22, "bit 22 starts the counter", "The driver sets it."),
+];
+
+/// `bits`, if they are the user's.
+fn select(bits: u64, span: &Range<usize>) -> Result<EventSelect, Fault> {
+    if let Some((_, message, help)) = RESERVED.iter().find(|(mask, _, _)| bits & mask != 0) {
+        return Err(Fault::new(span.clone(), *message).help(*help));
+    }
+    EventSelect::from_bits(bits)
+        .ok_or_else(|| Fault::new(span.clone(), "the driver does not allow this event select"))
+}
+
+/// A field of the event select.
+struct Field {
+    key: &'static str,
+    bits: u32,
+    /// Shifts its value to its place in the register.
+    place: fn(u64) -> u64,
+}
+
+impl Field {
+    /// Its largest value.
+    fn most(&self) -> u64 {
+        u64::MAX >> (u64::BITS - self.bits)
+    }
+}
+
+/// The fields of a PMU's event selects.
+fn fields_of(pmu: &Pmu) -> [Field; 6] {
+    let field = |key, bits, place| Field { key, bits, place };
+    [
+        // Bits 11:8 of a number, which only AMD's have, are at 35:32.
+        field("event", pmu.event_bits(), |number| {
+            number & 0xff | number >> 8 << 32
+        }),
+        field("umask", 8, |number| number << 8),
+        field("edge", 1, |number| number << 18),
+        field("inv", 1, |number| number << 23),
+        field("cmask", 8, |number| number << 24),
+        field("config", pmu.select_bits(), |number| number),
+    ]
+}
+
+/// Fields that perf knows and that can't be had here, with the reason.
+const REFUSED_FIELDS: &[(&str, &str)] = &[
+    (
+        "any",
+        "it counts what the sibling thread does; the driver does not allow it",
+    ),
+    (
+        "pc",
+        "it drives pins of the CPU; the driver does not allow it",
+    ),
+    (
+        "period",
+        "`pmctl record -c` gives all events one; counting has none",
+    ),
+    ("freq", "samples are made by a period: `pmctl record -c`"),
+    (
+        "offcore_rsp",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+    (
+        "ldlat",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+    (
+        "frontend",
+        "it needs an extra register, which the driver does not set yet",
+    ),
+];
+
+/// `cpu/.../`.
+fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
+    if let [Term { key, value: None }] = terms {
+        if names::find(pmu.vendor(), &key.text).is_some() || CacheEvent::find(&key.text).is_some() {
+            return named(key, pmu);
+        }
+    }
+    let known = fields_of(pmu);
+    let mut bits = 0;
+    let mut set = 0;
+    let mut label = None;
+    for Term { key, value } in terms {
+        if key.text == "name" {
+            label = Some(text(key, value.as_ref())?);
+            continue;
+        }
+        let Some(field) = known.iter().find(|field| field.key == key.text) else {
+            return Err(unknown_field(key, &known));
+        };
+        let mask = (field.place)(field.most());
+        if set & mask != 0 {
+            return Err(Fault::new(
+                key.span.clone(),
+                "these bits have a value already",
+            ));
+        }
+        set |= mask;
+        bits |= (field.place)(number(field, key, value.as_ref())?);
+    }
+    let last = &terms[terms.len() - 1];
+    let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
+    Ok(Target {
+        label,
+        ..Target::raw(select(bits, &all)?, pmu)
+    })
+}
+
+fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
+    if let Some((_, reason)) = REFUSED_FIELDS.iter().find(|(name, _)| *name == key.text) {
+        return Fault::new(
+            key.span.clone(),
+            format!("`{}` can't be used: {reason}", key.text),
+        );
+    }
+    let known: Vec<&str> = known
+        .iter()
+        .map(|field| field.key)
+        .chain(["name"])
+        .collect();
+    Fault::new(
+        key.span.clone(),
+        format!("an event has no field `{}`", key.text),
+    )
+    .help(format!("It has {}.", known.join(", ")))
+}
+
+/// The value of a field that is a text.
+fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
+    match value {
+        Some(value) if !value.text.is_empty() => Ok(value.text.clone()),
+        _ => Err(Fault::new(
+            key.span.clone(),
+            format!("`{}` needs a value", key.text),
+        )),
+    }
+}
+
+/// The value of a field that is a number; a flag alone is 1.
+fn number(field: &Field, key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
+    let Some(value) = value else {
+        return if field.bits == 1 {
+            Ok(1)
+        } else {
+            Err(
+                Fault::new(key.span.clone(), format!("`{}` needs a value", key.text))
+                    .help(format!("For example: {}=0x1", key.text)),
+            )
+        };
+    };
+    let hexadecimal = value.text.strip_prefix("0x");
+    let parsed = match hexadecimal.or_else(|| value.text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => value.text.parse(),
+    };
+    let most = field.most();
+    match parsed {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(Fault::new(
+            value.span.clone(),
+            format!("`{}` takes a number from 0 to {most:#x}", field.key),
+        )),
+    }
+}
+
+/// Fails unless `counter` exists and can count the event.
+fn allow_pin(
+    counter: CounterId,
+    span: Range<usize>,
+    target: &Target,
+    pmu: &Pmu,
+) -> Result<(), Fault> {
+    match counter {
+        CounterId::General(number) if number >= pmu.general() => Err(Fault::new(
+            span,
+            format!("this CPU has no general counter {number}"),
+        )
+        .help(format!("It has {}, the first is PMC0.", pmu.general()))),
+        CounterId::General(_) if target.general.is_none() => {
+            Err(Fault::new(span, "general counters can't count this event"))
+        }
+        CounterId::General(number) if target.general_counters >> number & 1 == 0 => {
+            let counters = (0..pmu.general()).filter(|n| target.general_counters >> n & 1 != 0);
+            let counters: Vec<String> = counters.map(|n| format!("PMC{n}")).collect();
+            let message = format!("general counter {number} can't count this event");
+            Err(Fault::new(span, message).help(format!("These can: {}.", counters.join(", "))))
+        }
+        CounterId::Fixed(number) if target.fixed != Some(number) => {
+            require_fixed(number, &span, pmu)?;
+            let fault = Fault::new(
+                span,
+                format!("fixed counter {number} counts something else"),
+            );
+            Err(match target.fixed {
+                Some(right) => fault.help(format!("This event is that of FIXED{right}.")),
+                None => fault.help("No fixed counter counts this event."),
+            })
+        }
+        _ => Ok(()),
+    }
+}

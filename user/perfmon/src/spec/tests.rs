@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From text to event selects, on an Intel PMU with 8 general and 3 fixed counters, without cache misses
+//! and without slots.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pmu::testing;
+
+fn all(text: &str) -> Vec<EventSpec> {
+    parse_without_groups(text, &testing::intel()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn one(text: &str) -> EventSpec {
+    let mut events = all(text);
+    assert_eq!(events.len(), 1, "{text}");
+    events.remove(0)
+}
+
+/// The select on a general counter.
+fn select(text: &str) -> u64 {
+    one(text).select_on(CounterId::General(0)).bits()
+}
+
+/// What is said about a text that is wrong.
+fn fault(text: &str) -> String {
+    match parse_without_groups(text, &testing::intel()) {
+        Ok(events) => panic!("{text} was taken for {events:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn names_have_their_encodings() {
+    let table = [
+        ("instructions", 0x0003_00c0),
+        ("INSTRUCTIONS:u", 0x0001_00c0),
+        ("cycles:k", 0x0002_003c),
+        ("cpu-cycles:uk", 0x0003_003c),
+        ("bus-cycles:u", 0x0001_013c),
+        ("cache-references:u", 0x0001_4f2e),
+        ("branches:u", 0x0001_00c4),
+        ("branch-misses:u", 0x0001_00c5),
+        ("cpu/branches/u", 0x0001_00c4),
+    ];
+    for (text, bits) in table {
+        assert_eq!(select(text), bits, "{text}");
+    }
+}
+
+#[test]
+fn raw_encodings_and_fields_say_the_same() {
+    let table = [
+        ("r1c0:u", "cpu/event=0xc0,umask=1/u", 0x0001_01c0),
+        ("r00c0", "cpu/event=192/", 0x0003_00c0),
+        ("r1c0", "cpu/event=0XC0, umask=0X1/", 0x0003_01c0),
+        (
+            "r284003c:k",
+            "cpu/event=0x3c,cmask=2,inv,edge=1/k",
+            0x0286_003c,
+        ),
+        (
+            "r104003c:k",
+            "cpu/cmask=1,edge,inv=0,event=0x3c/k",
+            0x0106_003c,
+        ),
+        ("rff0000ff", "cpu/config=0xff0000ff/", 0xff03_00ff),
+    ];
+    for (raw, fields, bits) in table {
+        assert_eq!(select(raw), bits, "{raw}");
+        assert_eq!(select(fields), bits, "{fields}");
+    }
+}
+
+/// Event numbers of 12 bits, which only AMD has.
+#[test]
+fn large_event_numbers_are_amds() {
+    let pmu = testing::amd();
+    for text in [
+        "r1000004cd:u",
+        "cpu/event=0x1cd,umask=4/u",
+        "cpu/config=0x1000004cd/u",
+    ] {
+        let events = parse_without_groups(text, &pmu).unwrap_or_else(|error| panic!("{error}"));
+        let select = events[0].select_on(CounterId::General(0));
+        assert_eq!(select.bits(), 0x1_0001_04cd, "{text}");
+    }
+    let table = [
+        ("r1000000000", "more than the 36 bits"),
+        ("cpu/event=0x1000/", "from 0 to 0xfff"),
+        ("cpu/event=0x1cd,config=1/", "have a value already"),
+        ("r1002000cd", "bit 21 counts the sibling"),
+    ];
+    for (text, message) in table {
+        let error = parse_without_groups(text, &pmu).expect_err("it is wrong");
+        assert!(error.to_string().contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_label_is_what_was_written_or_the_name() {
+    let labels: Vec<String> = all("cycles:u,r1c0,cpu/event=1,name=mine/u")
+        .into_iter()
+        .map(|event| event.label)
+        .collect();
+    assert_eq!(labels, ["cycles:u", "r1c0", "mine"]);
+    let group = parse_or_absent("{cycles,r1c0:k}:PMC1,branches", &testing::intel());
+    let group = group.expect("it is well formed").into_iter();
+    let labels: Vec<String> = group.map(|event| event.label).collect();
+    assert_eq!(labels, ["cycles:PMC1", "r1c0:k:PMC1", "branches"]);
+}
+
+#[test]
+fn fixed_counters_go_with_their_events() {
+    assert_eq!(one("instructions").fixed, Some(0));
+    assert_eq!(one("cycles").fixed, Some(1));
+    let only = one("INST_RETIRED.ANY");
+    assert_eq!((only.general, only.fixed), (None, Some(0)));
+    let named = one("fixed2:k");
+    assert_eq!(
+        (named.general, named.fixed, named.modes),
+        (None, Some(2), Modes::Kernel)
+    );
+    assert_eq!(named.select_on(CounterId::Fixed(2)).bits(), 0x0002_0000);
+    assert_eq!(one("r1c0").fixed, None);
+    // Linux's number for fixed counter 2, which no general counter counts.
+    assert_eq!((one("r300").general, one("r300").fixed), (None, Some(2)));
+}
+
+#[test]
+fn a_counter_can_be_asked_for() {
+    assert_eq!(one("r1c0:PMC7:u").pinned, Some(CounterId::General(7)));
+    assert_eq!(one("instructions:fixed0").pinned, Some(CounterId::Fixed(0)));
+    assert_eq!(one("cycles").pinned, None);
+}
+
+#[test]
+fn an_event_that_the_cpu_lacks_is_told_beside_the_others() {
+    let found = |text| -> Result<Vec<(String, bool)>, String> {
+        let events = parse_or_absent(text, &testing::intel()).map_err(|error| error.to_string())?;
+        let events = events.into_iter().map(|e| (e.label.clone(), e.is_absent()));
+        Ok(events.collect())
+    };
+    let (cycles, misses) = ("cycles:u".to_owned(), "cache-misses:u".to_owned());
+    assert_eq!(
+        found("cycles:u,cache-misses:u"),
+        Ok(vec![(cycles, false), (misses, true)])
+    );
+    assert!(found("cache-misses").is_err_and(|error| error.contains("does not have the event")));
+    assert!(found("cycles,cache-mises").is_err_and(|error| error.contains("no event is called")));
+}
+
+#[test]
+fn an_event_is_called_what_it_counts() {
+    let labels = |text| -> Vec<String> { all(text).into_iter().map(|e| e.label).collect() };
+    assert_eq!(
+        labels("cycles:u, r1c4,branches:k"),
+        ["cycles:u", "r1c4", "branches:k"]
+    );
+    // A name that the user chose stays.
+    assert_eq!(labels("cpu/event=0x3c,name=mine/:k"), ["mine"]);
+}
+
+#[test]
+fn what_is_missing_by_default_is_left_out() {
+    let names: Vec<String> = default_events(&testing::intel())
+        .into_iter()
+        .map(|event| event.label)
+        .collect();
+    assert_eq!(
+        names,
+        ["instructions", "cycles", "branches", "branch-misses"]
+    );
+}
+
+/// Text, what is said, where the caret is (the column of its first and its width), and what to write instead.
+const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
+    (
+        "cycles,instrucions:u",
+        "no event is called `instrucions`",
+        7,
+        11,
+        "`instructions`",
+    ),
+    (
+        "cache-misses",
+        "does not have the event",
+        0,
+        12,
+        "CPUID.0AH:EBX[4]",
+    ),
+    ("slots", "does not have the event", 0, 5, "CPUID.0AH:EBX[7]"),
+    (
+        "ex_ret_brn",
+        "no event is called",
+        0,
+        10,
+        "on this CPU the same is called `branches`",
+    ),
+    ("zzzzzz", "no event is called", 0, 6, "rUUEE"),
+    ("r", "no event is called `r`", 0, 1, "hexadecimal digits"),
+    (
+        "rzz:u",
+        "no event is called `rzz`",
+        0,
+        3,
+        "hexadecimal digits",
+    ),
+    ("reff-cycles", "no event is called", 0, 11, "`ref-cycles`"),
+    (
+        "task-clock",
+        "no event is called",
+        0,
+        10,
+        "counted by the kernel",
+    ),
+    (
+        "L1-dcache-load-misses",
+        "does not have the event",
+        0,
+        21,
+        "no table of cache events for this CPU model",
+    ),
+    (
+        "{cycles,r1c0}",
+        "groups are for",
+        1,
+        6,
+        "without the braces",
+    ),
+    (
+        "TOPDOWN.SLOTS",
+        "does not have the event",
+        0,
+        13,
+        "Only fixed counter 3",
+    ),
+    (
+        "fixed3",
+        "no fixed counter 3",
+        0,
+        6,
+        "`fixed0`, `fixed1`, `fixed2`",
+    ),
+    ("r100000000", "more than the 32 bits", 0, 10, ""),
+    ("a,r100c0", "no event is called `a`", 0, 1, ""),
+    ("r300c0", "bits 16 and 17 are the modes", 0, 6, ":u"),
+    (
+        "r4000c0",
+        "bit 22 starts the counter",
+        0,
+        7,
+        "driver sets it",
+    ),
+    ("r2000c0", "bit 21 counts the sibling", 0, 7, "not allow"),
+    (
+        "cpu/event=0x100/",
+        "takes a number from 0 to 0xff",
+        10,
+        5,
+        "",
+    ),
+    ("cpu/event=0xzz/", "takes a number", 10, 4, ""),
+    ("cpu/event/", "`event` needs a value", 4, 5, "event=0x1"),
+    ("cpu/edge=2/", "takes a number from 0 to 0x1", 9, 1, ""),
+    ("cpu/event=1,event=2/", "have a value already", 12, 5, ""),
+    ("cpu/event=1,config=2/", "have a value already", 12, 6, ""),
+    ("cpu/evnt=1/", "no field `evnt`", 4, 4, "event"),
+    ("cpu/event=1,any/", "sibling thread", 12, 3, ""),
+    ("cpu/event=1,name=/", "`name` needs a value", 12, 4, ""),
+    ("cpu/config=0x10000/", "bits 16 and 17", 4, 14, ":u"),
+    ("cycles:x", "no modifier is called `x`", 7, 1, ":PMC0"),
+    ("cycles:up", "modifier `p` can't be used", 7, 2, ""),
+    ("cycles:", "a modifier is missing", 7, 1, ":u"),
+    ("cycles:u:k", "has other modes already", 9, 1, ""),
+    ("cycles:PMC8", "no general counter 8", 7, 4, "It has 8"),
+    ("cycles:PMC0:PMC1", "has a counter already", 12, 4, ""),
+    ("cycles:FIXED0", "counts something else", 7, 6, "FIXED1"),
+    (
+        "r1c0:FIXED0",
+        "counts something else",
+        5,
+        6,
+        "No fixed counter",
+    ),
+    ("fixed0:PMC0", "general counters can't", 7, 4, ""),
+    ("cycles:FIXED9", "no fixed counter 9", 7, 6, ""),
+];
+
+#[test]
+fn faults_say_what_where_and_what_instead() {
+    for (text, message, column, width, help) in FAULTS {
+        let shown = fault(text);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].contains(message), "{text}: {shown}");
+        assert_eq!(lines[1].trim_start(), *text);
+        let caret = format!("  {}{}", " ".repeat(*column), "^".repeat(*width));
+        assert_eq!(lines[2], caret, "{text}: {shown}");
+        assert!(lines[3..].join(" ").contains(help), "{text}: {shown}");
+    }
+}
+
+proptest! {
+    /// Whatever is typed, nothing panics, and a select never has bits that the driver refuses.
+    #[test]
+    fn any_text_is_understood_or_refused(
+        text in "(cycles|r[0-9a-f]{1,9}|cpu/(event|umask|cmask|config)=0x[0-9a-f]{1,8}(,inv|,edge)?/)(:[a-zA-Z0-9]{0,6}){0,2}"
+    ) {
+        if let Ok(events) = parse_without_groups(&text, &testing::intel()) {
+            for event in events {
+                let bits = event.select_on(CounterId::General(0)).bits();
+                prop_assert_eq!(bits & 0x0078_0000, 0);
+                prop_assert!(bits & 0x0003_0000 != 0);
+            }
+        }
+    }
+
+    /// A raw encoding arrives as it was written.
+    #[test]
+    fn raw_bits_are_kept(bits in any::<u32>()) {
+        let bits = u64::from(bits & !0x007b_0000);
+        prop_assert_eq!(select(&format!("r{bits:x}:u")), bits | 0x0001_0000);
+    }
+}
+
+#[test]
+fn caches_have_the_encoding_of_the_table() {
+    let on = |pmu: &Pmu, text| parse(text, pmu).map(|mut events| events.remove(0));
+    let loads = on(&testing::skylake(), "L1-dcache-loads:u").expect("Skylake has it");
+    assert_eq!(loads.label, "L1-dcache-loads:u");
+    assert_eq!(loads.encoding, Some(Encoding::Cache(0)));
+    assert_eq!(loads.select_on(CounterId::General(0)).bits(), 0x1_81d0);
+    let misses = on(&testing::amd(), "cpu/dTLB-load-misses/u").expect("Zen 4 has it");
+    assert_eq!(misses.encoding, Some(Encoding::Cache(0x1_0003)));
+    let error = on(&testing::skylake(), "LLC-loads").expect_err("Skylake lacks it");
+    assert!(error.is_absent() && error.to_string().contains("further register"));
+    let beside = parse_or_absent("{cycles,LLC-loads}", &testing::skylake());
+    let beside = beside.expect("one of them is there");
+    assert!(beside[1].is_absent() && beside[1].group == Some(0));
+    assert!(
+        beside[1]
+            .missing
+            .as_deref()
+            .is_some_and(|reason| reason.contains("Skylake"))
+    );
+}
+
+#[test]
+fn names_are_asked_for_by_perfs_numbers() {
+    let encoding = |text| one(text).encoding.map(Encoding::numbers);
+    assert_eq!(encoding("instructions:u"), Some((0, 1)));
+    assert_eq!(encoding("BR_INST_RETIRED.ALL_BRANCHES"), Some((0, 4)));
+    assert_eq!(encoding("INST_RETIRED.ANY"), Some((0, 1)));
+    assert_eq!(encoding("r1c0:u"), Some((4, 0x1c0)));
+    assert_eq!(encoding("fixed1"), Some((0, 0)));
+    let event = one("cycles:k").builder().expect("it is there");
+    assert_eq!(event.encoding(), Encoding::Hardware(0));
+}
+
+#[test]
+fn one_event_is_found_by_its_name() {
+    use crate::{Cause, Event};
+    let find = |text| Event::named_on(text, &testing::skylake()).map(|event| event.encoding());
+    let cause = |text| find(text).expect_err("it can't be opened").cause;
+    assert_eq!(
+        find("L1-dcache-load-misses:u").ok(),
+        Some(Encoding::Cache(0x1_0000))
+    );
+    assert_eq!(cause("cycles,branches"), Cause::SeveralEvents);
+    assert_eq!(
+        cause("cycles:PMC1"),
+        Cause::ChosenCounter(CounterId::General(1))
+    );
+    assert!(matches!(cause("{cycles}"), Cause::Spec(_)));
+    let error = find("LLC-loads").expect_err("Skylake lacks it");
+    let expected = "can't count `LLC-loads`: this CPU does not have the event `LLC-loads`";
+    assert_eq!(error.to_string(), expected);
+    assert!(
+        error
+            .cause
+            .help()
+            .is_some_and(|help| help.contains("further register"))
+    );
+}
+
+#[test]
+fn without_a_pmu_that_is_the_reason() {
+    #[derive(Clone)]
+    struct None;
+    impl raw_cpuid::CpuIdReader for None {
+        fn cpuid2(&self, _: u32, _: u32) -> raw_cpuid::CpuIdResult {
+            raw_cpuid::CpuIdResult {
+                eax: 0,
+                ebx: 0,
+                ecx: 0,
+                edx: 0,
+            }
+        }
+    }
+    let error = parse("cycles", &Pmu::from_cpuid(&None)).expect_err("it has none");
+    assert!(
+        error
+            .help()
+            .is_some_and(|help| help.starts_with("It has no PMU: "))
+    );
+}
