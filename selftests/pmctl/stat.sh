@@ -21,11 +21,19 @@ exit_code() {
 	echo $?
 }
 
-# count_on CPU N: what CPU counts while CPU 0 does all work, the loop too
+# count_on CPU N [EVENT]: what CPU counts while CPU 0 does all work, the loop too
 count_on() {
-	taskset 1 pmctl stat -C "$1" -e instructions:u -x, -o "$counts" -- \
+	taskset 1 pmctl stat -C "$1" -e "${3:-instructions:u}" -x, -o "$counts" -- \
 		"$loop" "$2" >/dev/null 2>&1
-	awk -F, '$3 == "instructions:u" { print $1 }' "$counts"
+	awk -F, -v event="${3:-instructions:u}" '$3 == event { print $1 }' "$counts"
+}
+
+# has_open PID FILE: true if the process has it open
+has_open() {
+	for descriptor in "/proc/$1/fd/"*; do
+		if [ "$(readlink "$descriptor")" = "$2" ]; then return 0; fi
+	done
+	return 1
 }
 
 # values: the counts of a file by -x
@@ -34,7 +42,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((54 + (cpus > 1)))
+plan $((70 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -111,6 +119,47 @@ is "-p of no process is a mistake" 2 $?
 
 pmctl stat -a --per-core -e instructions:u -j -o "$counts" -- "$loop" 1000000
 says "--per-core names the cores" "$(cat "$counts")" '"core":"S0-D0-C0","counters":1,"counter-value":"[0-9]+\.0+"'
+
+pmctl stat -a --per-socket -e instructions:u -j -o "$counts" -- "$loop" 1000000
+says "--per-socket names the sockets" "$(cat "$counts")" '"socket":"S0","counters":[0-9]+,"counter-value":"[0-9]+\.0+"'
+taskset 1 pmctl stat -a -A -e instructions:u -x, -o "$counts" -- "$loop" 1000000
+says "-A names the CPUs" "$(cat "$counts")" '^CPU0,2[0-9]{6},,instructions:u'
+is "-A shows each CPU" "$cpus" "$(grep -c '^CPU' "$counts")"
+is "-q shows nothing" "" "$(pmctl stat -q -e instructions:u -- true 2>&1)"
+
+# What perf's table of the CPU has of caches. The virtual PMU counts branches there.
+if pmctl info | grep -q '^branch-loads '; then
+	a=$(pmctl_count branch-loads:u "$loop" 1000000)
+	b=$(pmctl_count branch-loads:u "$loop" 2000000)
+	is "an event of a cache is counted for a task" 1000000 $((${b:-0} - ${a:-0}))
+	a=$(count_on 0 1000000 branch-loads:u)
+	b=$(count_on 0 2000000 branch-loads:u)
+	counted=$((${b:-0} - ${a:-0}))
+	echo "# branch-loads:u on a CPU: $counted"
+	# Whatever else ran there is in it.
+	check "an event of a cache is counted on a CPU" [ $counted -ge 990000 -a $counted -le 1010000 ]
+else
+	skip "an event of a cache is counted for a task" "no table for this CPU"
+	skip "an event of a cache is counted on a CPU" "no table for this CPU"
+fi
+pmctl stat -e instructions:u,node-store-misses -- true 2>"$counts"
+is "an event of a cache that the CPU lacks is no count" 125 $?
+says "the table is named" "$(cat "$counts")" "<not supported> node-store-misses: Linux"
+
+# Others are counted by root only; whose they are is told.
+chmod 666 /dev/perfmon
+sleep 30 &
+other=$!
+"$here/pmctl_as" -1000 pmctl stat -p $other -e cycles -- true 2>"$counts"
+is "another user's process is not counted" 125 $?
+says "its owner is named, and what is needed" "$(cat "$counts")" "^Process $other \(sleep\) is root's, and pmctl is run by user"
+says "the event is named as it was given" "$(cat "$counts")" "can't count cycles of task $other:"
+kill $other
+"$here/pmctl_as" -1000 pmctl stat -e cycles -x, -o /tmp/stat.$$ -- true
+is "a user's own is counted" 0 $?
+says "in user mode" "$(cat /tmp/stat.$$)" ',,cycles:u,'
+rm -f /tmp/stat.$$
+chmod 600 /dev/perfmon
 
 # Several at once count as each alone.
 alone=$(pmctl_count instructions:u "$loop" 30000000)
@@ -203,6 +252,19 @@ says "the total has one" "$(tail -n 15 "$counts")" "insn per cycle"
 # Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
 timeout -s INT 1 pmctl stat -e instructions:u -- sleep 60 >/dev/null 2>&1
 is "stat exits with 130 if the child is interrupted" 130 $?
+# As soon as it has opened the device: while it still opens its events.
+rm -f "$counts"
+pmctl stat -e instructions:u,r00c0:u,branches:u -x, -o "$counts" -- sleep 60 2>/dev/null &
+early=$!
+until has_open $early /dev/perfmon; do
+	kill -0 $early 2>/dev/null || break
+done
+kill $early
+wait $early
+is "a signal while stat begins is the command's" 143 $?
+check "stat shows the counts all the same" grep -q instructions:u "$counts"
+timeout 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 60
+is "--timeout ends the command by SIGTERM" 143 $?
 timeout -s INT 1 pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
 is "stat without a command exits with 0 when interrupted" 0 $?
 check "stat shows the counts when interrupted" grep -q instructions:u "$counts"

@@ -48,6 +48,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count 
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times; show the mean and its standard error' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
@@ -56,9 +57,12 @@ v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s A -l no-aggr -d 'Show each CPU of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show each core of -a or -C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-socket -d 'Show each socket of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-thread -d 'Show each thread of -p or -t'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Count the first and the last level of the data cache, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r

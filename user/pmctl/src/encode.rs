@@ -4,15 +4,13 @@
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon::CounterId;
+use perfmon::{CounterId, Pmu, spec};
 use perfmon_core::logic::evtsel::EventSelect;
 
 use crate::cli::Encode;
 use crate::decode;
-use crate::events;
 use crate::exit::Usage;
 use crate::machine::Machine;
-use crate::pmu::Pmu;
 
 /// The bits of a select that are written as `:u` and `:k`.
 const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
@@ -20,7 +18,8 @@ const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
 /// Writes the event select of each event and the counters it can use.
 pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -> Result<()> {
     let pmu = Pmu::from_cpuid(machine.cpuid());
-    let events = events::events(&args.events, &pmu).map_err(|error| Usage(error.to_string()))?;
+    let events =
+        spec::parse_without_groups(&args.events, &pmu).map_err(|error| Usage(error.to_string()))?;
     for event in events {
         writeln!(output, "{}", event.label)?;
         let pinned = |counter| event.pinned.is_none_or(|pinned| pinned == counter);

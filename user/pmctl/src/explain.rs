@@ -4,13 +4,12 @@
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon::{Counter, CounterId};
+use perfmon::{Counter, CounterId, Pmu};
 use perfmon_core::logic::regs::Registers;
 
 use crate::decode;
 use crate::machine::Machine;
 use crate::msr::Msrs;
-use crate::pmu::Pmu;
 use crate::stat::Column;
 
 /// Starts the counters for a moment, and writes what was asked for, what the driver says, and what the
@@ -59,10 +58,10 @@ fn words(id: CounterId, bits: u64) -> String {
 
 /// Describes what a CPU's register for this counter holds.
 fn hardware(id: CounterId, cpu: usize, pmu: &Pmu) -> Result<String> {
-    let Ok(capabilities) = &pmu.capabilities else {
+    let Ok(capabilities) = pmu.capabilities() else {
         anyhow::bail!("its registers are not known")
     };
-    let registers = Registers::new(capabilities);
+    let registers = Registers::new(&capabilities);
     let msrs = Msrs::open(cpu)?;
     Ok(match id {
         CounterId::General(number) => {

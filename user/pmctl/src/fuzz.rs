@@ -4,11 +4,10 @@
 
 use std::io::Cursor;
 
-use perfmon::{CounterId, EventSelect, Modes};
+use perfmon::{CounterId, EventSelect, Modes, spec};
 
-use crate::events;
 use crate::perfdata::{self, Recording};
-use crate::pmu::Pmu;
+use crate::pmu::testing;
 use crate::profile;
 use crate::schedule::{CounterSupply, schedule};
 
@@ -60,8 +59,8 @@ fn written(recording: &Recording) -> Vec<u8> {
 /// # Panics
 /// If that is not so.
 pub fn events(text: &str) {
-    for pmu in [Pmu::for_tests(), Pmu::amd_for_tests()] {
-        let events = match events::events(text, &pmu) {
+    for pmu in [testing::intel(), testing::amd()] {
+        let events = match spec::parse_without_groups(text, &pmu) {
             Ok(events) => events,
             Err(error) => {
                 assert!(error.to_string().contains('^'), "{error}");

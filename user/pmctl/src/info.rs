@@ -4,14 +4,14 @@
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon::{CounterId, Device};
+use perfmon::spec::{self, OnCounters};
+use perfmon::{CounterId, Device, Encoding, Pmu};
 use raw_cpuid::CpuId;
 
 use crate::decode;
-use crate::events::names::{self, Named};
 use crate::hypervisor::Hypervisor;
 use crate::machine::Machine;
-use crate::pmu::{Pmu, architecture};
+use crate::pmu::architecture;
 use crate::processes;
 use crate::text::{count, thousands};
 
@@ -26,7 +26,7 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
     for (name, value) in facts(machine, &pmu, device.as_ref()) {
         writeln!(output, "{name:<12} {value}")?;
     }
-    if pmu.capabilities.is_ok() {
+    if pmu.capabilities().is_ok() {
         writeln!(output)?;
         write_events(&pmu, output)?;
     }
@@ -49,15 +49,15 @@ fn facts(
         .map(|brand| brand.as_str().trim())
         .filter(|brand| !brand.is_empty())
         .unwrap_or("unknown");
-    let (family, model) = (pmu.processor.family(), pmu.processor.model());
+    let (family, model) = (pmu.processor().family(), pmu.processor().model());
     rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
     if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
         rows.push(("run by", hypervisor.name.to_owned()));
     }
-    match &pmu.capabilities {
+    match pmu.capabilities() {
         Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
         Ok(capabilities) => {
-            rows.push(("PMU", architecture(*capabilities)));
+            rows.push(("PMU", architecture(capabilities)));
             let general = count(capabilities.general, "counter");
             let width = capabilities.general_width;
             rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
@@ -132,38 +132,53 @@ fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
     depths.checked_ilog2().map(|highest| 8 * (highest + 1))
 }
 
-/// Every event that has a name: its encoding, and the counters that count it here.
+/// Every event that has a name: its encoding, and the counters that count it here. Of events of caches, those that the
+/// CPU has.
 fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
-    let names = names::of(pmu.vendor).map(|event| event.names[0].len());
+    let named = spec::named_events(pmu.vendor()).map(|event| {
+        let mut names = event.names();
+        let name = names.next().unwrap_or_default().to_owned();
+        (name, event.on(pmu), names.collect::<Vec<_>>().join(", "))
+    });
+    let caches = spec::cache_events(pmu);
+    let caches = caches.map(|event| (event.to_string(), event.on(pmu), String::new()));
+    let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
+    let names = rows.iter().map(|(name, ..)| name.len());
     let width = names.max().unwrap_or(0);
     writeln!(
         output,
-        "{:width$}  {:<7} {:<11} also called",
+        "{:width$}  {:<10} {:<11} also called",
         "event", "raw", "counters"
     )?;
-    for event in names::of(pmu.vendor) {
-        let (raw, counters) = encoding(event, pmu);
-        let others = event.names[1..].join(", ");
-        let line = format!(
-            "{:width$}  {raw:<7} {counters:<11} {others}",
-            event.names[0]
-        );
+    for (name, found, others) in rows {
+        let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
+            encoding(&found, pmu)
+        });
+        let line = format!("{name:width$}  {raw:<10} {counters:<11} {others}");
         writeln!(output, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn encoding(event: &Named, pmu: &Pmu) -> (String, String) {
-    let (general, fixed) = event.on(pmu);
-    let raw =
-        general.map(|(select, unit)| format!("r{:x}", u16::from(unit) << 8 | u16::from(select)));
-    let general = general.map(|_| "PMC".to_owned());
-    let fixed = fixed.map(|number| decode::counter(CounterId::Fixed(number)));
-    let counters: Vec<String> = general.into_iter().chain(fixed).collect();
-    let counters = if counters.is_empty() {
-        "not here".to_owned()
-    } else {
-        counters.join(" ")
+fn encoding(found: &OnCounters, pmu: &Pmu) -> (String, String) {
+    let raw = found.select.map(|select| Encoding::Raw(select).to_string());
+    let number = found.general.count_ones();
+    let general = match found.general {
+        0 => None,
+        _ if number == u32::from(pmu.general()) => Some("PMC".to_owned()),
+        // Some events are counted by some of the counters only; mostly by the first ones.
+        mask if mask.trailing_ones() == number => Some(format!("PMC0-{}", number - 1)),
+        mask => {
+            let some = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
+            let names: Vec<String> = some
+                .map(|number| decode::counter(CounterId::General(number)))
+                .collect();
+            Some(names.join(" "))
+        }
     };
-    (raw.unwrap_or_default(), counters)
+    let fixed = found
+        .fixed
+        .map(|number| decode::counter(CounterId::Fixed(number)));
+    let counters: Vec<String> = general.into_iter().chain(fixed).collect();
+    (raw.unwrap_or_default(), counters.join(" "))
 }

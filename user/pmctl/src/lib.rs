@@ -8,7 +8,6 @@ mod cli;
 mod decode;
 mod doctor;
 mod encode;
-mod events;
 mod exit;
 mod explain;
 mod flamegraph;
@@ -76,6 +75,10 @@ fn print(mut answer: clap::Error) -> ExitCode {
         // It is to write `-- -t`, which runs a command `-t`.
         answer.remove(ContextKind::Suggested);
     }
+    if let Some((name, instead)) = perfs_option(&answer) {
+        complain(format_args!("there is no option `{name}`.\n{instead}"));
+        return ExitCode::from(exit::USAGE);
+    }
     if let Some((name, instead)) = perfs_command(&answer) {
         complain(format_args!("there is no command `{name}`.\n{instead}"));
         return ExitCode::from(exit::USAGE);
@@ -84,6 +87,52 @@ fn print(mut answer: clap::Error) -> ExitCode {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
         Err(_) => ExitCode::from(exit::FAILURE),
     }
+}
+
+/// Returns an option that `perf stat` has and pmctl has not, and what to type instead, if that is the mistake.
+fn perfs_option(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
+    const METRICS: &str =
+        "Metrics are not there yet; ratios of two events, as `insn per cycle`, stand beside them.";
+    const PARTS: &str = "`--per-socket`, `--per-core` and `-A` have the same numbers in larger and in smaller parts.";
+    const GROUPS: &str = "The driver knows no control groups: count processes with `-p`.";
+    const COMMAS: &str = "Leave it out: numbers for people have commas always.";
+    const OPTIONS: [(&str, &str); 16] = [
+        ("-M", METRICS),
+        ("--metrics", METRICS),
+        ("--topdown", METRICS),
+        ("--per-node", PARTS),
+        ("--per-die", PARTS),
+        ("--per-cluster", PARTS),
+        ("--per-cache", PARTS),
+        ("-G", GROUPS),
+        ("--cgroup", GROUPS),
+        ("--for-each-cgroup", GROUPS),
+        ("-B", COMMAS),
+        ("--big-num", COMMAS),
+        (
+            "-v",
+            "`pmctl stat -a --explain` shows what is written to the counters.",
+        ),
+        (
+            "--append",
+            "`-o - >>FILE` appends what goes to standard output.",
+        ),
+        ("-n", "`time COMMAND` tells the times alone."),
+        ("-S", "Write `sync` before it."),
+    ];
+    if answer.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    // `pmctl record` has other options.
+    let is_stat = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "stat");
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    OPTIONS
+        .into_iter()
+        .find(|(known, _)| is_stat && known == name)
 }
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.

@@ -4,6 +4,8 @@
 use std::io::Write;
 
 use anyhow::{Result, bail};
+use perfmon::Pmu;
+use perfmon::pmu::Vendor;
 use perfmon_core::logic::counter::{CounterId, each};
 use perfmon_core::logic::regs::Registers;
 
@@ -12,7 +14,6 @@ use crate::decode;
 use crate::exit::Usage;
 use crate::machine::Machine;
 use crate::msr::Msrs;
-use crate::pmu::{Pmu, Vendor};
 
 /// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
 const GENERAL: u64 = u32::MAX as u64;
@@ -56,12 +57,12 @@ pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Re
         None => online,
     };
     let pmu = Pmu::from_cpuid(machine.cpuid());
-    let capabilities = match &pmu.capabilities {
+    let capabilities = match pmu.capabilities() {
         Ok(capabilities) => capabilities,
         Err(reason) => bail!("there are no registers to read: {}", reason.reason()),
     };
-    let registers = Registers::new(capabilities);
-    let names = match pmu.vendor {
+    let registers = Registers::new(&capabilities);
+    let names = match pmu.vendor() {
         Vendor::Intel => INTEL,
         Vendor::Amd => AMD,
     };

@@ -4,8 +4,7 @@
 use std::fmt;
 
 use perfmon::CounterId;
-
-use crate::events::Event;
+use perfmon::spec::EventSpec;
 
 /// Counters of the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +74,7 @@ impl std::error::Error for ScheduleError {}
 /// Returns a counter for each event, in their order. An event takes a general counter while there are any, so that
 /// all are programmed in the same way; then those that can give way to a fixed one.
 pub(crate) fn schedule(
-    events: &[Event],
+    events: &[EventSpec],
     supply: CounterSupply,
 ) -> Result<Vec<CounterId>, ScheduleError> {
     let mut plan = Plan {
@@ -119,19 +118,35 @@ pub(crate) fn schedule(
         }
     }
 
-    events
-        .iter()
-        .enumerate()
-        .map(|(index, event)| {
-            let place = plan.places[index].or_else(|| plan.free_general().next());
-            plan.places[index] = place;
-            place.ok_or_else(|| ScheduleError::Full {
+    // Those with the least choice come first.
+    let mut order: Vec<usize> = (0..events.len()).collect();
+    order.sort_by_key(|index| events[*index].general_counters.count_ones());
+    for index in order {
+        let allowed = |counter: &CounterId| counts_on(&events[index], *counter);
+        let place = plan.places[index].or_else(|| plan.free_general().find(allowed));
+        plan.places[index] = place;
+    }
+    for (index, event) in events.iter().enumerate() {
+        if plan.places[index].is_none() && !plan.make_room(events, index, &mut Vec::new()) {
+            return Err(ScheduleError::Full {
                 label: event.label.clone(),
                 events: events.len(),
                 supply: (supply.general.into(), supply.fixed.count_ones()),
-            })
-        })
-        .collect()
+            });
+        }
+    }
+    Ok(plan.places.into_iter().flatten().collect())
+}
+
+/// Returns whether a counter can count an event, and is not excluded by one that is asked for.
+fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
+    event.pinned.is_none_or(|pinned| pinned == counter)
+        && match counter {
+            CounterId::General(number) => {
+                event.general.is_some() && event.general_counters >> number & 1 != 0
+            }
+            CounterId::Fixed(number) => event.fixed == Some(number),
+        }
 }
 
 /// Counters that are assigned so far.
@@ -152,6 +167,29 @@ impl Plan {
         exists && !self.places.contains(&Some(counter))
     }
 
+    /// Places an event on a counter of another one, which moves on to a third counter and so on.
+    fn make_room(&mut self, events: &[EventSpec], index: usize, seen: &mut Vec<CounterId>) -> bool {
+        for counter in self.all().collect::<Vec<_>>() {
+            if !counts_on(&events[index], counter) || seen.contains(&counter) {
+                continue;
+            }
+            seen.push(counter);
+            let holder = self.places.iter().position(|place| *place == Some(counter));
+            if holder.is_none_or(|holder| self.make_room(events, holder, seen)) {
+                self.places[index] = Some(counter);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn all(&self) -> impl Iterator<Item = CounterId> + use<> {
+        let CounterSupply { general, fixed } = self.supply;
+        let fixed = (0..16).filter(move |number| fixed >> number & 1 != 0);
+        let general = (0..general).map(CounterId::General);
+        general.chain(fixed.map(CounterId::Fixed))
+    }
+
     fn free_general(&self) -> impl Iterator<Item = CounterId> + '_ {
         (0..self.supply.general)
             .map(CounterId::General)
@@ -166,16 +204,21 @@ mod tests {
     use perfmon::EventSelect;
     use proptest::prelude::*;
 
-    fn event(general: bool, fixed: Option<u8>, pinned: Option<CounterId>) -> Event {
-        Event {
-            label: "e".to_owned(),
-            meaning: None,
-            modes: perfmon::Modes::Both,
+    fn event(general: bool, fixed: Option<u8>, pinned: Option<CounterId>) -> EventSpec {
+        EventSpec {
             general: general.then_some(EventSelect::new(0xc0, 0)),
+            general_counters: if general { u64::MAX } else { 0 },
             fixed,
             pinned,
-            cache: None,
-            group: None,
+            ..EventSpec::absent("e", "")
+        }
+    }
+
+    /// An event that these general counters count.
+    fn limited(general_counters: u64) -> EventSpec {
+        EventSpec {
+            general_counters,
+            ..event(true, None, None)
         }
     }
 
@@ -267,8 +310,23 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_event_that_some_counters_count_is_on_one_of_them() {
+        let supply = CounterSupply {
+            general: 3,
+            fixed: 0,
+        };
+        let events = [event(true, None, None), limited(0b100), limited(0b110)];
+        assert_eq!(
+            schedule(&events, supply),
+            Ok(vec![General(0), General(2), General(1)])
+        );
+        assert!(schedule(&[limited(0b100), limited(0b100)], supply).is_err());
+        assert!(schedule(&[limited(0b1000)], supply).is_err());
+    }
+
     /// Whether some assignment exists, by trying them all.
-    fn possible(events: &[Event], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
+    fn possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
         let Some((first, rest)) = events.split_first() else {
             return true;
         };
@@ -278,7 +336,7 @@ mod tests {
         let candidates: Vec<CounterId> = all
             .filter(|counter| match (first.pinned, counter) {
                 (Some(pinned), _) => pinned == *counter,
-                (None, General(_)) => first.general.is_some(),
+                (None, General(number)) => first.general_counters >> number & 1 != 0,
                 (None, Fixed(number)) => first.fixed == Some(*number),
             })
             .filter(|counter| !used.contains(counter))
@@ -291,12 +349,19 @@ mod tests {
         })
     }
 
-    fn any_event() -> impl Strategy<Value = Event> {
+    fn any_event() -> impl Strategy<Value = EventSpec> {
         let fixed = prop::option::of(0u8..3);
         let pinned = prop::option::weighted(0.2, 0u8..3);
-        (any::<bool>(), fixed, pinned).prop_map(|(general, fixed, pinned)| {
+        let limits = prop::option::weighted(0.4, 1u64..16);
+        (any::<bool>(), fixed, pinned, limits).prop_map(|(general, fixed, pinned, limits)| {
             let general = general || fixed.is_none();
-            event(general, fixed, pinned.filter(|_| general).map(General))
+            let event = event(general, fixed, pinned.filter(|_| general).map(General));
+            // What can be asked for is what counts.
+            let limits = limits.filter(|_| general && pinned.is_none());
+            EventSpec {
+                general_counters: limits.unwrap_or(event.general_counters),
+                ..event
+            }
         })
     }
 
@@ -313,7 +378,7 @@ mod tests {
                 let event = &events[index];
                 prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
                 let possible = match counter {
-                    General(_) => event.general.is_some(),
+                    General(number) => event.general_counters >> number & 1 != 0,
                     Fixed(number) => event.fixed == Some(*number),
                 };
                 prop_assert!(possible);

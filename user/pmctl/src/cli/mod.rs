@@ -117,11 +117,11 @@ pub(crate) struct Stat {
     pub(crate) events: Vec<String>,
 
     /// Count these processes, separated by commas; without a command until they end
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu", "tid"])]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
     pub(crate) pid: Vec<u32>,
 
     /// Count these threads, separated by commas; without a command until they end
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
     /// Count the whole system; without a command until Ctrl-C
@@ -136,9 +136,17 @@ pub(crate) struct Stat {
     #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) no_inherit: bool,
 
+    /// Show each CPU of -a or -C
+    #[arg(short = 'A', long, conflicts_with_all = ["per_core", "per_socket"])]
+    pub(crate) no_aggr: bool,
+
     /// Show each core of -a or -C
-    #[arg(long)]
+    #[arg(long, conflicts_with = "per_socket")]
     pub(crate) per_core: bool,
+
+    /// Show each socket of -a or -C
+    #[arg(long)]
+    pub(crate) per_socket: bool,
 
     /// Show each thread of -p or -t
     #[arg(long)]
@@ -147,6 +155,10 @@ pub(crate) struct Stat {
     /// Start to count MS milliseconds after the start
     #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
     pub(crate) delay: Option<Duration>,
+
+    /// End after MS milliseconds; a command gets SIGTERM
+    #[arg(long, value_name = "MS", value_parser = interval)]
+    pub(crate) timeout: Option<Duration>,
 
     /// Count the first and the last level of the data cache, too
     #[arg(short, long)]
@@ -171,6 +183,10 @@ pub(crate) struct Stat {
     /// Write the counts to FILE instead of standard error; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print no counts
+    #[arg(short, long, conflicts_with_all = ["json", "field_separator", "output"])]
+    pub(crate) quiet: bool,
 
     /// With -a or -C, show what is written to each counter, and what the driver and the registers hold
     #[arg(long)]
@@ -256,6 +272,7 @@ pub(crate) enum Json {
 const EVENTS_HELP: &str = "\
 Events:
   instructions, cycles, ...    a name; `pmctl info` lists those of this CPU
+  L1-dcache-load-misses, ...   of a cache, as far as the CPU's table goes
   INST_RETIRED.ANY, ...        the vendor's name
   r1c0                         raw: unit mask 0x01, event 0xc0
   cpu/event=0xc0,umask=0x01/   the same by fields; also cmask=, inv, edge, name=
@@ -274,6 +291,19 @@ fn interval(text: &str) -> Result<Duration, String> {
         Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
         _ => Err("it takes a number of milliseconds, 1 or more".to_owned()),
     }
+}
+
+fn pid(text: &str) -> Result<u32, String> {
+    number_of("processes", "`pgrep NAME` finds that of a program", text)
+}
+
+fn tid(text: &str) -> Result<u32, String> {
+    number_of("threads", "`ps -eL` lists them as LWP", text)
+}
+
+fn number_of(what: &str, advice: &str, text: &str) -> Result<u32, String> {
+    let advice = || format!("it takes numbers of {what}, separated by commas; {advice}");
+    text.parse().map_err(|_| advice())
 }
 
 fn separator(text: &str) -> Result<u8, String> {

@@ -105,7 +105,7 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
 }
 
 fn pmu(facts: &Facts<'_>) -> Finding {
-    match facts.pmu.capabilities {
+    match facts.pmu.capabilities() {
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed().count() {
                 0 => "no fixed ones".to_owned(),
@@ -140,12 +140,12 @@ fn module(facts: &Facts<'_>) -> Finding {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
-        if facts.pmu.capabilities.is_err() {
+        if facts.pmu.capabilities().is_err() {
             return Finding::unknown("perfmon is not loaded: without a PMU it does not load");
         }
         let version = facts
             .pmu
-            .capabilities
+            .capabilities()
             .map_or(0, |capabilities| capabilities.version);
         // From version 6 on, perf uses registers that the kernel's reservation does not know.
         let fix = if version >= 6 {

@@ -7,11 +7,11 @@ mod trial;
 use std::io::Write;
 
 use anyhow::Result;
+use perfmon::Pmu;
 
 use crate::exit;
 use crate::hypervisor::Hypervisor;
 use crate::machine::Machine;
-use crate::pmu::Pmu;
 use crate::text::{self, count};
 use trial::Trial;
 

@@ -151,10 +151,10 @@ impl<'a> Set<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events;
-    use crate::pmu::Pmu;
+    use crate::pmu::testing;
     use crate::record::plan::Planned;
     use perfmon::abi::perfmon_last_branch;
+    use perfmon::spec;
     use perfmon::trace::{Branches, Config, Event, Record as Raw, Totals};
 
     const IP: u64 = 0x40_1000;
@@ -165,7 +165,7 @@ mod tests {
 
     /// Event 0 makes a sample every 100 times, and event 1 is counted with it.
     fn plan() -> Plan {
-        let events = events::events("cycles,instructions", &Pmu::for_tests());
+        let events = spec::parse("cycles,instructions", &testing::intel());
         let events = events.expect("they exist").into_iter();
         let planned = |(event, (id, period))| Planned { event, id, period };
         let config = Config::builder()

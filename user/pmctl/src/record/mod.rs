@@ -27,8 +27,8 @@ use std::{env, mem};
 
 use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
-use perfmon::Session;
 use perfmon::trace::Flags;
+use perfmon::{Pmu, Session};
 use perfmon_core::abi;
 
 use collect::{Collected, Ready};
@@ -43,7 +43,6 @@ use crate::cli::{DEFAULT_FILE, Record as Args};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
-use crate::pmu::Pmu;
 use crate::screen::Colors;
 use crate::signals::Signals;
 use crate::stdio::complain;

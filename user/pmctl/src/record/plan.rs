@@ -2,14 +2,13 @@
 //! Events of a recording: from the command line to the driver's config and to perf's description.
 
 use anyhow::{Result, anyhow};
+use perfmon::spec::{self, EventSpec, Meaning};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
-use perfmon::{CounterId, EventSelect, Modes, Session};
+use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
 
 use crate::cli::Record;
-use crate::events::{self, Event, Meaning};
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind};
-use crate::pmu::Pmu;
 use crate::schedule::{CounterSupply, schedule};
 
 /// Default event.
@@ -23,18 +22,6 @@ const FIXED: [FixedEvent; 4] = [
     FixedEvent::TopdownSlots,
 ];
 
-/// perf's numbers of the events that have a name there: `PERF_COUNT_HW_*`.
-const HARDWARE: &[(Meaning, u64)] = &[
-    (Meaning::Cycles, 0),
-    (Meaning::Instructions, 1),
-    (Meaning::CacheReferences, 2),
-    (Meaning::CacheMisses, 3),
-    (Meaning::Branches, 4),
-    (Meaning::BranchMisses, 5),
-    (Meaning::BusCycles, 6),
-    (Meaning::ReferenceCycles, 9),
-];
-
 /// The events of a recording.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -46,7 +33,7 @@ pub(super) struct Plan {
 /// An event of a recording.
 #[derive(Debug)]
 pub(super) struct Planned {
-    pub(super) event: Event,
+    pub(super) event: EventSpec,
     pub(super) id: EventId,
     /// Period; `None` if it is counted at the samples of the first event.
     pub(super) period: Option<u32>,
@@ -57,7 +44,7 @@ impl Plan {
     pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
         let (sampled, counted) = wanted(args, pmu)?;
         let period = |index| (index < sampled.len()).then_some(args.period);
-        let events: Vec<Event> = [&sampled[..], &counted[..]].concat();
+        let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
         refuse_the_impossible(args, &events)?;
 
         let properties = session.device().properties();
@@ -123,9 +110,11 @@ impl Planned {
 }
 
 /// Returns the events that make samples, and those that are counted at them.
-fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<Event>, Vec<Event>), Usage> {
-    let parse = |texts: &[String]| -> Result<Vec<Event>, Usage> {
-        let lists = texts.iter().map(|text| events::events(text, pmu));
+fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
+    let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
+        let lists = texts
+            .iter()
+            .map(|text| spec::parse_without_groups(text, pmu));
         let lists: Result<Vec<_>, _> = lists.collect();
         let lists = lists.map_err(|error| Usage(error.to_string()))?;
         Ok(lists.into_iter().flatten().collect())
@@ -146,7 +135,7 @@ fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<Event>, Vec<Event>), Usage> {
     Ok((sampled, parse(&args.count)?))
 }
 
-fn refuse_the_impossible(args: &Record, events: &[Event]) -> Result<(), Usage> {
+fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usage> {
     let pinned = events
         .iter()
         .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
@@ -168,7 +157,7 @@ fn refuse_the_impossible(args: &Record, events: &[Event]) -> Result<(), Usage> {
 }
 
 /// Returns the id of an event on a counter: fixed counters have ids, others are defined.
-fn id(session: &Session, event: &Event, counter: CounterId, index: usize) -> Result<EventId> {
+fn id(session: &Session, event: &EventSpec, counter: CounterId, index: usize) -> Result<EventId> {
     match counter {
         CounterId::Fixed(number) => FIXED
             .get(usize::from(number))
@@ -184,10 +173,9 @@ fn id(session: &Session, event: &Event, counter: CounterId, index: usize) -> Res
 }
 
 /// Returns perf's number of an event, or its event select.
-fn kind(event: &Event) -> Kind {
-    let named = |(meaning, _): &&(Meaning, u64)| event.meaning == Some(*meaning);
-    if let Some((_, number)) = HARDWARE.iter().find(named) {
-        return Kind::Hardware(*number);
+fn kind(event: &EventSpec) -> Kind {
+    if let Some(number) = event.meaning.and_then(Meaning::number) {
+        return Kind::Hardware(number.into());
     }
     // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
     let modes = EventSelect::fixed().modes(Modes::Both).bits();
@@ -199,9 +187,10 @@ fn kind(event: &Event) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pmu::testing;
 
-    fn event(text: &str) -> Event {
-        let mut events = events::events(text, &Pmu::for_tests()).expect("it exists");
+    fn event(text: &str) -> EventSpec {
+        let mut events = spec::parse(text, &testing::intel()).expect("it exists");
         events.remove(0)
     }
 

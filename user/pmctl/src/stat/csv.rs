@@ -40,7 +40,7 @@ impl<'a, W: Write> Csv<'a, W> {
             }
             if let Some(place) = &column.place {
                 self.writer.write_field(&place.name)?;
-                if let PlaceKind::Core(cpus) = place.kind {
+                if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
                     self.writer.write_field(cpus.to_string())?;
                 }
             }

@@ -11,14 +11,13 @@ use super::metric::metric;
 use super::scope::Title;
 use super::summary::Summary;
 use super::{Column, Figures, PlaceKind, Report, Run, Subject};
-use crate::text::thousands;
+use crate::text::{self, thousands};
 
 /// In place of a number that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
 
-/// Printed if the CPU lacks an event.
-const ABSENT_NOTE: &str =
-    " <not supported>: this CPU does not have the event; `pmctl info` lists those it has.";
+/// Width of the notes.
+const WIDTH: usize = 78;
 
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
@@ -82,6 +81,34 @@ impl<'a, W: Write> Human<'a, W> {
         format!("{line:<width$}( +-{:6.2}% )", summary.error_percent)
     }
 
+    /// Why the CPU lacks events.
+    fn write_missing(&mut self) -> Result<()> {
+        let events = self.subject.columns.iter().map(|column| &column.event);
+        let mut told: Vec<&str> = Vec::new();
+        for event in events {
+            let Some(reason) = event.missing.as_deref() else {
+                continue;
+            };
+            // An event of several cores or threads is told once.
+            if told.contains(&event.label.as_str()) {
+                continue;
+            }
+            writeln!(self.output)?;
+            told.push(&event.label);
+            let note = format!("<not supported> {}: {reason}", event.label);
+            for line in text::wrap(&note, WIDTH) {
+                writeln!(self.output, " {line}")?;
+            }
+        }
+        if !told.is_empty() {
+            writeln!(
+                self.output,
+                " `pmctl info` lists the events that this CPU has."
+            )?;
+        }
+        Ok(())
+    }
+
     /// The line above the numbers: what was counted, and where.
     fn title(&self, runs: &[Run]) -> String {
         let Subject { command, scope, .. } = self.subject;
@@ -142,9 +169,7 @@ impl<W: Write> Report for Human<'_, W> {
                 writeln!(self.output, "{line}")?;
             }
         }
-        if self.subject.columns.iter().any(|c| c.event.is_absent()) {
-            writeln!(self.output, "\n{ABSENT_NOTE}")?;
-        }
+        self.write_missing()?;
         writeln!(self.output)?;
         Ok(())
     }
@@ -155,8 +180,8 @@ fn place(column: &Column) -> String {
     match &column.place {
         None => String::new(),
         Some(place) => match place.kind {
-            PlaceKind::Thread => format!("{} ", place.name),
-            PlaceKind::Core(cpus) => format!("{} {cpus:>4} ", place.name),
+            PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
+            PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
         },
     }
 }
@@ -187,11 +212,12 @@ mod tests {
          1.500000000 seconds time elapsed
          1.200000000 seconds user
          0.300000000 seconds sys
+
+ <not supported> cache-misses: CPUID.0AH:EBX[4] says so.
+ `pmctl info` lists the events that this CPU has.
+
 ";
-        assert_eq!(
-            text.strip_suffix(&format!("\n{ABSENT_NOTE}\n\n")),
-            Some(expected)
-        );
+        assert_eq!(text, expected);
     }
 
     #[test]

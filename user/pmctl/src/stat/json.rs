@@ -25,6 +25,10 @@ struct PerfLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     core: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thread: Option<&'a str>,
@@ -57,17 +61,21 @@ impl<'a, W: Write> Perf<'a, W> {
             let metric = metric.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
             let place = column.place.as_ref();
-            let core = place.and_then(|place| match place.kind {
-                PlaceKind::Core(cpus) => Some((place.name.as_str(), cpus)),
-                PlaceKind::Thread => None,
-            });
+            let name = |is: fn(PlaceKind) -> bool| {
+                let place = place.filter(|place| is(place.kind));
+                place.map(|place| place.name.as_str())
+            };
             let line = PerfLine {
                 interval: at.map(|at| at.as_secs_f64()),
-                core: core.map(|(name, _)| name),
-                counters: core.map(|(_, cpus)| cpus),
-                thread: place
-                    .filter(|place| place.kind == PlaceKind::Thread)
-                    .map(|place| place.name.as_str()),
+                core: name(|kind| matches!(kind, PlaceKind::Core(_))),
+                socket: name(|kind| matches!(kind, PlaceKind::Socket(_))),
+                // perf writes the number alone.
+                cpu: name(|kind| kind == PlaceKind::Cpu).map(|name| name.trim_start_matches("CPU")),
+                counters: place.and_then(|place| match place.kind {
+                    PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => Some(cpus),
+                    PlaceKind::Thread | PlaceKind::Cpu => None,
+                }),
+                thread: name(|kind| kind == PlaceKind::Thread),
                 counter_value: figures.counts[index].map_or_else(
                     || column.missing("<not counted>").to_owned(),
                     |count| format!("{count}.000000"),

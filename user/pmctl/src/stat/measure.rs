@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
 use super::source::{Count, Counts, Source};
@@ -24,15 +25,22 @@ pub(super) struct Plan {
     pub(super) interval: Option<Duration>,
     /// Counts once this is over.
     pub(super) delay: Option<Duration>,
+    /// Ends the run once this is over.
+    pub(super) timeout: Option<Duration>,
 }
 
-/// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
-pub(super) fn measure(
-    plan: &Plan,
+/// A run whose command waits, and whose counters are ready.
+pub(super) struct Begun<'a> {
+    before: Times,
+    waiting: Option<Waiting<'a>>,
+}
+
+/// Forks the command, and makes the counters ready for it.
+pub(super) fn begin<'a>(
+    plan: &'a Plan,
+    signals: &Signals,
     source: &mut dyn Source,
-    report: &mut dyn Report,
-) -> Result<Run> {
-    let signals = Signals::hold()?;
+) -> Result<Begun<'a>> {
     let before = Times::of_children()?;
     let waiting = plan
         .command
@@ -40,6 +48,16 @@ pub(super) fn measure(
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
     source.prepare(waiting.as_ref().map(Waiting::pid))?;
+    Ok(Begun { before, waiting })
+}
+
+/// Runs the command, or waits for Ctrl-C or the end of what is watched without one.
+pub(super) fn measure(
+    Begun { before, waiting }: Begun<'_>,
+    (plan, signals): (&Plan, &Signals),
+    source: &mut dyn Source,
+    report: &mut dyn Report,
+) -> Result<Run> {
     let watched = plan.watched.iter().map(|pid| processes::watch(*pid));
     let mut watched: Vec<OwnedFd> = watched.flatten().collect();
 
@@ -50,6 +68,7 @@ pub(super) fn measure(
         .map(|length| Ticker::new(length, begin, report));
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
+        end: plan.timeout.map(|timeout| begin + timeout),
         ticker,
     };
     if timers.start.is_none() {
@@ -57,7 +76,7 @@ pub(super) fn measure(
     }
     let running = waiting.map(Waiting::release).transpose()?;
     let End { ending, wanted } = follow(
-        &signals,
+        signals,
         running.as_ref(),
         &mut watched,
         (&mut timers, source),
@@ -141,6 +160,19 @@ fn follow(
             _ => {}
         }
         timers.pass(source)?;
+        if timers.is_over() {
+            wanted = true;
+            match running {
+                // It ends by it, or decides what to do.
+                Some(running) => running.signal(Signal::SIGTERM),
+                None => {
+                    return Ok(End {
+                        ending: None,
+                        wanted,
+                    });
+                }
+            }
+        }
     }
 }
 
@@ -148,6 +180,8 @@ fn follow(
 struct Timers<'a> {
     /// When the counters start, if they have not.
     start: Option<Instant>,
+    /// When the run ends, if it has not been told.
+    end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
 }
 
@@ -155,8 +189,13 @@ impl Timers<'_> {
     /// Returns how long nothing is due.
     fn remaining(&self) -> Option<Duration> {
         let tick = self.ticker.as_ref().map(|ticker| ticker.next);
-        let next = [self.start, tick].into_iter().flatten().min()?;
+        let next = [self.start, self.end, tick].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns whether the run is to end, once.
+    fn is_over(&mut self) -> bool {
+        self.end.take_if(|end| *end <= Instant::now()).is_some()
     }
 
     /// Does what is due.

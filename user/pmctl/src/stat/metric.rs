@@ -2,8 +2,9 @@
 //! What two counts tell together, of a whole run: all counters have stopped then, and each has run as long as the
 //! others. While they run they are read one after the other, so that a ratio of intervals would be of two times.
 
+use perfmon::spec::Meaning;
+
 use super::Column;
-use crate::events::Meaning;
 
 /// A ratio that is shown beside its first event.
 struct Ratio {

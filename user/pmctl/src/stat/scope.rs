@@ -7,7 +7,7 @@ use std::fs;
 use crate::cli::{Cpus, Stat};
 use crate::exit::Usage;
 
-use super::tasks::{Thread, threads};
+use super::threads::{Thread, threads};
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,19 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlaceKind {
     Thread,
+    Cpu,
     /// A core, and how many of its CPUs are counted.
     Core(usize),
+    /// The same of a socket.
+    Socket(usize),
+}
+
+/// How CPUs are parted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    Cpu,
+    Core,
+    Socket,
 }
 
 impl Scope {
@@ -66,30 +77,47 @@ impl Scope {
     }
 }
 
-/// Returns the cores that have one of these CPUs, with the CPUs.
-pub(super) fn cores(cpus: &[usize]) -> Vec<(Place, Cpus)> {
-    let mut cores: Vec<([u32; 3], Vec<u32>)> = Vec::new();
+/// Returns the parts that have one of these CPUs, with the CPUs.
+pub(super) fn parts(cpus: &[usize], split: Split) -> Vec<(Place, Cpus)> {
+    let mut parts: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
     for cpu in cpus {
         let number = u32::try_from(*cpu).unwrap_or(u32::MAX);
-        let part = |name: &str| {
-            let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
-            let text = fs::read_to_string(file).unwrap_or_default();
-            // A kernel without it tells no dies; -1 is none, too.
-            text.trim().parse().unwrap_or(0)
+        let part = match split {
+            Split::Cpu => vec![number],
+            Split::Core => topology(*cpu, &["physical_package_id", "die_id", "core_id"]),
+            Split::Socket => topology(*cpu, &["physical_package_id"]),
         };
-        let core = ["physical_package_id", "die_id", "core_id"].map(part);
-        match cores.iter_mut().find(|(known, _)| *known == core) {
+        match parts.iter_mut().find(|(known, _)| *known == part) {
             Some((_, cpus)) => cpus.push(number),
-            None => cores.push((core, vec![number])),
+            None => parts.push((part, vec![number])),
         }
     }
-    cores.sort_unstable();
-    let place = |([socket, die, core], cpus): ([u32; 3], Vec<u32>)| {
-        let name = format!("S{socket}-D{die}-C{core}");
-        let kind = PlaceKind::Core(cpus.len());
+    parts.sort_unstable();
+    let place = |(part, cpus): (Vec<u32>, Vec<u32>)| {
+        let (letters, kind) = match split {
+            Split::Cpu => (&["CPU"][..], PlaceKind::Cpu),
+            Split::Core => (&["S", "D", "C"][..], PlaceKind::Core(cpus.len())),
+            Split::Socket => (&["S"][..], PlaceKind::Socket(cpus.len())),
+        };
+        let pairs = letters.iter().zip(part);
+        let words: Vec<String> = pairs
+            .map(|(letter, number)| format!("{letter}{number}"))
+            .collect();
+        let name = words.join("-");
         (Place { name, kind }, Cpus::new(cpus))
     };
-    cores.into_iter().map(place).collect()
+    parts.into_iter().map(place).collect()
+}
+
+/// Returns the numbers of the parts that a CPU belongs to.
+fn topology(cpu: usize, names: &[&str]) -> Vec<u32> {
+    let number = |name: &&str| {
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        // A kernel without it tells no dies; -1 is none, too.
+        text.trim().parse().unwrap_or(0)
+    };
+    names.iter().map(number).collect()
 }
 
 /// What stands behind "Performance counter stats for".
@@ -115,5 +143,28 @@ impl fmt::Display for Title<'_> {
             (None, 1) => f.write_str(", every task on 1 CPU"),
             (None, _) => write!(f, ", every task on all {number} CPUs"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_parted_as_perf_names_them() {
+        let names = |split| -> Vec<(String, String)> {
+            let parts = parts(&[0, 4095], split).into_iter();
+            parts
+                .map(|(place, cpus)| (place.name, cpus.to_string()))
+                .collect()
+        };
+        let one = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
+        assert_eq!(
+            names(Split::Cpu),
+            [one("CPU0", "0"), one("CPU4095", "4095")]
+        );
+        // CPU 4095 has no topology, and counts as that of CPU 0 here.
+        assert_eq!(names(Split::Socket), [one("S0", "0,4095")]);
+        assert_eq!(names(Split::Core), [one("S0-D0-C0", "0,4095")]);
     }
 }

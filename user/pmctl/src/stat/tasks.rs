@@ -1,61 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of tasks: of a command, of processes, of threads.
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perfmon::event::{Builder, Counts as GroupCounts, Encoding};
-use perfmon::{Cause, Device, Error, EventSelect, Group, Modes};
+use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
+use perfmon::spec::EventSpec;
+use perfmon::{Cause, Device, Error, Group, Modes};
 
+use super::Column;
+use super::rights;
+use super::scope::{Place, PlaceKind, Scope};
 use super::source::{Count, Counts, Source};
-use crate::events::Event;
+use super::threads::Thread;
+use crate::cli::Stat;
 use crate::exit::{self, Usage};
-
-/// The number of no cache, of an event that the CPU lacks.
-const LACKING: u32 = u32::MAX;
-
-/// A thread that is counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
-    pub(super) tid: u32,
-    /// Its name and number, as perf shows it.
-    pub(super) name: String,
-}
-
-impl Thread {
-    fn new(tid: u32) -> Self {
-        let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
-        let name = format!("{}-{tid}", crate::text::printable(comm.trim_end()));
-        Self { tid, name }
-    }
-}
-
-/// Returns the threads of these processes, and these threads.
-pub(super) fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
-    let mut found = Vec::new();
-    for pid in pids {
-        let folder = fs::read_dir(format!("/proc/{pid}/task"));
-        let folder = folder.map_err(|_| absent('p', "process", *pid))?;
-        let names = folder.flatten().map(|entry| entry.file_name());
-        found.extend(names.filter_map(|name| name.to_str()?.parse::<u32>().ok()));
-    }
-    for tid in tids {
-        if fs::metadata(format!("/proc/{tid}/comm")).is_err() {
-            return Err(absent('t', "thread", *tid));
-        }
-        found.push(*tid);
-    }
-    found.sort_unstable();
-    found.dedup();
-    Ok(found.into_iter().map(Thread::new).collect())
-}
-
-fn absent(option: char, what: &str, number: u32) -> Usage {
-    Usage(format!(
-        "-{option}: there is no {what} {number}; `ps -eL` lists them."
-    ))
-}
 
 /// How events of tasks count.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +28,9 @@ pub(super) struct Manner {
 /// Events of tasks.
 pub(super) struct Tasks {
     device: Device,
-    events: Vec<Event>,
+    events: Vec<EventSpec>,
+    /// The names that the events were asked for by.
+    names: Vec<String>,
     manner: Manner,
     /// The threads, if not the command.
     threads: Vec<Thread>,
@@ -85,101 +46,140 @@ struct Opened {
     events: Vec<usize>,
 }
 
+/// Why a group could not be opened.
+struct Refused {
+    error: Error,
+    tid: u32,
+    /// The events of the group.
+    members: Vec<usize>,
+}
+
 impl Tasks {
-    /// Takes the events that the CPUs and the driver have; those that they lack become absent. If this user may not
-    /// count the kernel, events without a mode are counted in user mode.
-    pub(super) fn new(
-        device: Device,
-        events: Vec<Event>,
-        (threads, per_thread): (Vec<Thread>, bool),
-        manner: Manner,
-    ) -> Result<Self> {
-        let mut tasks = Self {
+    /// Takes the events that the CPUs have.
+    pub(super) fn new(args: &Stat, events: Vec<EventSpec>, scope: &Scope) -> Result<Self> {
+        let chosen = |event: &&EventSpec| event.pinned.is_some();
+        if let Some(EventSpec {
+            label,
+            pinned: Some(counter),
+            ..
+        }) = events.iter().find(chosen)
+        {
+            return Err(Usage(format!(
+                "{label}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
+                 chooses the counter. Leave out the counter, or add -a."
+            ))
+            .into());
+        }
+        let device = Device::open().map_err(exit::with_help)?;
+        let threads = match scope {
+            Scope::Tasks { threads, .. } => threads.clone(),
+            _ => Vec::new(),
+        };
+        let manner = Manner {
+            inherit: !args.no_inherit,
+            from_exec: threads.is_empty() && args.delay.is_none(),
+        };
+        Ok(Self {
             device,
+            names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             manner,
             threads,
-            per_thread,
+            per_thread: args.per_thread,
             open: Vec::new(),
-        };
-        for index in 0..tasks.events.len() {
-            let event = &tasks.events[index];
-            if let Some(counter) = event.pinned {
-                return Err(Usage(format!(
-                    "{}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
-                     chooses the counter. Leave out the counter, or add -a.",
-                    event.label
-                ))
-                .into());
-            }
-            if !event.is_absent() {
-                tasks.try_out(index)?;
-            }
-        }
-        // `-d` asks for none of its events by name.
-        tasks.events.retain(|event| event.cache != Some(LACKING));
-        Ok(tasks)
+        })
     }
 
-    /// Returns the events, as they are counted.
-    pub(super) fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    /// Opens an event of this thread for a moment.
-    fn try_out(&mut self, index: usize) -> Result<()> {
-        let event = &self.events[index];
-        let try_out = |event: &Event| builder(event).disabled().open_on(&self.device);
-        let Err(error) = try_out(event) else {
-            return Ok(());
-        };
-        match error.cause {
-            Cause::NoSuchEvent | Cause::NotSupported => {
-                let label = event.label.clone();
-                let group = event.group;
-                let cache = event.cache.map(|_| LACKING);
-                self.events[index] = Event {
-                    cache,
-                    group,
-                    ..Event::absent(&label)
-                };
-                Ok(())
+    /// Opens all events for these threads.
+    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<Opened>>, Refused> {
+        let mut open = Vec::new();
+        for tid in tids {
+            match self.open(*tid) {
+                Ok(opened) => open.push(opened),
+                // It ended meanwhile; its columns have no count then.
+                Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
+                    open.push(Vec::new());
+                }
+                Err(refused) => return Err(refused),
             }
-            // As perf does it, with the mode in the name.
-            Cause::Forbidden if event.modes == Modes::Both => {
-                let user = Event {
-                    modes: Modes::User,
-                    label: in_user_mode(&event.label),
-                    ..event.clone()
-                };
-                try_out(&user).map_err(|error| failed(&user, error))?;
-                self.events[index] = user;
-                Ok(())
-            }
-            _ => Err(failed(event, error)),
         }
+        Ok(open)
     }
 
     /// Opens all events for a thread.
-    fn open(&self, tid: u32) -> Result<Vec<Opened>, Error> {
+    fn open(&self, tid: u32) -> Result<Vec<Opened>, Refused> {
         let mut opened = Vec::new();
         for members in groups(&self.events) {
-            let mut members = members.into_iter();
-            let Some(leader) = members.next() else {
+            let mut builders = members.iter().filter_map(|index| self.builder(*index));
+            let Some(leader) = builders.next() else {
                 continue;
             };
-            let rest: Vec<usize> = members.collect();
-            let builder_of = |index: usize| builder(&self.events[index]);
-            let mut group = Group::of(self.leader(builder_of(leader), tid));
-            for index in &rest {
-                group = group.and(builder_of(*index));
+            let group = Group::of(self.leader(leader, tid));
+            let group = builders.fold(group, GroupBuilder::and);
+            match group.open_on(&self.device) {
+                Ok(group) => opened.push(Opened {
+                    group,
+                    events: members,
+                }),
+                Err(error) => {
+                    return Err(Refused {
+                        error,
+                        tid,
+                        members,
+                    });
+                }
             }
-            opened.push(Opened {
-                group: group.open_on(&self.device)?,
-                events: [leader].into_iter().chain(rest).collect(),
-            });
         }
         Ok(opened)
+    }
+
+    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    fn builder(&self, index: usize) -> Option<Builder> {
+        let event = self.events[index].builder()?;
+        Some(event.label(&self.names[index]))
+    }
+
+    /// Does without what was refused, as perf does; returns whether there was something.
+    ///
+    /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
+    /// mode are counted in user mode.
+    fn adapt(&mut self, refused: &Refused) -> bool {
+        let mut changed = false;
+        match refused.error.cause {
+            Cause::Forbidden => {
+                for event in &mut self.events {
+                    if event.modes == Modes::Both && !event.is_absent() {
+                        event.modes = Modes::User;
+                        event.label = in_user_mode(&event.label);
+                        changed = true;
+                    }
+                }
+            }
+            Cause::NoSuchEvent | Cause::NotSupported => {
+                // The members of a group may also not go together: each is tried alone.
+                for index in &refused.members {
+                    let event = &self.events[*index];
+                    let Some(builder) = self.builder(*index) else {
+                        continue;
+                    };
+                    let Err(error) = self.leader(builder, refused.tid).open_on(&self.device) else {
+                        continue;
+                    };
+                    if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
+                        self.events[*index] = EventSpec {
+                            group: event.group,
+                            ..EventSpec::absent(
+                                &event.label,
+                                format!("The driver says: {}.", error.cause),
+                            )
+                        };
+                        changed = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        changed
     }
 
     /// Returns the event with the thread and the manner of this measurement.
@@ -234,17 +234,45 @@ impl Source for Tasks {
         } else {
             self.threads.iter().map(|thread| thread.tid).collect()
         };
-        for tid in tids {
-            match self.open(tid) {
-                Ok(opened) => self.open.push(opened),
-                // It ended meanwhile; its columns have no count then.
-                Err(error) if error.cause == Cause::NoSuchTask && self.threads.len() > 1 => {
-                    self.open.push(Vec::new());
+        loop {
+            match self.open_all(&tids) {
+                Ok(open) => {
+                    self.open = open;
+                    return Ok(());
                 }
-                Err(error) => return Err(exit::with_help(error)),
+                Err(refused) => {
+                    let is_own = self.threads.is_empty();
+                    if !self.adapt(&refused) {
+                        let Refused { error, tid, .. } = refused;
+                        return Err(rights::explained(error, (!is_own).then_some(tid)));
+                    }
+                }
             }
         }
-        Ok(())
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let place = |thread: &Thread| {
+            Some(Place {
+                name: thread.name.clone(),
+                kind: PlaceKind::Thread,
+            })
+        };
+        let places = if self.per_thread {
+            self.threads.iter().map(place).collect()
+        } else {
+            vec![None]
+        };
+        let column = |place: &Option<Place>, event: &EventSpec| Column {
+            place: place.clone(),
+            event: event.clone(),
+            counter: None,
+        };
+        let columns = places.iter().flat_map(|place| {
+            let events = self.events.iter();
+            events.map(move |event| column(place, event))
+        });
+        columns.collect()
     }
 
     fn start(&mut self) -> Result<()> {
@@ -281,7 +309,7 @@ impl Source for Tasks {
 }
 
 /// Returns the events of each group, in their order; one without a group is alone. Absent ones are left out.
-fn groups(events: &[Event]) -> Vec<Vec<usize>> {
+fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         if event.is_absent() {
@@ -298,18 +326,6 @@ fn groups(events: &[Event]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Returns the event as the driver knows it.
-fn builder(event: &Event) -> Builder {
-    let encoding = match (event.cache, event.general, event.fixed) {
-        (Some(cache), _, _) => Encoding::Cache(cache),
-        (None, Some(select), _) => Encoding::Raw(select.modes(Modes::Both)),
-        (None, None, Some(number)) => Encoding::Fixed(number),
-        // No counter has it, and so the driver will say.
-        (None, None, None) => Encoding::Raw(EventSelect::new(0, 0)),
-    };
-    Builder::new(encoding).modes(event.modes)
-}
-
 /// Returns the name of an event with the mode that perf adds.
 fn in_user_mode(label: &str) -> String {
     let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
@@ -321,19 +337,14 @@ fn in_user_mode(label: &str) -> String {
     }
 }
 
-/// Returns the error of an event, with the name that the user gave it.
-fn failed(event: &Event, error: Error) -> anyhow::Error {
-    exit::with_help(error).context(event.label.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::events_or_absent;
-    use crate::pmu::Pmu;
+    use crate::pmu::testing;
+    use perfmon::spec;
 
-    fn events(text: &str) -> Vec<Event> {
-        events_or_absent(text, &Pmu::for_tests()).expect("it is well formed")
+    fn events(text: &str) -> Vec<EventSpec> {
+        spec::parse_or_absent(text, &testing::intel()).expect("it is well formed")
     }
 
     #[test]
@@ -350,27 +361,5 @@ mod tests {
         assert_eq!(in_user_mode("cycles"), "cycles:u");
         assert_eq!(in_user_mode("cycles:uk"), "cycles:u");
         assert_eq!(in_user_mode("cpu/event=1/"), "cpu/event=1/u");
-    }
-
-    #[test]
-    fn the_threads_of_a_process_are_found_once() {
-        let pid = std::process::id();
-        let found = threads(&[pid], &[pid]).expect("it runs");
-        assert_eq!(found.iter().filter(|thread| thread.tid == pid).count(), 1);
-        assert!(found[0].name.ends_with(&format!("-{}", found[0].tid)));
-        assert!(threads(&[0], &[]).is_err());
-        assert!(threads(&[], &[0]).is_err());
-    }
-
-    #[test]
-    fn each_kind_of_event_has_its_encoding() {
-        let encoding = |event: &Event| builder(event).encoding();
-        let [raw, fixed] = &events("r1c0:k,fixed1")[..] else {
-            panic!("there are two")
-        };
-        let select = EventSelect::new(0xc0, 1);
-        assert_eq!(encoding(raw), Encoding::Raw(select));
-        assert_eq!(encoding(fixed), Encoding::Fixed(1));
-        assert_eq!(encoding(&Event::of_cache("x", 2)), Encoding::Cache(2));
     }
 }

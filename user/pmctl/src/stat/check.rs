@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options that don't go together, or that the driver can't do.
+
+use crate::cli::Stat;
+use crate::exit::Usage;
+
+/// Refuses what the driver can't do, and what has no meaning, with the reason.
+pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
+    let of_cpus = args.all_cpus || args.cpu.is_some();
+    let of_tasks = !args.pid.is_empty() || !args.tid.is_empty();
+    let refused = [
+        (
+            args.cpu.is_some() && args.all_cpus,
+            "-a means all CPUs, -C some of them: give only one of the two.",
+        ),
+        (
+            args.command.is_empty() && !of_cpus && !of_tasks,
+            "there is nothing to run.\n\
+             Give a command (`pmctl stat -- make`), or count a process (`pmctl stat -p PID`), or the whole system until \
+             Ctrl-C: `pmctl stat -a`.",
+        ),
+        (
+            args.command.is_empty() && args.repeat > 1,
+            "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
+        ),
+        (
+            args.per_core && !of_cpus,
+            "--per-core: a task has no core of its own. Count the whole system: `pmctl stat -a --per-core`.",
+        ),
+        (
+            args.per_socket && !of_cpus,
+            "--per-socket: a task has no socket of its own. Count the whole system: `pmctl stat -a --per-socket`.",
+        ),
+        (
+            args.no_aggr && !of_cpus,
+            "-A: a task has no CPU of its own. Count the whole system: `pmctl stat -a -A`.",
+        ),
+        (
+            args.per_thread && !of_tasks,
+            "--per-thread: which threads a command will have is not known. Give a process that runs: \
+             `pmctl stat -p PID --per-thread`.",
+        ),
+        (
+            args.explain && !of_cpus,
+            "--explain: the driver chooses the counters of a task, and switches them with it. With -a they are yours: \
+             `pmctl stat -a --explain`.",
+        ),
+    ];
+    match refused.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage(reason.to_owned())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a process may not be counted, and what is needed.
+
+use std::fmt;
+use std::fs;
+
+use nix::unistd::{Uid, User, geteuid};
+use perfmon::{Cause, Error};
+
+use crate::exit;
+use crate::text::printable;
+
+/// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
+pub(super) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
+    let task = tid
+        .filter(|_| error.cause == Cause::Forbidden)
+        .and_then(Task::read);
+    match task {
+        Some(task) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid())),
+        None => exit::with_help(error),
+    }
+}
+
+/// A task that is there.
+#[derive(Debug, PartialEq, Eq)]
+struct Task {
+    tid: u32,
+    name: String,
+    /// The users that it is run by and has the rights of.
+    real: Uid,
+    effective: Uid,
+}
+
+/// A user, by name if it has one.
+struct Name(Uid);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match User::from_uid(self.0) {
+            Ok(Some(user)) => f.write_str(&user.name),
+            _ => write!(f, "user {}", self.0),
+        }
+    }
+}
+
+impl Task {
+    fn read(tid: u32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        Self::parse(tid, &status)
+    }
+
+    /// Parses the content of /proc/PID/status.
+    fn parse(tid: u32, status: &str) -> Option<Self> {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let mut uids = field("Uid:")?
+            .split_whitespace()
+            .map(|uid| uid.parse().ok());
+        let mut uid = || uids.next().flatten().map(Uid::from_raw);
+        Some(Self {
+            tid,
+            name: printable(field("Name:")?.trim()),
+            real: uid()?,
+            effective: uid()?,
+        })
+    }
+
+    /// Returns what `user` has to do to count it.
+    fn advice(&self, user: Uid) -> String {
+        let Self {
+            tid,
+            name,
+            real,
+            effective,
+        } = self;
+        let root = format!("Run it as root (`sudo pmctl stat -p {tid}`) or with CAP_PERFMON.");
+        if *effective != user || *real != user {
+            return format!(
+                "Process {tid} ({name}) is {}'s, and pmctl is run by {}, who may count processes of their own.\n{root}",
+                Name(*effective),
+                Name(user),
+            );
+        }
+        format!(
+            "Process {tid} ({name}) is {}'s own. The kernel forbids it all the same: for the kernel's part (`:k`), for a \
+             process that runs a setuid program or one with capabilities, or by the policy \
+             (/proc/sys/kernel/perf_event_paranoid is {}).\n{root}",
+            Name(user),
+            fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+                .unwrap_or_default()
+                .trim(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Name:\tsshd\nUmask:\t0022\nUid:\t0\t4000000\t0\t0\nGid:\t0\n";
+
+    #[test]
+    fn the_owner_is_named() {
+        let task = Task::parse(12, STATUS).expect("it is well formed");
+        assert_eq!(
+            (task.real.as_raw(), task.effective.as_raw()),
+            (0, 4_000_000)
+        );
+        let advice = task.advice(Uid::from_raw(4_000_001));
+        assert!(
+            advice.starts_with(
+                "Process 12 (sshd) is user 4000000's, and pmctl is run by user 4000001,"
+            ),
+            "{advice}"
+        );
+        assert!(advice.contains("sudo pmctl stat -p 12"), "{advice}");
+        assert_eq!(Task::parse(12, "Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn an_own_process_has_another_reason() {
+        let own = Uid::from_raw(4_000_000);
+        let task = Task {
+            real: own,
+            ..Task::parse(12, STATUS).expect("it is well formed")
+        };
+        assert!(task.advice(own).contains("setuid"));
+    }
+}

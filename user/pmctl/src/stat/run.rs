@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Result of a run, and of several together.
+
+use std::time::Duration;
+
+use super::source::{Count, Counts};
+use super::summary::{Summary, mean_count};
+use crate::child::Ending;
+
+/// Result of one run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) elapsed: Duration,
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// A count for each column; `None` if it can't be trusted.
+    pub(super) counts: Counts,
+    /// End of the command; `None` without one.
+    pub(super) ending: Option<Ending>,
+    /// A signal asked for the end: no other run follows.
+    pub(super) last: bool,
+}
+
+impl Run {
+    pub(super) fn value(&self, column: usize) -> Option<u64> {
+        self.counts[column].map(|count| count.value)
+    }
+}
+
+/// What several runs give together: for each column the mean of its counts, `None` if one of them can't be
+/// trusted.
+pub(super) struct Figures {
+    pub(super) runs: usize,
+    /// Rounded, and exact for a single run.
+    pub(super) counts: Vec<Option<u64>>,
+    pub(super) summaries: Vec<Option<Summary>>,
+}
+
+impl Figures {
+    pub(super) fn of(runs: &[Run]) -> Self {
+        let columns = runs.first().map_or(0, |run| run.counts.len());
+        let column = |index: usize| runs.iter().map(move |run| run.value(index));
+        let floats = |index| column(index).map(|count| count.map(|count| count as f64));
+        Self {
+            runs: runs.len(),
+            counts: (0..columns)
+                .map(|index| mean_count(column(index)))
+                .collect(),
+            summaries: (0..columns)
+                .map(|index| Summary::of(floats(index)))
+                .collect(),
+        }
+    }
+
+    pub(super) fn means(&self) -> Vec<Option<f64>> {
+        self.summaries
+            .iter()
+            .map(|summary| summary.map(|summary| summary.mean))
+            .collect()
+    }
+}
+
+/// Returns how long the counter of a column ran, in ns: the mean over the runs.
+pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
+    let ran = |run: &Run| run.counts[column].map_or(0, |count: Count| count.ran.as_nanos());
+    let ran: u128 = runs.iter().map(ran).sum();
+    u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
+}

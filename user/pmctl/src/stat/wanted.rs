@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events that the command line asks for.
+
+use anyhow::Result;
+use perfmon::Pmu;
+use perfmon::spec::{self, EventSpec};
+
+use crate::cli::Stat;
+use crate::exit::Usage;
+
+/// Returns the events that are asked for, or the usual ones.
+pub(super) fn wanted(args: &Stat, pmu: &Pmu) -> Result<Vec<EventSpec>> {
+    let mut events = Vec::new();
+    for text in &args.events {
+        // The groups of each text have numbers of their own.
+        let first = events.len();
+        let found = spec::parse_or_absent(text, pmu);
+        for event in found.map_err(|error| Usage(error.to_string()))? {
+            let group = event.group.map(|group| first + group);
+            events.push(EventSpec { group, ..event });
+        }
+    }
+    if args.events.is_empty() {
+        events = spec::default_events(pmu);
+    }
+    if args.detailed {
+        // None of them is asked for by its name: those that the CPU lacks are left out.
+        let details = DETAILS
+            .iter()
+            .filter_map(|name| spec::parse(name, pmu).ok());
+        events.extend(details.flatten());
+    }
+    Ok(events)
+}
+
+/// Events of -d.
+const DETAILS: [&str; 4] = [
+    "L1-dcache-loads",
+    "L1-dcache-load-misses",
+    "LLC-loads",
+    "LLC-load-misses",
+];
