@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors: what was attempted, and why it failed.
+
+use std::sync::Arc;
+
+use perfmon::sys::{Call, Driver};
+use perfmon::trace::{Alloc, ArchEvent, EventId};
+use perfmon::{Attempt, Cause, Errno, EventSelect, Session};
+
+use super::machine::{CPUS, Machine, session, staged};
+
+/// A call that may fail.
+type Try<'a> = &'a dyn Fn() -> Option<perfmon::Error>;
+
+#[test]
+fn errors_say_what_was_attempted_and_why_it_failed() {
+    let machine = Machine::new();
+    let session = session(&machine);
+    let alloc = Alloc {
+        buffers: 3,
+        pages: 9,
+    };
+    let id = EventId::arch(ArchEvent::Branches);
+    let select = EventSelect::new(0xc4, 0);
+
+    let allocate: Try<'_> = &|| session.allocate(alloc).err();
+    let define: Try<'_> = &|| session.define_event(id, select).err();
+    let info: Try<'_> = &|| session.device().info().err();
+    assert_eq!(info(), None);
+    let before = [
+        (Errno::EINVAL, allocate, Cause::InvalidAlloc),
+        (Errno::ENOMEM, allocate, Cause::NoMemory),
+        (Errno::EPERM, allocate, Cause::MemoryLimit),
+        (Errno::EPERM, define, Cause::LockedDown),
+        (Errno::EINVAL, define, Cause::InvalidEvent),
+        (Errno::EACCES, define, Cause::Forbidden),
+    ];
+    for (errno, attempt, cause) in before {
+        machine.fail(errno);
+        assert_eq!(attempt().unwrap().cause, cause, "{errno}");
+    }
+    // EPERM again from the call that asks why.
+    machine.inner().locked_down = true;
+    assert_eq!(allocate().unwrap().cause, Cause::LockedDown);
+    machine.inner().locked_down = false;
+    machine.fail(Errno::EINVAL);
+    assert_eq!(
+        allocate().unwrap().to_string(),
+        "can't allocate 3 buffers of 9 pages: the number of buffers is not that of the CPUs, \
+         or a buffer has too many pages or none"
+    );
+    machine.fail(Errno::EINVAL);
+    assert_eq!(
+        define().unwrap().to_string(),
+        "can't define architectural event 5 as event select 0x300c4: \
+         the id is not a model-specific one, or the event select is not allowed"
+    );
+
+    let trace = staged(&session);
+    let buffer = |cpu| trace.buffer(cpu).unwrap_err();
+    assert_eq!(buffer(CPUS).cause, Cause::NoSuchBuffer);
+    for errno in [Errno::EMFILE, Errno::ENFILE] {
+        machine.fail(errno);
+        let error = buffer(0);
+        assert_eq!(error.cause, Cause::NoDescriptor);
+        assert_eq!(error.attempt, Attempt::BufferHandle(0));
+    }
+    machine.inner().map_errno = Some(Errno::ENOMEM);
+    let error = buffer(1);
+    assert_eq!(
+        (error.attempt, error.cause),
+        (Attempt::Map(1), Cause::NoMemory)
+    );
+}
+
+#[test]
+fn a_config_that_can_not_be_is_an_error() {
+    let machine = Machine::new();
+    let trace = staged(&session(&machine));
+    machine.inner().staged.as_mut().unwrap().flags[0] = 0;
+    let error = trace.configuration().unwrap_err();
+    assert_eq!(error.cause, Cause::Unexpected(Errno::ERANGE));
+}
+
+#[test]
+fn a_driver_without_buffers_does_not_know_the_command() {
+    #[derive(Debug)]
+    struct Without(Arc<Machine>);
+
+    impl Driver for Without {
+        fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+            self.0.call(call)
+        }
+    }
+
+    let session = Session::with_driver(Arc::new(Without(Machine::new()))).unwrap();
+    let error = staged(&session).buffer(0).unwrap_err();
+    assert_eq!(error.cause, Cause::UnknownCommand);
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A driver for the tests of traces.
+
+use std::fs::File;
+use std::num::NonZeroUsize;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use perfmon::sys::{Call, Driver, Mapping};
+use perfmon::trace::{Alloc, ArchEvent, Config, Event, EventId, FixedEvent, Record, Staged, Trace};
+use perfmon::{Errno, Modes, Session, abi};
+use perfmon_core::logic::trace_state::{TraceCall, TraceState};
+
+/// CPUs of the machine below.
+pub(crate) const CPUS: u32 = 2;
+
+/// A driver with the module's own states, and files in memory for its buffers.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    inner: Mutex<Inner>,
+    buffers: Vec<File>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) asked: Vec<String>,
+    pub(crate) life: TraceState,
+    pub(crate) staged: Option<abi::perfmon_config>,
+    /// Error of the next call for a trace.
+    pub(crate) errno: Option<Errno>,
+    /// All calls for a trace fail with EPERM.
+    pub(crate) locked_down: bool,
+    pub(crate) features: u64,
+    /// Error of the next mmap.
+    pub(crate) map_errno: Option<Errno>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.asked)
+    }
+}
+
+impl Machine {
+    pub(crate) fn new() -> Arc<Self> {
+        let buffer = |_| {
+            let file = File::from(memfd_create("buffer", MFdFlags::empty()).unwrap());
+            file.set_len(2 * 4096).unwrap();
+            file
+        };
+        let machine = Self {
+            inner: Mutex::new(Inner {
+                asked: Vec::new(),
+                life: TraceState::Idle,
+                staged: None,
+                errno: None,
+                locked_down: false,
+                features: abi::PERFMON_FEATURE_FULL_WIDTH_WRITES.into(),
+                map_errno: None,
+            }),
+            buffers: (0..CPUS).map(buffer).collect(),
+        };
+        for cpu in 0..CPUS {
+            machine.publish(cpu, HEADER);
+        }
+        Arc::new(machine)
+    }
+
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    /// Returns the calls since the last call of this function.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner().asked)
+    }
+
+    pub(crate) fn fail(&self, errno: Errno) {
+        self.inner().errno = Some(errno);
+    }
+
+    pub(crate) fn put(&self, cpu: u32, offset: u64, bytes: &[u8]) {
+        self.buffers[cpu as usize]
+            .write_all_at(bytes, offset)
+            .unwrap();
+    }
+
+    /// Writes records, and then where they end.
+    pub(crate) fn record(&self, cpu: u32, offset: u64, records: &[Record<'_>]) -> u64 {
+        let mut bytes = Vec::new();
+        for record in records {
+            record.encode(&mut bytes);
+        }
+        self.put(cpu, offset, &bytes);
+        let end = offset + bytes.len() as u64;
+        self.publish(cpu, end);
+        end
+    }
+
+    pub(crate) fn publish(&self, cpu: u32, capture_end: u64) {
+        self.put(cpu, 16, &capture_end.to_ne_bytes());
+    }
+}
+
+/// Bytes of the header.
+pub(crate) const HEADER: u64 = 24;
+
+impl Driver for Machine {
+    fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+        let mut inner = self.inner();
+        let (text, wanted) = match &call {
+            Call::Properties(_) => ("properties".to_owned(), None),
+            Call::Info(_) => ("info".to_owned(), None),
+            Call::Setup2(_) | Call::Stop(_) => ("counting".to_owned(), None),
+            Call::DefineEvent(event) => (
+                format!("define {:#x} {:#x}", event.id, event.select),
+                Some(TraceCall::Define),
+            ),
+            Call::AllocTrace(alloc) => (
+                format!(
+                    "alloc {} of {}",
+                    alloc.num_buffers, alloc.buffer_size_in_pages
+                ),
+                Some(TraceCall::Alloc),
+            ),
+            Call::FreeTrace => ("free".to_owned(), Some(TraceCall::Free)),
+            Call::GetAlloc(_) => ("get alloc".to_owned(), Some(TraceCall::GetAlloc)),
+            Call::StageConfig(_) => ("stage".to_owned(), Some(TraceCall::Stage)),
+            Call::GetConfig(_) => ("get config".to_owned(), Some(TraceCall::GetConfig)),
+            Call::StartTrace => ("start".to_owned(), Some(TraceCall::Start)),
+            Call::StopTrace => ("stop".to_owned(), Some(TraceCall::Stop)),
+            _ => unreachable!("tests/seam.rs"),
+        };
+        if let Some(wanted) = wanted {
+            inner.asked.push(text);
+            if inner.locked_down {
+                return Err(Errno::EPERM);
+            }
+            let after = inner.life.after(wanted).map_err(|_| Errno::EBADFD)?;
+            if let Some(errno) = inner.errno.take() {
+                return Err(errno);
+            }
+            inner.life = after;
+        }
+        match call {
+            Call::Properties(properties) => properties.api_version = 3,
+            Call::Info(info) => {
+                info.nr_cpu_ids = CPUS;
+                info.features = inner.features;
+            }
+            Call::GetAlloc(alloc) => (alloc.num_buffers, alloc.buffer_size_in_pages) = (CPUS, 2),
+            Call::StageConfig(config) => inner.staged = Some(*config),
+            Call::GetConfig(config) => *config = inner.staged.unwrap(),
+            Call::StartTrace => (0..CPUS).for_each(|cpu| self.publish(cpu, HEADER)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
+        let mut inner = self.inner();
+        inner.asked.push(format!("buffer {}", request.descriptor));
+        inner
+            .life
+            .after(TraceCall::GetBufferHandle)
+            .map_err(|_| Errno::EBADFD)?;
+        if let Some(errno) = inner.errno.take() {
+            return Err(errno);
+        }
+        let file = self.buffers.get(request.descriptor as usize);
+        Ok(file.ok_or(Errno::EINVAL)?.try_clone().unwrap().into())
+    }
+
+    fn map(&self, handle: BorrowedFd<'_>, length: NonZeroUsize) -> Result<Mapping, Errno> {
+        match self.inner().map_errno.take() {
+            None => Mapping::new(handle, length),
+            Some(errno) => Err(errno),
+        }
+    }
+}
+
+pub(crate) const INSTRUCTIONS: EventId = EventId::fixed(FixedEvent::Instructions);
+
+pub(crate) fn config() -> Config {
+    Config::builder()
+        .event(Event::sampling(INSTRUCTIONS, 1000).modes(Modes::User).pc())
+        .event(Event::with_timebase(ArchEvent::LlcMisses))
+        .build()
+        .unwrap()
+}
+
+pub(crate) fn session(machine: &Arc<Machine>) -> Session {
+    Session::with_driver(Arc::clone(machine) as _).unwrap()
+}
+
+pub(crate) fn staged(session: &Session) -> Trace<Staged> {
+    let info = session.device().info().unwrap();
+    let trace = session.allocate(Alloc::new(&info, 2)).unwrap();
+    trace.stage(&config()).unwrap()
+}
