@@ -9,7 +9,7 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 9
+plan 16
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
@@ -18,6 +18,19 @@ says "info tells their width" "$info" '[0-9]+.?bits?'
 
 doctor=$(pmctl doctor 2>&1)
 is "doctor finds nothing wrong" 0 $?
+
+for interface in programs "whole system" samples; do
+	says "doctor tried: $interface" "$doctor" "^ok +$interface "
+done
+
+# A user without rights counts programs; that the whole system is for others is no fault.
+chmod 666 /dev/perfmon
+doctor=$("$(dirname "$0")/pmctl_as" -1000 pmctl doctor 2>&1)
+is "doctor is content if a user can count programs" 0 $?
+says "it has counted one" "$doctor" '^ok +programs '
+is "it finds no failure" 0 "$(echo "$doctor" | grep -c '^FAIL')"
+says "it says who may count the rest" "$doctor" '^note +policy '
+chmod 600 /dev/perfmon
 
 # Each general counter has a row of its own.
 regs=$(pmctl regs --cpu 0 2>&1)

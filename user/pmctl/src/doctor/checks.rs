@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checks of `pmctl doctor`, a function for each.
 
-use perfmon::{Attempt, Cause};
+use perfmon::event::OwnerKind;
+use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
 use super::trial::{ROUNDS, Trial};
 use super::{Check, Facts, Finding};
 use crate::pmu::architecture;
 use crate::processes::{self, Process};
+use crate::text::count;
 
 /// All checks, what others depend on first.
 pub(super) const ALL: &[Check] = &[
@@ -52,8 +54,16 @@ pub(super) const ALL: &[Check] = &[
         look: rdpmc,
     },
     Check {
-        name: "counting",
-        look: counting,
+        name: "programs",
+        look: programs,
+    },
+    Check {
+        name: "whole system",
+        look: whole_system,
+    },
+    Check {
+        name: "samples",
+        look: samples,
     },
 ];
 
@@ -61,11 +71,18 @@ const NODE: &str = "/dev/perfmon";
 const RECORDING: &str = "not tried: this is a recording";
 
 impl Facts<'_> {
-    /// The error of the attempt to count, if it failed.
+    /// Why the whole system can't be counted, if it can't.
     fn cause(&self) -> Option<Cause> {
-        match &self.trial {
-            Trial::Failed(error) => Some(error.cause.clone()),
-            _ => None,
+        let error = self.trials.counter.error();
+        error.map(|error| error.cause.clone())
+    }
+
+    /// A finding about the whole system: no failure if programs are counted all the same.
+    fn bad_for_system(&self, found: impl Into<String>) -> Finding {
+        if self.trials.event.is_counted() {
+            Finding::note(found)
+        } else {
+            Finding::bad(found)
         }
     }
 
@@ -195,27 +212,31 @@ fn access(facts: &Facts<'_>) -> Finding {
             } else {
                 format!(": {}", names.join(", "))
             };
-            Finding::bad(format!("{cause}{who}"))
+            facts.bad_for_system(format!("{cause}{who}"))
                 .fix("Only one program at a time can count or sample the whole machine: end it, or wait. \
                       `pmctl stat -- COMMAND` need not wait.")
         }
-        Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => {
-            Finding::bad(cause.to_string()).fix(cause.help().unwrap_or_default())
-        }
+        Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => facts
+            .bad_for_system(cause.to_string())
+            .fix(cause.help().unwrap_or_default()),
         Some(Cause::UnknownCommand) => Finding::bad(format!("{NODE} is not perfmon's"))
             .fix(format!("`rm {NODE}`, then load the module again.")),
         Some(Cause::Absent) => Finding::unknown("there is no device to open"),
         None if !facts.machine.path(NODE).exists() => {
             Finding::unknown("there is no device to open")
         }
-        None if matches!(facts.trial, Trial::NotTried) => Finding::unknown(RECORDING),
+        None if matches!(facts.trials.counter, Trial::NotTried) => Finding::unknown(RECORDING),
         _ => Finding::good("it can be opened for counting"),
     }
 }
 
-/// `perf_allow_cpu()` and `perf_allow_kernel()`: 0 and below lets everybody count every CPU.
+/// `perf_allow_cpu()`: 0 and below lets everybody count every CPU. Programs of one's own need no permission.
 fn policy(facts: &Facts<'_>) -> Finding {
     const FILE: &str = "/proc/sys/kernel/perf_event_paranoid";
+    const OWN: &str =
+        "this user may count programs of their own in user mode, and not the whole system";
+    const SYSTEM: &str =
+        "For the whole system run as root, or `sysctl kernel.perf_event_paranoid=0`.";
     either((|| {
         let Some(text) = facts.text(FILE)? else {
             return Ok(
@@ -229,10 +250,14 @@ fn policy(facts: &Facts<'_>) -> Finding {
         };
         let found = format!("perf_event_paranoid is {paranoid}");
         if facts.cause() == Some(Cause::Forbidden) {
-            return Ok(Finding::bad(format!("{found}, and this process may not count"))
-                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`. If that does not help, a security \
-                      module forbids it: its audit log says why. `pmctl stat -- COMMAND` counts programs of your \
-                      own in user mode all the same."));
+            let whom = if facts.trials.event.is_counted() {
+                OWN
+            } else {
+                "this process may not count"
+            };
+            return Ok(facts.bad_for_system(format!("{found}: {whom}")).fix(format!(
+                "{SYSTEM} If that does not help, a security module forbids it: its audit log says why."
+            )));
         }
         if is_privileged(&facts.text("/proc/self/status")?.unwrap_or_default()) {
             return Ok(Finding::good(format!(
@@ -240,8 +265,7 @@ fn policy(facts: &Facts<'_>) -> Finding {
             )));
         }
         Ok(if paranoid > 0 {
-            Finding::bad(format!("{found}, and this process has no CAP_PERFMON"))
-                .fix("Run as root, or `sysctl kernel.perf_event_paranoid=0`.")
+            Finding::note(format!("{found}: {OWN}")).fix(SYSTEM)
         } else {
             Finding::good(format!("{found}: everybody may count"))
         })
@@ -285,8 +309,8 @@ fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
             return Finding::good("off");
         }
         // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
-        match facts.trial {
-            Trial::Counted(_) => Finding::good("on, but it holds no counter"),
+        match facts.trials.counter {
+            Trial::Did(_) => Finding::good("on, but it holds no counter"),
             _ => Finding::bad("on: it holds a counter, and with it all of them")
                 .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0."),
         }
@@ -303,6 +327,10 @@ fn perf_users(facts: &Facts<'_>) -> Finding {
     let busy = facts.cause() == Some(Cause::HardwareBusy);
     match (users.is_empty(), busy) {
         (true, false) => Finding::good("no perf event is open, as far as this user may see"),
+        (true, true) if has_other_owner(facts) => Finding::note(format!(
+            "no perf event is open, but of the driver's counters {}",
+            facts.trials.owners
+        )),
         (true, true) => {
             Finding::bad("the counters are taken, but by no process that this user may see")
                 .fix("Run `pmctl doctor` as root. `dmesg | tail` names the reason.")
@@ -355,29 +383,79 @@ fn rdpmc(facts: &Facts<'_>) -> Finding {
     )
 }
 
-fn counting(facts: &Facts<'_>) -> Finding {
-    match &facts.trial {
+/// Returns whether counters belong to another user of the driver.
+fn has_other_owner(facts: &Facts<'_>) -> bool {
+    let kinds = [
+        OwnerKind::Session,
+        OwnerKind::Trace,
+        OwnerKind::Tasks,
+        OwnerKind::Cpus,
+    ];
+    kinds.into_iter().any(|kind| facts.trials.owners.has(kind))
+}
+
+fn programs(facts: &Facts<'_>) -> Finding {
+    if let Some(
+        error @ Error {
+            cause: Cause::Forbidden,
+            ..
+        },
+    ) = facts.trials.event.error()
+    {
+        return Finding::bad(error.to_string())
+            .fix("A security module forbids it, for the policy does not: its audit log says why.");
+    }
+    outcome(facts, &facts.trials.event, Finding::bad)
+}
+
+fn whole_system(facts: &Facts<'_>) -> Finding {
+    outcome(facts, &facts.trials.counter, |found| {
+        facts.bad_for_system(found)
+    })
+}
+
+/// The finding of an attempt to count a loop.
+fn outcome(facts: &Facts<'_>, trial: &Trial, bad: impl FnOnce(String) -> Finding) -> Finding {
+    match trial {
         Trial::NotTried => Finding::unknown(RECORDING),
-        Trial::Counted(instructions) if *instructions >= ROUNDS => Finding::good(format!(
+        Trial::Did(instructions) if *instructions >= ROUNDS => Finding::good(format!(
             "a loop of {ROUNDS} rounds took {instructions} instructions"
         )),
-        Trial::Counted(instructions) => Finding::bad(format!(
+        Trial::Did(instructions) => Finding::bad(format!(
             "a loop of {ROUNDS} rounds gave {instructions} instructions: the counter does not count"
         ))
         .fix(
             "A hypervisor that promises a PMU and gives none is the usual reason: `pmctl info` names it.",
         ),
-        Trial::Failed(error) => match (&error.attempt, &error.cause) {
-            (Attempt::Open(_) | Attempt::Properties, _) => {
-                Finding::unknown("not tried: there is no way to the counters")
-            }
-            // Their own checks say more.
-            (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
-                Finding::unknown(format!("not possible: {}", error.cause))
-            }
-            (_, cause) => {
-                Finding::bad(error.to_string()).fix(cause.help().unwrap_or("The kernel log may say more."))
-            }
-        },
+        Trial::Failed(error) => failed(facts, error, bad),
+    }
+}
+
+fn samples(facts: &Facts<'_>) -> Finding {
+    match &facts.trials.trace {
+        Trial::NotTried => Finding::unknown(RECORDING),
+        Trial::Did(buffers) => {
+            Finding::good(format!("buffers can be had for {}", count(*buffers, "CPU")))
+        }
+        Trial::Failed(error) => failed(facts, error, |found| facts.bad_for_system(found)),
+    }
+}
+
+/// The finding of an attempt that failed.
+fn failed(facts: &Facts<'_>, error: &Error, bad: impl FnOnce(String) -> Finding) -> Finding {
+    match (&error.attempt, &error.cause) {
+        (Attempt::Open(_) | Attempt::Properties, cause) if facts.trials.event.is_counted() => {
+            Finding::note(format!("not possible: {cause}"))
+        }
+        (Attempt::Open(_) | Attempt::Properties, _) => {
+            Finding::unknown("not tried: there is no way to the counters")
+        }
+        // Their own checks say more.
+        (_, Cause::HardwareBusy | Cause::Forbidden | Cause::LockedDown) => {
+            Finding::unknown(format!("not possible: {}", error.cause))
+        }
+        (_, cause) => {
+            bad(error.to_string()).fix(cause.help().unwrap_or("The kernel log may say more."))
+        }
     }
 }

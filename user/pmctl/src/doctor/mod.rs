@@ -13,14 +13,14 @@ use crate::exit;
 use crate::hypervisor::Hypervisor;
 use crate::machine::Machine;
 use crate::text::{self, count};
-use trial::Trial;
+use trial::Trials;
 
 /// Input of the checks.
 struct Facts<'a> {
     machine: &'a Machine,
     pmu: Pmu,
     hypervisor: Option<Hypervisor>,
-    trial: Trial,
+    trials: Trials,
 }
 
 /// One thing that counting needs.
@@ -105,10 +105,10 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         machine,
         pmu: Pmu::from_cpuid(machine.cpuid()),
         hypervisor: Hypervisor::find(machine.cpuid()),
-        trial: if machine.is_here() {
-            Trial::run()
+        trials: if machine.is_here() {
+            Trials::run()
         } else {
-            Trial::NotTried
+            Trials::none()
         },
     };
     let mut problems = 0u64;
@@ -134,12 +134,22 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         }
     }
     if problems == 0 {
-        writeln!(output, "\nNothing that counting needs is missing.")?;
+        let what = if facts.trials.event.is_counted() && !facts.trials.counter.is_counted() {
+            "Counting programs works: `pmctl stat -- COMMAND`. What keeps this user from counting\nthe whole system (`pmctl stat -a`) and from sampling is in the notes."
+        } else {
+            "Nothing that counting needs is missing."
+        };
+        writeln!(output, "\n{what}")?;
         return Ok(0);
     }
+    let what = if facts.trials.event.is_counted() {
+        "Counting programs works here, not all else does"
+    } else {
+        "Counting does not work here"
+    };
     writeln!(
         output,
-        "\nCounting does not work here: {}. Begin at the top.",
+        "\n{what}: {}. Begin at the top.",
         count(problems, "problem")
     )?;
     Ok(exit::FAILURE)

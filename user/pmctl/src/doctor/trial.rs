@@ -1,41 +1,112 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The proof: setting a counter up, and counting with it.
+//! The proof: each interface of the driver is used for a moment, by this user.
 
 use std::hint::black_box;
 
-use perfmon::{CounterId, Error, EventSelect, Modes, Session};
+use perfmon::event::Owners;
+use perfmon::trace::Alloc;
+use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
 /// Instructions that are counted at least: a loop of so many rounds.
 pub(super) const ROUNDS: u64 = 100_000;
 
-/// Outcome of the attempt to count.
+/// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Trial {
     /// A recording can't count.
     NotTried,
-    /// Success: the number of instructions.
-    Counted(u64),
+    /// Success: the number of instructions, or of buffers.
+    Did(u64),
     Failed(Error),
 }
 
-impl Trial {
-    /// Counts the instructions of a loop.
-    pub(super) fn run() -> Self {
-        match count() {
-            Ok(instructions) => Self::Counted(instructions),
+impl From<Result<u64, Error>> for Trial {
+    fn from(result: Result<u64, Error>) -> Self {
+        match result {
+            Ok(number) => Self::Did(number),
             Err(error) => Self::Failed(error),
         }
     }
 }
 
-fn count() -> Result<u64, Error> {
-    let session = Session::open()?;
-    let instructions = EventSelect::new(0xc0, 0x00).modes(Modes::User);
-    let counter = session.counter(CounterId::General(0), instructions)?;
-    counter.start()?;
+impl Trial {
+    pub(super) fn is_counted(&self) -> bool {
+        matches!(self, Self::Did(instructions) if *instructions >= ROUNDS)
+    }
+
+    pub(super) fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// The outcomes for each interface.
+#[derive(Debug)]
+pub(super) struct Trials {
+    /// An event of this thread, as of `pmctl stat -- COMMAND`.
+    pub(super) event: Trial,
+    /// A counter of all CPUs, as of `pmctl stat -a`.
+    pub(super) counter: Trial,
+    /// The buffers of a trace, as of `pmctl record`.
+    pub(super) trace: Trial,
+    /// Who had counters meanwhile.
+    pub(super) owners: Owners,
+}
+
+impl Trials {
+    pub(super) fn none() -> Self {
+        Self {
+            event: Trial::NotTried,
+            counter: Trial::NotTried,
+            trace: Trial::NotTried,
+            owners: Owners::default(),
+        }
+    }
+
+    /// Counts the instructions of a loop, twice, and allocates buffers.
+    pub(super) fn run() -> Self {
+        let owners = Device::open().map(|device| device.owners());
+        let event = event().into();
+        let (counter, trace) = match Session::open() {
+            Ok(session) => (counter(&session).into(), buffers(&session).into()),
+            Err(error) => (Trial::Failed(error.clone()), Trial::Failed(error)),
+        };
+        Self {
+            event,
+            counter,
+            trace,
+            owners: owners.unwrap_or_default(),
+        }
+    }
+}
+
+fn work() {
     for round in 0..ROUNDS {
         black_box(round);
     }
+}
+
+fn event() -> Result<u64, Error> {
+    let event = Event::instructions().user().this_thread().open()?;
+    work();
+    event.disable()?;
+    event.read()
+}
+
+fn counter(session: &Session) -> Result<u64, Error> {
+    let instructions = EventSelect::new(0xc0, 0x00).modes(Modes::User);
+    let counter = session.counter(CounterId::General(0), instructions)?;
+    counter.start()?;
+    work();
     counter.stop()?;
     counter.read()
+}
+
+fn buffers(session: &Session) -> Result<u64, Error> {
+    let info = session.device().info()?;
+    let alloc = Alloc::new(&info, 1);
+    drop(session.allocate(alloc)?);
+    Ok(alloc.buffers.into())
 }
