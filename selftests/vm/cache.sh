@@ -139,7 +139,8 @@ cargo_directories() {
 
 # The part of entry() under the lock; uses its variables.
 build_entry() {
-	local start=$SECONDS
+	# What the message calls it, without the time.
+	local start=$SECONDS name=${message% (*}
 	say "  $message"
 	: >"$log"
 	# With the lock held, what is left under this name is an interrupted run's.
@@ -148,13 +149,13 @@ build_entry() {
 	mkdir "$tmp"
 	# In a process of its own: a shell function would not stop at the first
 	# error here, because it is a condition.
-	if ! watched how_far "$kind" "$tmp" "$log" -- builder "$@"; then
+	if ! watched how_far "$kind" "$name" "$tmp" "$log" -- builder "$@"; then
 		tail -n 30 "$log" >&2
-		die "" "Building $kind failed. The end of the log is above; all of it is in" "    $log"
+		die "" "Building $name failed. The end of the log is above; all of it is in" "    $log"
 	fi
 	mv -T "$tmp" "$dir"
 	sed -n 's/^note: /    /p' "$log" >&2
-	say "    $kind: done in $(span $((SECONDS - start)))"
+	say "    $name: done in $(span $((SECONDS - start)))"
 	prune "$kind"
 }
 

@@ -8,10 +8,11 @@ declare -A LOG_LINES=([kernel]=2300 [kernel-debug]=2400 [kernel-stock]=225 [perf
 # The megabytes of entries without a useful log.
 declare -A MEGABYTES=([root]=2200 [linux]=450 [debian]=40 [qemu-source]=40)
 
-# how_far KIND DIRECTORY LOG : "qemu 1204 of 1815", "kernel 34 %"
+# how_far KIND NAME DIRECTORY LOG : "QEMU 1204 of 1815", "Linux's perf, static 34 %"
 how_far() {
 	local kind=$1 steps n all
-	printf %s "$kind"
+	printf %s "$2"
+	shift
 	# kernel-stock-7.3 is as kernel-stock.
 	kind=${kind%-[0-9]*}
 	steps=$(tail -c 4000 "$3" | grep -oE '\[[0-9]+/[0-9]+\]' | tail -n 1 || true)
