@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events while memory is short. Each call and each fork with a failure of its first
+ * allocation or copy, then of its second, and so on until all have failed once:
+ *
+ * - PERFMON_EVENT_OPEN and mmap(2) fail with ENOMEM or EFAULT, leave nothing, and work
+ *   when they are repeated; other events go on counting;
+ * - a task that could be made is counted to the instruction, or the sum is EIO.
+ *
+ * Lost memory is found by kmemleak, at the end of the run.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/futex.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "event_page.h"
+#include "fault.h"
+#include "fixture.h"
+#include "idle.h"
+#include "leak_check.h"
+#include "loop.h"
+#include "target.h"
+
+/* More than any call asks for. */
+#define MAX_FAULTS	5000
+
+#define N	10000UL
+
+/* --- open, mmap ---------------------------------------------------------------- */
+
+enum what {
+	FIRST,		/* the first event of a task on the machine */
+	TASK,		/* the first one of that task */
+	SECOND,		/* one more of it */
+	SIBLING,	/* in a group */
+	PER_CPU,
+	PAGE,		/* not an event, but its page */
+};
+
+FIXTURE(event_open)
+{
+	struct target target;
+	int device, beside, other;
+	int cpu;
+	__s64 loop;	/* what @beside counts of one */
+	int free;	/* how many events fit */
+};
+
+FIXTURE_VARIANT(event_open)
+{
+	enum what what;
+};
+
+FIXTURE_VARIANT_ADD(event_open, first) { .what = FIRST };
+FIXTURE_VARIANT_ADD(event_open, task) { .what = TASK };
+FIXTURE_VARIANT_ADD(event_open, second) { .what = SECOND };
+FIXTURE_VARIANT_ADD(event_open, sibling) { .what = SIBLING };
+FIXTURE_VARIANT_ADD(event_open, cpu) { .what = PER_CPU };
+FIXTURE_VARIANT_ADD(event_open, page) { .what = PAGE };
+
+/* With a descriptor of the device that is there already. */
+static int open_event(int device, pid_t pid, int cpu, int group)
+{
+	struct perf_event_attr attr = event_instructions();
+	const struct perfmon_event_open arguments = {
+		.attr = (uintptr_t)&attr, .pid = pid, .cpu = cpu, .group_fd = group,
+	};
+	int fd = ioctl(device, PERFMON_EVENT_OPEN, &arguments);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* How many events fit, of a task that has none or some. */
+static int count_free(int device, pid_t pid)
+{
+	int fd[64], n = 0, i;
+
+	while (n < 64 && (fd[n] = open_event(device, pid, -1, -1)) >= 0)
+		n++;
+	for (i = 0; i < n; i++)
+		close(fd[i]);
+	return n < 64 && fd[n] == -EBUSY ? n : -1;
+}
+
+FIXTURE_SETUP(event_open)
+{
+	self->beside = self->other = -1;
+	ASSERT_EQ(0, fault_enable());
+	self->device = open_device(_metadata, O_RDONLY);
+	self->cpu = pin_to_first_cpu();
+	ASSERT_LE(0, self->cpu);
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->free = count_free(self->device, self->target.pid);
+	ASSERT_LT(0, self->free);
+	if (variant->what == FIRST)
+		return;
+	self->beside = open_event(self->device, 0, -1, -1);
+	ASSERT_LE(0, self->beside);
+	ASSERT_EQ(0, event_enable(self->beside));
+	self->loop = event_loop_count_running(self->beside, N);
+	ASSERT_LE((__s64)(LOOP_INSNS * N), self->loop);
+	if (variant->what == SECOND || variant->what == SIBLING)
+		self->other = open_event(self->device, self->target.pid, -1, -1);
+}
+
+FIXTURE_TEARDOWN(event_open)
+{
+	target_end(&self->target);
+	close(self->other);
+	close(self->beside);
+	close(self->device);
+}
+
+/* The number of the next one: greater if one was left open. */
+static int next_descriptor(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static sigjmp_buf after_rdpmc;
+
+static void on_signal(int signal)
+{
+	siglongjmp(after_rdpmc, signal);
+}
+
+/* RDPMC in this program: 0, or SIGSEGV. */
+static int try_rdpmc(void)
+{
+	int result;
+
+	signal(SIGSEGV, on_signal);
+	result = sigsetjmp(after_rdpmc, 1);
+	if (!result)
+		rdpmc(0);
+	signal(SIGSEGV, SIG_DFL);
+	return result;
+}
+
+static void *page = MAP_FAILED;
+
+static int make(FIXTURE_DATA(event_open) *self, enum what what)
+{
+	const pid_t pid = self->target.pid;
+
+	switch (what) {
+	case PAGE:
+		page = mmap(NULL, getpagesize(), PROT_READ, MAP_SHARED, self->beside, 0);
+		return page == MAP_FAILED ? -errno : 0;
+	case PER_CPU:
+		return open_event(self->device, -1, self->cpu, -1);
+	default:
+		return open_event(self->device, pid, -1, what == SIBLING ? self->other : -1);
+	}
+}
+
+/* What the call that has succeeded leaves. */
+static void undo(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self,
+		 enum what what, int result)
+{
+	__s64 count;
+
+	if (what == PAGE) {
+		EXPECT_EQ(0, try_rdpmc());
+		count = page_read(page).count;
+		EXPECT_GT(CALL_OVERHEAD, event_count(self->beside) - count);
+		EXPECT_EQ(0, munmap(page, getpagesize()));
+		EXPECT_EQ(SIGSEGV, try_rdpmc());
+	} else {
+		EXPECT_EQ(0, event_enable(result));
+		EXPECT_LE(0, event_count(result));
+		close(result);
+	}
+}
+
+/* Closes the other events. Then no counter may be left to one that was not opened. */
+static void expect_all_free(struct __test_metadata *_metadata, FIXTURE_DATA(event_open) *self)
+{
+	static const int first[] = { 0, PMC_FIXED_BASE };
+	struct perfmon_counter_owner owner;
+	int num, i, counters = 0;
+
+	close(self->other);
+	close(self->beside);
+	self->other = self->beside = -1;
+	for (i = 0; i < 2; i++) {
+		for (num = first[i]; ; num++, counters++) {
+			owner = (struct perfmon_counter_owner) { .num = num };
+			if (device_ioctl(self->device, PERFMON_GET_OWNER, &owner))
+				break;
+			EXPECT_EQ((__u32)PERFMON_OWNER_NONE, owner.kind) {
+				TH_LOG("counter %#x has %u events", num, owner.users);
+			}
+		}
+	}
+	EXPECT_LE(self->free, counters);
+	EXPECT_EQ(self->free, count_free(self->device, self->target.pid));
+}
+
+TEST_F_TIMEOUT(event_open, failed_call_leaves_nothing_and_works_when_repeated, 600)
+{
+	int n, result, injected = 1, failed = 0, next = next_descriptor();
+
+	for (n = 1; injected && n < MAX_FAULTS; n++) {
+		/* Then the module has stopped to follow tasks. */
+		if (variant->what == FIRST)
+			usleep(1200000);
+		ASSERT_EQ(0, fault_arm(n));
+		result = make(self, variant->what);
+		injected = fault_disarm();
+		ASSERT_LE(0, injected);
+		if (result < 0) {
+			failed++;
+			EXPECT_TRUE(injected);
+			EXPECT_TRUE(result == -ENOMEM || result == -EFAULT) {
+				TH_LOG("fault %d: %s", n, strerror(-result));
+			}
+			EXPECT_EQ(next, next_descriptor());
+			if (variant->what == PAGE)
+				EXPECT_EQ(SIGSEGV, try_rdpmc());
+			if (self->beside >= 0)
+				EXPECT_EQ(self->loop, event_loop_count_running(self->beside, N));
+			result = make(self, variant->what);
+			ASSERT_LE(0, result) {
+				TH_LOG("after fault %d: %s", n, strerror(-result));
+			}
+		}
+		undo(_metadata, self, variant->what, result);
+		if (self->beside >= 0)
+			EXPECT_EQ(self->loop, event_loop_count_running(self->beside, N));
+	}
+	TH_LOG("%d faults, %d of which made it fail", n - 2, failed);
+	EXPECT_LT(0, failed);
+	EXPECT_GT(MAX_FAULTS, n);
+	expect_all_free(_metadata, self);
+	EXPECT_STREQ("", leak_check_counts());
+}
+
+/* --- fork ---------------------------------------------------------------------- */
+
+FIXTURE(event_fork)
+{
+	int device;
+	int whole;	/* of this task and what it creates */
+	int own;	/* of this task alone */
+	int failed;	/* to make a task */
+	int missed;	/* tasks */
+};
+
+FIXTURE_VARIANT(event_fork)
+{
+	unsigned long flags;	/* of clone(2) */
+};
+
+FIXTURE_VARIANT_ADD(event_fork, fork) { .flags = SIGCHLD };
+FIXTURE_VARIANT_ADD(event_fork, vfork) { .flags = CLONE_VM | CLONE_VFORK | SIGCHLD };
+FIXTURE_VARIANT_ADD(event_fork, thread)
+{
+	.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+		 CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
+};
+
+static int open_own(struct __test_metadata *_metadata, bool inherit)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd;
+
+	attr.inherit = inherit;
+	attr.disabled = 0;
+	fd = event_maker_perfmon.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	return fd;
+}
+
+FIXTURE_SETUP(event_fork)
+{
+	ASSERT_EQ(0, fault_enable());
+	self->whole = open_own(_metadata, true);
+	self->own = open_own(_metadata, false);
+}
+
+FIXTURE_TEARDOWN(event_fork)
+{
+	close(self->whole);
+	close(self->own);
+}
+
+static char stack[16384] __attribute__((aligned(16)));
+static pid_t alive;	/* a thread's number, until it is gone */
+
+static int run_child(void *unused)
+{
+	(void)unused;
+	loop(N);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+/* Makes a task, with the fault armed, and waits until it has gone: 0 or a negative errno. */
+static int fork_with_fault(unsigned long flags, int n, int *injected)
+{
+	int err = n ? fault_arm(n) : 0;
+	pid_t pid;
+
+	if (err)
+		return err;
+	alive = 1;
+	pid = clone(run_child, stack + sizeof(stack), flags, NULL, NULL, NULL, &alive);
+	if (pid < 0)
+		err = -errno;
+	*injected = n ? fault_disarm() : 0;
+	if (err)
+		return err;
+	if (flags & CLONE_THREAD)
+		while (__atomic_load_n(&alive, __ATOMIC_ACQUIRE))
+			syscall(SYS_futex, &alive, FUTEX_WAIT, 1, NULL, NULL, 0);
+	else
+		waitpid(pid, NULL, 0);
+	return 0;
+}
+
+/* What others than this task have counted, or -EIO. */
+static __s64 count_others(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self)
+{
+	__s64 whole = event_count(self->whole), own = event_count(self->own);
+
+	ASSERT_LE(0, own);
+	return whole < 0 ? whole : whole - own;
+}
+
+/* Makes tasks until none of their allocations is left to fail. */
+static void try_all_faults(struct __test_metadata *_metadata, FIXTURE_DATA(event_fork) *self,
+			   unsigned long flags, __s64 child)
+{
+	__s64 before, after;
+	int n, err, injected = 1;
+
+	for (n = 1; injected && n < MAX_FAULTS; n++) {
+		before = count_others(_metadata, self);
+		err = fork_with_fault(flags, n, &injected);
+		ASSERT_LE(0, injected);
+		after = count_others(_metadata, self);
+		if (err) {
+			self->failed++;
+			EXPECT_TRUE(injected);
+			EXPECT_TRUE(err == -ENOMEM || err == -EAGAIN || err == -EFAULT) {
+				TH_LOG("fault %d: %s", n, strerror(-err));
+			}
+			EXPECT_EQ(before, after) {
+				TH_LOG("fault %d", n);
+			}
+		} else if (after == -EIO) {
+			self->missed++;
+			EXPECT_TRUE(injected);
+			close(self->whole);
+			self->whole = open_own(_metadata, true);
+		} else {
+			EXPECT_EQ(before + child, after) {
+				TH_LOG("fault %d", n);
+			}
+		}
+	}
+	EXPECT_GT(MAX_FAULTS, n);
+	TH_LOG("%d faults: %d times no task, %d times EIO", n - 2, self->failed, self->missed);
+}
+
+TEST_F_TIMEOUT(event_fork, new_task_is_counted_or_missed_or_not_made, 1200)
+{
+	__s64 before = count_others(_metadata, self), child;
+	int round, none;
+
+	ASSERT_EQ(0, fork_with_fault(variant->flags, 0, &none));
+	child = count_others(_metadata, self) - before;
+	ASSERT_LE((__s64)(LOOP_INSNS * N), child);
+	/* A fork does not always allocate as much: the module's may be passed over. */
+	for (round = 0; round < 5 && !self->missed; round++)
+		try_all_faults(_metadata, self, variant->flags, child);
+	EXPECT_LT(0, self->failed);
+	EXPECT_LT(0, self->missed);
+}
+
+TEST_HARNESS_MAIN
