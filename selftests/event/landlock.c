@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A security module that refuses: Landlock. A program that has restricted itself may
+ * look at what is restricted in the same way or more, and at nothing else, whatever
+ * its rules are about.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/landlock.h>
+
+#include "device.h"
+#include "fixture.h"
+
+#define USER	1000
+
+/* The rules of a domain: what they are about is forbidden, but for the device. */
+static const struct rules {
+	const char *name;
+	struct landlock_ruleset_attr attr;
+} rules[] = {
+	{ "network", { .handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP } },
+	{ "reading", { .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE |
+					    LANDLOCK_ACCESS_FS_READ_DIR } },
+	{ "all files", { .handled_access_fs = (LANDLOCK_ACCESS_FS_IOCTL_DEV << 1) - 1 } },
+};
+
+/* What a process in a domain was answered: 0 or a negative errno. */
+struct answers {
+	int itself;
+	int same_domain;	/* its child */
+	int narrower;		/* its child, which has restricted itself once more */
+	int wider;		/* of that child: its parent */
+	int outside;		/* a process of the same user */
+	bool done;
+};
+
+FIXTURE(event)
+{
+	struct answers *answers;
+	pid_t outside;
+	int paranoid;
+};
+
+#include "event_fixture.h"
+
+static int restrict_self(const struct rules *r)
+{
+	struct landlock_path_beneath_attr device = {
+		.allowed_access = r->attr.handled_access_fs &
+				  (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_IOCTL_DEV),
+		.parent_fd = open(_PATH_PERFMON, O_PATH | O_CLOEXEC),
+	};
+	int fd = syscall(SYS_landlock_create_ruleset, &r->attr, sizeof(r->attr), 0);
+	int err = fd < 0;
+
+	if (!err && r->attr.handled_access_fs)
+		err = syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &device, 0);
+	err = err || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	      syscall(SYS_landlock_restrict_self, fd, 0);
+	close(fd);
+	close(device.parent_fd);
+	return err ? -errno : 0;
+}
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 0)
+		SKIP(return, "this kernel has no Landlock");
+	self->paranoid = paranoid_read();
+	ASSERT_EQ(0, paranoid_write(2));
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	self->answers = map_shared(_metadata, sizeof(*self->answers));
+	self->outside = fork();
+	ASSERT_LE(0, self->outside);
+	if (!self->outside) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		become_user(USER, 0);
+		/* A change of the user switches it off. */
+		prctl(PR_SET_DUMPABLE, 1);
+		for (;;)
+			pause();
+	}
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	kill(self->outside, SIGKILL);
+	waitpid(self->outside, NULL, 0);
+	if (chmod(_PATH_PERFMON, 0600))
+		TH_LOG("%s: %s", _PATH_PERFMON, strerror(errno));
+	restore_rights(_metadata, self->paranoid);
+}
+
+static int try_open(const struct event_maker *by, pid_t pid)
+{
+	int fd = event_open_instructions(by, pid);
+
+	return fd < 0 ? fd : close(fd);
+}
+
+/* A process in the same domain, or in a narrower one, which looks at its parent. */
+static pid_t start_child(const struct event_maker *by, const struct rules *more,
+			 struct answers *a)
+{
+	pid_t pid = fork();
+	int err;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (more) {
+		err = restrict_self(more);
+		a->wider = err ? err : try_open(by, getppid());
+		__atomic_store_n(&a->done, true, __ATOMIC_RELEASE);
+	}
+	for (;;)
+		pause();
+}
+
+/* Becomes a user in a domain, and fills the answers in. */
+static int ask_all(const struct event_maker *by, const struct rules *r,
+		   unsigned long long capabilities, pid_t outside, struct answers *a)
+{
+	pid_t child, narrower;
+
+	if (become_user(USER, capabilities) || prctl(PR_SET_DUMPABLE, 1) || restrict_self(r))
+		return 1;
+	child = start_child(by, NULL, a);
+	narrower = start_child(by, r, a);
+	while (!__atomic_load_n(&a->done, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	a->itself = try_open(by, 0);
+	a->same_domain = try_open(by, child);
+	a->narrower = try_open(by, narrower);
+	a->outside = try_open(by, outside);
+	kill(child, SIGKILL);
+	kill(narrower, SIGKILL);
+	while (wait(NULL) > 0)
+		;
+	return 0;
+}
+
+static void ask_in_domain(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			  const struct event_maker *by, const struct rules *r,
+			  unsigned long long capabilities)
+{
+	int status;
+	pid_t pid;
+
+	*self->answers = (struct answers) {};
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(ask_all(by, r, capabilities, self->outside, self->answers));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST_F(event, domain_may_count_what_is_in_it)
+{
+	const struct answers *a = self->answers;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ask_in_domain(_metadata, self, variant->by, &rules[i], 0);
+		EXPECT_EQ(0, a->itself);
+		EXPECT_EQ(0, a->same_domain);
+		EXPECT_EQ(0, a->narrower);
+		EXPECT_EQ(-EACCES, a->wider);
+		EXPECT_EQ(-EACCES, a->outside) {
+			TH_LOG("rules about %s", rules[i].name);
+		}
+	}
+}
+
+/* Neither asks a security module then. */
+TEST_F(event, capability_counts_more_than_a_domain)
+{
+	const struct answers *a = self->answers;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ask_in_domain(_metadata, self, variant->by, &rules[i], MAY_COUNT);
+		EXPECT_EQ(0, a->itself);
+		EXPECT_EQ(0, a->same_domain);
+		EXPECT_EQ(0, a->narrower);
+		EXPECT_EQ(0, a->wider);
+		EXPECT_EQ(0, a->outside) {
+			TH_LOG("rules about %s", rules[i].name);
+		}
+	}
+}
+
+TEST_HARNESS_MAIN
