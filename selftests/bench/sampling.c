@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
 #include "device.h"
+#include "event.h"
 #include "msr.h"
 #include "trace.h"
 
@@ -49,6 +49,22 @@ static void mark(void)
 		msr_mark();
 }
 
+/* Calls below which the loop is executed, for call chains. */
+static int depth;
+
+static unsigned long long timed_loop(void);
+
+/* Each call has a frame of its own. */
+__attribute__((noinline, optimize("no-omit-frame-pointer")))
+static unsigned long long nested_loop(int calls)
+{
+	unsigned long long took = calls ? nested_loop(calls - 1) : timed_loop();
+
+	__asm__ volatile("" : : : "memory");
+	return took;
+}
+
+__attribute__((noinline, optimize("no-omit-frame-pointer")))
 static unsigned long long timed_loop(void)
 {
 	unsigned long long begin, end;
@@ -110,7 +126,7 @@ static int run_trace(struct run *run)
 	if (err)
 		return err;
 	begin = header->capture_end;
-	run->insns = timed_loop();
+	run->insns = nested_loop(depth);
 	run->bytes = header->capture_end - begin;
 	err = trace_stop(&trace);
 	if (!err && *trace_sum(&trace, 0, &sums))
@@ -125,15 +141,15 @@ static void close_trace(void)
 	close(trace.fd);
 }
 
-/* --- Linux perf ---------------------------------------------------------- */
+/* --- Rings: Linux perf's, and the module's ------------------------------- */
 
 #define RING_PAGES	256
 
-static int perf_fds[1 + MEMBERS];
-static int perf_count;
+static int fds[1 + MEMBERS];
+static int fd_count;
 static struct perf_event_mmap_page *ring;
 
-static int perf_open(__u64 sample_type, int members)
+static int ring_open(const struct event_maker *by, __u64 sample_type, int members)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -153,21 +169,19 @@ static int perf_open(__u64 sample_type, int members)
 	void *p;
 
 	/* CPU 0, whatever runs there: as a trace. */
-	for (perf_count = 0; perf_count <= members; perf_count++) {
-		int leader = perf_count ? perf_fds[0] : -1;
+	for (fd_count = 0; fd_count <= members; fd_count++) {
+		int leader = fd_count ? fds[0] : -1;
 
-		perf_fds[perf_count] = syscall(SYS_perf_event_open, &attr, -1,
-					       0, leader, 0);
-		if (perf_fds[perf_count] < 0)
-			return -errno;
+		fds[fd_count] = by->open(&attr, -1, 0, leader, 0);
+		if (fds[fd_count] < 0)
+			return fds[fd_count];
 
 		/* The members are only counted. */
 		attr.sample_period = 0;
 		attr.sample_type = 0;
 		attr.disabled = 0;
 	}
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, perf_fds[0],
-		 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	ring = p;
@@ -176,29 +190,50 @@ static int perf_open(__u64 sample_type, int members)
 
 static int open_perf(void)
 {
-	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME, 0);
+	return ring_open(&event_maker_perf, PERF_SAMPLE_IP | PERF_SAMPLE_TIME, 0);
 }
+
+#define USUAL (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
 
 static int open_perf_tid(void)
 {
-	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
-			 0);
+	return ring_open(&event_maker_perf, USUAL, 0);
+}
+
+static int open_event_tid(void)
+{
+	return ring_open(&event_maker_perfmon, USUAL, 0);
+}
+
+/* With timed_loop() and main() these are 12 addresses. */
+#define CALLS	9
+
+static int open_perf_chain(void)
+{
+	depth = CALLS;
+	return ring_open(&event_maker_perf, USUAL | PERF_SAMPLE_CALLCHAIN, 0);
+}
+
+static int open_event_chain(void)
+{
+	depth = CALLS;
+	return ring_open(&event_maker_perfmon, USUAL | PERF_SAMPLE_CALLCHAIN, 0);
 }
 
 static int open_perf_members(void)
 {
-	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_READ,
-			 MEMBERS);
+	return ring_open(&event_maker_perf,
+			 PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_READ, MEMBERS);
 }
 
 static int open_perf_branches(void)
 {
-	return perf_open(PERF_SAMPLE_IP | PERF_SAMPLE_TIME |
-			 PERF_SAMPLE_BRANCH_STACK, 0);
+	return ring_open(&event_maker_perf,
+			 PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_BRANCH_STACK, 0);
 }
 
 /* Returns the number of samples between two offsets of the ring; no other records. */
-static long perf_samples(__u64 from, __u64 to)
+static long ring_samples(__u64 from, __u64 to)
 {
 	const char *data = (const char *)ring + ring->data_offset;
 	const struct perf_event_header *header;
@@ -212,17 +247,17 @@ static long perf_samples(__u64 from, __u64 to)
 	return n;
 }
 
-static int run_perf(struct run *run)
+static int run_ring(struct run *run)
 {
 	__u64 begin = ring->data_head;
 	long n;
 
-	if (ioctl(perf_fds[0], PERF_EVENT_IOC_ENABLE, 0))
+	if (ioctl(fds[0], PERF_EVENT_IOC_ENABLE, 0))
 		return -errno;
-	run->insns = timed_loop();
-	if (ioctl(perf_fds[0], PERF_EVENT_IOC_DISABLE, 0))
+	run->insns = nested_loop(depth);
+	if (ioctl(fds[0], PERF_EVENT_IOC_DISABLE, 0))
 		return -errno;
-	n = perf_samples(begin, ring->data_head);
+	n = ring_samples(begin, ring->data_head);
 	run->bytes = ring->data_head - begin;
 	ring->data_tail = ring->data_head;
 	if (n < 0)
@@ -231,13 +266,14 @@ static int run_perf(struct run *run)
 	return 0;
 }
 
-static void close_perf(void)
+static void close_ring(void)
 {
 	if (ring)
 		munmap(ring, (1 + RING_PAGES) * sysconf(_SC_PAGESIZE));
 	ring = NULL;
-	while (perf_count--)
-		close(perf_fds[perf_count]);
+	depth = 0;
+	while (fd_count--)
+		close(fds[fd_count]);
 }
 
 /* --- The table ----------------------------------------------------------- */
@@ -249,13 +285,16 @@ static const struct row {
 	void (*close)(void);
 } rows[] = {
 	{ "PC", open_trace, run_trace, close_trace },
-	{ "perf: ip,time", open_perf, run_perf, close_perf },
-	{ "perf: ip,tid,time", open_perf_tid, run_perf, close_perf },
+	{ "perf: ip,time", open_perf, run_ring, close_ring },
+	{ "event: ip,tid,time", open_event_tid, run_ring, close_ring },
+	{ "perf: ip,tid,time", open_perf_tid, run_ring, close_ring },
+	{ "event: and a chain of 12", open_event_chain, run_ring, close_ring },
+	{ "perf: and a chain of 12", open_perf_chain, run_ring, close_ring },
 	{ "PC, 6 counts", open_trace_members, run_trace, close_trace },
-	{ "perf: ip,time, 6 members", open_perf_members, run_perf, close_perf },
+	{ "perf: ip,time, 6 members", open_perf_members, run_ring, close_ring },
 	{ "PC, 32 branches", open_trace_branches, run_trace, close_trace },
-	{ "perf: ip,time, branch stack", open_perf_branches, run_perf,
-	  close_perf },
+	{ "perf: ip,time, branch stack", open_perf_branches, run_ring,
+	  close_ring },
 	{ NULL, NULL, NULL, NULL },
 };
 

@@ -43,27 +43,34 @@ pub(super) unsafe extern "C" fn on_switch(
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
-    let is_watched = WATCHERS.load(Relaxed) != 0;
-    if is_watched {
+    if WATCHERS.load(Relaxed) != 0 {
         record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
-    }
-    if out.is_some() || into.is_some() {
-        change(here, out, into, next);
-    } else if is_watched {
-        hide_others(here, next);
-    }
-    if is_watched {
+        change_watched(here, out, into, next);
         record::of_tasks(here, &Change::SwitchIn, next, prev);
+    } else if out.is_some() || into.is_some() {
+        change(here, out, into, || ());
     }
 }
 
-/// Unloads one context and loads another, on this CPU, where `next` runs from now on.
+/// As [`change`]. `next`, which runs here from now on, does not see what others have counted.
+#[cold]
+#[inline(never)]
+fn change_watched(
+    here: ThisCpu<'_>,
+    out: Option<&Context>,
+    into: Option<&Context>,
+    next: *const bindings::task_struct,
+) {
+    change(here, out, into, || hide_others(here, next));
+}
+
+/// Unloads one context and loads another, on this CPU. Calls `between` when no window is open.
 #[inline(always)]
 fn change(
     here: ThisCpu<'_>,
     out: Option<&Context>,
     into: Option<&Context>,
-    next: *const bindings::task_struct,
+    between: impl FnOnce(),
 ) {
     let mut readings = Readings::new(timestamp());
     if let Some(context) = out {
@@ -72,9 +79,7 @@ fn change(
         // SAFETY: The slots are not used any more.
         unsafe { context.unload() };
     }
-    if WATCHERS.load(Relaxed) != 0 {
-        hide_others(here, next);
-    }
+    between();
     let percpu = here.percpu();
     let loaded = match into {
         Some(context) if percpu.brought_up.get() != 0 && context.load(here) => {
@@ -106,7 +111,7 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: Interrupts are off, so RCU keeps the context.
         let into = unsafe { table::find(Task::current_raw()) };
-        change(here, None, into, Task::current_raw());
+        change_watched(here, None, into, Task::current_raw());
     }
 }
 
@@ -124,7 +129,7 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change(
+    change_watched(
         here,
         Context::loaded(here.percpu()),
         None,

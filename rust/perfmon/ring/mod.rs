@@ -62,7 +62,10 @@ pub(crate) struct Ring {
     data: NonNull<u64>,
     page: NonNull<UserPage>,
     shape: RingShape,
-    wakeup: Wakeup,
+    /// The reader is woken after so many samples; 0 for never.
+    wake_samples: u64,
+    /// The reader is woken after so many bytes.
+    wake_bytes: u64,
     /// The position behind the last record that was begun.
     head: Word,
     /// The records that are being written: more than one if an NMI came between.
@@ -110,7 +113,14 @@ impl Ring {
             data,
             page,
             shape,
-            wakeup,
+            wake_samples: match wakeup {
+                Wakeup::Samples(samples) => samples.into(),
+                Wakeup::Bytes(_) => 0,
+            },
+            wake_bytes: match wakeup {
+                Wakeup::Samples(_) | Wakeup::Bytes(0) => shape.size / 2,
+                Wakeup::Bytes(bytes) => bytes.into(),
+            },
             head: Word::new(),
             nested: Word::new(),
             lost: Word::new(),
@@ -201,6 +211,8 @@ impl Ring {
         };
         Some(Record {
             ring: self,
+            data: self.data,
+            mask: self.shape.size.wrapping_sub(1),
             at: place.start,
         })
     }
@@ -233,24 +245,25 @@ impl Ring {
     /// Wakes the reader if it is time, after a record has ended.
     #[inline(always)]
     fn wake_if_due(&self, is_sample: bool) {
-        let limit = match self.wakeup {
-            Wakeup::Samples(wanted) => {
-                if is_sample && wanted != 0 {
-                    let samples = self.samples.get().wrapping_add(1);
-                    self.samples.set(samples);
-                    if samples >= wanted.into() {
-                        self.samples.set(0);
-                        self.wake();
-                    }
-                }
-                self.shape.size / 2
-            }
-            Wakeup::Bytes(0) => self.shape.size / 2,
-            Wakeup::Bytes(bytes) => bytes.into(),
-        };
+        if is_sample && self.wake_samples != 0 {
+            self.count_sample();
+        }
         let head = self.head.get();
-        if self.shape.written(self.woken.get(), head) > limit {
+        if self.shape.written(self.woken.get(), head) > self.wake_bytes {
             self.woken.set(head);
+            self.wake();
+        }
+    }
+
+    /// Wakes the reader if there are as many samples as it wants.
+    #[cold]
+    #[inline(never)]
+    fn count_sample(&self) {
+        let samples = self.samples.get().wrapping_add(1);
+        if samples < self.wake_samples {
+            self.samples.set(samples);
+        } else {
+            self.samples.set(0);
             self.wake();
         }
     }
@@ -267,6 +280,10 @@ impl Ring {
 /// A record that is being written.
 struct Record<'a> {
     ring: &'a Ring,
+    /// [`Ring::data`]
+    data: NonNull<u64>,
+    /// Of the offsets in the data.
+    mask: u64,
     at: u64,
 }
 
@@ -274,14 +291,11 @@ impl Record<'_> {
     /// Writes the next word.
     #[inline(always)]
     fn put(&mut self, word: u64) {
-        let offset = self.at & self.ring.shape.size.wrapping_sub(1);
+        let offset = self.at & self.mask;
         // SAFETY: By the ring's invariant the offset is within its data, and a multiple of 8, as all records are.
         unsafe {
-            self.ring
-                .data
-                .byte_add(offset as usize)
-                .as_ptr()
-                .write_volatile(word);
+            let to = self.data.byte_add(offset as usize);
+            to.as_ptr().write_volatile(word);
         }
         self.at = self.at.wrapping_add(size_of::<u64>() as u64);
     }

@@ -27,7 +27,6 @@ use core::{
 use kernel::{
     bindings::{self, pt_regs},
     ffi::c_int,
-    task::Task,
 };
 
 /// `PERF_RECORD_*` that are written here.
@@ -56,6 +55,16 @@ mod registers_of {
     pub(super) const BITS_32: u64 = 1;
     pub(super) const BITS_64: u64 = 2;
 }
+
+/// The parts of a sample that are one word each, and rarely wanted.
+const OTHER_WORDS: u64 = PERF_SAMPLE_ADDR
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_PERIOD;
+/// The parts of the usual sample.
+const USUAL: u64 =
+    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | OTHER_WORDS;
 
 /// The most words of a call chain, with its marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
@@ -172,7 +181,7 @@ impl Sampler {
     /// Returns where the event is.
     #[inline(always)]
     fn moment(&self, cpu: u32) -> Moment {
-        self.moment_of(Task::current_raw(), cpu)
+        self.moment_of(ptr::null_mut(), cpu)
     }
 
     /// Returns where the event is, for a record of a task.
@@ -194,10 +203,10 @@ impl Sampler {
         }
     }
 
-    /// Returns the numbers of a task: the process, and above it the thread.
+    /// Returns the numbers of a task, null for the current one: the process, and above it the thread.
     #[inline(always)]
     pub(super) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
-        // SAFETY: The task is alive; the namespace is null or a reference.
+        // SAFETY: The task is null or alive; the namespace is null or a reference.
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
 
@@ -234,20 +243,22 @@ impl Sampler {
             cpu,
             chain,
         } = interrupt;
-        let moment = self.moment(cpu);
         if ring.lost.get() != 0 {
-            self.tell_lost(ring, &moment);
+            self.tell_lost(ring, &self.moment(cpu));
         }
         let format = self.sampling.format;
         let (regs, is_user) = self.visible(regs);
         let mut words = format.fixed_words();
         let mut frames = 0;
-        if format.has(PERF_SAMPLE_CALLCHAIN) {
-            frames = self.walk(regs, is_user, chain);
-            words += 1 + frames;
-        }
-        if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-            words += self.register_words(regs);
+        let is_usual = !format.has(!USUAL);
+        if !is_usual {
+            if format.has(PERF_SAMPLE_CALLCHAIN) {
+                frames = self.walk(regs, is_user, chain);
+                words = words.wrapping_add(1).wrapping_add(frames);
+            }
+            if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
+                words = words.wrapping_add(self.register_words(regs));
+            }
         }
         let Some(mut record) = ring.begin(words) else {
             self.lost.fetch_add(1, Relaxed);
@@ -266,34 +277,55 @@ impl Sampler {
             record.put(regs.map_or(0, |regs| regs.ip as u64));
         }
         if format.has(PERF_SAMPLE_TID) {
-            record.put(moment.ids);
+            record.put(self.ids(ptr::null_mut()));
         }
         if format.has(PERF_SAMPLE_TIME) {
-            record.put(moment.time);
+            record.put(self.time());
         }
-        if format.has(PERF_SAMPLE_ADDR) {
-            record.put(0);
+        if format.has(OTHER_WORDS) {
+            record = self.put_words(record, cpu, period);
         }
-        if format.has(PERF_SAMPLE_ID) {
-            record.put(self.id);
+        if !is_usual {
+            let chain = chain.get(..frames).unwrap_or(&[]);
+            record = self.put_rest(record, regs, chain);
         }
-        if format.has(PERF_SAMPLE_STREAM_ID) {
-            record.put(self.id);
-        }
-        if format.has(PERF_SAMPLE_CPU) {
-            record.put(cpu.into());
-        }
-        if format.has(PERF_SAMPLE_PERIOD) {
-            record.put(period);
-        }
-        if format.has(PERF_SAMPLE_CALLCHAIN) {
-            record.put(frames as u64);
-            for &frame in chain.iter().take(frames) {
-                record.put(frame);
+        record.finish(true);
+    }
+
+    /// Writes the words of a sample that are rarely wanted. Takes the record and gives it back, so that it need not be in
+    /// memory in the usual case.
+    #[inline(never)]
+    fn put_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
+        let parts = [
+            (PERF_SAMPLE_ADDR, 0),
+            (PERF_SAMPLE_ID, self.id),
+            (PERF_SAMPLE_STREAM_ID, self.id),
+            (PERF_SAMPLE_CPU, cpu.into()),
+            (PERF_SAMPLE_PERIOD, period),
+        ];
+        for (part, word) in parts {
+            if self.sampling.format.has(part) {
+                record.put(word);
             }
         }
+        record
+    }
+
+    /// Writes the parts of a sample behind those.
+    #[inline(never)]
+    fn put_rest<'a>(
+        &self,
+        mut record: Record<'a>,
+        regs: Option<&pt_regs>,
+        chain: &[u64],
+    ) -> Record<'a> {
+        let format = self.sampling.format;
+        if format.has(PERF_SAMPLE_CALLCHAIN) {
+            record.put(chain.len() as u64);
+            chain.iter().for_each(|&address| record.put(address));
+        }
         if format.has(PERF_SAMPLE_REGS_USER) {
-            let user = self.user_registers(regs);
+            let user = regs.and_then(user_registers);
             put_registers(&mut record, user, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
@@ -305,7 +337,7 @@ impl Sampler {
         if format.has(PERF_SAMPLE_REGS_INTR) {
             put_registers(&mut record, regs, self.sampling.registers);
         }
-        record.finish(true);
+        record
     }
 
     /// Returns the registers that a sample may show, and whether they are the program's. An interrupt that comes late
@@ -359,11 +391,6 @@ impl Sampler {
         used
     }
 
-    /// Returns the program's registers, as far as samples show them.
-    fn user_registers<'a>(&self, regs: Option<&'a pt_regs>) -> Option<&'a pt_regs> {
-        regs.and_then(user_registers)
-    }
-
     /// Returns the words of the registers in a sample.
     #[cold]
     fn register_words(&self, regs: Option<&pt_regs>) -> usize {
@@ -374,7 +401,7 @@ impl Sampler {
         };
         let mut sum = 0;
         if format.has(PERF_SAMPLE_REGS_USER) {
-            sum += words(self.user_registers(regs), self.sampling.user_registers);
+            sum += words(regs.and_then(user_registers), self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_REGS_INTR) {
             sum += words(regs, self.sampling.registers);
@@ -471,8 +498,11 @@ impl Drop for Sampler {
 /// Returns whether these are registers of a program.
 #[inline(always)]
 fn is_user(regs: &pt_regs) -> bool {
-    // SAFETY: The registers are valid, and are not changed.
-    unsafe { ffi::perfmon_regs_are_user(ptr::from_ref(regs).cast_mut()) }
+    /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
+    const RPL: u16 = 0b11;
+
+    // SAFETY: The union is of numbers.
+    unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
 }
 
 /// Returns the registers of the program that was interrupted, or called the kernel; `None` in a kernel thread.

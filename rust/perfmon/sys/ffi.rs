@@ -152,7 +152,7 @@ unsafe extern "C" {
     pub fn perfmon_pid_namespace_get() -> *mut pid_namespace;
     #[doc = " Ends it."]
     pub fn perfmon_pid_namespace_put(ns: *mut pid_namespace);
-    #[doc = " Returns the numbers of a task in the namespace, NULL for the first one: the\n process, and above it the thread. 0 if it has none there."]
+    #[doc = " Returns the numbers of a task, NULL for the current one, in the namespace, NULL for\n the first one: the process, and above it the thread. 0 if it has none there."]
     pub fn perfmon_task_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
     #[doc = " Returns perfmon_task_ids() of the parent of a task, which is the caller."]
     pub fn perfmon_parent_ids(task: *mut task_struct, ns: *mut pid_namespace) -> u64;
@@ -162,8 +162,6 @@ unsafe extern "C" {
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
     #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel; NULL in a thread of the kernel's."]
     pub fn perfmon_user_regs(regs: *mut pt_regs) -> *mut pt_regs;
-    #[doc = " Returns whether these are registers of a program."]
-    pub fn perfmon_regs_are_user(regs: *mut pt_regs) -> bool;
     #[doc = " Returns whether they are registers of 64 bits."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
     #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]

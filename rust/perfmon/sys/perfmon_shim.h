@@ -153,8 +153,8 @@ struct pid_namespace *perfmon_pid_namespace_get(void);
 /* Ends it. */
 void perfmon_pid_namespace_put(struct pid_namespace *ns);
 /*
- * Returns the numbers of a task in the namespace, NULL for the first one: the
- * process, and above it the thread. 0 if it has none there.
+ * Returns the numbers of a task, NULL for the current one, in the namespace, NULL for
+ * the first one: the process, and above it the thread. 0 if it has none there.
  */
 u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns);
 /* Returns perfmon_task_ids() of the parent of a task, which is the caller. */
@@ -168,8 +168,6 @@ bool perfmon_task_executes(const struct task_struct *task);
  * kernel; NULL in a thread of the kernel's.
  */
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs);
-/* Returns whether these are registers of a program. */
-bool perfmon_regs_are_user(struct pt_regs *regs);
 /* Returns whether they are registers of 64 bits. */
 bool perfmon_regs_are_64(struct pt_regs *regs);
 /*

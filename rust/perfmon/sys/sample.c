@@ -44,6 +44,8 @@ u64 perfmon_task_ids(struct task_struct *task, struct pid_namespace *ns)
 {
 	u32 process, thread;
 
+	if (!task)
+		task = current;
 	if (!ns) {
 		process = task->tgid;
 		thread = task->pid;
@@ -85,11 +87,6 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs)
 	/* Those of io_uring's workers are not set. */
 	return current->flags & (PF_KTHREAD | PF_USER_WORKER) ?
 		NULL : task_pt_regs(current);
-}
-
-bool perfmon_regs_are_user(struct pt_regs *regs)
-{
-	return user_mode(regs);
 }
 
 bool perfmon_regs_are_64(struct pt_regs *regs)
