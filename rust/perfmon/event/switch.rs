@@ -38,18 +38,39 @@ pub(super) unsafe extern "C" fn on_switch(
     next: *mut bindings::task_struct,
     _prev_state: c_uint,
 ) {
+    if WATCHERS.load(Relaxed) != 0 {
+        // SAFETY: The requirement is that of this function.
+        return unsafe { on_watched_switch(preempt, prev, next) };
+    }
     // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
     let out = Context::loaded(here.percpu());
-    if WATCHERS.load(Relaxed) != 0 {
-        record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
-        change_watched(here, out, into, next);
-        record::of_tasks(here, &Change::SwitchIn, next, prev);
-    } else if out.is_some() || into.is_some() {
+    if out.is_some() || into.is_some() {
         change(here, out, into, || ());
     }
+}
+
+/// As [`on_switch`], for [`WATCHERS`].
+///
+/// # Safety
+///
+/// To be called by the tracepoint.
+#[cold]
+#[inline(never)]
+unsafe fn on_watched_switch(
+    preempt: bool,
+    prev: *mut bindings::task_struct,
+    next: *mut bindings::task_struct,
+) {
+    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    let here = unsafe { ThisCpu::assume() };
+    // SAFETY: Without preemption, RCU keeps the context until this function returns.
+    let into = unsafe { table::find(next) };
+    record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
+    change_watched(here, Context::loaded(here.percpu()), into, next);
+    record::of_tasks(here, &Change::SwitchIn, next, prev);
 }
 
 /// As [`change`]. `next`, which runs here from now on, does not see what others have counted.

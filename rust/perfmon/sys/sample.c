@@ -112,39 +112,43 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
 	return n;
 }
 
-/* A frame of a function that begins with push %rbp; mov %rsp, %rbp. */
-struct frame_64 {
+/*
+ * A frame of a function that begins with push %rbp; mov %rsp, %rbp: the address of
+ * the caller's frame, and that of the instruction behind the call.
+ */
+struct frame {
 	u64 next;
 	u64 address;
 };
 
-struct frame_32 {
-	u32 next;
-	u32 address;
-};
-
-static bool read_frame(struct frame_64 *frame, u64 at, bool wide)
+/* Reads a frame where copy_from_user_nmi() has read one before. */
+static __always_inline bool read_frame(struct frame *frame, u64 at, bool wide)
 {
-	struct frame_32 narrow;
+	const u64 __user *words = (const u64 __user *)at;
+	const u32 __user *halves = (const u32 __user *)at;
+	u32 next, address;
 
-	if (wide)
-		return !copy_from_user_nmi(frame, (void __user *)at, sizeof(*frame));
-	if (copy_from_user_nmi(&narrow, (void __user *)at, sizeof(narrow)))
+	if (!user_read_access_begin(words, sizeof(*frame)))
 		return false;
-	frame->next = narrow.next;
-	frame->address = narrow.address;
+	if (wide) {
+		unsafe_get_user(frame->next, words, fault);
+		unsafe_get_user(frame->address, words + 1, fault);
+	} else {
+		unsafe_get_user(next, halves, fault);
+		unsafe_get_user(address, halves + 1, fault);
+		*frame = (struct frame){ next, address };
+	}
+	user_read_access_end();
 	return true;
+fault:
+	user_read_access_end();
+	return false;
 }
 
-u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
+static u32 walk(u64 at, u64 *chain, u32 n, u32 room, bool wide)
 {
-	bool wide = user_64bit_mode(regs);
-	struct frame_64 frame;
-	u64 at = regs->bp;
-	u32 n = 0;
+	struct frame frame;
 
-	if (n < room)
-		chain[n++] = regs->ip;
 	/* What is no frame pointer may be anything: frames lie upward, and aligned. */
 	while (n < room && at && IS_ALIGNED(at, wide ? 8 : 4)) {
 		if (!read_frame(&frame, at, wide) || !frame.address)
@@ -154,5 +158,21 @@ u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
 			break;
 		at = frame.next;
 	}
+	return n;
+}
+
+u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
+{
+	u8 byte;
+	u32 n = 0;
+
+	if (n < room)
+		chain[n++] = regs->ip;
+	/* This asks whether the address space is the task's, and can be read at all. */
+	if (n >= room || copy_from_user_nmi(&byte, (void __user *)regs->bp, 1))
+		return n;
+	pagefault_disable();
+	n = walk(regs->bp, chain, n, room, user_64bit_mode(regs));
+	pagefault_enable();
 	return n;
 }
