@@ -22,7 +22,7 @@ between() {
 	check "$1: $4 is $2 to $3" [ "${4:-0}" -ge "$2" -a "${4:-0}" -le "$3" ]
 }
 
-plan 12
+plan 18
 
 a=$("$here/event_count_self")
 is "the C example succeeds" 0 $?
@@ -41,5 +41,22 @@ is "the user page is exact" 2000000 "$(line page)"
 between "a region adds its passes up" 6000000 6000200 "$(line "region loop" | cut -d ' ' -f 2)"
 between "an empty region is almost nothing" 0 100 "$(line "region nothing" | cut -d ' ' -f 2)"
 between "each thread has its own" 2000000 2000100 "$(line "region thread" | cut -d ' ' -f 2)"
+
+# 27 levels of Fibonacci: some 10 million instructions, a sample each 100003.
+example_profile_self >"$out"
+is "the profiler of oneself succeeds" 0 $?
+is "it loses nothing" 0 "$(line lost)"
+samples=$(awk '!/^lost/ { n += $NF } END { print n + 0 }' "$out")
+between "it has a sample each period" 20 1000 "$samples"
+# How deep depends on how it was compiled: without frame pointers it is cut.
+check "samples have call chains" \
+	[ "$(awk -F ';' '!/^lost/ && NF > most { most = NF } END { print most + 0 }' "$out")" -ge 2 ]
+
+"$here/pmctl_loop" 100000000000 &
+loop=$!
+example_histogram $loop 2 >"$out"
+is "the histogram succeeds" 0 $?
+kill $loop
+check "a loop is in one or two lines of the cache" [ "$(wc -l <"$out")" -le 8 -a -s "$out" ]
 
 finish

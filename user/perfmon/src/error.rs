@@ -70,6 +70,12 @@ pub enum Attempt {
     ReadEvent(EventLabel),
     /// To map the page of an event.
     MapEvent(EventLabel),
+    /// To map the ring of an event, of so many pages.
+    MapRing(EventLabel, usize),
+    /// To let an event write to the ring of another one.
+    ShareRing(EventLabel),
+    /// To read the ring of an event.
+    ReadRing(EventLabel),
     /// To learn who has a counter.
     Owner(CounterId),
 }
@@ -126,6 +132,11 @@ impl fmt::Display for Attempt {
             Self::ControlEvent(event) => write!(f, "can't enable, disable or zero {event}"),
             Self::ReadEvent(event) => write!(f, "can't read {event}"),
             Self::MapEvent(event) => write!(f, "can't map the page of {event}"),
+            Self::MapRing(event, pages) => {
+                write!(f, "can't map {pages} pages for samples of {event}")
+            }
+            Self::ShareRing(event) => write!(f, "can't put samples of {event} beside others"),
+            Self::ReadRing(event) => write!(f, "can't read samples of {event}"),
             Self::Owner(id) => write!(f, "can't ask who has {id}"),
         }
     }
@@ -260,6 +271,15 @@ pub enum Cause {
     /// The event is not one of the calling thread on all CPUs.
     #[error("only the thread that is counted on all CPUs, and opened the event, can read it so")]
     OtherThread,
+    /// The ring has a number of pages that is no power of 2, or there is an inherited event on all CPUs, or two events
+    /// that write to one ring are of different tasks or CPUs (EINVAL).
+    #[error(
+        "the pages are no power of 2, or the event is inherited on all CPUs at once, or two events are of different CPUs"
+    )]
+    InvalidRing,
+    /// Something that is no record is in a ring: another program has written there.
+    #[error("something that is no record is in the ring")]
+    BadRing,
     /// An error that the interface does not specify for this call.
     #[error("{}", .0.desc())]
     Unexpected(Errno),
@@ -285,6 +305,8 @@ impl Error {
                 Cause::NoSuchTask
             }
             (A::ReadEvent(_), Errno::EIO) => Cause::Missed,
+            (A::MapRing(..), Errno::EPERM) => Cause::MemoryLimit,
+            (A::MapRing(..) | A::ShareRing(_), Errno::EINVAL) => Cause::InvalidRing,
             (_, Errno::EBUSY) => Cause::NotSetUp,
             (_, Errno::ENOTTY) => Cause::UnknownCommand,
             // A descriptor not open for writing is excluded by the types, and `Trace::allocate` tells a
@@ -396,6 +418,10 @@ impl Cause {
                  says which. Count again.",
             ),
             Self::OtherThread => Some("Use `Event::read`, or an event without `pid` and `cpu`."),
+            Self::InvalidRing => Some(
+                "Take 2, 4, 8, ... pages, and a sampler for each CPU if it is inherited: `Builder::cpu`.",
+            ),
+            Self::BadRing => Some("Look for who has the descriptor, and maps it for writing."),
             Self::NoFrequency | Self::Unexpected(_) => None,
         }
     }

@@ -7,8 +7,10 @@
 //! - [`event`]: count a program, a task or a CPU. Any number of programs at once: an [`Event`] counts for whoever may use
 //!   Linux's perf.
 //! - [`spec`]: events by their names, `L1-dcache-load-misses` or `cpu/event=0xc0,cmask=1/u`, on a [`Pmu`].
-//! - [`trace`]: sampling. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has happened
-//!   as often as you say; buffers, decoding, and one stream of all CPUs.
+//! - [`sampler`]: sample a program, a task or a CPU. A [`Sampler`] is an event with a ring, and any number of programs
+//!   sample at once.
+//! - [`trace`]: sample the whole machine. A [`Trace`](trace::Trace) records what the CPUs do each time that an event has
+//!   happened as often as you say; buffers, decoding, and one stream of all CPUs.
 //!
 //! A [`Counter`] counts on **every CPU of the machine**, whatever task runs there; its value is the sum over
 //! the CPUs. Which events a CPU has is in its vendor's manual; an [`EventSelect`] is built from the event
@@ -24,6 +26,7 @@ mod device;
 mod error;
 pub mod event;
 pub mod pmu;
+pub mod sampler;
 mod select;
 mod session;
 pub mod spec;
@@ -38,6 +41,7 @@ pub use nix::errno::Errno;
 /// The structures and numbers of `include/uapi/linux/perfmon.h`.
 pub use perfmon_core::abi;
 pub use pmu::Pmu;
+pub use sampler::Sampler;
 pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Counter, Session};
 

@@ -11,6 +11,7 @@ use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
 use zerocopy::IntoBytes;
 
 use super::{Encoding, Event, EventLabel, Owners, shared};
+use crate::sampler::DEFAULT_PAGES;
 use crate::spec::{self, EventSpec};
 use crate::sys::{Driver, EventOpen};
 use crate::{Attempt, Cause, Device, Error, EventSelect, Modes, Pmu};
@@ -51,7 +52,9 @@ impl fmt::Display for Target {
 pub struct Builder {
     pub(super) label: EventLabel,
     pub(super) target: Target,
-    pub(super) attr: PerfEventAttr,
+    pub(crate) attr: PerfEventAttr,
+    /// The pages of its ring, if it gets one.
+    pub(crate) pages: usize,
 }
 
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -72,6 +75,7 @@ impl Builder {
                     | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,
                 ..PerfEventAttr::ZERO
             },
+            pages: DEFAULT_PAGES,
         }
     }
 
@@ -155,7 +159,7 @@ impl Builder {
         self.flag(PerfEventAttr::EXCLUSIVE, true)
     }
 
-    fn flag(mut self, flag: u64, set: bool) -> Self {
+    pub(crate) fn flag(mut self, flag: u64, set: bool) -> Self {
         self.attr.flags = self.attr.flags & !flag | if set { flag } else { 0 };
         self
     }
@@ -198,6 +202,7 @@ impl Builder {
                 driver,
                 descriptor,
                 label: self.label.clone(),
+                tells_lost: attr.read_format & attr::PERF_FORMAT_LOST != 0,
                 thread: (self.target == Target { pid: 0, cpu: -1 }).then(gettid),
             }),
             Err(errno) => {

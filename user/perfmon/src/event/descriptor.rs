@@ -18,6 +18,8 @@ pub struct Event {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) descriptor: OwnedFd,
     pub(super) label: EventLabel,
+    /// It is sampled: reading gives also how many samples were lost.
+    pub(super) tells_lost: bool,
     /// The thread that opened it for itself, on all CPUs.
     pub(super) thread: Option<Pid>,
 }
@@ -93,14 +95,29 @@ impl Event {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn times(&self) -> Result<Reading, Error> {
-        let mut words = [0; 3];
-        self.read_words(&mut words)?;
-        let [value, enabled, running] = words;
+        let [value, enabled, running, _] = self.words()?;
         Ok(Reading {
             value,
             enabled: Duration::from_nanos(enabled),
             running: Duration::from_nanos(running),
         })
+    }
+
+    /// Returns how many samples were lost: the [ring](crate::Sampler) was full, or they came too late.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn lost(&self) -> Result<u64, Error> {
+        let [.., lost] = self.words()?;
+        Ok(lost)
+    }
+
+    /// Reads all: the count, two times, and the lost samples if there are samples.
+    fn words(&self) -> Result<[u64; 4], Error> {
+        let mut words = [0; 4];
+        let number = if self.tells_lost { 4 } else { 3 };
+        self.read_words(&mut words[..number])?;
+        Ok(words)
     }
 
     /// Maps the page that lets the calling thread read the count without a system call.
@@ -127,9 +144,13 @@ impl Event {
 
     /// Makes a call to the event.
     pub(super) fn control(&self, call: EventCall<'_>) -> Result<(), Error> {
+        self.call(Attempt::ControlEvent(self.label.clone()), call)
+    }
+
+    pub(crate) fn call(&self, attempt: Attempt, call: EventCall<'_>) -> Result<(), Error> {
         self.driver
             .call_event(self.as_fd(), call)
-            .map_err(|errno: Errno| Error::new(Attempt::ControlEvent(self.label.clone()), errno))
+            .map_err(|errno: Errno| Error::new(attempt, errno))
     }
 }
 

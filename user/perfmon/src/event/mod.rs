@@ -30,7 +30,7 @@ mod label;
 mod measure;
 mod owner;
 pub mod region;
-mod shared;
+pub(crate) mod shared;
 mod user_page;
 
 pub use builder::{Builder, Target};

@@ -10,7 +10,7 @@ use crate::{Device, Error};
 static SHARED: Mutex<Option<(Weak<dyn Driver>, crate::Properties)>> = Mutex::new(None);
 
 /// Returns the device, and opens it if no event has it.
-pub(super) fn device() -> Result<Device, Error> {
+pub(crate) fn device() -> Result<Device, Error> {
     // The lock protects one assignment: a panic can't leave it half done.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((driver, properties)) = shared.as_ref() {

@@ -78,14 +78,16 @@ pub enum EventCall<'a> {
     Reset { group: bool },
     /// `PERF_EVENT_IOC_ID`.
     Id(&'a mut u64),
+    /// `PERF_EVENT_IOC_SET_OUTPUT`: to the ring of this event.
+    SetOutput(BorrowedFd<'a>),
 }
 
 impl EventCall<'_> {
     /// Makes the call.
     pub(super) fn call(self, event: BorrowedFd<'_>) -> Result<(), Errno> {
         let fd = event.as_raw_fd();
-        // SAFETY: The descriptor is open as long as it is borrowed. Three of the calls take a number. The fourth
-        // takes a pointer to 64 bits, which it writes: the reference that it is made from is valid for the call.
+        // SAFETY: The descriptor is open as long as it is borrowed. The calls take a number, except for ID: that
+        // takes a pointer to 64 bits, which it writes, and the reference that it is made from is valid for the call.
         // Another file than an event does not know the numbers: the letter is perf's.
         let result = unsafe {
             match self {
@@ -93,6 +95,7 @@ impl EventCall<'_> {
                 Self::Disable { group } => ioctl::disable(fd, flags(group)),
                 Self::Reset { group } => ioctl::reset(fd, flags(group)),
                 Self::Id(id) => ioctl::id(fd, id),
+                Self::SetOutput(other) => ioctl::set_output(fd, other.as_raw_fd()),
             }
         };
         result.map(drop)
@@ -118,6 +121,7 @@ mod ioctl {
     ioctl_write_int_bad!(enable, request_code_none!(b'$', 0));
     ioctl_write_int_bad!(disable, request_code_none!(b'$', 1));
     ioctl_write_int_bad!(reset, request_code_none!(b'$', 3));
+    ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
     ioctl_read!(id, b'$', 7, u64);
 }
 

@@ -6,6 +6,7 @@
 
 mod event;
 mod mapping;
+mod ring;
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use perfmon_core::abi;
 
 pub use event::{EventCall, EventOpen};
 pub use mapping::Mapping;
+pub(crate) use ring::RingMapping;
 
 /// A call to the driver: one variant an ioctl, with its structure of the ABI.
 #[expect(

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Samples of programs: a ring that the kernel writes records to while the program runs.
+//!
+//! A [`Sampler`] is an [`Event`] with a ring. [`Builder`] says what is sampled and how often:
+//!
+//! ```no_run
+//! use perfmon::Event;
+//! use perfmon::sampler::Record;
+//!
+//! let mut sampler = Event::cycles().user().period(100_003).callchain().sample()?;
+//! let sum: u64 = (0..10_000_000).map(std::hint::black_box).sum();
+//! for record in &sampler.records() {
+//!     match record? {
+//!         Record::Sample(sample) => println!("{:#x}, {} calls", sample.ip, sample.callchain().count()),
+//!         Record::Lost { samples, .. } => println!("{samples} samples lost"),
+//!         _ => {}
+//!     }
+//! }
+//! # let _ = sum;
+//! # Ok::<(), perfmon::Error>(())
+//! ```
+//!
+//! - **Nothing is copied.** [`Records`] borrows the ring: a [`Record`] reads its words there. When `Records` is dropped,
+//!   their room is the kernel's again.
+//! - **A ring that is full loses samples**, and [`Record::Lost`] tells how many. Make it larger with
+//!   [`pages`](Builder::pages), and read when [`wait`](Sampler::wait) returns.
+//! - **Async**: a sampler is a descriptor ([`AsFd`], [`AsRawFd`]) that becomes readable when the ring is half full, or as
+//!   [`wake_after`](Builder::wake_after) says. It fits into poll(2), epoll(7), and `AsyncFd` of Tokio.
+//! - **Several events** share a ring, and so one order and one descriptor: [`Sampler::add`].
+//! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
+//!   does.
+//! - **Nothing in a ring is trusted**: whatever a program that has the descriptor writes there, reading it gives an error
+//!   and no fault.
+
+mod builder;
+mod raw;
+mod record;
+mod records;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::event::{Builder, Event, shared};
+use crate::sys::{EventCall, RingMapping};
+use crate::{Attempt, Device, Error};
+
+pub use raw::RawRecord;
+pub use record::{Callchain, Frame, Record, Sample, Stamp, Task, TaskName};
+pub use records::{Iter, RawRecords, Records};
+
+/// Pages of a ring, unless the program says how many.
+pub(crate) const DEFAULT_PAGES: usize = 64;
+
+/// An event that writes samples into a ring, until it is dropped. [`Builder::sample`] opens it.
+#[derive(Debug)]
+pub struct Sampler {
+    /// Unmapped before the events are closed.
+    ring: RingMapping,
+    /// Where the reader is: bytes since the ring was empty. Not from the ring, where programs may write.
+    tail: u64,
+    has_chain: bool,
+    /// The first one has the ring.
+    events: Vec<(u64, Event)>,
+}
+
+/// How [`Sampler::wait`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// There are records to read.
+    Records,
+    /// No task is left that the events count. There may be records.
+    Ended,
+    /// The time is over, or a signal came.
+    Nothing,
+}
+
+impl Sampler {
+    fn new(builder: &Builder, device: &Device) -> Result<Self, Error> {
+        let event = builder.open_sampled(device)?;
+        let attempt = |errno| {
+            Error::new(
+                Attempt::MapRing(event.label().clone(), builder.pages),
+                errno,
+            )
+        };
+        let ring = RingMapping::new(event.as_fd(), builder.pages).map_err(attempt)?;
+        Ok(Self {
+            ring,
+            tail: 0,
+            has_chain: builder.has_chain(),
+            events: vec![(event.id()?, event)],
+        })
+    }
+
+    /// Opens another event that writes to this ring; returns its number here. What its samples have is as of the first
+    /// event. It must be of the same thread, or both must be of the same CPU.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; [`Cause::InvalidRing`](crate::Cause::InvalidRing) if the two can't share a ring.
+    pub fn add(&mut self, event: &Builder) -> Result<usize, Error> {
+        self.add_on(event, &shared::device()?)
+    }
+
+    /// The same on a device that is open already.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_on(&mut self, event: &Builder, device: &Device) -> Result<usize, Error> {
+        let event = event.with_chain(self.has_chain).open_sampled(device)?;
+        let attempt = Attempt::ShareRing(event.label().clone());
+        event.call(attempt, EventCall::SetOutput(self.as_fd()))?;
+        self.events.push((event.id()?, event));
+        Ok(self.events.len() - 1)
+    }
+
+    /// Returns the events, by their numbers here.
+    #[must_use]
+    pub fn events(&self) -> impl ExactSizeIterator<Item = &Event> {
+        self.events.iter().map(|(_, event)| event)
+    }
+
+    /// Returns the number here of the event with this id, as [`Stamp::id`] has it.
+    #[must_use]
+    pub fn number(&self, id: u64) -> Option<usize> {
+        self.events.iter().position(|(known, _)| *known == id)
+    }
+
+    /// Returns the records that there are, in their order.
+    ///
+    /// Their room in the ring is free again when they are dropped.
+    pub fn records(&mut self) -> Records<'_> {
+        let event = &self.events[0].1;
+        Records::new(&self.ring, &mut self.tail, event, self.has_chain)
+    }
+
+    /// Waits until the ring is half full, or as [`wake_after`](Builder::wake_after) says; at most so long.
+    ///
+    /// # Errors
+    /// Those of poll(2).
+    pub fn wait(&self, limit: Option<Duration>) -> Result<Ready, Error> {
+        let timeout = limit.map_or(PollTimeout::NONE, |limit| {
+            PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX)
+        });
+        let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut polled, timeout) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => return Ok(Ready::Nothing),
+            Ok(_) => {}
+            Err(errno) => {
+                let attempt = Attempt::ReadRing(self.events[0].1.label().clone());
+                return Err(Error::new(attempt, errno));
+            }
+        }
+        let found = polled[0].revents().unwrap_or(PollFlags::empty());
+        Ok(if found.contains(PollFlags::POLLIN) {
+            Ready::Records
+        } else {
+            Ready::Ended
+        })
+    }
+
+    /// Samples from now on.
+    ///
+    /// # Errors
+    /// As [`Event::enable`].
+    pub fn enable(&self) -> Result<(), Error> {
+        self.events().try_for_each(Event::enable)
+    }
+
+    /// Samples no more; what is in the ring stays.
+    ///
+    /// # Errors
+    /// As [`Event::disable`].
+    pub fn disable(&self) -> Result<(), Error> {
+        self.events().try_for_each(Event::disable)
+    }
+
+    /// Returns how many samples were lost, of all events.
+    ///
+    /// # Errors
+    /// As [`Event::read`].
+    pub fn lost(&self) -> Result<u64, Error> {
+        self.events().map(Event::lost).sum()
+    }
+}
+
+impl AsFd for Sampler {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events[0].1.as_fd()
+    }
+}
+
+impl AsRawFd for Sampler {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}

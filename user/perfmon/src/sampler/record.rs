@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of a ring with their types.
+
+use std::fmt;
+
+use perfmon_core::logic::event_attr as attr;
+
+use super::raw::RawRecord;
+
+/// `PERF_RECORD_*`.
+mod kind {
+    pub(super) const LOST: u32 = 2;
+    pub(super) const COMM: u32 = 3;
+    pub(super) const EXIT: u32 = 4;
+    pub(super) const THROTTLE: u32 = 5;
+    pub(super) const UNTHROTTLE: u32 = 6;
+    pub(super) const FORK: u32 = 7;
+    pub(super) const SAMPLE: u32 = 9;
+    pub(super) const SWITCH: u32 = 14;
+    pub(super) const SWITCH_CPU_WIDE: u32 = 15;
+}
+
+/// `PERF_RECORD_MISC_*`.
+mod misc {
+    pub(super) const CPUMODE: u16 = 7;
+    pub(super) const KERNEL: u16 = 1;
+    pub(super) const COMM_EXEC: u16 = 1 << 13;
+    pub(super) const SWITCH_OUT: u16 = 1 << 13;
+    pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+}
+
+/// Marks in a call chain: `enum perf_callchain_context`.
+mod context {
+    pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
+    pub(super) const USER: u64 = 512_u64.wrapping_neg();
+    /// All numbers from here on are marks.
+    pub(super) const MAX: u64 = 4095_u64.wrapping_neg();
+}
+
+/// What each sample has; the sampler asks for it. Its words have this order.
+pub(super) const ALWAYS: u64 = attr::PERF_SAMPLE_IDENTIFIER
+    | attr::PERF_SAMPLE_IP
+    | attr::PERF_SAMPLE_TID
+    | attr::PERF_SAMPLE_TIME
+    | attr::PERF_SAMPLE_CPU
+    | attr::PERF_SAMPLE_PERIOD;
+
+/// Words of the header, and of a sample without a call chain behind that: [`ALWAYS`].
+const HEADER: usize = 1;
+const SAMPLE: usize = 6;
+/// Words at the end of what is no sample: task, time, CPU, id.
+const TRAILER: usize = 4;
+
+/// A process and one of its threads, as the program that opened the event sees their numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Task {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
+
+impl Task {
+    #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
+    const fn new(word: u64) -> Self {
+        Self {
+            pid: word as u32,
+            tid: (word >> 32) as u32,
+        }
+    }
+
+    /// Returns both tasks of two words, which have the processes first.
+    #[expect(clippy::cast_possible_truncation, reason = "two numbers in a word")]
+    const fn pair(pids: u64, tids: u64) -> (Self, Self) {
+        (
+            Self {
+                pid: pids as u32,
+                tid: tids as u32,
+            },
+            Self {
+                pid: (pids >> 32) as u32,
+                tid: (tids >> 32) as u32,
+            },
+        )
+    }
+}
+
+/// When and where a record was written, of which event and task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The event: [`Event::id`](crate::Event::id).
+    pub id: u64,
+    /// The task.
+    pub task: Task,
+    /// The time in nanoseconds, by the clock of Linux's perf.
+    pub time: u64,
+    /// The CPU.
+    pub cpu: u32,
+}
+
+/// The name of a task: at most 15 bytes, mostly text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskName([u8; 16]);
+
+impl TaskName {
+    /// Returns the bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        &self.0[..end.unwrap_or(self.0.len())]
+    }
+}
+
+impl fmt::Display for TaskName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+/// A record of a ring.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// The event has happened so often again.
+    Sample(Sample<'a>),
+    /// So many samples are missing here: the ring was full, or they came too late.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Lost { samples: u64, stamp: Stamp },
+    /// A task has a new name; of an exec or not.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Comm {
+        task: Task,
+        name: TaskName,
+        exec: bool,
+        stamp: Stamp,
+    },
+    /// A task has made another one.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Fork {
+        child: Task,
+        parent: Task,
+        stamp: Stamp,
+    },
+    /// A task has ended.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Exit {
+        task: Task,
+        parent: Task,
+        stamp: Stamp,
+    },
+    /// The task begins to run, or with `out` ceases to; `preempted` if it was ready to run on. Events of a CPU know the
+    /// `other` task, which it changes places with.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Switch {
+        out: bool,
+        preempted: bool,
+        other: Option<Task>,
+        stamp: Stamp,
+    },
+    /// Samples took too much time: there are none for a while.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Throttle { stamp: Stamp },
+    /// Samples come again.
+    #[expect(missing_docs, reason = "as the variant says")]
+    Unthrottle { stamp: Stamp },
+    /// A record of a kind that this library does not know.
+    Other(RawRecord<'a>),
+}
+
+/// A sample.
+#[derive(Clone, Debug)]
+pub struct Sample<'a> {
+    /// The address of the instruction; 0 if there is none that may be shown.
+    pub ip: u64,
+    /// The address is the kernel's.
+    pub kernel: bool,
+    /// The events since the last sample.
+    pub period: u64,
+    /// When and where, of which event and task.
+    pub stamp: Stamp,
+    chain: Callchain<'a>,
+}
+
+impl<'a> Sample<'a> {
+    /// Returns the call chain, from the sampled address outward; empty unless the sampler records it.
+    #[must_use]
+    pub fn callchain(&self) -> Callchain<'a> {
+        self.chain.clone()
+    }
+}
+
+/// An address of a call chain: the sampled one, or one that a function returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Frame {
+    /// In the kernel.
+    Kernel(u64),
+    /// In the program.
+    User(u64),
+}
+
+impl Frame {
+    /// Returns the address.
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        match self {
+            Self::Kernel(address) | Self::User(address) => address,
+        }
+    }
+}
+
+/// The addresses of a call chain, read out of the ring one by one.
+#[derive(Clone, Debug)]
+pub struct Callchain<'a> {
+    record: RawRecord<'a>,
+    next: usize,
+    end: usize,
+    kernel: bool,
+}
+
+impl Iterator for Callchain<'_> {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        while self.next < self.end {
+            let word = self.record.word(self.next);
+            self.next += 1;
+            match word {
+                context::KERNEL => self.kernel = true,
+                context::USER => self.kernel = false,
+                context::MAX.. => {}
+                address if self.kernel => return Some(Frame::Kernel(address)),
+                address => return Some(Frame::User(address)),
+            }
+        }
+        None
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Returns the record; `None` if it is too short for its kind.
+    pub(super) fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
+        let size = record.size();
+        let need = |words: usize| (size >= HEADER + words + TRAILER).then_some(());
+        let word = |index: usize| record.word(HEADER + index);
+        if record.kind() == kind::SAMPLE {
+            return Sample::new(record, has_chain).map(Self::Sample);
+        }
+        // Of an unknown kind nothing is read but its size.
+        let stamp = || Stamp::at_end(record);
+        Some(match record.kind() {
+            kind::LOST => {
+                need(2)?;
+                Self::Lost {
+                    samples: word(1),
+                    stamp: stamp(),
+                }
+            }
+            kind::COMM => {
+                need(2)?;
+                let mut name = [0; 16];
+                name[..8].copy_from_slice(&word(1).to_ne_bytes());
+                if size >= HEADER + 3 + TRAILER {
+                    name[8..].copy_from_slice(&word(2).to_ne_bytes());
+                }
+                Self::Comm {
+                    task: Task::new(word(0)),
+                    name: TaskName(name),
+                    exec: record.misc() & misc::COMM_EXEC != 0,
+                    stamp: stamp(),
+                }
+            }
+            kind @ (kind::FORK | kind::EXIT) => {
+                need(3)?;
+                let (task, parent) = Task::pair(word(0), word(1));
+                let stamp = stamp();
+                match kind {
+                    kind::FORK => Self::Fork {
+                        child: task,
+                        parent,
+                        stamp,
+                    },
+                    _ => Self::Exit {
+                        task,
+                        parent,
+                        stamp,
+                    },
+                }
+            }
+            kind @ (kind::SWITCH | kind::SWITCH_CPU_WIDE) => {
+                let wide = kind == kind::SWITCH_CPU_WIDE;
+                need(wide.into())?;
+                Self::Switch {
+                    out: record.misc() & misc::SWITCH_OUT != 0,
+                    preempted: record.misc() & misc::SWITCH_OUT_PREEMPT != 0,
+                    other: wide.then(|| Task::new(word(0))),
+                    stamp: stamp(),
+                }
+            }
+            kind::THROTTLE | kind::UNTHROTTLE => {
+                need(3)?;
+                let stamp = stamp();
+                match record.kind() {
+                    kind::THROTTLE => Self::Throttle { stamp },
+                    _ => Self::Unthrottle { stamp },
+                }
+            }
+            _ => Self::Other(record),
+        })
+    }
+
+    /// Returns when and where the record was written; `None` of an unknown kind.
+    #[must_use]
+    pub const fn stamp(&self) -> Option<&Stamp> {
+        match self {
+            Self::Sample(sample) => Some(&sample.stamp),
+            Self::Lost { stamp, .. }
+            | Self::Comm { stamp, .. }
+            | Self::Fork { stamp, .. }
+            | Self::Exit { stamp, .. }
+            | Self::Switch { stamp, .. }
+            | Self::Throttle { stamp }
+            | Self::Unthrottle { stamp } => Some(stamp),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl Stamp {
+    /// Returns the stamp at the end of a record that is no sample, and long enough.
+    fn at_end(record: RawRecord<'_>) -> Self {
+        let first = record.size() - TRAILER;
+        Self {
+            task: Task::new(record.word(first)),
+            time: record.word(first + 1),
+            cpu: cpu(record.word(first + 2)),
+            id: record.word(first + 3),
+        }
+    }
+}
+
+impl<'a> Sample<'a> {
+    fn new(record: RawRecord<'a>, has_chain: bool) -> Option<Self> {
+        let size = record.size();
+        if size < HEADER + SAMPLE + usize::from(has_chain) {
+            return None;
+        }
+        let word = |index: usize| record.word(HEADER + index);
+        let first = HEADER + SAMPLE + 1;
+        let length = if has_chain { word(SAMPLE) } else { 0 };
+        let end = first.checked_add(usize::try_from(length).ok()?)?;
+        if has_chain && end > size {
+            return None;
+        }
+        let kernel = record.misc() & misc::CPUMODE == misc::KERNEL;
+        Some(Self {
+            ip: word(1),
+            kernel,
+            period: word(5),
+            stamp: Stamp {
+                id: word(0),
+                task: Task::new(word(2)),
+                time: word(3),
+                cpu: cpu(word(4)),
+            },
+            chain: Callchain {
+                record,
+                next: first,
+                end,
+                kernel,
+            },
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the upper half is reserved"
+)]
+const fn cpu(word: u64) -> u32 {
+    word as u32
+}

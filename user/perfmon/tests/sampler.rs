@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of samplers on rings that the tests write.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use perfmon::event::Builder;
+use perfmon::sampler::{Frame, Ready, Record, Sample, Task};
+use perfmon::sys::{Call, Driver, EventCall, EventOpen};
+use perfmon::{Cause, Device, Errno, Event, Sampler};
+use proptest::prelude::*;
+
+const PAGE: u64 = 4096;
+/// Words of a ring of one page.
+const WORDS: u64 = PAGE / 8;
+
+/// A driver whose events are files in memory, which have the numbers 7, 8, ...
+#[derive(Debug, Default)]
+struct Files {
+    events: Mutex<Vec<File>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Files {
+    fn device(self: &Arc<Self>) -> Device {
+        Device::with_driver(Arc::clone(self) as _).unwrap()
+    }
+
+    fn ring(&self) -> Ring {
+        Ring {
+            file: self.events.lock().unwrap()[0].try_clone().unwrap(),
+            head: 0,
+        }
+    }
+}
+
+impl Driver for Files {
+    fn call(&self, call: Call<'_>) -> Result<(), Errno> {
+        if let Call::Properties(properties) = call {
+            properties.api_version = 3;
+        }
+        Ok(())
+    }
+
+    fn open_event(&self, open: &mut EventOpen<'_>) -> Result<OwnedFd, Errno> {
+        let word = |at: usize| u64::from_ne_bytes(open.attr[at..at + 8].try_into().unwrap());
+        self.asked.lock().unwrap().push(format!(
+            "period {} type {:#x} format {:#x} flags {:#x} wakeup {}",
+            word(16),
+            word(24),
+            word(32),
+            word(40),
+            word(48),
+        ));
+        let file = File::from(memfd_create(c"ring", MFdFlags::empty()).unwrap());
+        file.set_len(9 * PAGE).unwrap();
+        self.events.lock().unwrap().push(file.try_clone().unwrap());
+        Ok(file.into())
+    }
+
+    fn call_event(&self, _: BorrowedFd<'_>, call: EventCall<'_>) -> Result<(), Errno> {
+        match call {
+            EventCall::Id(id) => *id = 6 + self.events.lock().unwrap().len() as u64,
+            EventCall::SetOutput(_) => self.asked.lock().unwrap().push("output".to_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_event(&self, _: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
+        words.copy_from_slice(&[100, 5000, 5000, 3][..words.len()]);
+        Ok(words.len())
+    }
+}
+
+/// The kernel's side of a ring of one page.
+struct Ring {
+    file: File,
+    head: u64,
+}
+
+impl Ring {
+    /// Begins where the ring would be after so many words.
+    fn at(mut self, words: u64) -> Self {
+        self.head = words * 8;
+        self
+    }
+
+    fn put(&mut self, kind: u64, misc: u64, words: &[u64]) {
+        let header = kind | misc << 32 | (words.len() as u64 + 1) * 8 << 48;
+        for word in [&[header], words].concat() {
+            let place = PAGE + self.head % PAGE;
+            self.file.write_all_at(&word.to_ne_bytes(), place).unwrap();
+            self.head += 8;
+        }
+        self.publish(self.head);
+    }
+
+    fn publish(&self, head: u64) {
+        self.file.write_all_at(&head.to_ne_bytes(), 1024).unwrap();
+    }
+
+    fn tail(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, 1032).unwrap();
+        u64::from_ne_bytes(bytes)
+    }
+}
+
+fn sampler(builder: Builder) -> (Sampler, Ring) {
+    let files = Arc::new(Files::default());
+    let sampler = builder.pages(1).sample_on(&files.device()).unwrap();
+    (sampler, files.ring())
+}
+
+/// Returns a word of two numbers.
+const fn pair(low: u64, high: u64) -> u64 {
+    high << 32 | low
+}
+
+/// The words of a sample without a call chain.
+const SAMPLE: [u64; 6] = [7, 0x40_1000, pair(42, 43), 1_000_000, 3, 97];
+/// Those at the end of other records.
+const TRAILER: [u64; 4] = [pair(42, 43), 1_000_001, 3, 7];
+
+fn with_trailer(words: &[u64]) -> Vec<u64> {
+    [words, &TRAILER].concat()
+}
+
+fn asked(builder: Builder) -> String {
+    let files = Arc::new(Files::default());
+    builder.pages(1).sample_on(&files.device()).unwrap();
+    files.asked.lock().unwrap().remove(0)
+}
+
+#[test]
+fn each_method_has_its_bits() {
+    let event = || Event::cycles().period(97);
+    let id_all = 1 << 18;
+    let expected = |sample_type: u64, flags: u64| {
+        let flags = flags | id_all;
+        format!("period 97 type {sample_type:#x} format 0x13 flags {flags:#x} wakeup 0")
+    };
+    // IDENTIFIER, PERIOD, CPU, TIME, TID, IP.
+    let usual = 0x1_0187;
+    assert_eq!(asked(event()), expected(usual, 0));
+    assert_eq!(asked(event().callchain()), expected(usual | 1 << 5, 0));
+    assert_eq!(
+        asked(Event::cycles().frequency(97)),
+        expected(usual, 1 << 10)
+    );
+    assert_eq!(
+        asked(event().tasks()),
+        expected(usual, 1 << 9 | 1 << 13 | 1 << 24)
+    );
+    assert_eq!(asked(event().switches()), expected(usual, 1 << 26));
+    assert_eq!(
+        asked(event().no_kernel_callchain()),
+        expected(usual, 1 << 21)
+    );
+    assert!(asked(event().wake_after(5)).ends_with("wakeup 5"));
+}
+
+#[test]
+fn records_have_their_types() {
+    let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
+    ring.put(9, 2, &SAMPLE);
+    ring.put(2, 0, &with_trailer(&[7, 12]));
+    let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+    ring.put(3, 0, &with_trailer(&[pair(42, 43), name(b"short\0\0\0")]));
+    let words = [pair(42, 43), name(b"not so s"), name(b"hort\0\0\0\0")];
+    ring.put(3, 1 << 13, &with_trailer(&words));
+    ring.put(7, 0, &with_trailer(&[pair(50, 42), pair(51, 43), 5]));
+    ring.put(4, 0, &with_trailer(&[pair(50, 1), pair(51, 1), 6]));
+    ring.put(14, 3 << 13, &TRAILER);
+    ring.put(15, 0, &with_trailer(&[pair(8, 9)]));
+    ring.put(5, 0, &with_trailer(&[7, 7, 7]));
+    ring.put(6, 0, &with_trailer(&[7, 7, 7]));
+    ring.put(77, 0, &[]);
+    let task = Task { pid: 42, tid: 43 };
+    let records = sampler.records();
+    let mut records = records.iter().map(Result::unwrap);
+    let mut next = || records.next().unwrap();
+    let Record::Sample(sample) = next() else {
+        panic!("it is a sample")
+    };
+    assert_eq!(
+        (sample.ip, sample.period, sample.kernel),
+        (0x40_1000, 97, false)
+    );
+    let stamp = sample.stamp;
+    assert_eq!(
+        (stamp.id, stamp.task, stamp.time, stamp.cpu),
+        (7, task, 1_000_000, 3)
+    );
+    assert_eq!(sample.callchain().count(), 0);
+    let lost = next();
+    assert!(matches!(lost, Record::Lost { samples: 12, .. }));
+    let stamp = lost.stamp().unwrap();
+    assert_eq!(
+        (stamp.id, stamp.task, stamp.time, stamp.cpu),
+        (7, task, 1_000_001, 3)
+    );
+    for (expected, by_exec) in [("short", false), ("not so short", true)] {
+        let Record::Comm { name, exec, .. } = next() else {
+            panic!("it is a name")
+        };
+        assert_eq!((name.to_string().as_str(), exec), (expected, by_exec));
+    }
+    let Record::Fork { child, parent, .. } = next() else {
+        panic!("it is a beginning")
+    };
+    assert_eq!((child, parent), (Task { pid: 50, tid: 51 }, task));
+    assert!(matches!(
+        next(),
+        Record::Exit {
+            task: Task { pid: 50, tid: 51 },
+            ..
+        }
+    ));
+    assert!(matches!(
+        next(),
+        Record::Switch {
+            out: true,
+            preempted: true,
+            other: None,
+            ..
+        }
+    ));
+    assert!(matches!(
+        next(),
+        Record::Switch {
+            out: false,
+            other: Some(Task { pid: 8, tid: 9 }),
+            ..
+        }
+    ));
+    assert!(matches!(next(), Record::Throttle { .. }));
+    assert!(matches!(next(), Record::Unthrottle { .. }));
+    let other = next();
+    assert!(matches!(&other, Record::Other(raw) if raw.kind() == 77 && raw.size() == 1));
+    assert!(other.stamp().is_none());
+    assert!(records.next().is_none());
+}
+
+#[test]
+fn a_call_chain_is_read_over_the_end_of_the_ring() {
+    for start in WORDS - 14..=WORDS {
+        let (mut sampler, ring) = sampler(Event::cycles().period(97).callchain());
+        let mut ring = ring.at(start);
+        // The reader is there, too.
+        ring.publish(ring.head);
+        drop(sampler.records());
+        assert_eq!(ring.tail(), start * 8);
+        let (kernel, user) = (128_u64.wrapping_neg(), 512_u64.wrapping_neg());
+        let chain = [5, kernel, u64::MAX << 32, user, 0x40_1000, 0x40_2000];
+        ring.put(9, 1, &[&SAMPLE[..], &chain].concat());
+        let records = sampler.records();
+        let Some(Ok(Record::Sample(sample))) = records.iter().next() else {
+            panic!("it is a sample")
+        };
+        let expected = [
+            Frame::Kernel(u64::MAX << 32),
+            Frame::User(0x40_1000),
+            Frame::User(0x40_2000),
+        ];
+        assert_eq!(sample.callchain().collect::<Vec<_>>(), expected);
+        assert!(sample.kernel);
+        let mut bytes = Vec::new();
+        records.raw().next().unwrap().unwrap().copy_to(&mut bytes);
+        assert_eq!(bytes.len(), 13 * 8);
+        assert_eq!(bytes[8..16], 7_u64.to_ne_bytes());
+        assert_eq!(bytes[96..], 0x40_2000_u64.to_ne_bytes());
+    }
+}
+
+#[test]
+fn room_is_given_back_when_records_are_dropped() {
+    let (mut sampler, mut ring) = sampler(Event::cycles().period(97));
+    assert_eq!(
+        sampler.wait(Some(Duration::ZERO)).unwrap(),
+        Ready::Records,
+        "a file can be read"
+    );
+    for round in 1..=1000 {
+        ring.put(9, 2, &SAMPLE);
+        let records = sampler.records();
+        assert_eq!(records.bytes(), 56);
+        assert_eq!((&records).into_iter().count(), 1);
+        assert_eq!(ring.tail(), (round - 1) * 56);
+        drop(records);
+        assert_eq!(ring.tail(), round * 56);
+    }
+    assert_eq!(sampler.lost().unwrap(), 3);
+    let event = sampler.events().next().unwrap();
+    assert_eq!(event.read().unwrap(), 100);
+}
+
+#[test]
+fn events_share_a_ring() {
+    let files = Arc::new(Files::default());
+    let device = files.device();
+    let first = Event::cycles().period(97).callchain().pages(8);
+    let mut sampler = first.sample_on(&device).unwrap();
+    let second = Event::instructions().period(5).wake_after(1);
+    assert_eq!(sampler.add_on(&second, &device).unwrap(), 1);
+    let asked = files.asked.lock().unwrap();
+    assert!(asked[1].starts_with("period 5 type 0x101a7 "), "{asked:?}");
+    assert_eq!(asked[2], "output");
+    let numbers = [6, 7, 8, 9].map(|id| sampler.number(id));
+    assert_eq!(numbers, [None, Some(0), Some(1), None]);
+}
+
+#[test]
+fn a_ring_has_a_power_of_two_pages() {
+    let files = Arc::new(Files::default());
+    let of = |pages| {
+        let builder = Event::cycles().period(97).pages(pages);
+        builder
+            .sample_on(&files.device())
+            .map(drop)
+            .map_err(|e| e.cause)
+    };
+    for pages in [1, 2, 4, 8] {
+        assert_eq!(of(pages), Ok(()));
+    }
+    for pages in [0, 3, usize::MAX, 1 << 63] {
+        assert_eq!(of(pages), Err(Cause::InvalidRing));
+    }
+}
+
+/// Returns how many records there are before the error, if there is one.
+fn read(sampler: &mut Sampler) -> (usize, Option<Cause>) {
+    let records = sampler.records();
+    let mut number = 0;
+    let mut cause = None;
+    for record in &records {
+        assert!(cause.is_none(), "nothing comes after an error");
+        match record {
+            Ok(record) => {
+                number += 1;
+                if let Record::Sample(sample) = &record {
+                    let frames = Sample::callchain(sample).count() as u64;
+                    assert!(frames <= WORDS);
+                }
+            }
+            Err(error) => cause = Some(error.cause),
+        }
+    }
+    (number, cause)
+}
+
+#[test]
+fn what_is_no_record_is_an_error_and_skipped() {
+    let bad = Some(Cause::BadRing);
+    let (mut sampler, mut ring) = sampler(Event::cycles().period(97).callchain());
+    // No room for the call chain's length; a call chain longer than the sample; too short for its kind.
+    for (kind, words) in [
+        (9, &SAMPLE[..]),
+        (9, &[7, 1, 2, 3, 4, 5, 1]),
+        (9, &[7, 1, 2, 3, 4, 5, u64::MAX]),
+        (2, &TRAILER),
+    ] {
+        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+        ring.put(kind, 0, words);
+        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+        assert_eq!(read(&mut sampler), (1, bad.clone()));
+        assert_eq!(ring.tail(), ring.head);
+    }
+    // A header of size 0, of 4 bytes, of more than there is.
+    for size in [0, 4, 64] {
+        ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+        let place = PAGE + (ring.head - 64) % PAGE;
+        let header = (9 | (size + u64::from(size == 64) * 8) << 48).to_ne_bytes();
+        ring.file.write_all_at(&header, place).unwrap();
+        assert_eq!(read(&mut sampler), (0, bad.clone()));
+    }
+    // More than a ring, and no multiple of a word.
+    for more in [PAGE + 8, 1, u64::MAX - 7, 1 << 63] {
+        ring.publish(ring.head.wrapping_add(more));
+        assert_eq!(read(&mut sampler), (0, bad.clone()));
+        ring.publish(ring.head);
+        drop(sampler.records());
+    }
+    ring.put(9, 2, &[&SAMPLE[..], &[0]].concat());
+    assert_eq!(read(&mut sampler), (1, None));
+}
+
+proptest! {
+    #[test]
+    fn any_ring_is_survived(
+        words in prop::collection::vec(
+            prop_oneof![any::<u64>(), (0_u64..20, 0_u64..4, 0_u64..40).prop_map(|(kind, misc, size)| {
+                kind | misc << 32 | size * 8 << 48
+            })],
+            0..512,
+        ),
+        heads in prop::collection::vec(prop_oneof![any::<u64>(), (0..=WORDS).prop_map(|n| n * 8)], 1..4),
+        has_chain: bool,
+    ) {
+        let builder = Event::cycles().period(97);
+        let builder = if has_chain { builder.callchain() } else { builder };
+        let (mut sampler, ring) = sampler(builder);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        ring.file.write_all_at(&bytes, PAGE).unwrap();
+        for head in heads {
+            ring.publish(head);
+            read(&mut sampler);
+            prop_assert_eq!(ring.tail(), head);
+        }
+    }
+}
