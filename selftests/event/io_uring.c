@@ -211,7 +211,7 @@ TEST_F(event, inherited_event_counts_workers)
 	struct counts c = count_reads(_metadata, variant->by, true);
 
 	EXPECT_LT(0, c.single);
-	EXPECT_LT(c.single + c.single / 2, c.whole);
+	EXPECT_LT(c.single + c.single / 4, c.whole);
 }
 
 TEST_F(event, workers_execute_nothing_in_user_mode)
