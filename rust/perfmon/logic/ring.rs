@@ -30,7 +30,7 @@ impl RingShape {
         if !self.overwrite {
             // One byte stays free, as in Linux perf: a full ring differs from an empty one. If the tail makes no
             // sense, this is a large number.
-            let used = head.wrapping_sub(tail);
+            let used = self.written(tail, head);
             if used >= self.size || bytes >= self.size - used {
                 return None;
             }
@@ -90,6 +90,25 @@ mod tests {
             assert_eq!(RING.place(0, tail, 8), None);
         }
         assert_eq!(RING.place(10_000, 0, 8), None);
+    }
+
+    #[test]
+    fn a_ring_that_is_written_backward_may_have_a_tail() {
+        let ring = RingShape {
+            backward: true,
+            ..RING
+        };
+        let at = |start| Some(Place { start, head: start });
+        let full = 4080_u64.wrapping_neg();
+        assert_eq!(ring.place(0, 0, 24), at(24_u64.wrapping_neg()));
+        assert_eq!(ring.place(full, 0, 8), at(4088_u64.wrapping_neg()));
+        assert_eq!(ring.place(full, 0, 16), None);
+        assert_eq!(
+            ring.place(full, 8_u64.wrapping_neg(), 16),
+            at(4096_u64.wrapping_neg())
+        );
+        assert_eq!(ring.place(0, 8, 8), at(8_u64.wrapping_neg()));
+        assert_eq!(ring.place(8, 0, 8), None);
     }
 
     #[test]
