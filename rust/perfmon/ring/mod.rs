@@ -119,7 +119,7 @@ impl Ring {
             },
             wake_bytes: match wakeup {
                 Wakeup::Samples(_) | Wakeup::Bytes(0) => shape.size / 2,
-                Wakeup::Bytes(bytes) => bytes.into(),
+                Wakeup::Bytes(bytes) => shape.size.min(bytes.into()),
             },
             head: Word::new(),
             nested: Word::new(),
