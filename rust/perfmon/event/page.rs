@@ -197,8 +197,8 @@ impl Drop for Memory {
 /// # Errors
 ///
 /// EINVAL for another size than one page and 0 or a power of 2 pages for the ring, another size than that of other
-/// mappings, another offset than 0, a private mapping, or an event that is inherited on any CPU; for a ring also if the
-/// event writes to that of another one. ENOMEM, EPERM.
+/// mappings or of the ring that the event writes to, another offset than 0, a private mapping, or an event that is
+/// inherited on any CPU. EBUSY if the event writes to the ring of another one. ENOMEM, EPERM.
 pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     // Of a sum over tasks on any CPU no page can tell: EINVAL, as from perf.
     let is_sum = event.config.inherit && matches!(event.target, Target::Task(_, None));
@@ -228,10 +228,11 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     let mut mapped = event.page.mapped.lock();
     let start = mapped.page(event)?.start;
     let is_first = mapped.count == 0;
-    if !is_first && mapped.ring_size() != ring_size
-        || is_first && ring_size != 0 && mapped.ring.is_some()
-    {
+    if mapped.ring_size() != ring_size && (!is_first || mapped.ring.is_some()) {
         return Err(EINVAL);
+    }
+    if is_first && mapped.ring.is_some() {
+        return Err(EBUSY);
     }
     // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
     unsafe { area.insert(0, start.cast(), PAGE_SIZE) }?;
