@@ -29,8 +29,12 @@ pub(super) fn sample(
     if percpu.samplers.suspended.get() != 0 {
         return event.max_load.get();
     }
-    let period = event.rate.get();
-    let since = skip(event, sampler, total, 1);
+    let rate = event.rate.get();
+    let (period, since) = match sampler.sampling.rate {
+        // The rate may have been lowered meanwhile: the sample stands for all that was counted.
+        Rate::Frequency(_) => (event.take(total), 0),
+        Rate::Never | Rate::Period(_) => (rate, skip(event, sampler, total, 1)),
+    };
     sampler.sample(Interrupt {
         regs: regs.get(),
         period,
@@ -39,13 +43,12 @@ pub(super) fn sample(
         chain: unsafe { percpu.chain() },
     });
     if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
-        let counted = period.wrapping_add(since);
-        let wanted = period_at(sampler, counted, now.wrapping_sub(time.get()));
+        let wanted = period_at(sampler, period, now.wrapping_sub(time.get()));
         time.set(now);
         // A quarter of the way, so that one slow moment does not change much.
         event
             .rate
-            .set((period - period / 4).wrapping_add(wanted / 4).max(1));
+            .set((rate - rate / 4).wrapping_add(wanted / 4).max(1));
     }
     event.load_for(event.rate.get().saturating_sub(since))
 }
@@ -55,7 +58,7 @@ pub(super) fn sample(
 #[inline(always)]
 fn skip(event: &EventState, sampler: &Sampler, total: u64, taken: u64) -> u64 {
     let period = event.rate.get();
-    let since = total.wrapping_sub(event.recorded.get());
+    let since = event.since(total);
     let due = if since < period.wrapping_mul(2) {
         u64::from(since >= period)
     } else {
@@ -130,7 +133,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
 }
 
 /// Loads a counter for its next sample; those that were due are lost. With `elapsed`, the cycles since the last sample,
-/// for an event with a frequency that is late.
+/// for an event with a frequency that is late, of which none is lost.
 fn restart(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: Option<u64>) {
     let percpu = here.percpu();
     let event = percpu.event(counter);
@@ -140,7 +143,11 @@ fn restart(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: Option<u64
     // The handler must not come between.
     pmu.stop_unchecked(here, counter);
     let value = percpu.value(counter);
-    let since = skip(event, sampler, value.total(), 0);
+    let since = match elapsed {
+        // What is due becomes part of the next sample.
+        Some(_) => event.since(value.total()),
+        None => skip(event, sampler, value.total(), 0),
+    };
     if let Some(elapsed) = elapsed {
         let wanted = period_at(sampler, since, elapsed);
         event.rate.set(wanted.min(event.rate.get()));

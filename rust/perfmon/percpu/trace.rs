@@ -106,6 +106,19 @@ impl EventState {
         (period, due)
     }
 
+    /// Returns the events up to `total` that were not recorded yet.
+    #[inline(always)]
+    pub(crate) fn since(&self, total: u64) -> u64 {
+        total.wrapping_sub(self.recorded.get())
+    }
+
+    /// Does the same, and marks them as recorded.
+    pub(crate) fn take(&self, total: u64) -> u64 {
+        let since = self.since(total);
+        self.recorded.set(total);
+        since
+    }
+
     /// Prepares to record an event, with loads of `min_load` to `max_load` events.
     pub(crate) fn prepare(
         &self,
@@ -167,11 +180,9 @@ impl EventState {
 
     /// Returns a COUNT record of the events up to `total` that were not recorded yet, and marks them as recorded.
     pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
-        let count = total.wrapping_sub(self.recorded.get());
-        self.recorded.set(total);
         abi::perfmon_count_record {
             header: self.header(abi::PERFMON_RECORD_COUNT),
-            count,
+            count: self.take(total),
         }
     }
 }
