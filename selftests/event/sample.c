@@ -4,27 +4,27 @@
  */
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cpu.h"
 #include "device.h"
-#include "event_ring.h"
 #include "fixture.h"
 #include "loop.h"
+#include "options.h"
+#include "samples.h"
 #include "target.h"
 
-#define N	1000000UL
+#define N	100000UL
 
-/* More pages than any of the tests fills. */
+/* 2^ORDER are more pages than any of the tests fills. */
 #define ORDER	8
 
 FIXTURE(event)
 {
-	struct target target;
-	struct event_ring ring;
-	struct event_record *record;
-	int fd;
-	cpu_set_t cpus;
+	struct target target[2];
+	struct sampler sampler[2];
+	int cpu;	/* the first */
 };
 
 #define EVENT_OVERFLOWS
@@ -32,116 +32,375 @@ FIXTURE(event)
 
 FIXTURE_SETUP(event)
 {
+	cpu_set_t cpus;
+
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
-	ASSERT_EQ(0, cpus_online(&self->cpus));
-	self->fd = -1;
-	self->record = malloc(sizeof(*self->record));
-	ASSERT_NE(NULL, self->record);
+	self->sampler[0].fd = -1;
+	self->sampler[1].fd = -1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
 }
 
 FIXTURE_TEARDOWN(event)
 {
-	target_end(&self->target);
-	event_ring_unmap(&self->ring);
-	if (self->fd >= 0)
-		close(self->fd);
-	free(self->record);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		target_end(&self->target[i]);
+		sampler_close(&self->sampler[i]);
+	}
 	restore_maker(_metadata, variant);
 }
 
-static struct perf_event_attr every(__u64 period)
+static void open_sampler(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+			 struct sampler *s, struct perf_event_attr attr, pid_t tid)
 {
-	struct perf_event_attr attr = event_instructions();
+	int err = sampler_open(s, variant->by, &attr, tid, -1, ORDER);
 
-	attr.sample_period = period;
-	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			   PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
-	return attr;
-}
-
-/* The parts of a sample of every(). */
-struct sample {
-	struct perf_event_header header;
-	__u64 ip;
-	__u32 pid, tid;
-	__u64 time;
-	__u32 cpu, reserved;
-	__u64 period;
-};
-
-struct seen {
-	unsigned long samples, lost, others;
-	__u64 periods;
-	__u64 last_time;
-	bool ordered, wrong_size;
-	__u64 lowest, highest;	/* ip */
-};
-
-static struct seen read_all(struct event_ring *ring, struct event_record *record)
-{
-	struct seen seen = { .ordered = true, .lowest = ~0ULL };
-	const struct sample *s = (const struct sample *)record;
-
-	while (event_ring_next(ring, record)) {
-		switch (record->header.type) {
-		case PERF_RECORD_SAMPLE:
-			seen.samples++;
-			seen.wrong_size |= record->header.size != sizeof(*s);
-			seen.periods += s->period;
-			seen.ordered &= s->time >= seen.last_time;
-			seen.last_time = s->time;
-			if (s->ip < seen.lowest)
-				seen.lowest = s->ip;
-			if (s->ip > seen.highest)
-				seen.highest = s->ip;
-			break;
-		case PERF_RECORD_LOST:
-			seen.lost += record->words[1];
-			break;
-		default:
-			seen.others++;
-		}
+	ASSERT_EQ(0, err) {
+		TH_LOG("%s: a sampled event of thread %d can't be opened: %s", variant->by->name,
+		       tid, strerror(-err));
 	}
-	return seen;
 }
 
-static __attribute__((noinline)) void sampled_loop(unsigned long n)
+/*
+ * The event is disabled and has period @period: of its count, which is returned, all
+ * samples are in the ring.
+ */
+static __s64 expect_samples(struct __test_metadata *_metadata,
+			    const FIXTURE_VARIANT(event) *variant, struct sampler *s,
+			    __u64 period, void (*each)(const struct sample *sample, void *data),
+			    void *data)
 {
-	loop(n);
+	struct seen seen = SEEN_NOTHING;
+	__s64 count = event_count(s->fd);
+
+	sampler_read(s, &seen, each, data);
+	if (environment("SKID", 0) >= period) {
+		/* Two overflows become one interrupt. */
+		if (variant->by == &event_maker_perf)
+			return count;
+		seen.samples += seen.lost;
+		seen.periods += seen.lost * period;
+		seen.lost = 0;
+	}
+	EXPECT_EQ((unsigned long)(count / (__s64)period), seen.samples) {
+		TH_LOG("%s: period %llu, count %lld, throttled %lu times", variant->by->name,
+		       period, count, seen.throttled);
+	}
+	EXPECT_EQ(seen.samples * period, seen.periods);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_EQ(0UL, seen.others);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_TRUE(seen.ordered);
+	return count;
 }
 
-static const __u64 periods[] = { 97, 1009, 10007, 100003, 1000003 };
+/* What samples of the current thread must have. */
+struct expected {
+	int cpu;
+	unsigned long elsewhere;	/* samples outside of the loop */
+	unsigned long wrong;
+};
 
-TEST_F(event, as_many_samples_as_the_count_has_periods)
+static void is_here(const struct sample *s, void *data)
+{
+	struct expected *e = data;
+
+	e->wrong += s->pid != (__u32)getpid() || s->tid != (__u32)gettid() ||
+		    s->cpu != (__u32)e->cpu;
+	e->elsewhere += s->ip < (uintptr_t)labelled_loop_begin ||
+			s->ip > (uintptr_t)labelled_loop_end;
+}
+
+/* Each period, and a loop with at least as many instructions. */
+static const struct {
+	__u64 period;
+	unsigned long n;
+} cases[] = {
+	{ 97, N / 4 }, { 1009, N }, { 10007, N }, { 100003, 6 * N }, { 1000003, 20 * N },
+};
+
+TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(periods); i++) {
-		struct perf_event_attr attr = every(periods[i]);
-		struct seen seen;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct expected e = { .cpu = self->cpu };
+		struct sampler *s = &self->sampler[0];
+		__u64 period = cases[i].period;
 		__s64 count;
 
-		self->fd = variant->by->open(&attr, 0, -1, -1, 0);
-		ASSERT_LE(0, self->fd);
-		ASSERT_EQ(0, event_ring_map(&self->ring, self->fd, ORDER, false));
-		ASSERT_EQ(0, event_enable(self->fd));
-		sampled_loop(N / 10);
-		ASSERT_EQ(0, event_disable(self->fd));
-		count = event_count(self->fd);
-		seen = read_all(&self->ring, self->record);
-		TH_LOG("%s: period %llu: count %lld samples %lu lost %lu others %lu",
-		       variant->by->name, periods[i], (long long)count, seen.samples,
-		       seen.lost, seen.others);
-		EXPECT_EQ((unsigned long)(count / (__s64)periods[i]), seen.samples);
-		EXPECT_EQ(seen.samples * periods[i], seen.periods);
-		EXPECT_EQ(0UL, seen.lost);
-		EXPECT_FALSE(seen.wrong_size);
-		EXPECT_TRUE(seen.ordered);
-		event_ring_unmap(&self->ring);
-		close(self->fd);
-		self->fd = -1;
+		open_sampler(_metadata, variant, s, event_every(period), 0);
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(cases[i].n);
+		ASSERT_EQ(0, event_disable(s->fd));
+		count = expect_samples(_metadata, variant, s, period, is_here, &e);
+		EXPECT_EQ(0UL, e.wrong);
+		count -= LOOP_INSNS * cases[i].n;
+		EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
+		sampler_close(s);
 	}
+}
+
+/* How many instructions of the loop the last sample was behind, and the first. */
+struct positions {
+	unsigned long n;	/* iterations */
+	__u64 period;
+	__u64 first, samples;
+	__u64 most_off;
+};
+
+static void see_position(const struct sample *s, void *data)
+{
+	struct positions *p = data;
+	__u64 at, off;
+
+	if (s->ip < (uintptr_t)labelled_loop_begin || s->ip >= (uintptr_t)labelled_loop_end)
+		return;
+	/* Behind DEC, the iteration is half done. */
+	at = LOOP_INSNS * (p->n - s->registers[0]) - (s->ip != (uintptr_t)labelled_loop_begin);
+	if (!p->samples++)
+		p->first = at;
+	off = at - p->first - (p->samples - 1) * p->period;
+	if ((__s64)off < 0)
+		off = -off;
+	if (off > p->most_off)
+		p->most_off = off;
+}
+
+/* The loop's register shows after how many instructions each sample came. */
+TEST_F(event, samples_are_a_period_apart)
+{
+	struct positions p = { .n = N, .period = 10007 };
+	struct perf_event_attr attr = event_every(p.period);
+	struct sampler *s = &self->sampler[0];
+
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTER_CX;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, p.period, see_position, &p);
+	EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
+	EXPECT_GE(environment("SKID", 1), p.most_off);
+}
+
+/* The clock is that of the system. */
+TEST_F(event, time_is_that_of_the_clock)
+{
+	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW };
+	struct perf_event_attr attr = event_every(N);
+	struct sampler *s = &self->sampler[0];
+	struct timespec begin, end;
+	struct seen seen;
+	unsigned int i;
+
+	attr.use_clockid = 1;
+	for (i = 0; i < ARRAY_SIZE(clocks); i++) {
+		attr.clockid = clocks[i];
+		open_sampler(_metadata, variant, s, attr, 0);
+		ASSERT_EQ(0, event_enable(s->fd));
+		clock_gettime(clocks[i], &begin);
+		labelled_loop(N);
+		clock_gettime(clocks[i], &end);
+		ASSERT_EQ(0, event_disable(s->fd));
+		seen = SEEN_NOTHING;
+		sampler_read(s, &seen, NULL, NULL);
+		EXPECT_LE(2UL, seen.samples);
+		EXPECT_LE(begin.tv_sec * 1000000000ULL + begin.tv_nsec, seen.last_time);
+		EXPECT_GE(end.tv_sec * 1000000000ULL + end.tv_nsec, seen.last_time);
+		sampler_close(s);
+	}
+}
+
+TEST_F(event, samples_follow_a_task_that_moves)
+{
+	const __u64 period = 10007;
+	struct sampler *s = &self->sampler[0];
+	struct target *t = &self->target[0];
+
+	ASSERT_EQ(0, target_start(t, -1, false));
+	open_sampler(_metadata, variant, s, event_every(period), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_run(t, (struct job) { N / 100, 300, STEP_MOVE }));
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, period, NULL, NULL);
+}
+
+static void count_others(const struct sample *s, void *data)
+{
+	struct expected *e = data;
+
+	e->wrong += s->tid != (__u32)e->cpu;
+}
+
+TEST_F(event, tasks_that_share_a_cpu_have_their_own_samples)
+{
+	const __u64 period = 1009;
+	int i;
+
+	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
+	for (i = 0; i < 2; i++) {
+		open_sampler(_metadata, variant, &self->sampler[i], event_every(period),
+			     self->target[i].tid);
+		ASSERT_EQ(0, event_enable(self->sampler[i].fd));
+	}
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { N / 100, 50, STEP_PASS }));
+	for (i = 0; i < 2; i++) {
+		struct expected e = { .cpu = self->target[i].tid };
+
+		ASSERT_EQ(0, target_wait(&self->target[i]));
+		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
+		expect_samples(_metadata, variant, &self->sampler[i], period, count_others, &e);
+		EXPECT_EQ(0UL, e.wrong);
+	}
+}
+
+TEST_F(event, thread_has_samples)
+{
+	const __u64 period = 10007;
+	struct expected e = { .wrong = 0 };
+	struct sampler *s = &self->sampler[0];
+	struct target *t = &self->target[0];
+
+	ASSERT_EQ(0, target_start(t, -1, true));
+	e.cpu = t->tid;
+	open_sampler(_metadata, variant, s, event_every(period), t->tid);
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_run(t, (struct job) { 10 * N, 1, STEP_NONE }));
+	ASSERT_EQ(0, event_disable(s->fd));
+	expect_samples(_metadata, variant, s, period, count_others, &e);
+	EXPECT_EQ(0UL, e.wrong);
+}
+
+/* What is left of a period waits until the event is enabled again. */
+TEST_F(event, disabled_event_keeps_what_is_left_of_its_period)
+{
+	const __u64 period = 10007;
+	struct sampler *s = &self->sampler[0];
+	int i;
+
+	open_sampler(_metadata, variant, s, event_every(period), 0);
+	for (i = 0; i < 50; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(1000 + 7 * i);
+		ASSERT_EQ(0, event_disable(s->fd));
+		labelled_loop(1000);
+	}
+	expect_samples(_metadata, variant, s, period, NULL, NULL);
+}
+
+TEST_F(event, new_period_begins_at_once)
+{
+	static const __u64 periods[] = { 10007, 997, 30011 };
+	struct sampler *s = &self->sampler[0];
+	unsigned int i;
+
+	open_sampler(_metadata, variant, s, event_every(5003), 0);
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		__u64 period = periods[i];
+
+		ASSERT_EQ(0, event_reset(s->fd));
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N / 2);
+		ASSERT_EQ(0, event_disable(s->fd));
+		expect_samples(_metadata, variant, s, period, NULL, NULL);
+	}
+}
+
+/* While the event counts: the rest of the old period is dropped. */
+TEST_F(event, new_period_begins_while_the_event_counts)
+{
+	struct sampler *s = &self->sampler[0];
+	struct seen seen = SEEN_NOTHING;
+	__u64 period = 997;
+	__s64 count;
+
+	open_sampler(_metadata, variant, s, event_every(100000007), 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	count = event_count(s->fd);
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_LE(N * LOOP_INSNS / period, seen.samples);
+	EXPECT_GE((count - N * LOOP_INSNS) / period, seen.samples);
+	EXPECT_EQ(seen.samples * period, seen.periods);
+}
+
+TEST_F(event, period_that_is_none_is_refused)
+{
+	static const __u64 wrong[] = { 0, 1ULL << 63, ~0ULL };
+	struct sampler *s = &self->sampler[0];
+	__u64 period = 1;
+	unsigned int i;
+	int fd;
+
+	open_sampler(_metadata, variant, s, event_every(N), 0);
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		EXPECT_EQ(-EINVAL,
+			  event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&wrong[i]));
+	}
+	EXPECT_EQ(-EFAULT, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, 8));
+	fd = open_instructions(_metadata, variant->by, 0);
+	EXPECT_EQ(-EINVAL, event_ioctl(fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+	close(fd);
+}
+
+struct frequency {
+	__u64 longest;	/* period */
+	struct positions p;
+};
+
+/* The first sample in the loop, and each that does not fit to its period. */
+static void see_frequency(const struct sample *s, void *data)
+{
+	struct frequency *f = data;
+
+	if (s->period > f->longest)
+		f->longest = s->period;
+	if (f->p.samples) {
+		/* As if all periods were the same: see_position() moves on by it. */
+		f->p.first += s->period - f->p.period;
+	}
+	see_position(s, &f->p);
+}
+
+/* Fewer than the frequency asks for while the host has other work. */
+TEST_F(event, frequency_makes_so_many_samples)
+{
+	const __u64 frequency = 1000;
+	struct frequency f = { .p = { .n = 500 * N } };
+	struct perf_event_attr attr = event_every(frequency);
+	struct sampler *s = &self->sampler[0];
+	struct seen seen = SEEN_NOTHING;
+	__u64 read_out[3], wanted;
+
+	attr.freq = 1;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTER_CX;
+	open_sampler(_metadata, variant, s, attr, 0);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop(f.p.n);
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_EQ((ssize_t)sizeof(read_out), read(s->fd, read_out, sizeof(read_out)));
+	sampler_read(s, &seen, see_frequency, &f);
+	wanted = read_out[2] * frequency / 1000000000;
+	TH_LOG("%s: %lu samples, %llu wanted, longest %llu, most off %llu", variant->by->name,
+	       seen.samples, wanted, f.longest, f.p.most_off);
+	EXPECT_LE(wanted / 8, seen.samples);
+	EXPECT_GE(wanted * 2, seen.samples);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_GE(read_out[0], seen.periods);
+	EXPECT_GE(environment("SKID", 1), f.p.most_off);
 }
 
 TEST_HARNESS_MAIN

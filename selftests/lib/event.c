@@ -43,6 +43,7 @@ const struct event_maker event_maker_perf = {
 	.time_on_other_cpus = true,
 	.polls_pages_only = true,
 	.children_keep_rdpmc = true,
+	.children_swap_periods = true,
 };
 
 const struct event_maker event_maker_perfmon = {

@@ -31,6 +31,11 @@ struct event_maker {
 	bool polls_pages_only;
 	/* A child that is forked beside a mapped page may use RDPMC, for ever. */
 	bool children_keep_rdpmc;
+	/*
+	 * A task that changes places with one that inherits the same goes on with what
+	 * is left of that one's period.
+	 */
+	bool children_swap_periods;
 };
 
 extern const struct event_maker event_maker_perf, event_maker_perfmon;

@@ -10,6 +10,7 @@
 #include "event.h"
 #include "fixture.h"
 #include "idle.h"
+#include "perf.h"
 
 FIXTURE_VARIANT(event)
 {
@@ -32,6 +33,8 @@ FIXTURE_VARIANT_ADD(event, overflows)
 static inline void prepare_maker(struct __test_metadata *_metadata,
 				 const FIXTURE_VARIANT(event) *variant)
 {
+	if (variant->by == &event_maker_perf)
+		ASSERT_EQ(0, perf_lift_limits());
 	if (variant->parameters)
 		ASSERT_EQ(0, module_reload(variant->parameters));
 	ASSERT_EQ(0, wait_until_idle());

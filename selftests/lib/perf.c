@@ -6,6 +6,7 @@
 
 #include <linux/perf_event.h>
 
+#include "file.h"
 #include "loop.h"
 #include "perf.h"
 
@@ -76,4 +77,14 @@ long long perf_count_loop(int fd, unsigned long n)
 	if (read(fd, &value, sizeof(value)) != sizeof(value))
 		return -errno;
 	return value;
+}
+
+int perf_lift_limits(void)
+{
+	/* The rate can't be changed while there is no limit to the time. */
+	int err = write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "25");
+
+	if (!err)
+		err = write_file("/proc/sys/kernel/perf_event_max_sample_rate", "100000000");
+	return err ? err : write_file("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
 }

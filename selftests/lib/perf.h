@@ -33,4 +33,10 @@ int perf_open_cpu_samples(int cpu);
  */
 long long perf_count_loop(int fd, unsigned long n);
 
+/*
+ * Lifts perf's limits to the time of interrupts, which depends on the host: 0 or a
+ * negative errno.
+ */
+int perf_lift_limits(void);
+
 #endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples of tasks that are inherited: an event and a ring for each CPU. Each task has
+ * its own periods there.
+ */
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "samples.h"
+
+#define CPUS		8	/* at most */
+#define CHILDREN	6
+#define ORDER		6
+
+/* More than twice as much as a task executes besides its loop. */
+#define PERIOD		200003UL
+
+/* A task, and on which CPU it executes how much. */
+struct task {
+	pid_t pid;
+	int cpu;
+	unsigned long periods;
+	unsigned long samples;
+};
+
+FIXTURE(event)
+{
+	struct sampler sampler[CPUS];
+	int cpu[CPUS], cpus;
+	struct task *task;	/* shared: each child and its child */
+	unsigned long elsewhere;
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	cpu_set_t cpus;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	for (i = 0; i < CPUS; i++)
+		self->sampler[i].fd = -1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	for_each_cpu_in(i, &cpus)
+		if (self->cpus < CPUS)
+			self->cpu[self->cpus++] = i;
+	self->task = map_shared(_metadata, 2 * CHILDREN * sizeof(*self->task));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	int i;
+
+	for (i = 0; i < CPUS; i++)
+		sampler_close(&self->sampler[i]);
+	restore_maker(_metadata, variant);
+}
+
+static void open_on_each_cpu(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			     const struct event_maker *by, struct perf_event_attr attr)
+{
+	int i, err;
+
+	attr.inherit = 1;
+	for (i = 0; i < self->cpus; i++) {
+		err = sampler_open(&self->sampler[i], by, &attr, 0, self->cpu[i], ORDER);
+		ASSERT_EQ(0, err) {
+			TH_LOG("CPU %d: %s", self->cpu[i], strerror(-err));
+		}
+		ASSERT_EQ(0, event_enable(self->sampler[i].fd));
+	}
+}
+
+static void be_task(struct task *task)
+{
+	task->pid = getpid();
+	if (pin_to_cpu(task->cpu))
+		_exit(1);
+	loop((2 * task->periods + 1) * PERIOD / 2 / LOOP_INSNS);
+}
+
+/* A child, and one of its own beside it. */
+static void be_child(struct task *task)
+{
+	pid_t pid;
+	int status;
+
+	be_task(&task[0]);
+	pid = fork();
+	if (!pid) {
+		be_task(&task[1]);
+		_exit(0);
+	}
+	_exit(pid < 0 || waitpid(pid, &status, 0) != pid || status);
+}
+
+static void see_task(const struct sample *s, void *data)
+{
+	FIXTURE_DATA(event) *self = data;
+	int i;
+
+	for (i = 0; i < 2 * CHILDREN; i++) {
+		if ((__u32)self->task[i].pid != s->tid)
+			continue;
+		if (s->pid == s->tid && s->cpu == (__u32)self->task[i].cpu && s->period == PERIOD)
+			self->task[i].samples++;
+		else
+			self->elsewhere++;
+	}
+}
+
+TEST_F(event, each_task_has_as_many_samples_as_periods)
+{
+	unsigned long periods = 0, samples = 0;
+	pid_t pid[CHILDREN];
+	int i, status;
+
+	for (i = 0; i < 2 * CHILDREN; i++) {
+		self->task[i].cpu = self->cpu[i % self->cpus];
+		self->task[i].periods = 2 + i;
+	}
+	open_on_each_cpu(_metadata, self, variant->by, event_every(PERIOD));
+	for (i = 0; i < CHILDREN; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i])
+			be_child(&self->task[2 * i]);
+	}
+	for (i = 0; i < CHILDREN; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	for (i = 0; i < self->cpus; i++) {
+		struct seen seen = SEEN_NOTHING;
+
+		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
+		sampler_read(&self->sampler[i], &seen, see_task, self);
+		EXPECT_FALSE(seen.malformed);
+		EXPECT_EQ(0UL, seen.lost);
+		EXPECT_TRUE(seen.ordered);
+	}
+	EXPECT_EQ(0UL, self->elsewhere);
+	for (i = 0; i < 2 * CHILDREN; i++) {
+		if (!variant->by->children_swap_periods)
+			EXPECT_EQ(self->task[i].periods, self->task[i].samples);
+		periods += self->task[i].periods;
+		samples += self->task[i].samples;
+	}
+	EXPECT_GE(periods + 2 * CHILDREN, samples);
+	EXPECT_LE(periods - 2 * CHILDREN, samples);
+}
+
+static void move_about(FIXTURE_DATA(event) *self)
+{
+	int i;
+
+	for (i = 0; i < 60; i++) {
+		if (pin_to_cpu(self->cpu[i % self->cpus]))
+			_exit(1);
+		loop(5000 + i);
+	}
+	_exit(0);
+}
+
+struct on_cpu {
+	__u32 cpu;
+	unsigned long elsewhere;
+};
+
+static void see_cpu(const struct sample *s, void *data)
+{
+	struct on_cpu *c = data;
+
+	c->elsewhere += s->cpu != c->cpu;
+}
+
+/* Each has at most one period less a sample, on each CPU. */
+TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
+{
+	const __u64 period = 10007;
+	unsigned long tasks = CHILDREN + 1;
+	pid_t pid[CHILDREN];
+	int i, status;
+
+	open_on_each_cpu(_metadata, self, variant->by, event_every(period));
+	for (i = 0; i < CHILDREN; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i])
+			move_about(self);
+	}
+	for (i = 0; i < CHILDREN; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	for (i = 0; i < self->cpus; i++) {
+		struct on_cpu c = { .cpu = self->cpu[i] };
+		struct seen seen = SEEN_NOTHING;
+		__u64 periods;
+
+		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
+		periods = event_count(self->sampler[i].fd) / period;
+		sampler_read(&self->sampler[i], &seen, see_cpu, &c);
+		EXPECT_FALSE(seen.malformed);
+		EXPECT_EQ(0UL, seen.lost);
+		EXPECT_EQ(0UL, c.elsewhere);
+		EXPECT_GE(periods, seen.samples);
+		EXPECT_LE(periods - tasks, seen.samples);
+		EXPECT_LE(tasks, seen.samples);
+	}
+}
+
+/* A ring for all CPUs would have many writers at once. */
+TEST_F(event, inherited_event_on_any_cpu_has_no_ring)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.inherit = 1;
+	EXPECT_EQ(-EINVAL, sampler_open(&self->sampler[0], variant->by, &attr, 0, -1, 1));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "samples.h"
+
+/* The rest of a record. */
+struct rest {
+	const __u64 *at;
+	size_t words;
+	bool too_short;
+};
+
+static __u64 take(struct rest *rest, __u64 type, __u64 part)
+{
+	if (!(type & part))
+		return 0;
+	if (!rest->words) {
+		rest->too_short = true;
+		return 0;
+	}
+	rest->words--;
+	return *rest->at++;
+}
+
+/* A part of many words. */
+static const __u64 *take_many(struct rest *rest, __u64 words)
+{
+	const __u64 *at = rest->at;
+
+	if (words > rest->words) {
+		rest->too_short = true;
+		return at;
+	}
+	rest->words -= words;
+	rest->at += words;
+	return at;
+}
+
+static void take_ids(struct rest *rest, __u64 type, struct sample *s)
+{
+	__u64 word = take(rest, type, PERF_SAMPLE_TID);
+
+	s->pid = word;
+	s->tid = word >> 32;
+	s->time = take(rest, type, PERF_SAMPLE_TIME);
+}
+
+bool sample_parse(const struct event_record *record, __u64 type, __u64 registers,
+		  struct sample *s)
+{
+	struct rest rest = {
+		.at = record->words,
+		.words = (record->header.size - sizeof(record->header)) / sizeof(__u64),
+	};
+
+	*s = (struct sample) { .identifier = take(&rest, type, PERF_SAMPLE_IDENTIFIER) };
+	s->ip = take(&rest, type, PERF_SAMPLE_IP);
+	take_ids(&rest, type, s);
+	s->addr = take(&rest, type, PERF_SAMPLE_ADDR);
+	s->id = take(&rest, type, PERF_SAMPLE_ID);
+	s->stream_id = take(&rest, type, PERF_SAMPLE_STREAM_ID);
+	s->cpu = take(&rest, type, PERF_SAMPLE_CPU);
+	s->period = take(&rest, type, PERF_SAMPLE_PERIOD);
+	s->length = take(&rest, type, PERF_SAMPLE_CALLCHAIN);
+	s->chain = take_many(&rest, s->length);
+	s->abi = take(&rest, type, PERF_SAMPLE_REGS_INTR);
+	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(registers) : 0);
+	return !rest.too_short && !rest.words;
+}
+
+bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *s)
+{
+	const __u64 parts = type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
+				    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
+				    PERF_SAMPLE_IDENTIFIER);
+	size_t words = (record->header.size - sizeof(record->header)) / sizeof(__u64);
+	struct rest rest = { .words = __builtin_popcountll(parts) };
+
+	if (rest.words > words)
+		return false;
+	rest.at = record->words + words - rest.words;
+	*s = (struct sample) { .ip = 0 };
+	take_ids(&rest, parts, s);
+	s->id = take(&rest, parts, PERF_SAMPLE_ID);
+	s->stream_id = take(&rest, parts, PERF_SAMPLE_STREAM_ID);
+	s->cpu = take(&rest, parts, PERF_SAMPLE_CPU);
+	s->identifier = take(&rest, parts, PERF_SAMPLE_IDENTIFIER);
+	return true;
+}
+
+int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_event_attr *attr,
+		 pid_t pid, int cpu, unsigned int order)
+{
+	int err;
+
+	s->type = attr->sample_type;
+	s->registers = attr->sample_regs_intr;
+	s->ring.page = NULL;
+	s->fd = by->open(attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (s->fd < 0) {
+		err = s->fd;
+		s->fd = -1;
+		return err;
+	}
+	err = event_ring_map(&s->ring, s->fd, order, false);
+	if (err)
+		sampler_close(s);
+	return err;
+}
+
+void sampler_close(struct sampler *s)
+{
+	event_ring_unmap(&s->ring);
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+static void add_sample(struct sampler *s, struct seen *seen, struct sample *sample)
+{
+	seen->samples++;
+	if (!sample_parse(&s->record, s->type, s->registers, sample)) {
+		seen->malformed = true;
+		return;
+	}
+	seen->periods += sample->period;
+	seen->ordered &= sample->time >= seen->last_time;
+	seen->last_time = sample->time;
+}
+
+void sampler_read(struct sampler *s, struct seen *seen,
+		  void (*each)(const struct sample *sample, void *data), void *data)
+{
+	struct sample sample;
+
+	while (event_ring_next(&s->ring, &s->record)) {
+		switch (s->record.header.type) {
+		case PERF_RECORD_SAMPLE:
+			add_sample(s, seen, &sample);
+			if (each && !seen->malformed)
+				each(&sample, data);
+			break;
+		case PERF_RECORD_LOST:
+			seen->lost += s->record.words[1];
+			break;
+		case PERF_RECORD_THROTTLE:
+			seen->throttled++;
+			break;
+		case PERF_RECORD_UNTHROTTLE:
+			break;
+		default:
+			seen->others++;
+		}
+	}
+	seen->malformed |= s->ring.page->data_head != s->ring.page->data_tail;
+}
+
+struct perf_event_attr event_every(__u64 period)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.sample_period = period;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			   PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
+	return attr;
+}
+
+/* The labels must be there once. */
+__attribute__((noinline, noclone)) void labelled_loop(unsigned long n)
+{
+	__asm__ volatile(".globl labelled_loop_begin, labelled_loop_end\n"
+			 "labelled_loop_begin:\n"
+			 "1:	dec	%0\n"
+			 "	jnz	1b\n"
+			 "labelled_loop_end:\n"
+			 : "+c" (n) : : "cc");
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Samples of an event, taken apart.
+ */
+#ifndef SELFTESTS_SAMPLES_H
+#define SELFTESTS_SAMPLES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <linux/types.h>
+
+#include "event.h"
+#include "event_ring.h"
+
+/* The parts of a sample, or of the end of another record. A part that is not there is 0. */
+struct sample {
+	__u64 identifier, ip, time, addr, id, stream_id, period;
+	__u32 pid, tid, cpu;
+	__u64 length;		/* of the call chain */
+	const __u64 *chain;
+	__u64 abi;		/* of the registers at the interrupt */
+	const __u64 *registers;
+};
+
+/*
+ * Takes a sample of the parts @type apart, of which registers, @registers as in
+ * sample_regs_intr, are the last. False if it is longer or shorter than these.
+ */
+bool sample_parse(const struct event_record *record, __u64 type, __u64 registers,
+		  struct sample *sample);
+
+/* Takes the end apart that sample_id_all gives another record. */
+bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *sample);
+
+/* An event with its ring. */
+struct sampler {
+	int fd;			/* -1: it is not open */
+	struct event_ring ring;
+	__u64 type, registers;
+	struct event_record record;	/* the last */
+};
+
+/* Opens an event and maps 2^@order pages for its records: 0 or a negative errno. */
+int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_event_attr *attr,
+		 pid_t pid, int cpu, unsigned int order);
+
+/* Nothing if it is not open. */
+void sampler_close(struct sampler *s);
+
+/* The sums over the records of a ring. */
+struct seen {
+	unsigned long samples, lost, throttled, others;
+	__u64 periods;		/* the sum */
+	__u64 last_time;
+	bool ordered;		/* by time */
+	bool malformed;		/* there is a record that is not what it should be */
+};
+
+/*
+ * Reads all records that are there, and adds them to @seen, which begins as
+ * SEEN_NOTHING. Calls @each with each sample, if it is not NULL.
+ */
+#define SEEN_NOTHING ((struct seen) { .ordered = true })
+void sampler_read(struct sampler *s, struct seen *seen,
+		  void (*each)(const struct sample *sample, void *data), void *data);
+
+/* Instructions in user mode, with a sample (ip, tid, time, cpu, period) after each @period. */
+struct perf_event_attr event_every(__u64 period);
+
+/*
+ * loop(@n) at a place that is known: from labelled_loop_begin on to before
+ * labelled_loop_end, with what is left of @n in RCX.
+ */
+void labelled_loop(unsigned long n);
+extern const char labelled_loop_begin[], labelled_loop_end[];
+
+/* The register RCX, for sample_regs_intr. */
+#define REGISTER_CX	(1ULL << 2)
+
+#endif
