@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who writes where: several events in one ring, in which order they are closed, and
+ * which mappings there can be.
+ */
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "memory.h"
+#include "rights.h"
+#include "samples.h"
+#include "target.h"
+
+#define N	100000UL
+#define EVENTS	3
+#define LARGEST	11
+#define USER	4712	/* without any process of its own */
+
+/* A period for each event. */
+static const __u64 periods[EVENTS] = { 997, 1999, 4001 };
+
+FIXTURE(event)
+{
+	struct target target;
+	struct event_ring ring;
+	int fd[EVENTS];
+	int cpu;	/* the first */
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	cpu_set_t cpus;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	for (i = 0; i < EVENTS; i++)
+		self->fd[i] = -1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	int i;
+
+	target_end(&self->target);
+	event_ring_unmap(&self->ring);
+	for (i = 0; i < EVENTS; i++)
+		close(self->fd[i]);
+	restore_maker(_metadata, variant);
+}
+
+static struct perf_event_attr attr_of(int i)
+{
+	struct perf_event_attr attr = event_every(periods[i]);
+
+	/* Others than the counter for instructions, of which there may be one. */
+	if (i)
+		attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	attr.sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID;
+	return attr;
+}
+
+static int set_output(int fd, int other)
+{
+	return event_ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, other);
+}
+
+/* Opens all, and lets them write to the ring of the first. */
+static void open_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		     const struct event_maker *by, pid_t tid)
+{
+	int i;
+
+	for (i = 0; i < EVENTS; i++) {
+		struct perf_event_attr attr = attr_of(i);
+
+		self->fd[i] = by->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		ASSERT_LE(0, self->fd[i]);
+	}
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 6, false));
+	for (i = 1; i < EVENTS; i++)
+		ASSERT_EQ(0, set_output(self->fd[i], self->fd[0]));
+}
+
+/* The records of each event in the ring since the last time. */
+struct told {
+	unsigned long samples[EVENTS], unknown;
+};
+
+static struct told read_ring(struct event_ring *ring, const __u64 *ids)
+{
+	static struct event_record record;
+	struct told told = { .unknown = 0 };
+	__u64 type = attr_of(0).sample_type;
+	struct sample s;
+	int i;
+
+	while (event_ring_next(ring, &record)) {
+		bool parsed = record.header.type == PERF_RECORD_SAMPLE &&
+			      sample_parse(&record, type, 0, &s);
+
+		for (i = 0; i < EVENTS && parsed; i++)
+			if (s.identifier == ids[i] && s.id == ids[i] &&
+			    s.stream_id == ids[i] && s.period == periods[i])
+				break;
+		if (parsed && i < EVENTS)
+			told.samples[i]++;
+		else
+			told.unknown++;
+	}
+	return told;
+}
+
+static void run_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+{
+	int i;
+
+	for (i = 0; i < EVENTS; i++)
+		ASSERT_EQ(0, event_enable(self->fd[i]));
+	labelled_loop(N);
+	for (i = 0; i < EVENTS; i++)
+		ASSERT_EQ(0, event_disable(self->fd[i]));
+}
+
+TEST_F(event, ring_of_several_events_has_the_samples_of_each)
+{
+	__u64 ids[EVENTS];
+	struct told told;
+	int i;
+
+	open_all(_metadata, self, variant->by, 0);
+	for (i = 0; i < EVENTS; i++)
+		ids[i] = event_id(self->fd[i]);
+	run_all(_metadata, self);
+	told = read_ring(&self->ring, ids);
+	EXPECT_EQ(0UL, told.unknown);
+	for (i = 0; i < EVENTS; i++)
+		EXPECT_EQ(event_count(self->fd[i]) / periods[i], told.samples[i]);
+}
+
+TEST_F(event, event_that_leaves_a_ring_writes_no_more)
+{
+	__u64 ids[EVENTS];
+	struct told told;
+	int i;
+
+	open_all(_metadata, self, variant->by, 0);
+	for (i = 0; i < EVENTS; i++)
+		ids[i] = event_id(self->fd[i]);
+	EXPECT_EQ(0, set_output(self->fd[1], -1));
+	run_all(_metadata, self);
+	told = read_ring(&self->ring, ids);
+	EXPECT_EQ(0UL, told.unknown);
+	EXPECT_EQ(event_count(self->fd[0]) / periods[0], told.samples[0]);
+	EXPECT_EQ(0UL, told.samples[1]);
+	EXPECT_EQ(event_count(self->fd[2]) / periods[2], told.samples[2]);
+}
+
+/* The orders in which three events are closed. */
+static const int orders[][EVENTS] = {
+	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+};
+
+/* The ring lives as long as the mapping, whoever is closed, and those left write on. */
+TEST_F(event, events_of_a_ring_are_closed_in_any_order)
+{
+	__u64 ids[EVENTS];
+	struct told told;
+	unsigned int i;
+	int k, which;
+
+	for (i = 0; i < ARRAY_SIZE(orders); i++) {
+		ASSERT_EQ(0, target_start(&self->target, -1, false));
+		open_all(_metadata, self, variant->by, self->target.tid);
+		for (k = 0; k < EVENTS; k++) {
+			ids[k] = event_id(self->fd[k]);
+			ASSERT_EQ(0, event_enable(self->fd[k]));
+		}
+		for (k = 0; k < EVENTS; k++) {
+			ASSERT_EQ(0, target_go(&self->target, (struct job) { N, 1, STEP_NONE }));
+			which = orders[i][k];
+			close(self->fd[which]);
+			self->fd[which] = -1;
+			ASSERT_EQ(0, target_wait(&self->target));
+			read_ring(&self->ring, ids);
+			ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
+			told = read_ring(&self->ring, ids);
+			EXPECT_EQ(0UL, told.unknown);
+			/* A mapping keeps the event of which the ring is. */
+			if (which)
+				EXPECT_EQ(0UL, told.samples[which]);
+			for (which = 0; which < EVENTS; which++)
+				if (self->fd[which] >= 0)
+					EXPECT_LT(0UL, told.samples[which]);
+		}
+		event_ring_unmap(&self->ring);
+		target_end(&self->target);
+	}
+}
+
+/* The mapping goes first. */
+TEST_F(event, events_outlive_the_mapping_of_their_ring)
+{
+	int i;
+
+	open_all(_metadata, self, variant->by, 0);
+	event_ring_unmap(&self->ring);
+	run_all(_metadata, self);
+	for (i = 0; i < EVENTS; i++)
+		EXPECT_LE(periods[i], (__u64)event_count(self->fd[i]));
+	/* A ring of its own for each. */
+	for (i = 0; i < EVENTS; i++) {
+		EXPECT_EQ(0, set_output(self->fd[i], -1));
+		ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[i], i, false));
+		run_all(_metadata, self);
+		EXPECT_LT(0ULL, self->ring.page->data_head);
+		event_ring_unmap(&self->ring);
+	}
+}
+
+static int open_as(const struct event_maker *by, struct perf_event_attr attr, pid_t pid, int cpu)
+{
+	return by->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* What an event with these differences to the one that has the ring gets. */
+static void expect_output(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			  const struct event_maker *by, int result, struct perf_event_attr attr,
+			  pid_t pid, int cpu)
+{
+	int fd = open_as(by, attr, pid, cpu);
+
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(result, set_output(fd, self->fd[0]));
+	close(fd);
+}
+
+TEST_F(event, ring_is_refused_to_who_may_not_share_it)
+{
+	struct perf_event_attr attr = attr_of(0), other = attr_of(1);
+	const struct event_maker *by = variant->by;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->fd[0] = open_as(by, attr, 0, -1);
+	ASSERT_LE(0, self->fd[0]);
+	/* There is no ring yet. */
+	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
+	expect_output(_metadata, self, by, 0, other, 0, -1);
+	expect_output(_metadata, self, by, -EINVAL, other, self->target.tid, -1);
+	expect_output(_metadata, self, by, -EINVAL, other, 0, self->cpu);
+	expect_output(_metadata, self, by, -EINVAL, other, -1, self->cpu);
+	other.use_clockid = 1;
+	other.clockid = CLOCK_MONOTONIC;
+	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	other = attr_of(1);
+	other.write_backward = 1;
+	expect_output(_metadata, self, by, -EINVAL, other, 0, -1);
+	EXPECT_EQ(-EINVAL, set_output(self->fd[0], self->fd[0]));
+	EXPECT_EQ(-EBADF, set_output(self->fd[0], 12345));
+	EXPECT_EQ(-EBADF, set_output(self->fd[0], -2));
+	EXPECT_EQ(-EBADF, set_output(self->fd[0], STDOUT_FILENO));
+}
+
+/* On one CPU, all events may share a ring. */
+TEST_F(event, events_of_a_cpu_share_its_ring)
+{
+	const struct event_maker *by = variant->by;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	self->fd[0] = open_as(by, attr_of(0), -1, self->cpu);
+	ASSERT_LE(0, self->fd[0]);
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
+	expect_output(_metadata, self, by, 0, attr_of(1), self->target.tid, self->cpu);
+	expect_output(_metadata, self, by, 0, attr_of(1), -1, self->cpu);
+	expect_output(_metadata, self, by, -EINVAL, attr_of(1), self->target.tid, -1);
+}
+
+TEST_F(event, event_that_is_mapped_has_its_own_ring)
+{
+	struct perf_event_attr attr;
+	struct event_ring second;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		attr = attr_of(i);
+		self->fd[i] = open_as(variant->by, attr, 0, -1);
+		ASSERT_LE(0, self->fd[i]);
+	}
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 1, false));
+	ASSERT_EQ(0, event_ring_map(&second, self->fd[1], 1, false));
+	EXPECT_EQ(-EINVAL, set_output(self->fd[0], self->fd[1]));
+	EXPECT_EQ(-EINVAL, set_output(self->fd[0], -1));
+	event_ring_unmap(&second);
+	/* An event that writes to the ring of another one has none to map. */
+	EXPECT_EQ(0, set_output(self->fd[1], self->fd[0]));
+	EXPECT_EQ(-EBUSY, event_ring_map(&second, self->fd[1], 1, false));
+	EXPECT_EQ(-EINVAL, event_ring_map(&second, self->fd[1], 2, false));
+	EXPECT_EQ(0, set_output(self->fd[1], -1));
+	EXPECT_EQ(0, event_ring_map(&second, self->fd[1], 2, false));
+	event_ring_unmap(&second);
+}
+
+static int map_pages(int fd, size_t pages, int prot, int flags, off_t offset)
+{
+	void *p = mmap(NULL, pages * getpagesize(), prot, flags, fd, offset * getpagesize());
+
+	if (p == MAP_FAILED)
+		return -errno;
+	munmap(p, pages * getpagesize());
+	return 0;
+}
+
+TEST_F(event, rings_have_a_power_of_two_of_pages)
+{
+	const int rw = PROT_READ | PROT_WRITE;
+	size_t pages;
+	int fd, i;
+
+	self->fd[0] = open_as(variant->by, attr_of(0), 0, -1);
+	fd = self->fd[0];
+	ASSERT_LE(0, fd);
+	for (pages = 1; pages < 40; pages++) {
+		size_t data = pages - 1;
+
+		EXPECT_EQ(data & (data - 1) ? -EINVAL : 0,
+			  map_pages(fd, pages, rw, MAP_SHARED, 0));
+	}
+	EXPECT_EQ(-EINVAL, map_pages(fd, 3, rw, MAP_PRIVATE, 0));
+	EXPECT_EQ(-EINVAL, map_pages(fd, 2, rw, MAP_SHARED, 1));
+	/* A second mapping is of the same ring. */
+	ASSERT_EQ(0, event_ring_map(&self->ring, fd, 2, false));
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(i == 2 ? 0 : -EINVAL,
+			  map_pages(fd, (1 << i) + 1, rw, MAP_SHARED, 0));
+	}
+	EXPECT_EQ(-EINVAL, map_pages(fd, 1, rw, MAP_SHARED, 0));
+	ASSERT_EQ(0, event_enable(fd));
+	labelled_loop(N);
+	EXPECT_LT(0ULL, self->ring.page->data_head);
+}
+
+/* The largest order of a ring, up to LARGEST, that USER may map, who may lock nothing. */
+static int largest_order(const struct event_maker *by, unsigned long long capabilities)
+{
+	const struct rlimit none = { 0, 0 };
+	struct event_ring ring;
+	int fd, order, status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		fd = open_as(by, attr_of(0), 0, -1);
+		if (fd < 0 || setrlimit(RLIMIT_MEMLOCK, &none) ||
+		    become_user(USER, MAY_COUNT | capabilities))
+			_exit(100);
+		for (order = 0; !event_ring_map(&ring, fd, order, false); order++) {
+			event_ring_unmap(&ring);
+			if (order == LARGEST)
+				_exit(order);
+		}
+		_exit(order - 1);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -ECHILD;
+	return WEXITSTATUS(status);
+}
+
+/* kernel.perf_event_mlock_kb has 516 KB for each CPU: 129 pages. */
+TEST_F(event, memory_of_rings_is_accounted)
+{
+	int order = 0;
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	while ((2 << order) + 1 <= 129 * CPU_COUNT(&cpus))
+		order++;
+	EXPECT_EQ(order, largest_order(variant->by, 0));
+	/* Once more: the first one has given all back. */
+	EXPECT_EQ(order, largest_order(variant->by, 0));
+	EXPECT_EQ(LARGEST, largest_order(variant->by, MAY_LOCK));
+}
+
+TEST_HARNESS_MAIN

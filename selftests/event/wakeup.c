@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * When a ring wakes its reader: after so many samples or bytes, by poll(2) and by a
+ * signal, and when the last task is gone.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+#include "target.h"
+
+#define PERIOD		10007UL
+#define SAMPLE_SIZE	48
+#define SOON		10000	/* ms: much longer than it takes */
+
+FIXTURE(event)
+{
+	struct target target;
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* What poll(2) says now. */
+static int ready(int fd, int timeout)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, timeout) < 0 ? -errno : p.revents;
+}
+
+/*
+ * Lets there be @samples samples, one by one. Expects that the reader is woken after
+ * each @interval of them.
+ */
+static void expect_wakeups(struct __test_metadata *_metadata, struct sampler *s,
+			   unsigned long interval, unsigned long samples)
+{
+	unsigned long before = 0, now, woken = 0;
+	struct seen seen = SEEN_NOTHING;
+
+	EXPECT_EQ(0, ready(s->fd, 0));
+	while (before < samples) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(PERIOD / 2);
+		ASSERT_EQ(0, event_disable(s->fd));
+		now = s->ring.page->data_head / SAMPLE_SIZE;
+		ASSERT_GE(before + 1, now);
+		EXPECT_EQ(now / interval > woken ? POLLIN : 0, ready(s->fd, 0)) {
+			TH_LOG("after %lu samples, each %lu", now, interval);
+		}
+		/* Once for each wake-up. */
+		EXPECT_EQ(0, ready(s->fd, 0));
+		woken = now / interval;
+		before = now;
+		sampler_read(s, &seen, NULL, NULL);
+	}
+}
+
+TEST_F(event, reader_is_woken_after_each_so_many_samples)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.wakeup_events = 5;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
+	expect_wakeups(_metadata, &self->sampler, 5, 23);
+}
+
+/* More than 1000 bytes are 21 samples. */
+TEST_F(event, reader_is_woken_after_each_so_many_bytes)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.watermark = 1;
+	attr.wakeup_watermark = 1000;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
+	expect_wakeups(_metadata, &self->sampler, 21, 85);
+}
+
+TEST_F(event, reader_is_woken_after_half_of_the_ring)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 0));
+	expect_wakeups(_metadata, &self->sampler, 2048 / SAMPLE_SIZE + 1, 50);
+}
+
+/* A mark that is never reached stands for the whole ring. */
+TEST_F(event, reader_is_woken_after_all_of_the_ring)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.watermark = 1;
+	attr.wakeup_watermark = 1 << 20;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 0));
+	expect_wakeups(_metadata, &self->sampler, 4096 / SAMPLE_SIZE + 1, 90);
+}
+
+static struct perf_event_attr waking(void)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.read_format = PERF_FORMAT_LOST;
+	attr.wakeup_events = 4;
+	return attr;
+}
+
+/* The reader sleeps until it is woken, for the last time when the task is gone. */
+TEST_F(event, sleeping_reader_sees_all_samples)
+{
+	struct perf_event_attr attr = waking();
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	unsigned int wakeups = 0;
+	__u64 count[2];
+	int events;
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 5));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_go(&self->target, (struct job) { PERIOD, 500, STEP_EXIT }));
+	do {
+		events = ready(s->fd, SOON);
+		ASSERT_NE(0, events);
+		wakeups += !!(events & POLLIN);
+		sampler_read(s, &seen, NULL, NULL);
+	} while (!(events & POLLHUP));
+	sampler_read(s, &seen, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
+	EXPECT_LE(1000UL, seen.samples + seen.lost);
+	EXPECT_EQ(count[0] / PERIOD, seen.samples + count[1]);
+	EXPECT_LE(1U, wakeups);
+	EXPECT_GE(1000 / 4 + 1U, wakeups);
+	EXPECT_EQ(POLLHUP, ready(s->fd, 0) & POLLHUP);
+}
+
+/* Of the handler. */
+static int signals, wrong_signals, signal_fd;
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	__atomic_add_fetch(&signals, 1, __ATOMIC_RELAXED);
+	if (number == SIGRTMIN && (info->si_fd != signal_fd || info->si_code != POLL_IN))
+		__atomic_add_fetch(&wrong_signals, 1, __ATOMIC_RELAXED);
+}
+
+/* Of each sample, by the number that F_SETSIG asks for. */
+TEST_F(event, signal_comes_with_each_wakeup)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	const int numbers[] = { SIGRTMIN, SIGIO };
+	struct perf_event_attr attr = event_every(100003);
+	struct sampler *s = &self->sampler;
+	unsigned int i;
+
+	attr.wakeup_events = 1;
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		struct seen seen = SEEN_NOTHING;
+
+		ASSERT_EQ(0, sigaction(numbers[i], &action, NULL));
+		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
+		signal_fd = s->fd;
+		signals = 0;
+		wrong_signals = 0;
+		ASSERT_EQ(0, fcntl(s->fd, F_SETOWN, getpid()));
+		if (numbers[i] != SIGIO)
+			ASSERT_EQ(0, fcntl(s->fd, F_SETSIG, numbers[i]));
+		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, O_ASYNC));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(20 * 50002);
+		ASSERT_EQ(0, event_disable(s->fd));
+		sampler_read(s, &seen, NULL, NULL);
+		EXPECT_LE(20UL, seen.samples);
+		EXPECT_EQ(seen.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
+		EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+		/* None any more. */
+		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, 0));
+		signals = 0;
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(2 * 50002);
+		ASSERT_EQ(0, event_disable(s->fd));
+		EXPECT_EQ(0, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+		sampler_close(s);
+	}
+}
+
+/* A descriptor that is closed with O_ASYNC still set, while its ring wakes. */
+TEST_F(event, descriptor_that_signals_is_closed)
+{
+	struct perf_event_attr attr = waking();
+	struct sampler *s = &self->sampler;
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	int i;
+
+	ASSERT_EQ(0, sigaction(SIGIO, &action, NULL));
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 1));
+		ASSERT_EQ(0, fcntl(s->fd, F_SETOWN, getpid()));
+		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, O_ASYNC));
+		ASSERT_EQ(0, event_enable(s->fd));
+		ASSERT_EQ(0, target_go(&self->target, (struct job) { PERIOD, 20, STEP_NONE }));
+		sampler_close(s);
+		ASSERT_EQ(0, target_wait(&self->target));
+	}
+}
+
+TEST_HARNESS_MAIN
