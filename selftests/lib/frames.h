@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Stacks that are none, for call chains to be read from.
+ */
+#ifndef SELFTESTS_FRAMES_H
+#define SELFTESTS_FRAMES_H
+
+#include <linux/types.h>
+
+/* What a function with a frame pointer has on the stack. */
+struct frame {
+	struct frame *next;
+	__u64 address;
+};
+
+#define FRAMES		256	/* a page of them */
+
+/* The address in frame @i of a new stack. */
+#define FRAME_ADDRESS(i)	(0x1234567812340000ULL + (i))
+
+/* Maps a page of frames, each of which is followed by the next, and no memory behind it. */
+struct frame *frames_map(void);
+void frames_unmap(struct frame *frames);
+
+/*
+ * Changes the frames for the @n-th time: some of their pointers, and whether the page
+ * is there.
+ */
+void frames_change(struct frame *frames, unsigned long n);
+
+/* Addresses where no frame can be: no memory, the kernel's, or no address. */
+#define FRAMES_NOWHERE	16
+extern const __u64 frames_nowhere[FRAMES_NOWHERE];
+
+/*
+ * loop(@n) with frame pointer @frame: from frame_loop_begin on to before
+ * frame_loop_end.
+ */
+void frame_loop(const struct frame *frame, unsigned long n);
+extern const char frame_loop_begin[], frame_loop_end[];
+
+#endif
