@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Records of what happens to tasks: new names, new tasks, ends and switches.
+ */
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+#include "target.h"
+
+#define PROGRAM		"/usr/lib/perfmon/pmctl_loop"
+#define ORDER		5
+
+/* The parts at the end of each record. */
+#define END		(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
+			 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+#define END_SIZE	(6 * 8)
+
+FIXTURE(event)
+{
+	struct target target[2];
+	struct sampler sampler;
+	int cpu;	/* the first */
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	cpu_set_t cpus;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target[0]);
+	target_end(&self->target[1]);
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* Counts, without samples. */
+static struct perf_event_attr recording(void)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.sample_type = END;
+	attr.sample_id_all = 1;
+	return attr;
+}
+
+/* A record of two tasks. */
+struct related {
+	struct perf_event_header header;
+	__u32 pid, ppid, tid, ptid;
+	__u64 time;
+};
+
+struct name {
+	struct perf_event_header header;
+	__u32 pid, tid;
+	char name[];
+};
+
+/* Reads the next record: it must have this kind and end. */
+static const void *next(struct __test_metadata *_metadata, struct sampler *s, __u32 kind,
+			pid_t tid, struct sample *end)
+{
+	__u64 id = event_id(s->fd);
+
+	ASSERT_TRUE(event_ring_next(&s->ring, &s->record)) {
+		TH_LOG("there is no record %u", kind);
+	}
+	EXPECT_EQ(kind, s->record.header.type);
+	ASSERT_TRUE(sample_parse_end(&s->record, END, end));
+	EXPECT_EQ((__u32)tid, end->tid);
+	EXPECT_EQ(id, end->id);
+	EXPECT_EQ(id, end->stream_id);
+	EXPECT_EQ(id, end->identifier);
+	EXPECT_NE(0ULL, end->time);
+	return &s->record;
+}
+
+static void expect_no_more(struct __test_metadata *_metadata, struct sampler *s)
+{
+	EXPECT_FALSE(event_ring_next(&s->ring, &s->record)) {
+		TH_LOG("there is a record %u", s->record.header.type);
+	}
+}
+
+static void expect_name(struct __test_metadata *_metadata, struct sampler *s, pid_t pid,
+			const char *name, __u16 misc)
+{
+	struct sample end;
+	const struct name *n = next(_metadata, s, PERF_RECORD_COMM, pid, &end);
+	size_t room = (strlen(name) + 8) / 8 * 8;
+
+	EXPECT_EQ(misc, n->header.misc);
+	EXPECT_EQ(sizeof(*n) + room + END_SIZE, n->header.size);
+	EXPECT_EQ((__u32)pid, n->pid);
+	EXPECT_EQ((__u32)pid, n->tid);
+	EXPECT_EQ((__u32)pid, end.pid);
+	EXPECT_STREQ(name, n->name);
+}
+
+/* The names have one word or two. */
+static const char *const names[] = { "a", "sevench", "eightchr", "fifteen_letters", "" };
+
+TEST_F(event, new_name_is_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	unsigned int i;
+
+	attr.comm = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		ASSERT_EQ(0, prctl(PR_SET_NAME, names[i]));
+		expect_name(_metadata, s, getpid(), names[i], 0);
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "unseen"));
+	expect_no_more(_metadata, s);
+}
+
+TEST_F(event, records_have_no_end_without_sample_id_all)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+
+	attr.comm = 1;
+	attr.sample_id_all = 0;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "short"));
+	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+	EXPECT_EQ((__u32)PERF_RECORD_COMM, s->record.header.type);
+	EXPECT_EQ(sizeof(struct name) + 8, s->record.header.size);
+	expect_no_more(_metadata, s);
+}
+
+/* The program that enables the event has its name recorded. */
+TEST_F(event, name_of_an_executed_program_is_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	const struct related *r;
+	struct sample end;
+	int go, status;
+	pid_t pid;
+
+	attr.comm = 1;
+	attr.task = 1;
+	attr.enable_on_exec = 1;
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_NAME, "unseen");
+		execl(PROGRAM, PROGRAM, "1000", NULL);
+		_exit(127);
+	}
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, pid, -1, ORDER));
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	expect_name(_metadata, s, pid, "pmctl_loop", PERF_RECORD_MISC_COMM_EXEC);
+	r = next(_metadata, s, PERF_RECORD_EXIT, pid, &end);
+	EXPECT_EQ((__u32)pid, r->pid);
+	EXPECT_EQ((__u32)pid, r->tid);
+	EXPECT_EQ((__u32)getpid(), r->ppid);
+	EXPECT_EQ((__u32)getpid(), r->ptid);
+	EXPECT_EQ(sizeof(*r) + END_SIZE, r->header.size);
+	expect_no_more(_metadata, s);
+	EXPECT_LT(1000, event_count(s->fd));
+}
+
+static void *own_number(void *tid)
+{
+	*(pid_t *)tid = gettid();
+	return NULL;
+}
+
+TEST_F(event, new_tasks_are_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	const struct related *r;
+	struct sample end;
+	pthread_t thread;
+	__u64 last = 0;
+	pid_t tid;
+
+	attr.task = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, own_number, &tid));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	r = next(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
+	EXPECT_EQ((__u32)getpid(), r->pid);
+	EXPECT_EQ((__u32)tid, r->tid);
+	EXPECT_EQ((__u32)getpid(), r->ppid);
+	EXPECT_EQ((__u32)gettid(), r->ptid);
+	EXPECT_LT(last, r->time);
+	last = r->time;
+	tid = fork();
+	ASSERT_LE(0, tid);
+	if (!tid)
+		_exit(0);
+	ASSERT_EQ(tid, waitpid(tid, NULL, 0));
+	r = next(_metadata, s, PERF_RECORD_FORK, gettid(), &end);
+	EXPECT_EQ((__u32)tid, r->pid);
+	EXPECT_EQ((__u32)tid, r->tid);
+	EXPECT_EQ((__u32)getpid(), r->ppid);
+	EXPECT_EQ((__u32)gettid(), r->ptid);
+	EXPECT_LT(last, r->time);
+	EXPECT_EQ(sizeof(*r) + END_SIZE, r->header.size);
+	expect_no_more(_metadata, s);
+}
+
+/* The rings of all CPUs, for tasks that are inherited. */
+TEST_F(event, ends_of_inherited_tasks_are_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	unsigned int exits = 0, forks = 0, i;
+	pid_t pid;
+
+	attr.task = 1;
+	attr.inherit = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 5; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid)
+			_exit(0);
+		ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	}
+	while (event_ring_next(&s->ring, &s->record)) {
+		exits += s->record.header.type == PERF_RECORD_EXIT;
+		forks += s->record.header.type == PERF_RECORD_FORK;
+	}
+	EXPECT_EQ(5U, exits);
+	EXPECT_EQ(5U, forks);
+}
+
+/* In and out take turns: the event is enabled and disabled while the task sleeps. */
+TEST_F(event, switches_of_a_task_are_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	const struct perf_event_header *h;
+	long out = 0, in = 0, before, after;
+	int i;
+
+	attr.context_switch = 1;
+	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target[0].tid, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	before = target_switches(&self->target[0]);
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_wait(&self->target[i]));
+	ASSERT_EQ(0, event_disable(s->fd));
+	after = target_switches(&self->target[0]);
+	while (event_ring_next(&s->ring, &s->record)) {
+		struct sample end;
+
+		h = &s->record.header;
+		ASSERT_EQ((__u32)PERF_RECORD_SWITCH, h->type);
+		ASSERT_EQ(sizeof(*h) + END_SIZE, h->size);
+		ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+		EXPECT_EQ((__u32)self->target[0].tid, end.tid);
+		EXPECT_EQ((__u32)self->cpu, end.cpu);
+		out += !!(h->misc & PERF_RECORD_MISC_SWITCH_OUT);
+		in += !(h->misc & PERF_RECORD_MISC_SWITCH_OUT);
+		EXPECT_EQ(h->misc & PERF_RECORD_MISC_SWITCH_OUT ? out : out + 1, in);
+	}
+	EXPECT_LE(50, out);
+	EXPECT_EQ(after - before, out);
+	EXPECT_EQ(out, in);
+}
+
+/* Records of a CPU tell with whom the task changes places. */
+TEST_F(event, switches_of_a_cpu_are_recorded)
+{
+	struct perf_event_attr attr = recording();
+	struct sampler *s = &self->sampler;
+	struct {
+		struct perf_event_header header;
+		__u32 pid, tid;
+	} const *r = (const void *)&s->record;
+	unsigned long out = 0, in = 0, wrong = 0;
+	__u32 running = 0;
+	int i;
+
+	attr.context_switch = 1;
+	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, self->cpu, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { 1000, 50, STEP_PASS }));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, target_wait(&self->target[i]));
+	ASSERT_EQ(0, event_disable(s->fd));
+	while (event_ring_next(&s->ring, &s->record)) {
+		struct sample end;
+
+		ASSERT_EQ((__u32)PERF_RECORD_SWITCH_CPU_WIDE, r->header.type);
+		ASSERT_EQ(sizeof(*r) + END_SIZE, r->header.size);
+		ASSERT_TRUE(sample_parse_end(&s->record, END, &end));
+		if (r->header.misc & PERF_RECORD_MISC_SWITCH_OUT) {
+			wrong += out && end.tid != running;
+			running = r->tid;
+			out++;
+		} else {
+			wrong += out && end.tid != running;
+			running = end.tid;
+			in++;
+		}
+	}
+	EXPECT_LE(100UL, out);
+	EXPECT_GE(1UL, out > in ? out - in : in - out);
+	EXPECT_EQ(0UL, wrong);
+}
+
+TEST_HARNESS_MAIN
