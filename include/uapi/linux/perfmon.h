@@ -870,8 +870,11 @@ enum perfmon_command {
  *   there was no memory to follow a new task. A count is whole, or there is none.
  * - poll(2) gives POLLHUP when no task is left that the event counts, and waits
  *   until then.
- * - mmap(2) maps the first page of struct perf_event_mmap_page, and no ring.
- *   cap_user_rdpmc is for the program whose thread is counted.
+ * - With a sample_period there is a sample for each period, and the count stays
+ *   whole: samples that an overflow came too late for, that took too much of the
+ *   CPU's time, or that found no room, are told as PERF_RECORD_LOST.
+ * - mmap(2) maps the first page of struct perf_event_mmap_page, and a ring behind
+ *   it. cap_user_rdpmc is for the program whose thread is counted.
  *
  * An event outlives the descriptor of the device that it was opened with.
  */

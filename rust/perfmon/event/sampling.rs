@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The samples of a slot: where between two of them its event is while the window is closed.
 
-use super::{event::Event, slot::Slot};
+use super::{
+    event::Event,
+    slot::{Readings, Slot, Slots},
+};
 use crate::{
     cpu::ThisCpu,
     logic::sampling::Rate,
@@ -62,11 +65,35 @@ pub(super) fn end(event: &Event, phase: &Phase) {
     }
 }
 
+/// Begins the samples of the windows that have just been opened, at the time `now`.
+#[cold]
+#[inline(never)]
+pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+    for slot in slots.iter_mut() {
+        if slot.is_open() && slot.is_sampled() {
+            slot.arm(here, now);
+        }
+    }
+}
+
+/// Closes the windows that are open, and ends their samples before.
+#[cold]
+#[inline(never)]
+pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
+    for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
+        if slot.is_sampled() {
+            slot.disarm(here.percpu(), readings.now());
+        }
+        let total = readings.close_window(here, slot);
+        if slot.is_sampled() {
+            slot.settle(here.percpu(), total);
+        }
+    }
+}
+
 impl Slot {
     /// Makes overflows of the counter samples. The window has just been opened.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn arm(&mut self, here: ThisCpu<'_>, now: u64) {
+    fn arm(&mut self, here: ThisCpu<'_>, now: u64) {
         let event = self.event();
         let sampler = &event.sampler;
         if self.phase.rate != sampler.rate() {
@@ -98,8 +125,7 @@ impl Slot {
     }
 
     /// Ends [`Self::arm`]; [`Self::settle`] follows.
-    #[cold]
-    pub(super) fn disarm(&mut self, percpu: &PerCpu, now: u64) {
+    fn disarm(&mut self, percpu: &PerCpu, now: u64) {
         let armed = percpu.disarm(self.counter());
         self.phase.period = armed.period;
         self.phase.left = armed.due;
@@ -107,8 +133,7 @@ impl Slot {
     }
 
     /// Notes what is left to the next sample when the window closes at this total of the counter.
-    #[cold]
-    pub(super) fn settle(&mut self, percpu: &PerCpu, total: u64) {
+    fn settle(&mut self, percpu: &PerCpu, total: u64) {
         self.phase.left = self.phase.left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
             // Those that were suspended are lost, not late.
@@ -120,7 +145,6 @@ impl Slot {
     }
 
     /// Returns whether the event is sampled.
-    #[inline(always)]
     pub(super) fn is_sampled(&self) -> bool {
         self.phase.period != 0
     }

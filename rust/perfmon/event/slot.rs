@@ -225,6 +225,11 @@ pub(super) struct Readings {
 }
 
 impl Readings {
+    /// Returns the time.
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Returns that no counter was read yet, at the time `now`.
     #[inline(always)]
     pub(super) fn new(now: u64) -> Self {
@@ -252,10 +257,11 @@ impl Readings {
             mark_tampered(here, slots);
         }
         if slots.sampled {
-            self.disarm(here, slots);
-        }
-        for slot in slots.iter_mut().filter(|slot| slot.open) {
-            self.close_window(here, slot);
+            sampling::close(self, here, slots);
+        } else {
+            for slot in slots.iter_mut().filter(|slot| slot.open) {
+                self.close_window(here, slot);
+            }
         }
         if slots.paged {
             page::hide(here, slots);
@@ -287,31 +293,21 @@ impl Readings {
             }
             self.open_window(here, slot);
         }
+        if slots.sampled {
+            sampling::begin(here, slots, self.now);
+        }
         if slots.paged {
             page::show(here, slots);
         }
     }
 
-    /// Closes a window that is open.
+    /// Closes a window that is open. Returns the counter's total then.
     #[inline(always)]
-    fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) {
+    pub(super) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
         slot.open = false;
         let total = self.total(here, slot);
         slot.add(total, self.now);
-        if slot.is_sampled() {
-            slot.settle(here.percpu(), total);
-        }
-    }
-
-    /// Ends the samples of the windows that are open.
-    #[cold]
-    #[inline(never)]
-    fn disarm(&self, here: ThisCpu<'_>, slots: &mut Slots) {
-        for slot in slots.iter_mut() {
-            if slot.open && slot.is_sampled() {
-                slot.disarm(here.percpu(), self.now);
-            }
-        }
+        total
     }
 
     /// Opens a window that is closed.
@@ -324,9 +320,6 @@ impl Readings {
         slot.start = self.total(here, slot);
         slot.start_time = self.now;
         slot.open = true;
-        if slot.is_sampled() {
-            slot.arm(here, self.now);
-        }
     }
 
     /// Makes the counter count what the slot does.
