@@ -129,6 +129,8 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 		self->task[i].periods = 2 + i;
 	}
 	open_on_each_cpu(_metadata, self, variant->by, event_every(PERIOD));
+	/* What is left of the parent's period is not the child's. */
+	loop(PERIOD * 7 / 10 / LOOP_INSNS);
 	for (i = 0; i < CHILDREN; i++) {
 		pid[i] = fork();
 		ASSERT_LE(0, pid[i]);

@@ -120,6 +120,8 @@ static const struct {
 	unsigned long n;
 } cases[] = {
 	{ 97, N / 4 }, { 1009, N }, { 10007, N }, { 100003, 6 * N }, { 1000003, 20 * N },
+	/* More than counters of 24 bits have. */
+	{ 20000003, 260 * N },
 };
 
 TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)

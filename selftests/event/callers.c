@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Call chains of functions that are known, and of the kernel above them. Compiled with
+ * frame pointers, for 32 bits too.
+ */
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "options.h"
+#include "samples.h"
+
+#define PERIOD	10007UL
+#define N	100000UL
+#define ORDER	8
+
+/* Addresses that no program has. */
+#define KERNEL(address) ((address) >> 47 != 0)
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* The functions of a section, whose beginning and end the linker tells. */
+#define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
+extern const char __start_recursion[], __stop_recursion[];
+
+static bool in_recursion(__u64 address)
+{
+	return address >= (uintptr_t)__start_recursion && address < (uintptr_t)__stop_recursion;
+}
+
+#ifdef __x86_64__
+#define CALL		"syscall"
+#define CLOBBERED	"rcx", "r11",
+#else
+#define CALL		"int	$0x80"
+#define CLOBBERED
+#endif
+
+/* The loop, or calls of the kernel, with @depth callers. */
+static IN_RECURSION void recurse(int depth, unsigned long n, bool calls)
+{
+	long result;
+
+	if (depth) {
+		recurse(depth - 1, n, calls);
+	} else if (!calls) {
+		__asm__ volatile("1:	dec	%0\n"
+				 "	jnz	1b\n"
+				 : "+r" (n) : : "cc");
+	} else {
+		while (n--)
+			__asm__ volatile(CALL : "=a" (result)
+					 : "a" (SYS_getppid) : CLOBBERED "memory");
+	}
+	/* No tail call. */
+	__asm__ volatile("");
+}
+
+static struct perf_event_attr with_chains(void)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	return attr;
+}
+
+static void sample_recursion(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			     const struct event_maker *by, struct perf_event_attr attr, int depth,
+			     bool calls)
+{
+	struct sampler *s = &self->sampler;
+
+	ASSERT_EQ(0, sampler_open(s, by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	recurse(depth, calls ? N / 20 : N, calls);
+	ASSERT_EQ(0, event_disable(s->fd));
+}
+
+/* The addresses from @at on that are in the recursion. */
+static unsigned int callers(const struct sample *s, unsigned int at)
+{
+	unsigned int n = 0;
+
+	while (at + n < s->length && in_recursion(s->chain[at + n]))
+		n++;
+	return n;
+}
+
+struct chains {
+	unsigned int depth, longest;	/* that are expected, without marks */
+	unsigned long seen, wrong;
+};
+
+static void see_recursion(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int all = s->length - 1, expected = c->depth + 1;
+
+	/* Some samples are of the calls before and after. */
+	if (!in_recursion(s->ip) || callers(s, 2) < c->depth / 2)
+		return;
+	if (expected > c->longest)
+		expected = c->longest;
+	c->seen++;
+	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
+		    callers(s, 1) != expected || all > c->longest ||
+		    (all == expected && expected < c->longest);
+}
+
+static void expect_chains(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			  struct chains *c)
+{
+	struct seen seen = SEEN_NOTHING;
+
+	sampler_read(&self->sampler, &seen, see_recursion, c);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(event_count(self->sampler.fd) / PERIOD, seen.samples);
+	EXPECT_LE(LOOP_INSNS * N / PERIOD - 2, c->seen);
+	EXPECT_EQ(0UL, c->wrong);
+	sampler_close(&self->sampler);
+}
+
+TEST_F(event, chain_has_each_caller)
+{
+	static const int depths[] = { 0, 1, 2, 12, 100 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+		struct chains c = { .depth = depths[i], .longest = 127 };
+
+		sample_recursion(_metadata, self, variant->by, with_chains(), depths[i], false);
+		expect_chains(_metadata, self, &c);
+	}
+}
+
+/* Marks are not among these. */
+TEST_F(event, chain_ends_where_it_is_to)
+{
+	static const int limits[] = { 1, 2, 10, 127, 0 };
+	struct perf_event_attr attr = with_chains();
+	unsigned int i;
+	int fd;
+
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct chains c = { .depth = 200, .longest = limits[i] ? limits[i] : 127 };
+		struct seen seen = SEEN_NOTHING;
+
+		attr.sample_max_stack = limits[i];
+		sample_recursion(_metadata, self, variant->by, attr, 200, false);
+		if (limits[i] == 0 || limits[i] > 100) {
+			expect_chains(_metadata, self, &c);
+			continue;
+		}
+		/* Too few to tell whose they are: the last one. */
+		sampler_read(&self->sampler, &seen, NULL, NULL);
+		EXPECT_EQ((size_t)(6 + 2 + limits[i]) * 8, self->sampler.record.header.size);
+		sampler_close(&self->sampler);
+	}
+	attr.sample_max_stack = 128;
+	fd = variant->by->open(&attr, 0, -1, -1, 0);
+	EXPECT_EQ(-EOVERFLOW, fd);
+	close(fd);
+}
+
+static void see_length(const struct sample *s, void *data)
+{
+	*(unsigned long *)data += s->length;
+}
+
+TEST_F(event, excluded_chain_of_the_program_is_empty)
+{
+	struct perf_event_attr attr = with_chains();
+	struct seen seen = SEEN_NOTHING;
+	unsigned long lengths = 0;
+
+	attr.exclude_callchain_user = 1;
+	sample_recursion(_metadata, self, variant->by, attr, 10, false);
+	sampler_read(&self->sampler, &seen, see_length, &lengths);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LT(10UL, seen.samples);
+	/* perf shows the kernel where the interrupt is late. */
+	if (variant->by == &event_maker_perfmon || !environment("SKID", 0))
+		EXPECT_EQ(0UL, lengths);
+}
+
+/* Of samples in the kernel. */
+struct kernel_chains {
+	unsigned int depth;
+	unsigned long seen, kernel_marks, user_marks, with_program, wrong;
+};
+
+static void see_kernel(const struct sample *s, void *data)
+{
+	struct kernel_chains *c = data;
+	bool in_kernel = false;
+	unsigned int i;
+
+	if (!KERNEL(s->ip))
+		return;
+	c->seen++;
+	for (i = 0; i < s->length; i++) {
+		if (s->chain[i] == PERF_CONTEXT_KERNEL) {
+			c->kernel_marks++;
+			c->wrong += i != 0 || s->chain[1] != s->ip;
+			in_kernel = true;
+		} else if (s->chain[i] == PERF_CONTEXT_USER) {
+			c->user_marks++;
+			c->with_program += callers(s, i + 1) == c->depth + 1;
+			in_kernel = false;
+		} else {
+			c->wrong += KERNEL(s->chain[i]) != in_kernel;
+		}
+	}
+}
+
+static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
+					  FIXTURE_DATA(event) *self,
+					  const struct event_maker *by,
+					  struct perf_event_attr attr)
+{
+	struct kernel_chains c = { .depth = 12 };
+	struct seen seen = SEEN_NOTHING;
+
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	sample_recursion(_metadata, self, by, attr, c.depth, true);
+	sampler_read(&self->sampler, &seen, see_kernel, &c);
+	sampler_close(&self->sampler);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(20UL, c.seen);
+	EXPECT_EQ(0UL, c.wrong);
+	return c;
+}
+
+TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
+{
+	struct kernel_chains c = kernel_chains(_metadata, self, variant->by, with_chains());
+
+	EXPECT_EQ(c.seen, c.kernel_marks);
+	EXPECT_EQ(c.seen, c.user_marks);
+	/* Others are of the calls before and after. */
+	EXPECT_LE(c.seen - 5, c.with_program);
+}
+
+TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
+{
+	struct perf_event_attr attr = with_chains();
+	struct kernel_chains c;
+
+	attr.exclude_callchain_kernel = 1;
+	c = kernel_chains(_metadata, self, variant->by, attr);
+	EXPECT_EQ(0UL, c.kernel_marks);
+	EXPECT_EQ(c.seen, c.user_marks);
+	EXPECT_LE(c.seen - 5, c.with_program);
+	attr.exclude_callchain_kernel = 0;
+	attr.exclude_callchain_user = 1;
+	c = kernel_chains(_metadata, self, variant->by, attr);
+	EXPECT_EQ(c.seen, c.kernel_marks);
+	EXPECT_EQ(0UL, c.user_marks);
+}
+
+/* A late interrupt comes in the kernel: run with --cpu intel,pmu-skid=100. */
+static void see_no_kernel(const struct sample *s, void *data)
+{
+	unsigned long *wrong = data;
+	unsigned int i;
+
+	*wrong += KERNEL(s->ip);
+	for (i = 0; i < s->length; i++)
+		*wrong += KERNEL(s->chain[i]) && s->chain[i] != PERF_CONTEXT_USER;
+	for (i = 0; s->abi && i < 2; i++)
+		*wrong += KERNEL(s->registers[i]);
+}
+
+/* perf shows where the interrupt came. */
+TEST_F(event, event_of_the_program_shows_nothing_of_the_kernel)
+{
+	struct perf_event_attr attr = with_chains();
+	struct seen seen = SEEN_NOTHING;
+	unsigned long wrong = 0;
+
+	attr.sample_period = 97;
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = 1 << 7 | 1 << 8;	/* RSP, RIP */
+	sample_recursion(_metadata, self, variant->by, attr, 1, true);
+	sampler_read(&self->sampler, &seen, see_no_kernel, &wrong);
+	EXPECT_LT(100UL, seen.samples);
+	EXPECT_FALSE(seen.malformed);
+	if (variant->by == &event_maker_perfmon)
+		EXPECT_EQ(0UL, wrong);
+}
+
+TEST_HARNESS_MAIN
