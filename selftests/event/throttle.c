@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * More samples than a CPU can take: it has none for a while, and says so; those that it
+ * had not are lost, and none is missing. The count is exact.
+ */
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "module.h"
+#include "samples.h"
+
+/* 20 samples between two ticks of 4 ms. */
+#define FEW	"perf_event_max_sample_rate=5000"
+/* A limit to the time, of which each sample takes a part. */
+#define SHORT	"perf_cpu_time_max_percent=1"
+#define N	2000000UL
+
+FIXTURE(throttle)
+{
+	struct sampler sampler;
+	struct seen seen;
+};
+
+FIXTURE_VARIANT(throttle)
+{
+	const char *parameters;	/* of the module */
+	__u64 period;
+	bool kernel;		/* is counted, too */
+	bool throttled;
+};
+
+FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97_of_a_short_time) { SHORT, 97, false, true };
+FIXTURE_VARIANT_ADD(throttle, each_97_of_the_kernel) { FEW, 97, true, true };
+FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 1000003, false, false };
+FIXTURE_VARIANT_ADD(throttle, without_limits) { "", 997, false, false };
+
+FIXTURE_SETUP(throttle)
+{
+	struct perf_event_attr attr = event_every(variant->period);
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_reload(variant->parameters));
+	ASSERT_EQ(0, wait_until_idle());
+	attr.read_format = PERF_FORMAT_LOST;
+	attr.exclude_kernel = !variant->kernel;
+	self->seen = SEEN_NOTHING;
+	ASSERT_EQ(0, sampler_open(&self->sampler, &event_maker_perfmon, &attr, 0, -1, 9));
+}
+
+FIXTURE_TEARDOWN(throttle)
+{
+	sampler_close(&self->sampler);
+	if (module_reload(""))
+		TH_LOG("the module can't be loaded again");
+}
+
+TEST_F(throttle, samples_and_lost_ones_are_all)
+{
+	struct sampler *s = &self->sampler;
+	struct seen *seen = &self->seen;
+	__u64 period = variant->period, last, count[2];
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N / 5);
+		ASSERT_EQ(0, event_disable(s->fd));
+		sampler_read(s, seen, NULL, NULL);
+	}
+	/* What was lost last is told when there is a record again. */
+	usleep(20000);
+	last = seen->samples;
+	for (i = 0; i < 100 && seen->samples == last; i++) {
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(period);
+		ASSERT_EQ(0, event_disable(s->fd));
+		sampler_read(s, seen, NULL, NULL);
+	}
+	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
+	TH_LOG("count %llu, %lu samples, %lu lost, throttled %lu times", count[0],
+	       seen->samples, seen->lost, seen->throttled);
+	EXPECT_FALSE(seen->malformed);
+	EXPECT_EQ(0UL, seen->others);
+	EXPECT_TRUE(seen->ordered);
+	EXPECT_EQ(seen->samples * period, seen->periods);
+	EXPECT_EQ(count[0] / period, seen->samples + count[1]);
+	EXPECT_LE(LOOP_INSNS * N, count[0]);
+	if (variant->throttled) {
+		EXPECT_LT(0UL, seen->throttled);
+		EXPECT_LT(0UL, seen->lost);
+	} else {
+		EXPECT_EQ(0UL, seen->throttled);
+		EXPECT_EQ(0UL, seen->lost);
+	}
+}
+
+/* Two loops of different lengths differ by their instructions. */
+TEST_F(throttle, count_is_exact)
+{
+	__s64 least;
+	int fd = self->sampler.fd;
+
+	if (variant->kernel)
+		return;
+	least = event_loop_count(fd, 1);
+	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
+}
+
+TEST_HARNESS_MAIN
