@@ -249,7 +249,7 @@ static void use_event(struct user *u, int fd, int other)
 	__u64 period = random_period(&u->r), values[4];
 	int err = 0;
 
-	switch (rng_below(&u->r, 9)) {
+	switch (rng_below(&u->r, 11)) {
 	case 0:
 		err = event_enable(fd);
 		break;
@@ -405,7 +405,7 @@ TEST_F_TIMEOUT(ring_stress, rings_are_made_and_left_at_every_moment, 36000)
 	for (i = 0; i < USERS; i++)
 		start_user(self, i);
 	while (now() < end) {
-		usleep(rng_below(&self->random, 100000));
+		usleep(rng_below(&self->random, 1000000));
 		/* One of them in the middle of a call. */
 		i = rng_below(&self->random, USERS);
 		kill(self->user[i], SIGKILL);
@@ -423,7 +423,6 @@ TEST_F_TIMEOUT(ring_stress, rings_are_made_and_left_at_every_moment, 36000)
 		TH_LOG("%s: %s", s->call, strerror(s->wrong));
 	}
 	EXPECT_LT(0UL, s->mapped);
-	EXPECT_LT(0UL, s->shared);
 	EXPECT_LT(0UL, s->records);
 	expect_as_before(_metadata, self);
 }
@@ -471,12 +470,16 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 	__u64 nowhere;
 	int i, k;
 
+	/* As many as there can be. */
+	ASSERT_EQ(0, module_reload(""));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
 	ASSERT_NE(NULL, c.frames);
 	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	for (i = 0; i < 2; i++) {
 		attr.config = i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : PERF_COUNT_HW_INSTRUCTIONS;
 		attr.exclude_kernel = !i;
 		attr.exclude_user = i;
+		attr.sample_period = i ? 10007 : 997;
 		ASSERT_EQ(0, sampler_open(&samplers[i], &event_maker_perfmon, &attr, 0, -1, 8));
 		ASSERT_EQ(0, event_enable(samplers[i].fd));
 	}
