@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 65
+plan 82
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -116,8 +116,9 @@ near "branches are counted with the samples" 5000 "$half"
 is "perf script shows both events" "$(pmctl script 2>/dev/null | wc -l)" \
 	"$(perf script 2>/dev/null | wc -l)"
 
-# A page is full after some 250 samples.
-is "record exits with 125 on a full buffer" 125 "$(record -e $event -c $period -m 1)"
+# A page of a trace is full after some 250 samples.
+is "record exits with 125 on a full buffer" 125 \
+	"$(record --timebase $event -c $period --count branches:u -m 1)"
 says "record reports a full buffer" "$(cat words)" "LOST: CPU .*full"
 says "record does not know how much is lost" "$(cat words)" "an unknown number lost"
 says "report does not say that all was counted" "$(pmctl report)" "or more, see LOST"
@@ -131,7 +132,7 @@ peak() {
 }
 
 # Sixty times as many samples, 119916 of 56 bytes each in the file: 4 MB of the
-# buffer are touched, and some samples may be waiting, where pmctl is hardly faster
+# rings are touched, and some samples may be waiting, where pmctl is hardly faster
 # than they come; all would be 20 MB.
 short=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 10000000)
 long=$(peak pmctl record -m 2048 -e $event -c 10007 -- "$here/pmctl_loop" 600000000)
@@ -215,6 +216,41 @@ rm -f perf.data
 is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
 says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
 
+# Rings: call chains, a frequency, two events and children, threads, a user.
+"$here/pmctl_loop" 100000000000 &
+runs=$!
+is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c 1000003 --duration 1 2>words; echo $?)"
+check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
+is "record -C succeeds" 0 "$(pmctl record -C 0 -e $event -c 1000003 --duration 1 2>words; echo $?)"
+is "record -C has samples of that CPU only" "000" "$(pmctl script -F cpu | tr -d '[] ' | sort -u)"
+kill $runs
+wait
+is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"
+check "samples of the kernel have callers" \
+	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
+is "perf script shows the same call chains" \
+	"$(perf script -F ip 2>/dev/null | tr -d ' ' | cksum)" \
+	"$(pmctl script -F ip | awk 'NF == 1 { next } { print $1 }' | cksum)"
+check "folded stacks have all events" [ "$(pmctl flamegraph --folded | awk '{ n += $NF } END { print n }')" \
+	-eq "$(pmctl script -F period | awk 'NF == 1 { n += $1 } END { print n }')" ]
+is "record -F succeeds" 0 "$(record -F 99)"
+check "record -F has samples" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 5 ]
+is "record of two events succeeds" 0 "$(pmctl record -e $event,branches:u -c 10007 -- \
+	sh -c "$here/pmctl_loop 1000000; $here/pmctl_loop 1000000" 2>words; echo $?)"
+is "children and both events are recorded" 2 \
+	"$(pmctl script -F comm,event | grep pmctl_loop | sort -u | wc -l)"
+chmod 666 /dev/perfmon
+chmod 777 "$dir"
+is "a user may record" 0 "$(su user -c "pmctl record -e instructions -c $period -o user.data -- \
+	$shares $n" >/dev/null 2>words; echo $?)"
+says "a user is told that it is user mode only" "$(cat words)" "user mode only"
+mv user.data perf.data
+near "share_60 has its share for a user" 6000 "$(ours share_60)"
+is "a user may not record the machine" 125 \
+	"$(su user -c "pmctl record -a -o no.data -- true" >/dev/null 2>words; echo $?)"
+says "a user is told what is needed" "$(cat words)" "CAP_PERFMON"
+chmod 600 /dev/perfmon
+
 # A recording of the machine has pmctl's own work for each sample.
 "$here/pmctl_loop" 200000000 &
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 20000000 2>/dev/null
@@ -239,7 +275,7 @@ echo 0 >perf_event_mlock_kb
 chmod 666 /dev/perfmon
 chmod 777 "$dir"
 cd "$dir" && rm -f words
-su user -c "ulimit -l 0; pmctl record -e $event -c $period -o poor.data -- \
+su user -c "ulimit -l 0; pmctl record --rotate -e $event -c $period -o poor.data -- \
 	$shares $n" >/dev/null 2>words
 is "record without perf's help succeeds" 0 $?
 says "record says that perf does not help" "$(cat words)" "DEGRADED: perf does not tell"

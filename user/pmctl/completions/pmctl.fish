@@ -67,18 +67,20 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Keep the samples of these CPUs, as 0-2,5, of all programs' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample a running process and the children that it starts, until it ends or Ctrl-C' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Known from perf, and refused with the reason' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -l call-graph -d 'Known from perf, and refused with the reason' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'The same as -g, as perf has it' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample; may be repeated' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s buffer in pages of 4 KiB [default: 1024, or fewer if the memory limit is lower]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s o -l output -d 'Write the recording to FILE; - is standard output' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Keep the samples of all programs; without a command until Ctrl-C'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Change the buffers when one is nearly full: a moment is lost instead of the rest'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -d 'Record call chains, by frame pointers'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample, by a trace of the whole machine'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
@@ -86,10 +88,14 @@ pid\t''
 dso\t''
 symbol\t''
 cpu\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`' -r -f -a "caller\t'From outside: who calls comes first'
+callee\t'From inside: who is called comes first'"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l width -d 'Cut lines after COLUMNS characters' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l children -d 'Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-children -d 'Known from perf: only with --children they are counted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Known from perf: the report is text always'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
@@ -110,6 +116,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s h -l help -d 'Pri
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s o -l output -d 'Write the picture to FILE; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s e -l event -d 'Draw this event [default: the first]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -l folded -d 'Print the stacks as text instead, each with its event count, for other tools'
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'

@@ -11,7 +11,7 @@ use inferno::flamegraph::{self, Options};
 use crate::cli::Flamegraph;
 use crate::exit::Usage;
 use crate::perfdata::Recording;
-use crate::profile;
+use crate::profile::{self, Site};
 use crate::text::thousands;
 
 /// Draws the picture.
@@ -26,6 +26,11 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
         .iter()
         .map(|(stack, events)| format!("{stack} {events}"))
         .collect();
+    if args.folded {
+        return Ok(lines
+            .iter()
+            .try_for_each(|line| writeln!(output, "{line}"))?);
+    }
     let name = &recording.events[event].name;
     let mut options = Options::default();
     options.title = format!("{}: {name}", recording.notes.scope);
@@ -72,18 +77,38 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
 /// Returns the stacks, and the event count of each.
 fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    let has_chains = recording.parts().chain;
     profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
-            let (comm, dso) = (names.comm(named.stamp.task), named.site.dso());
-            let levels = [comm, &dso, named.site.symbol()];
+            let comm = names.comm(named.stamp.task).to_owned();
+            let mut levels = vec![comm];
+            if has_chains {
+                let mut frames: Vec<String> =
+                    names.chain(named).map(|(_, site)| frame(&site)).collect();
+                frames.reverse();
+                levels.append(&mut frames);
+            } else {
+                levels.push(named.site.dso().into_owned());
+                levels.push(named.site.symbol().to_owned());
+            }
             // The semicolon stands between two levels.
-            let stack = levels.map(|level| level.replace(';', ":")).join(";");
+            let levels = levels.iter().map(|level| level.replace(';', ":"));
+            let stack = levels.collect::<Vec<_>>().join(";");
             let events = stacks.entry(stack).or_default();
             *events = events.saturating_add(named.sample.period);
         }
         Ok(())
     })?;
     Ok(stacks)
+}
+
+/// Returns the name of a function in a stack; that of its file if the function is not known.
+fn frame(site: &Site<'_>) -> String {
+    if site.has_symbol() {
+        site.symbol().to_owned()
+    } else {
+        format!("[{}]", site.dso().trim_matches(['[', ']']))
+    }
 }
 
 #[cfg(test)]

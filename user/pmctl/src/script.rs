@@ -18,8 +18,9 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         .fields
         .iter()
         .copied()
-        .filter(|field| *field != Field::Brstack || recording.has_branches())
+        .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
+    let has_chains = recording.parts().chain;
     let mut line = String::new();
     profile::each_sample(&recording, |named, names| {
         line.clear();
@@ -34,6 +35,9 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             line = printable(&line);
         }
         line.push('\n');
+        if has_chains {
+            push_chain(&mut line, named, names);
+        }
         Ok(output.write_all(line.as_bytes())?)
     })?;
     if output.is_paged() {
@@ -120,6 +124,22 @@ fn push_branches(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
         push_decimal(line, branch.cycles, 0);
         line.push(' ');
     }
+}
+
+/// Appends the call chain, an address a line, and an empty line: as perf does it.
+fn push_chain(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
+    for (address, site) in names.chain(named) {
+        let mut frame = String::new();
+        push_site(&mut frame, &site);
+        line.push('\t');
+        push_hexadecimal(line, address, 16);
+        line.push(' ');
+        line.push_str(&printable(&frame));
+        line.push_str(" (");
+        line.push_str(&printable(&site.path()));
+        line.push_str(")\n");
+    }
+    line.push('\n');
 }
 
 /// Appends the function and the offset in it.

@@ -92,6 +92,36 @@ impl Signals {
         self.next()
     }
 
+    /// Waits for a signal, until there is something to read from one of `others`, or until `limit` is over. Of those that
+    /// have ended, nothing is waited for any more: they are removed.
+    pub(crate) fn wait_for_any(
+        &self,
+        limit: Duration,
+        others: &mut Vec<BorrowedFd<'_>>,
+    ) -> Result<Event> {
+        let timeout = PollTimeout::try_from(limit.as_micros().div_ceil(1000));
+        let all = [self.queue.as_fd()]
+            .into_iter()
+            .chain(others.iter().copied());
+        let mut polled: Vec<PollFd<'_>> = all
+            .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+            .collect();
+        match poll(&mut polled, timeout.unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("can't wait for signals"),
+        }
+        let events = polled.iter().skip(1);
+        let events: Vec<PollFlags> = events.filter_map(PollFd::revents).collect();
+        let mut ended = events.iter().map(|e| e.contains(PollFlags::POLLHUP));
+        others.retain(|_| !ended.next().unwrap_or(false));
+        match self.next()? {
+            Event::Nothing if events.iter().any(|e| e.contains(PollFlags::POLLIN)) => {
+                Ok(Event::Other)
+            }
+            event => Ok(event),
+        }
+    }
+
     /// Takes the next signal, if there is one.
     fn next(&self) -> Result<Event> {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {

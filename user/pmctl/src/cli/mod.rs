@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use sampling::{DEFAULT_FILE, Field, Flamegraph, Key, Record, Report, Script};
+pub(crate) use sampling::{DEFAULT_FILE, Field, Flamegraph, Key, Order, Record, Report, Script};
 
 use crate::exit::Usage;
 use crate::machine::parse_cpus;

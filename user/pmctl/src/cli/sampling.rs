@@ -13,14 +13,19 @@ use super::Cpus;
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
 
 const RECORD_HELP: &str = "\
-A sample is taken each time that an event has happened -c times. It tells which program was running, and where. \
-With a command or -p, samples of other programs are left out. Events are written as for `pmctl stat`.
+A sample is taken each time that an event has happened -c times. It tells which program was running, and where; with -g \
+also who called it. Events are written as for `pmctl stat`. Samples go to the file as they come: a recording that was killed \
+can be read up to that moment.
+
+Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
+-a and -C, and -b, --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
 
 The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
 
 Examples:
   pmctl record -- make                       where `make` spends its cycles
   pmctl record -c 10007 -- ls                more samples, of a short command
+  pmctl record -g -F 999 -- make             call chains, 999 in a second
   pmctl record -a --duration 10              the whole system
   pmctl record -p 1234                       a process that is running already
   pmctl record -e branches:u -- ls           another event
@@ -35,6 +40,7 @@ Exit codes are those of `pmctl stat`; 125 also if samples were lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Record {
     /// Sample by these events, separated by commas; may be repeated [default: cycles]
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
@@ -44,31 +50,39 @@ pub(crate) struct Record {
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period)]
     pub(crate) period: u32,
 
-    /// Keep the samples of all programs; without a command until Ctrl-C
+    /// Take about HZ samples a second, and not one each N events
+    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) frequency: Option<u32>,
+
+    /// Record call chains, by frame pointers
+    #[arg(short = 'g')]
+    pub(crate) chains: bool,
+
+    /// The same as -g, as perf has it
+    #[arg(long, value_name = "MODE", hide = true)]
+    pub(crate) call_graph: Option<String>,
+
+    /// Sample all programs; without a command until Ctrl-C
     #[arg(short, long)]
     pub(crate) all_cpus: bool,
 
-    /// Keep the samples of these CPUs, as 0-2,5, of all programs
+    /// Sample all programs on these CPUs, as 0-2,5
     #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
     pub(crate) cpu: Option<Cpus>,
 
-    /// Sample a running process and the children that it starts, until it ends or Ctrl-C
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all_cpus", "cpu"])]
-    pub(crate) pid: Option<u32>,
+    /// Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) pid: Vec<u32>,
 
-    /// Known from perf, and refused with the reason
-    #[arg(short = 'F', long = "freq", value_name = "HZ", hide = true)]
-    pub(crate) frequency: Option<String>,
+    /// Sample these threads, separated by commas, and what they start
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) tid: Vec<u32>,
 
-    /// Known from perf, and refused with the reason
-    #[arg(short = 'g', long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "", hide = true)]
-    pub(crate) call_graph: Option<String>,
-
-    /// Record the last branches before each sample
+    /// Record the last branches before each sample, by a trace of the whole machine
     #[arg(short, long)]
     pub(crate) branches: bool,
 
-    /// Sample by this event only, and count those of --count
+    /// Sample by this event only, and count those of --count, by a trace of the whole machine
     #[arg(
         long,
         value_name = "EVENT",
@@ -81,11 +95,11 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 
-    /// Size of each CPU's buffer in pages of 4 KiB [default: 1024, or fewer if the memory limit is lower]
+    /// Size of each CPU's ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]
     #[arg(short = 'm', long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pages: Option<u32>,
 
-    /// Change the buffers when one is nearly full: a moment is lost instead of the rest
+    /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest
     #[arg(long)]
     pub(crate) rotate: bool,
 
@@ -100,6 +114,18 @@ pub(crate) struct Record {
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl Record {
+    /// Returns whether only a trace can do it.
+    pub(crate) const fn needs_trace(&self) -> bool {
+        self.timebase.is_some() || self.branches || self.rotate
+    }
+
+    /// Returns whether call chains are asked for.
+    pub(crate) const fn has_chains(&self) -> bool {
+        self.chains || self.call_graph.is_some()
+    }
 }
 
 fn period(text: &str) -> Result<u32, String> {
@@ -199,10 +225,13 @@ Examples:
   pmctl report                     by program, library and function
   pmctl report --sort symbol       by function
   pmctl report --sort cpu,comm     what each CPU did
+  pmctl report -g callee           who called each function
+  pmctl report --children -g       what each function calls, the largest first
   pmctl report --branches          branches, of `pmctl record -b`";
 
 #[derive(Debug, Args)]
 #[command(after_help = REPORT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -221,6 +250,18 @@ pub(crate) struct Report {
     /// Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted
     #[arg(long)]
     pub(crate) branches: bool,
+
+    /// Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`
+    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, conflicts_with = "branches")]
+    pub(crate) graph: Option<Order>,
+
+    /// Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls
+    #[arg(long, conflicts_with = "branches")]
+    pub(crate) children: bool,
+
+    /// Known from perf: only with --children they are counted
+    #[arg(long, hide = true, conflicts_with = "children")]
+    pub(crate) no_children: bool,
 
     /// Show the first N rows of each table
     #[arg(long, value_name = "N")]
@@ -247,6 +288,15 @@ pub(crate) struct Report {
     pub(crate) stdio: bool,
 }
 
+/// The order of the functions of a call chain in `pmctl report -g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// From outside: who calls comes first.
+    Caller,
+    /// From inside: who is called comes first.
+    Callee,
+}
+
 /// A key of `pmctl report --sort`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Key {
@@ -258,11 +308,12 @@ pub(crate) enum Key {
 }
 
 const FLAMEGRAPH_HELP: &str = "\
-Open the picture in a web browser; a click enlarges a part of it. Recordings have no call chains: the levels are \
-program, library and function.
+Open the picture in a web browser; a click enlarges a part of it. The levels are the functions of call chains \
+(`pmctl record -g`); without call chains they are program, library and function.
 
-Example:
-  pmctl record -a --duration 10; pmctl flamegraph -o machine.svg";
+Examples:
+  pmctl record -g -- make; pmctl flamegraph -o make.svg
+  pmctl flamegraph --folded | sort -k 2       the stacks as text, for other tools";
 
 #[derive(Debug, Args)]
 #[command(after_help = FLAMEGRAPH_HELP)]
@@ -273,6 +324,10 @@ pub(crate) struct Flamegraph {
     /// Write the picture to FILE; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "flamegraph.svg")]
     pub(crate) output: PathBuf,
+
+    /// Print the stacks as text instead, each with its event count, for other tools
+    #[arg(long)]
+    pub(crate) folded: bool,
 
     /// Draw this event [default: the first]
     #[arg(short, long, value_name = "EVENT")]

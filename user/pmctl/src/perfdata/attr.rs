@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `struct perf_event_attr`: what an event of perf is; for files, and for `perf_event_open(2)`.
 
-use perfmon::Modes;
+use perfmon::{Encoding, Modes};
 
 use super::bytes::{Put, Reader};
 
@@ -12,6 +12,7 @@ pub(super) const SIZE: usize = 112;
 const SAMPLE_IP: u64 = 1 << 0;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_PERIOD: u64 = 1 << 8;
 const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
@@ -20,20 +21,41 @@ const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 /// Fields at the end of every record that is no sample.
 const SAMPLE_ID: u64 = SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_IDENTIFIER;
 
-/// Returns the fields of all samples of a recording, with or without branches.
-pub(super) const fn sample_fields(branches: bool) -> u64 {
-    let stack = if branches { SAMPLE_BRANCH_STACK } else { 0 };
-    SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | stack
+/// The parts that the samples of some recordings have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Call chains.
+    pub(crate) chain: bool,
+    /// The last branches.
+    pub(crate) branches: bool,
+}
+
+impl Parts {
+    /// Returns the fields of all samples of a recording.
+    pub(super) const fn fields(self) -> u64 {
+        let chain = if self.chain { SAMPLE_CALLCHAIN } else { 0 };
+        let stack = if self.branches {
+            SAMPLE_BRANCH_STACK
+        } else {
+            0
+        };
+        SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | stack
+    }
 }
 
 /// Flags: bits of the word behind `read_format`.
 const EXCLUDE_USER: u64 = 1 << 4;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
+const FREQUENCY: u64 = 1 << 10;
+const INHERIT: u64 = 1 << 1;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCKID: u64 = 1 << 25;
 /// Executable mappings, in the long and the short form; names of tasks, also by exec; their beginning and end; the
 /// switches between them; code that the kernel makes at run time.
-const SIDEBAND: u64 = 1 << 8 | 1 << 23 | 1 << 9 | 1 << 24 | 1 << 13 | 1 << 26 | 1 << 29;
+const SIDEBAND: u64 = TASKS | 1 << 26 | KERNEL_CODE;
+/// The same without switches and the kernel's code.
+const TASKS: u64 = 1 << 8 | 1 << 23 | 1 << 9 | 1 << 24 | 1 << 13;
+const KERNEL_CODE: u64 = 1 << 29;
 
 /// `branch_sample_type`: branches in programs, in the kernel, of every kind.
 const BRANCH_USER: u64 = 1 << 0;
@@ -63,7 +85,7 @@ const SOFTWARE_DUMMY: u64 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
     pub(crate) kind: Kind,
-    /// Period; 0 if it differs from sample to sample.
+    /// Period; 0 if it differs from sample to sample. With [`Self::with_frequency`], the frequency.
     pub(crate) period: u64,
     /// Fields of its samples.
     pub(crate) fields: u64,
@@ -75,7 +97,7 @@ pub(crate) struct Attr {
 
 impl Attr {
     /// Describes an event that was sampled in these modes.
-    pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, branches: bool) -> Self {
+    pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, parts: Parts) -> Self {
         let (excluded, privilege) = match modes {
             Modes::User => (EXCLUDE_KERNEL, BRANCH_USER),
             Modes::Kernel => (EXCLUDE_USER, BRANCH_KERNEL),
@@ -84,10 +106,34 @@ impl Attr {
         Self {
             kind,
             period,
-            fields: sample_fields(branches),
+            fields: parts.fields(),
             flags: SAMPLE_ID_ALL | excluded,
-            branches: if branches { BRANCH_ANY | privilege } else { 0 },
+            branches: if parts.branches {
+                BRANCH_ANY | privilege
+            } else {
+                0
+            },
             clock: 0,
+        }
+    }
+
+    /// Makes the period a frequency.
+    pub(crate) fn with_frequency(self) -> Self {
+        let flags = self.flags | FREQUENCY;
+        Self { flags, ..self }
+    }
+
+    /// Describes the records of some tasks, and of what they create if `inherit` is set, or of all tasks. Users may
+    /// have them of their own tasks.
+    pub(crate) fn tasks(inherit: bool, all: bool) -> Self {
+        let (of_children, of_kernel) = match (inherit, all) {
+            (_, true) => (0, KERNEL_CODE),
+            (true, false) => (INHERIT, EXCLUDE_KERNEL),
+            (false, false) => (0, EXCLUDE_KERNEL),
+        };
+        Self {
+            flags: SAMPLE_ID_ALL | TASKS | of_children | of_kernel,
+            ..Self::sideband(None)
         }
     }
 
@@ -103,9 +149,38 @@ impl Attr {
         }
     }
 
-    /// Returns whether its samples have branches.
-    pub(crate) const fn has_branches(&self) -> bool {
-        self.fields & SAMPLE_BRANCH_STACK != 0
+    /// Returns the parts that its samples have.
+    pub(crate) const fn parts(&self) -> Parts {
+        Parts {
+            chain: self.fields & SAMPLE_CALLCHAIN != 0,
+            branches: self.fields & SAMPLE_BRANCH_STACK != 0,
+        }
+    }
+
+    /// Returns the modes that it was sampled in.
+    pub(crate) const fn modes(&self) -> Modes {
+        match (self.flags & EXCLUDE_USER, self.flags & EXCLUDE_KERNEL) {
+            (0, 0) => Modes::Both,
+            (0, _) => Modes::User,
+            _ => Modes::Kernel,
+        }
+    }
+
+    /// Returns a name for an event whose name is not known.
+    pub(super) fn name(&self) -> String {
+        let name = match self.kind {
+            Kind::Hardware(number) => {
+                Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
+            }
+            Kind::Raw(select) => format!("r{select:x}"),
+            Kind::Dummy => "dummy".to_owned(),
+            Kind::Other(kind, config) => format!("event {kind}:{config:#x}"),
+        };
+        match self.modes() {
+            Modes::Both => name,
+            Modes::User => name + ":u",
+            Modes::Kernel => name + ":k",
+        }
     }
 
     /// Encodes the structure.

@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use super::FIRST_ID;
+use super::attr::Parts;
 use super::bytes::{Put, Reader};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task};
 
@@ -35,12 +36,12 @@ const TRAILER: usize = 32;
 const HEADER: usize = 8;
 
 impl Record {
-    /// Appends the record; with `branches`, samples have them.
-    pub(super) fn encode(&self, branches: bool, bytes: &mut Vec<u8>) {
+    /// Appends the record; samples have these parts.
+    pub(super) fn encode(&self, parts: Parts, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         // The size is not known before the end.
         bytes.u64(0);
-        let (kind, misc) = self.body.encode(&self.stamp, branches, bytes);
+        let (kind, misc) = self.body.encode(&self.stamp, parts, bytes);
         if kind != SAMPLE {
             self.stamp.encode(bytes);
         }
@@ -102,7 +103,7 @@ fn decode_pair(reader: &mut Reader<'_>) -> Option<(Task, Task)> {
 
 impl Body {
     /// Appends what is between the header and the stamp; gives the type and the flags for the header.
-    fn encode(&self, stamp: &Stamp, branches: bool, bytes: &mut Vec<u8>) -> (u32, u16) {
+    fn encode(&self, stamp: &Stamp, parts: Parts, bytes: &mut Vec<u8>) -> (u32, u16) {
         match self {
             Self::Map(map) => {
                 map.encode(bytes);
@@ -147,7 +148,7 @@ impl Body {
                 (LOST, 0)
             }
             Self::Sample(sample) => {
-                sample.encode(stamp, branches, bytes);
+                sample.encode(stamp, parts, bytes);
                 let kernel = sample.in_kernel();
                 (SAMPLE, if kernel { MISC_KERNEL } else { MISC_USER })
             }
@@ -191,14 +192,18 @@ impl Map {
 }
 
 impl Sample {
-    fn encode(&self, stamp: &Stamp, branches: bool, bytes: &mut Vec<u8>) {
+    fn encode(&self, stamp: &Stamp, parts: Parts, bytes: &mut Vec<u8>) {
         bytes.u64(FIRST_ID + self.event as u64);
         bytes.u64(self.ip);
         stamp.task.encode(bytes);
         bytes.u64(stamp.time);
         bytes.u64(u64::from(stamp.cpu));
         bytes.u64(self.period);
-        if branches {
+        if parts.chain {
+            bytes.u64(self.chain.len() as u64);
+            self.chain.iter().for_each(|word| bytes.u64(*word));
+        }
+        if parts.branches {
             bytes.u64(self.branches.len() as u64);
             for branch in &self.branches {
                 let prediction = if branch.mispredicted {
@@ -213,7 +218,7 @@ impl Sample {
         }
     }
 
-    fn decode(mut reader: Reader<'_>, branches: bool) -> Option<(Stamp, Self)> {
+    fn decode(mut reader: Reader<'_>, parts: Parts) -> Option<(Stamp, Self)> {
         let event = usize::try_from(reader.u64()?.checked_sub(FIRST_ID)?).ok()?;
         let ip = reader.u64()?;
         let stamp = Stamp {
@@ -222,7 +227,9 @@ impl Sample {
             cpu: u32::try_from(reader.u64()?).ok()?,
         };
         let period = reader.u64()?;
-        let count = if branches { reader.u64()? } else { 0 };
+        let frames = if parts.chain { reader.u64()? } else { 0 };
+        let chain = (0..frames).map(|_| reader.u64()).collect::<Option<_>>()?;
+        let count = if parts.branches { reader.u64()? } else { 0 };
         let branch = |_| {
             let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
             Some(Branch {
@@ -236,6 +243,7 @@ impl Sample {
             event,
             ip,
             period,
+            chain,
             branches: (0..count).map(branch).collect::<Option<_>>()?,
         };
         Some((stamp, sample))
@@ -261,13 +269,13 @@ pub(super) fn time(bytes: &[u8]) -> Option<u64> {
 
 /// The first record of `bytes`, and how long it is. The record is `None` if pmctl has no use for its type;
 /// everything is if the bytes are no record.
-pub(crate) fn decode(bytes: &[u8], branches: bool) -> Option<(Option<Record>, usize)> {
+pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usize)> {
     let mut header = Reader(bytes);
     let (kind, misc) = (header.u32()?, header.u16()?);
     let size = usize::from(header.u16()?);
     let content = bytes.get(HEADER..size)?;
     if kind == SAMPLE {
-        let (stamp, sample) = Sample::decode(Reader(content), branches)?;
+        let (stamp, sample) = Sample::decode(Reader(content), parts)?;
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
     }
@@ -326,7 +334,11 @@ mod tests {
             ..Sample::default()
         };
         let mut bytes = Vec::new();
-        sample.encode(&Stamp::default(), true, &mut bytes);
+        let parts = Parts {
+            branches: true,
+            ..Parts::default()
+        };
+        sample.encode(&Stamp::default(), parts, &mut bytes);
         let mut reader = Reader(&bytes[bytes.len() - 32..]);
         let number = |reader: &mut Reader<'_>| reader.u64().expect("it is there");
         let numbers = [(); 4].map(|()| number(&mut reader));

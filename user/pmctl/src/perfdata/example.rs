@@ -4,12 +4,15 @@
 use perfmon::Modes;
 
 use super::{
-    Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Record, Recording, Records, Sample,
-    Stamp, Task,
+    Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Parts, Record, Recording, Records,
+    Sample, Stamp, Task,
 };
 
-/// A record of each kind, a nanosecond from one to the next.
-pub(super) fn records(branches: bool) -> Vec<Record> {
+/// A mark in a call chain: the program's addresses follow.
+const USER: u64 = 512_u64.wrapping_neg();
+
+/// A record of each kind, a nanosecond from one to the next. Samples have `all` parts, or none.
+pub(super) fn records(all: bool) -> Vec<Record> {
     let (leader, task) = (Task::leader(7), Task { pid: 7, tid: 8 });
     let branch = Branch {
         from: 0x40_1000,
@@ -22,7 +25,8 @@ pub(super) fn records(branches: bool) -> Vec<Record> {
             event,
             ip,
             period: 1000,
-            branches: if branches { vec![branch; 3] } else { vec![] },
+            chain: if all { vec![USER, ip, 7] } else { vec![] },
+            branches: if all { vec![branch; 3] } else { vec![] },
         })
     };
     let map = Map {
@@ -74,18 +78,22 @@ pub(super) fn records(branches: bool) -> Vec<Record> {
     (1..).zip(bodies).map(record).collect()
 }
 
-/// A recording with all there can be in one.
-pub(crate) fn example(branches: bool) -> Recording {
+/// A recording with all there can be in one. Samples have `all` parts, or none.
+pub(crate) fn example(all: bool) -> Recording {
+    let parts = Parts {
+        chain: all,
+        branches: all,
+    };
     let event = |name: &str, kind, period, modes| Event {
         name: name.to_owned(),
-        attr: Attr::sampled(kind, period, modes, branches),
+        attr: Attr::sampled(kind, period, modes, parts),
     };
     Recording {
         events: vec![
             event("cycles:u", Kind::Hardware(0), 1000, Modes::User),
             event("r1c0", Kind::Raw(0x1c0), 0, Modes::Both),
         ],
-        records: Records::from(&records(branches)[..]),
+        records: Records::from(&records(all)[..]),
         host: Host {
             name: "here".to_owned(),
             release: "7.3.0".to_owned(),
@@ -99,6 +107,7 @@ pub(crate) fn example(branches: bool) -> Recording {
             kernel: false,
             id: (0..20).collect(),
         }],
+        unfinished: false,
         notes: Notes {
             version: Notes::VERSION,
             totals: vec![1234, 5678],

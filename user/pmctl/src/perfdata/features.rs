@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::bytes::{Put, Reader};
-use super::{Event, FIRST_ID, Host, Notes, attr, have_branches};
+use super::{Attr, Event, FIRST_ID, Host, Notes, attr, parts};
 
 /// The numbers of the features.
 pub(super) const BUILD_ID: u32 = 2;
@@ -62,7 +62,7 @@ pub(super) fn encode(ending: &Ending<'_>) -> serde_json::Result<Vec<(u32, Vec<u8
         (CMDLINE, command_line(&host.command_line)),
         (EVENT_DESC, descriptions(ending.events)),
     ];
-    if have_branches(ending.events) {
+    if parts(ending.events).branches {
         features.push((BRANCH_STACK, Vec::new()));
     }
     features.push((SAMPLE_TIME, sample_time(ending.times)));
@@ -165,6 +165,24 @@ pub(super) struct Features {
 }
 
 impl Features {
+    /// Returns those of a recording without an end, which has events with these attrs.
+    pub(super) fn unfinished(attrs: &[Attr]) -> Self {
+        const DEGRADED: &str = "the recording was not finished: `pmctl record` was killed, or still runs; it is shown as \
+                                far as it had been written";
+        let notes = Notes {
+            version: Notes::VERSION,
+            scope: "an unfinished recording".to_owned(),
+            totals: vec![0; attrs.len()],
+            degraded: vec![DEGRADED.to_owned()],
+            ..Notes::default()
+        };
+        Self {
+            names: attrs.iter().map(Attr::name).collect(),
+            notes: Some(notes),
+            ..Self::default()
+        }
+    }
+
     /// Takes one in; those that pmctl has no use for are skipped. `None` if it is broken.
     pub(super) fn add(&mut self, number: u32, bytes: &[u8]) -> Option<()> {
         let reader = &mut Reader(bytes);

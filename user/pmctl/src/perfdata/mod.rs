@@ -30,7 +30,7 @@ mod records;
 mod source;
 mod write;
 
-pub(crate) use attr::{Attr, Kind};
+pub(crate) use attr::{Attr, Kind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
@@ -49,6 +49,8 @@ pub(crate) struct Recording {
     /// Build-ids of the files with samples.
     pub(crate) build_ids: Vec<BuildId>,
     pub(crate) notes: Notes,
+    /// It has no end: pmctl was killed, or still runs.
+    pub(crate) unfinished: bool,
 }
 
 /// An event that was recorded. Its samples name it by its index.
@@ -73,9 +75,9 @@ pub(crate) struct Host {
 }
 
 impl Recording {
-    /// Returns whether samples may have branches.
-    pub(crate) fn has_branches(&self) -> bool {
-        have_branches(&self.events)
+    /// Returns the parts that samples have.
+    pub(crate) fn parts(&self) -> Parts {
+        parts(&self.events)
     }
 
     /// Returns the samples, each with its stamp.
@@ -104,9 +106,16 @@ pub(crate) fn write<W: Write + Seek>(recording: &Recording, output: W) -> io::Re
     Ok(file.output)
 }
 
-/// Returns whether samples of these events may have branches.
-fn have_branches(events: &[Event]) -> bool {
-    events.iter().any(|event| event.attr.has_branches())
+/// Returns the parts that samples of these events have: all have the same.
+fn parts(events: &[Event]) -> Parts {
+    events
+        .first()
+        .map_or_else(Parts::default, |event| event.attr.parts())
+}
+
+/// Returns what a record has in the place of the kernel's number of the event.
+pub(crate) const fn identifier(event: usize) -> u64 {
+    FIRST_ID + event as u64
 }
 
 /// `PERFILE2`, of a file in this CPU's byte order.

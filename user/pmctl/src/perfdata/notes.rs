@@ -24,6 +24,9 @@ pub(crate) struct Notes {
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
+    /// Only the recorded tasks were counted. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) tasks_only: bool,
     /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
     #[serde(default)]
     pub(crate) rotate: bool,
@@ -95,7 +98,12 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
     const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m), or a\n  \
                            larger -c.";
     /// A word in the reason of a loss, and the advice.
-    const ADVICE: [(&str, &str); 4] = [
+    const ADVICE: [(&str, &str); 5] = [
+        (
+            "ring full",
+            "  Samples came faster than they were read: give larger rings (-m), or take fewer\n  \
+             samples (a larger -c, a smaller -F).",
+        ),
         (
             "full",
             "  Record with larger buffers (-m), with fewer samples (a larger -c), or with\n  \

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::attr::{self, Attr, sample_fields};
+use super::attr::{self, Attr, Parts};
 use super::bytes::Reader;
 use super::features::{self, Features};
 use super::source::Source;
@@ -20,8 +20,6 @@ pub(crate) enum ReadError {
     NotPerfData,
     /// It is a perf.data file, but not from `pmctl record`.
     NotOurs,
-    /// It was never finished: pmctl was killed, or the machine went down.
-    Unfinished,
     /// It is from a pmctl whose notes have another version.
     Version(u32),
     /// This part of it is cut off or makes no sense.
@@ -34,10 +32,6 @@ impl fmt::Display for ReadError {
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::NotOurs => f.write_str(
                 "this perf.data file is not from `pmctl record`\n`perf report` and `perf script` can read it.",
-            ),
-            Self::Unfinished => f.write_str(
-                "this recording was not finished: `pmctl record` was killed, or still runs\n`perf report` and \
-                 `perf script` can read what there is.",
             ),
             Self::Version(version) => write!(
                 f,
@@ -97,25 +91,22 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     // perf may have larger attrs than pmctl.
     let header = Header::decode(Reader(&front)).ok_or(ReadError::NotOurs)?;
     drop(front);
+    let attrs = read_attrs(&source, &header)?;
     // They are written last.
-    if header.numbers().next().is_none() {
-        return Err(ReadError::Unfinished);
-    }
-    let features = read_features(&source, &header).ok_or(ReadError::Broken("list of features"))?;
+    let unfinished = header.numbers().next().is_none();
+    let features = if unfinished {
+        Features::unfinished(&attrs)
+    } else {
+        read_features(&source, &header).ok_or(ReadError::Broken("list of features"))?
+    };
     let notes = features.notes.ok_or(ReadError::NotOurs)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version(notes.version));
     }
 
     let no_events = ReadError::Broken("list of events");
-    let attrs = source.part(header.attrs).ok_or(no_events)?;
-    let attrs: Vec<Attr> = attrs
-        .chunks_exact(ENTRY_SIZE)
-        .map(|entry| Attr::decode(&entry[..attr::SIZE]))
-        .collect::<Option<_>>()
-        .ok_or(no_events)?;
-    let branches = attrs.first().is_some_and(Attr::has_branches);
-    let uniform = attrs.iter().all(|a| a.fields == sample_fields(branches));
+    let parts = attrs.first().map_or_else(Parts::default, Attr::parts);
+    let uniform = attrs.iter().all(|a| a.fields == parts.fields());
     if !uniform || features.names.len() != attrs.len() || notes.totals.len() != attrs.len() {
         return Err(no_events);
     }
@@ -125,14 +116,24 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     let (start, size) = header.data;
     let end = start.checked_add(size).filter(|end| *end <= source.size());
     let end = end.ok_or(ReadError::Broken("list of records"))?;
-    let records = Records::read(source, (start, end), branches, events.len())?;
+    let records = Records::read(source, (start, end), parts, events.len())?;
     Ok(Recording {
         events,
         records,
         host: features.host,
         build_ids: features.build_ids,
         notes,
+        unfinished,
     })
+}
+
+fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> {
+    let no_events = ReadError::Broken("list of events");
+    let attrs = source.part(header.attrs).ok_or(no_events)?;
+    let attrs = attrs
+        .chunks_exact(ENTRY_SIZE)
+        .map(|entry| Attr::decode(&entry[..attr::SIZE]));
+    attrs.collect::<Option<_>>().ok_or(no_events)
 }
 
 fn read_features(source: &Source, header: &Header) -> Option<Features> {

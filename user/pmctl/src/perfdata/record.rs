@@ -111,6 +111,8 @@ pub(crate) struct Sample {
     pub(crate) ip: u64,
     /// Event count since the sample before.
     pub(crate) period: u64,
+    /// The call chain as perf has it: from the sampled address outward, with marks between kernel and program.
+    pub(crate) chain: Vec<u64>,
     /// Newest first.
     pub(crate) branches: Vec<Branch>,
 }

@@ -2,6 +2,7 @@
 //! The records of a recording. They stay as bytes, in the file if possible, and each is decoded when its turn comes:
 //! reading takes no more memory for a million samples than for one.
 
+use super::attr::Parts;
 use super::codec::{self, decode};
 use super::read::ReadError;
 use super::record::{Body, Record};
@@ -19,8 +20,8 @@ pub(crate) struct Records {
     source: Source,
     /// Offsets of the first record, and behind the last one.
     section: (u64, u64),
-    /// Samples have branches.
-    branches: bool,
+    /// The parts of samples.
+    parts: Parts,
     /// The offset of each record in units, in the order of their times; `None` if they are in that order already.
     order: Option<Vec<u32>>,
 }
@@ -33,12 +34,12 @@ impl Records {
     pub(super) fn read(
         source: Source,
         section: (u64, u64),
-        branches: bool,
+        parts: Parts,
         events: usize,
     ) -> Result<Self, ReadError> {
         let (mut sorted, mut latest) = (true, 0);
         let mut walk = Walk::new(&source, section);
-        while let Some((record, size)) = next(&mut walk, branches)? {
+        while let Some((record, size)) = next(&mut walk, parts)? {
             if size % UNIT != 0 {
                 return Err(UNREADABLE);
             }
@@ -53,7 +54,7 @@ impl Records {
         let mut records = Self {
             source,
             section,
-            branches,
+            parts,
             order: None,
         };
         if !sorted {
@@ -82,7 +83,7 @@ impl Records {
                     let start = u64::from(*order.next()?) * UNIT as u64;
                     walk = Walk::new(&self.source, (start, self.section.1));
                 }
-                match next(&mut walk, self.branches) {
+                match next(&mut walk, self.parts) {
                     Ok(Some((None, _))) => {}
                     Ok(found) => return found.and_then(|(record, _)| record).map(Ok),
                     Err(error) => return Some(Err(error)),
@@ -93,12 +94,12 @@ impl Records {
 }
 
 /// Decodes the next record as [`decode`] does; `None` at the end.
-fn next(walk: &mut Walk<'_>, branches: bool) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+fn next(walk: &mut Walk<'_>, parts: Parts) -> Result<Option<(Option<Record>, usize)>, ReadError> {
     let bytes = walk.rest().ok_or(UNREADABLE)?;
     if bytes.is_empty() {
         return Ok(None);
     }
-    let (record, size) = decode(bytes, branches).ok_or(UNREADABLE)?;
+    let (record, size) = decode(bytes, parts).ok_or(UNREADABLE)?;
     walk.skip(size);
     Ok(Some((record, size)))
 }
@@ -117,16 +118,24 @@ fn by_time(data: &[u8]) -> Option<Vec<u32>> {
 }
 
 impl From<&[Record]> for Records {
-    /// The same as if they had been written and read, with branches if one has some.
+    /// The same as if they had been written and read, with the parts that one has.
     fn from(records: &[Record]) -> Self {
-        let has_branches = |record: &Record| matches!(&record.body, Body::Sample(sample) if !sample.branches.is_empty());
-        let branches = records.iter().any(has_branches);
+        let samples = || {
+            records.iter().filter_map(|record| match &record.body {
+                Body::Sample(sample) => Some(sample),
+                _ => None,
+            })
+        };
+        let parts = Parts {
+            chain: samples().any(|sample| !sample.chain.is_empty()),
+            branches: samples().any(|sample| !sample.branches.is_empty()),
+        };
         let mut bytes = Vec::new();
         for record in records {
-            record.encode(branches, &mut bytes);
+            record.encode(parts, &mut bytes);
         }
         let whole = (0, bytes.len() as u64);
-        Self::read(bytes.into(), whole, branches, usize::MAX).unwrap_or_default()
+        Self::read(bytes.into(), whole, parts, usize::MAX).unwrap_or_default()
     }
 }
 

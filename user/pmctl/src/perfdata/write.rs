@@ -10,7 +10,7 @@ use nix::libc;
 
 use super::bytes::Put;
 use super::features::{self, BITS, Ending};
-use super::{BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Record};
+use super::{BuildId, ENTRY_SIZE, Event, FIRST_ID, HEADER_SIZE, Host, MAGIC, Notes, Parts, Record};
 
 /// A part of the file: where it is, and how long.
 #[derive(Clone, Copy, Default)]
@@ -62,8 +62,8 @@ struct Mark {
 pub(crate) struct Writer<W: Write + Seek> {
     output: W,
     events: Vec<Event>,
-    /// Samples have branches.
-    branches: bool,
+    /// The parts of samples.
+    parts: Parts,
     /// The records that are not written yet.
     block: Vec<u8>,
     /// Behind the block.
@@ -94,11 +94,11 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// Those of `output`.
     pub(crate) fn new(output: W, events: Vec<Event>) -> io::Result<Self> {
-        let branches = super::have_branches(&events);
+        let parts = super::parts(&events);
         let mut writer = Self {
             output,
             events,
-            branches,
+            parts,
             block: Vec::new(),
             now: Mark::default(),
             marks: Vec::new(),
@@ -114,14 +114,36 @@ impl<W: Write + Seek> Writer<W> {
     /// Those of the output. What is not written yet is gone then.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         if record.is_sample() {
-            let time = record.stamp.time;
-            let (first, last) = self.now.times.unwrap_or((time, time));
-            self.now.times = Some((first.min(time), last.max(time)));
-            self.now.samples += 1;
+            self.count(record.stamp.time);
         }
         let before = self.block.len();
-        record.encode(self.branches, &mut self.block);
+        record.encode(self.parts, &mut self.block);
         self.now.size += (self.block.len() - before) as u64;
+        self.flush_if_large()
+    }
+
+    /// Appends a record as the kernel has written it, with [`identifier`](super::identifier) in it. Of a sample, `time`
+    /// is known.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+        if let Some(time) = time {
+            self.count(time);
+        }
+        self.block.extend_from_slice(bytes);
+        self.now.size += bytes.len() as u64;
+        self.flush_if_large()
+    }
+
+    /// Counts a sample.
+    fn count(&mut self, time: u64) {
+        let (first, last) = self.now.times.unwrap_or((time, time));
+        self.now.times = Some((first.min(time), last.max(time)));
+        self.now.samples += 1;
+    }
+
+    fn flush_if_large(&mut self) -> io::Result<()> {
         if self.block.len() < BLOCK {
             return Ok(());
         }

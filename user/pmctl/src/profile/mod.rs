@@ -16,6 +16,7 @@ pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN};
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
+use crate::record::Places;
 
 /// Opens a recording.
 ///
@@ -29,7 +30,16 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
         ),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
-    perfdata::read(source).with_context(|| path.display().to_string())
+    let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
+    if recording.unfinished {
+        // The files may be others meanwhile; but nobody has looked the symbols up before.
+        let mut places = Places::default();
+        for record in recording.records.iter() {
+            places.take(&record?);
+        }
+        (recording.notes.symbols, recording.build_ids) = places.look_up();
+    }
+    Ok(recording)
 }
 
 /// A sample with its names.
@@ -139,10 +149,32 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Returns the names of a sample's call chain, from the sampled address outward, each with its address. Without a call
+    /// chain it is the sampled address alone.
+    pub(crate) fn chain<'b>(
+        &'b self,
+        named: &'b Named<'_>,
+    ) -> impl Iterator<Item = (u64, Site<'b>)> + 'b {
+        let (pid, sample) = (named.stamp.task.pid, named.sample);
+        let addresses = sample.chain.iter().copied().filter(|word| !is_mark(*word));
+        let alone = if addresses.clone().next().is_none() {
+            Some(sample.ip)
+        } else {
+            None
+        };
+        let all = alone.into_iter().chain(addresses);
+        all.map(move |address| (address, self.site(pid, address)))
+    }
+
     /// Returns the names of both ends of a branch.
     pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))
     }
+}
+
+/// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
+const fn is_mark(word: u64) -> bool {
+    word >= 4095_u64.wrapping_neg()
 }
 
 /// Returns the number of a process or thread as text; -1 if it is not known, as perf shows it.

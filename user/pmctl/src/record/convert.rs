@@ -99,6 +99,7 @@ impl<'a> Set<'a> {
                     event: index,
                     ip,
                     period: count,
+                    chain: Vec::new(),
                     branches: self.branches(record.event()),
                 }),
             });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl record`: samples while a command runs.
 //!
-//! The driver records where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did
+//! [`rings`] is the usual way. The modules beside it record with a trace of the whole machine, for `--timebase`, `-b`
+//! and `--rotate`: a trace says where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did
 //! meanwhile; [`stream`] puts both together and writes [perf's file](crate::perfdata) while it is recorded.
 
 mod clock;
@@ -10,6 +11,7 @@ mod convert;
 mod plan;
 mod processes;
 mod ring;
+mod rings;
 mod run;
 mod scope;
 mod sideband;
@@ -35,6 +37,7 @@ use collect::{Collected, Ready};
 use plan::Plan;
 use scope::Scope;
 use stream::{Ended, Stream};
+pub(crate) use symbols::Places;
 use target::Target;
 use task_log::TaskLog;
 
@@ -51,6 +54,9 @@ use crate::text::{count, thousands};
 /// Records, and returns the exit code.
 pub(crate) fn record(args: &Args) -> Result<u8> {
     refuse_the_impossible(args)?;
+    if !args.needs_trace() {
+        return rings::record(args);
+    }
     let machine = Machine::here();
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let online = machine.online_cpus()?;
@@ -65,7 +71,8 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         [] => None,
         words => Some(Command::find(words)?.redirected(args.output.as_os_str() == "-")),
     };
-    if let Some(pid) = args.pid.filter(|pid| !processes::is_alive(*pid)) {
+    let watched = args.pid.first().copied();
+    if let Some(pid) = watched.filter(|pid| !processes::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
     let session = Session::open().map_err(exit::with_help)?;
@@ -79,7 +86,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    let process = waiting.as_ref().map(Waiting::pid).or(args.pid);
+    let process = waiting.as_ref().map(Waiting::pid).or(watched);
     let device = session.device();
     // Before the buffers, whose size can be less: perf's rings count against the same limit.
     let mut log = TaskLog::begin(&online, process, device);
@@ -117,6 +124,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         size,
         others,
         elapsed: run.elapsed,
+        period: Some(args.period),
     };
     // The recording is whole without it.
     let _ = summarize(args, &host, &notes, &written);
@@ -131,30 +139,45 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
 }
 
 fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
+    let is_attached = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [
         (
             args.cpu.is_some() && args.all_cpus,
             "-a means all CPUs, -C some of them: give only one of the two.",
         ),
         (
-            args.pid.is_some() && !args.command.is_empty(),
-            "-p takes no command: it records until the process ends, or for --duration SECS.",
+            is_attached && !args.command.is_empty(),
+            "-p and -t take no command: they record until the tasks end, or for --duration SECS.",
         ),
         (
-            args.frequency.is_some(),
-            "-F: the driver takes a sample each N events, and has no frequency.\n\
-             Give N with -c: the events in a second, divided by the samples wanted in a second.\n\
-             For 99 samples a second of a CPU of 3 GHz: -c 30303067, a prime near 3,000,000,000 / 99.",
+            args.needs_trace() && (args.frequency.is_some() || args.has_chains()),
+            "-F and -g: traces of the whole machine, which -b, --timebase and --rotate take, have neither a frequency nor \
+             call chains. Leave out one or the other.",
         ),
         (
-            args.call_graph.is_some(),
-            "-g: the driver does not record call chains yet.\n\
-             `pmctl record -b` records the last branches; `perf record -g` records call chains.",
+            args.needs_trace() && (!args.tid.is_empty() || args.pid.len() > 1),
+            "-t, and -p with several processes: not with -b, --timebase or --rotate, which trace the whole machine.",
         ),
         (
-            args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && args.pid.is_none(),
+            matches!(args.call_graph.as_deref(), Some("dwarf")),
+            "--call-graph=dwarf: the driver does not copy stacks; it follows frame pointers (-g).\n\
+             Compile with -fno-omit-frame-pointer, or use `perf record --call-graph=dwarf`.",
+        ),
+        (
+            matches!(args.call_graph.as_deref(), Some("lbr")),
+            "--call-graph=lbr: the driver does not record branches of call chains; it follows frame pointers (-g).",
+        ),
+        (
+            !matches!(
+                args.call_graph.as_deref(),
+                None | Some("fp" | "dwarf" | "lbr")
+            ),
+            "--call-graph: the driver follows frame pointers: -g, or --call-graph=fp.",
+        ),
+        (
+            args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && !is_attached,
             "there is nothing to run.\n\
-             Give a command (`pmctl record -- make`) or a process (-p PID), or record the whole system until Ctrl-C (-a).",
+             Give a command (`pmctl record -- make`), a process (-p PID) or a thread (-t TID), or record the whole system until Ctrl-C (-a).",
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {
@@ -175,6 +198,7 @@ fn notes(
     Notes {
         version: Notes::VERSION,
         scope: ended.scope.in_words(args),
+        tasks_only: false,
         totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
@@ -245,6 +269,8 @@ struct Written {
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     others: u64,
     elapsed: Duration,
+    /// The smallest period; `None` with frequencies.
+    period: Option<u32>,
 }
 
 /// Tells the user what there is now, what is missing, and how to look at it.
@@ -277,7 +303,10 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
     }
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
-    let smaller = smaller_period(args.period, written.samples).filter(|_| notes.is_whole());
+    let smaller = written
+        .period
+        .and_then(|period| smaller_period(period, written.samples));
+    let smaller = smaller.filter(|_| notes.is_whole());
     match (smaller, written.samples) {
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(

@@ -8,11 +8,11 @@ use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
 
 use crate::cli::Record;
 use crate::exit::{self, Usage};
-use crate::perfdata::{self, Attr, Kind};
+use crate::perfdata::{self, Attr, Kind, Parts};
 use crate::schedule::{CounterSupply, schedule};
 
 /// Default event.
-const DEFAULT: &str = "cycles";
+pub(super) const DEFAULT: &str = "cycles";
 
 /// Events of the fixed counters, by number.
 const FIXED: [FixedEvent; 4] = [
@@ -81,13 +81,17 @@ impl Plan {
 
     /// Describes the events for the file.
     pub(super) fn describe(&self, branches: bool) -> Vec<perfdata::Event> {
+        let parts = Parts {
+            branches,
+            ..Parts::default()
+        };
         let describe = |planned: &Planned| perfdata::Event {
             name: planned.event.label.clone(),
             attr: Attr::sampled(
                 kind(&planned.event),
                 planned.period.unwrap_or(0).into(),
                 planned.event.modes,
-                branches,
+                parts,
             ),
         };
         self.events.iter().map(describe).collect()
@@ -173,7 +177,7 @@ fn id(session: &Session, event: &EventSpec, counter: CounterId, index: usize) ->
 }
 
 /// Returns perf's number of an event, or its event select.
-fn kind(event: &EventSpec) -> Kind {
+pub(super) fn kind(event: &EventSpec) -> Kind {
     if let Some(number) = event.meaning.and_then(Meaning::number) {
         return Kind::Hardware(number.into());
     }

@@ -51,6 +51,15 @@ pub(super) fn is_alive(pid: u32) -> bool {
     matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
 }
 
+/// Returns the process of a thread; the thread's number if it has ended.
+pub(super) fn process_of(tid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    number
+        .and_then(|number| number.trim().parse().ok())
+        .unwrap_or(tid)
+}
+
 /// Returns the executable memory of a process.
 fn memory(pid: u32) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();

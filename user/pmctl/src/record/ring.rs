@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -45,58 +45,45 @@ const TIME_ZERO: u64 = 1 << 4;
 
 const PAGE: usize = 4096;
 
-/// The pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
-const PAGES: usize = 128;
+/// The most pages of a ring: as many as a process may lock per CPU without a privilege (`kernel.perf_event_mlock_kb`).
+pub(super) const MOST_PAGES: usize = 128;
 
-/// An event on one CPU, for all tasks.
+/// The tasks of [`Ring::open`].
+pub(super) const ALL_TASKS: i32 = -1;
+
+/// Events on one CPU, and their ring.
 ///
 /// # Invariants
-/// `start` is a mapping of `1 + PAGES` pages that only the drop unmaps: the control page, then the ring.
+/// `start` is a mapping of `1 + pages` pages that only the drop unmaps: the control page, then the ring.
 #[derive(Debug)]
 pub(super) struct Ring {
     start: NonNull<Control>,
-    /// Closing it would end the event.
-    _event: OwnedFd,
+    pages: usize,
+    /// Closing them would end the events. The first has the ring.
+    events: Vec<OwnedFd>,
 }
 
-const LENGTH: NonZeroUsize = match NonZeroUsize::new((1 + PAGES) * PAGE) {
-    Some(length) => length,
-    None => panic!("it is no zero"),
-};
+/// Returns the bytes of a mapping with so many pages of records.
+const fn length(pages: usize) -> NonZeroUsize {
+    match NonZeroUsize::new((1 + pages) * PAGE) {
+        Some(length) => length,
+        None => panic!("it is no zero"),
+    }
+}
 
 impl Ring {
-    /// Opens an event on a CPU.
+    /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU, with `pages` pages for records.
     ///
     /// # Errors
     /// Those of `perf_event_open(2)` and `mmap(2)`.
-    pub(super) fn open(attr: &Attr, cpu: u32) -> Result<Self, Errno> {
-        const ALL_TASKS: libc::pid_t = -1;
-        const NO_GROUP: libc::c_int = -1;
-        /// `PERF_FLAG_FD_CLOEXEC`
-        const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-        let attr = attr.encode();
-        let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: The kernel reads as many bytes of the structure as its member `size` says, which is the
-        // length of `attr`; it keeps no pointer to it.
-        let fd = Errno::result(unsafe {
-            libc::syscall(
-                libc::SYS_perf_event_open,
-                attr.as_ptr(),
-                ALL_TASKS,
-                cpu,
-                NO_GROUP,
-                CLOSE_ON_EXEC,
-            )
-        })?;
-        let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
-        // SAFETY: The kernel has just made this descriptor for this call: nothing else owns it.
-        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+    pub(super) fn open(attr: &Attr, task: i32, cpu: u32, pages: usize) -> Result<Self, Errno> {
+        let event = open(attr, task, cpu)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
         let start = unsafe {
             mmap(
                 None,
-                LENGTH,
+                length(pages),
                 protection,
                 MapFlags::MAP_SHARED,
                 event.as_fd(),
@@ -106,8 +93,21 @@ impl Ring {
         // INVARIANT: Just mapped.
         Ok(Self {
             start: start.cast(),
-            _event: event,
+            pages,
+            events: vec![event],
         })
+    }
+
+    /// Lets an event of another task on the same CPU write here, too.
+    ///
+    /// # Errors
+    /// Those of `perf_event_open(2)` and of `PERF_EVENT_IOC_SET_OUTPUT`.
+    pub(super) fn add(&mut self, attr: &Attr, task: i32, cpu: u32) -> Result<(), Errno> {
+        let event = open(attr, task, cpu)?;
+        // SAFETY: It takes two descriptors, which are open, and no memory.
+        unsafe { ioctl::set_output(event.as_raw_fd(), self.events[0].as_raw_fd()) }?;
+        self.events.push(event);
+        Ok(())
     }
 
     fn control(&self) -> &Control {
@@ -118,11 +118,11 @@ impl Ring {
 
     /// The ring, in words of 8 bytes: all records are multiples of that.
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: By the invariant `PAGES` pages follow the control page. The kernel writes to them, and to
+        // SAFETY: By the invariant `pages` pages follow the control page. The kernel writes to them, and to
         // us they are atomics.
         unsafe {
             let first = self.start.byte_add(PAGE).cast::<AtomicU64>();
-            std::slice::from_raw_parts(first.as_ptr(), PAGES * PAGE / size_of::<AtomicU64>())
+            std::slice::from_raw_parts(first.as_ptr(), self.pages * PAGE / size_of::<AtomicU64>())
         }
     }
 
@@ -169,7 +169,38 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: By the invariant it is a mapping of this length, and no reference to it is left: `self` is borrowed for as long as each lives.
-        let result = unsafe { munmap(self.start.cast(), LENGTH.get()) };
+        let result = unsafe { munmap(self.start.cast(), length(self.pages).get()) };
         debug_assert!(result.is_ok(), "munmap of what mmap gave");
     }
+}
+
+/// Opens an event of a task, or of [`ALL_TASKS`], on a CPU.
+fn open(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
+    const NO_GROUP: libc::c_int = -1;
+    /// `PERF_FLAG_FD_CLOEXEC`
+    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+    let attr = attr.encode();
+    let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
+    // SAFETY: The kernel reads as many bytes of the structure as its member `size` says, which is the
+    // length of `attr`; it keeps no pointer to it.
+    let fd = Errno::result(unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attr.as_ptr(),
+            task,
+            cpu,
+            NO_GROUP,
+            CLOSE_ON_EXEC,
+        )
+    })?;
+    let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
+    // SAFETY: The kernel has just made this descriptor for this call: nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The ioctl of perf, with its letter and number in `<linux/perf_event.h>`.
+mod ioctl {
+    use nix::{ioctl_write_int_bad, request_code_none};
+
+    ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
 }

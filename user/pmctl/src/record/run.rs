@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use perfmon::trace::Chunk;
 
-use super::collect::{Collected, Collector, Ready};
+use super::collect::{Collected, Ready};
 use super::processes;
 use crate::child::{Ending, Running, Waiting};
 use crate::cli::Record;
@@ -16,7 +16,7 @@ use crate::signals::{Event, Signals};
 use crate::stdio::complain;
 
 /// Length of a round: perf's rings, which hold some thousand switches, must not get full.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Result of a recording.
 pub(super) struct Run {
@@ -62,13 +62,17 @@ pub(super) fn run(
             ));
             break;
         }
-        if args.pid.is_some_and(|pid| !processes::is_alive(pid)) {
+        if args
+            .pid
+            .first()
+            .is_some_and(|pid| !processes::is_alive(*pid))
+        {
             break;
         }
         if args.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }
-        progress.show(&collector);
+        progress.show(collector.size());
     }
     let elapsed = begin.elapsed();
     let mut collected = collector.stop()?;
@@ -89,7 +93,7 @@ pub(super) fn run(
 }
 
 /// Reaction to a signal.
-enum Next {
+pub(super) enum Next {
     GoOn,
     /// End: there is no command that decides.
     End,
@@ -97,7 +101,7 @@ enum Next {
     Ended(Ending),
 }
 
-fn react(event: Event, running: Option<&Running>) -> Result<Next> {
+pub(super) fn react(event: Event, running: Option<&Running>) -> Result<Next> {
     Ok(match (event, running) {
         (Event::Child, Some(running)) => running.ending()?.map_or(Next::GoOn, Next::Ended),
         (Event::End { .. }, None) => Next::End,
@@ -119,7 +123,7 @@ fn react(event: Event, running: Option<&Running>) -> Result<Next> {
 }
 
 /// Line of progress on a terminal, once a second.
-struct Progress {
+pub(super) struct Progress {
     begin: Instant,
     next: Instant,
     shown: bool,
@@ -128,7 +132,7 @@ struct Progress {
 impl Progress {
     const INTERVAL: Duration = Duration::from_secs(1);
 
-    fn new(begin: Instant) -> Self {
+    pub(super) fn new(begin: Instant) -> Self {
         Self {
             begin,
             next: begin + Self::INTERVAL,
@@ -136,14 +140,15 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, collector: &Collector<'_>) {
+    /// Shows how many bytes of records there are.
+    pub(super) fn show(&mut self, bytes: u64) {
         if Instant::now() < self.next || !stderr().is_terminal() {
             return;
         }
         self.next += Self::INTERVAL;
         self.shown = true;
         let seconds = self.begin.elapsed().as_secs();
-        let size = collector.size() / 1024;
+        let size = bytes / 1024;
         // It is no loss if it can't be shown.
         let _ = write!(stderr(), "\rpmctl: {seconds} s, {size} KiB of records ");
     }

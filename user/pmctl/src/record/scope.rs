@@ -55,7 +55,7 @@ impl<'a> Scope<'a> {
             Self::All => "the machine".to_owned(),
             Self::Cpus(cpus) => format!("CPU {cpus}"),
             Self::Family(_) => {
-                if let Some(pid) = args.pid {
+                if let Some(pid) = args.pid.first() {
                     return format!("process {pid}");
                 }
                 let words = args.command.iter().map(|word| word.to_string_lossy());

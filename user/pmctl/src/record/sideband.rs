@@ -8,9 +8,9 @@ use nix::unistd::Pid;
 use perfmon::Device;
 
 use super::clock::{Clock, READABLE};
-use super::ring::Ring;
+use super::ring::{ALL_TASKS, MOST_PAGES, Ring};
 use super::tasks::Tasks;
-use crate::perfdata::{Attr, Body, Record, decode};
+use crate::perfdata::{Attr, Body, Parts, Record, decode};
 
 /// The events and their records.
 #[derive(Debug)]
@@ -32,7 +32,9 @@ impl Sideband {
     pub(super) fn open(cpus: &[u32], device: &Device) -> Result<Self, Errno> {
         let open = |clock| {
             let attr = Attr::sideband(clock);
-            let rings = cpus.iter().map(|cpu| Ring::open(&attr, *cpu));
+            let rings = cpus
+                .iter()
+                .map(|cpu| Ring::open(&attr, ALL_TASKS, *cpu, MOST_PAGES));
             rings.collect::<Result<Vec<_>, _>>()
         };
         let mut rings = open(None)?;
@@ -61,7 +63,7 @@ impl Sideband {
             let bytes = ring.take();
             let mut rest = &bytes[..];
             // The kernel writes whole records.
-            while let Some((record, size)) = decode(rest, false) {
+            while let Some((record, size)) = decode(rest, Parts::default()) {
                 rest = &rest[size..];
                 match record {
                     Some(Record {

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of what was sampled, looked up while the files are those that ran.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use ahash::AHashSet;
 use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use blazesym::{Addr, MaybeDefault};
 
-use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, is_kernel};
+use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, Task, is_kernel};
 use crate::profile::{AddressSpaces, KERNEL};
 
-/// Addresses of samples and branches.
+/// Addresses of samples, call chains and branches.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// State as of the last record.
     spaces: AddressSpaces,
     /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
-    files: Vec<HashSet<u64>>,
+    files: Vec<AHashSet<u64>>,
+    /// Addresses since the last change of what is mapped, by process: most samples are where others were.
+    seen: AHashSet<(u32, u64)>,
 }
 
 impl Places {
     /// Applies a record. Records must come by time.
-    pub(super) fn take(&mut self, record: &Record) {
+    pub(crate) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
+            self.seen.clear();
             self.spaces.apply(record);
             if let Body::Exit { task, .. } = &record.body {
                 self.spaces.end(*task);
@@ -33,19 +36,28 @@ impl Places {
             return;
         };
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
-        for address in ends.chain([sample.ip]) {
-            if let Some(place) = self.spaces.find(record.stamp.task.pid, address) {
-                let file = place.file.index();
-                if self.files.len() <= file {
-                    self.files.resize_with(file + 1, HashSet::new);
-                }
-                self.files[file].insert(place.offset);
+        let chain = sample.chain.iter().copied();
+        for address in ends.chain(chain).chain([sample.ip]) {
+            self.address(record.stamp.task, address);
+        }
+    }
+
+    /// Takes an address of a task; that it is a mark in a call chain does no harm.
+    pub(crate) fn address(&mut self, task: Task, address: u64) {
+        if !self.seen.insert((task.pid, address)) {
+            return;
+        }
+        if let Some(place) = self.spaces.find(task.pid, address) {
+            let file = place.file.index();
+            if self.files.len() <= file {
+                self.files.resize_with(file + 1, AHashSet::new);
             }
+            self.files[file].insert(place.offset);
         }
     }
 
     /// Returns the symbols and the build-ids of all files with samples.
-    pub(super) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
+    pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let symbolizer = Symbolizer::new();
         let files = self.spaces.files().zip(&self.files);
         let mut files: Vec<_> = files.filter(|(_, offsets)| !offsets.is_empty()).collect();
@@ -60,7 +72,7 @@ impl Places {
 }
 
 /// Returns the functions at these places; none if the file can't be read or has no names.
-fn symbols(symbolizer: &Symbolizer, file: &Path, places: &HashSet<u64>) -> Vec<Symbol> {
+fn symbols(symbolizer: &Symbolizer, file: &Path, places: &AHashSet<u64>) -> Vec<Symbol> {
     let mut places: Vec<Addr> = places.iter().copied().collect();
     places.sort_unstable();
     let kernel = places.first().is_some_and(|place| is_kernel(*place));

@@ -2,6 +2,7 @@
 //! `pmctl report`: shows which programs and functions the samples are of, as tables.
 
 mod branches;
+mod callers;
 mod table;
 
 use std::io::Write;
@@ -11,18 +12,25 @@ use anyhow::Result;
 
 use crate::cli::{Key, Report};
 use crate::exit::Usage;
-use crate::perfdata::{self, Recording};
-use crate::profile::{self, File, Name, Named, Names, number};
+use crate::perfdata::{self, Recording, is_kernel};
+use crate::profile::{self, File, Name, Named, Names, Site, number};
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
+use callers::Tree;
 use table::{Align, Table};
 
 /// Prints a table for each event, or the one of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    if args.branches && !recording.has_branches() {
+    if args.branches && !recording.parts().branches {
         return Err(Usage(
             "--branches: no branches were recorded. `pmctl record -b` does.".to_owned(),
+        )
+        .into());
+    }
+    if (args.children || args.graph.is_some()) && !recording.parts().chain {
+        return Err(Usage(
+            "-g, --children: no call chains were recorded. `pmctl record -g` does.".to_owned(),
         )
         .into());
     }
@@ -32,18 +40,22 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
         "" | "(none)" => String::new(),
         name => format!(" on {}", printable(name)),
     };
-    writeln!(
+    write!(
         output,
-        "Recorded: {}{name} (Linux {}, {})",
-        printable(&recording.notes.scope),
-        printable(&host.release),
-        count(host.cpus_online, "CPU"),
+        "Recorded: {}{name}",
+        printable(&recording.notes.scope)
     )?;
+    // The end of the file has it.
+    if !recording.unfinished {
+        let cpus = count(host.cpus_online, "CPU");
+        write!(output, " (Linux {}, {cpus})", printable(&host.release))?;
+    }
+    writeln!(output)?;
     perfdata::warn(&recording.notes, output.colors, output)?;
     if args.branches {
         return branches::write(&recording, args, output);
     }
-    let tables = shares(&recording, &args.sort)?;
+    let tables = shares(&recording, args)?;
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
         write_event(&recording, (index, shares), args, output)?;
@@ -52,16 +64,22 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
 }
 
 /// Event count and samples of a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Share {
+    /// Of samples in the function itself.
     events: u64,
     samples: u64,
+    /// With those of what it calls.
+    children: u64,
+    callers: Tree,
 }
 
 impl Share {
     fn add(&mut self, other: Self) {
         self.events = self.events.saturating_add(other.events);
         self.samples += other.samples;
+        self.children = self.children.saturating_add(other.children);
+        self.callers.add(other.callers);
     }
 }
 
@@ -82,7 +100,13 @@ struct RowId {
 }
 
 impl RowId {
-    fn new(keys: &[Key], named: &Named<'_>, names: &Names<'_>) -> Self {
+    /// Returns the row of a sample, or of the function `site` in its call chain.
+    fn new(
+        keys: &[Key],
+        named: &Named<'_>,
+        (address, site): (u64, &Site<'_>),
+        names: &Names<'_>,
+    ) -> Self {
         let mut id = Self {
             event: named.sample.event,
             ..Self::default()
@@ -95,10 +119,10 @@ impl RowId {
                     id.idle = named.stamp.task.pid == 0;
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
-                Key::Dso => id.function.0 = named.site.number(),
+                Key::Dso => id.function.0 = site.number(),
                 Key::Symbol => {
-                    id.function = named.site.function();
-                    id.kernel = named.sample.in_kernel();
+                    id.function = site.function();
+                    id.kernel = is_kernel(address);
                 }
                 Key::Cpu => id.cpu = named.stamp.cpu,
             }
@@ -108,18 +132,42 @@ impl RowId {
 }
 
 /// Adds up the samples of each event by row.
-fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
+fn shares(recording: &Recording, args: &Report) -> Result<Vec<Shares>> {
+    let keys = &args.sort[..];
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
+    let wants_chain = args.children || args.graph.is_some();
+    let mut taken = Vec::new();
     profile::each_sample(recording, |named, names| {
-        let row = rows.entry(RowId::new(keys, named, names));
-        let row = row.or_insert_with(|| {
-            let cells = keys.iter().map(|key| text(*key, named, names)).collect();
-            (cells, Share::default())
-        });
-        row.1.add(Share {
-            events: named.sample.period,
-            samples: 1,
-        });
+        let events = named.sample.period;
+        let chain: Vec<_> = if wants_chain {
+            names.chain(named).collect()
+        } else {
+            vec![(named.sample.ip, named.site)]
+        };
+        let depth = if args.children { chain.len() } else { 1 };
+        taken.clear();
+        for (index, (address, site)) in chain.iter().take(depth).enumerate() {
+            let id = RowId::new(keys, named, (*address, site), names);
+            // A function that calls itself has the sample once.
+            if taken.contains(&id) {
+                continue;
+            }
+            taken.push(id);
+            let (_, share) = rows.entry(id).or_insert_with(|| {
+                let text = |key: &Key| text(*key, named, (*address, site), names);
+                (keys.iter().map(text).collect(), Share::default())
+            });
+            if index == 0 {
+                share.events = share.events.saturating_add(events);
+                share.samples += 1;
+            }
+            share.children = share.children.saturating_add(events);
+            if let Some(order) = args.graph {
+                share
+                    .callers
+                    .take(callers::path(order, &chain, (index, args.children)), events);
+            }
+        }
         Ok(())
     })?;
     let mut tables = vec![Shares::new(); recording.events.len()];
@@ -130,19 +178,20 @@ fn shares(recording: &Recording, keys: &[Key]) -> Result<Vec<Shares>> {
 }
 
 /// Returns the text of a key for a sample.
-fn text(key: Key, named: &Named<'_>, names: &Names<'_>) -> String {
+fn text(
+    key: Key,
+    named: &Named<'_>,
+    (address, site): (u64, &Site<'_>),
+    names: &Names<'_>,
+) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
         Key::Pid => number(named.stamp.task.pid),
-        Key::Dso => named.site.dso().into_owned(),
+        Key::Dso => site.dso().into_owned(),
         Key::Symbol => {
             // As perf has it: which functions are the kernel's is seen at a glance.
-            let mode = if named.sample.in_kernel() {
-                "[k]"
-            } else {
-                "[.]"
-            };
-            format!("{mode} {}", named.site.symbol())
+            let mode = if is_kernel(address) { "[k]" } else { "[.]" };
+            format!("{mode} {}", site.symbol())
         }
         Key::Cpu => format!("{:03}", named.stamp.cpu),
     }
@@ -177,34 +226,60 @@ fn write_event(
     )?;
     writeln!(
         output,
-        "Event count: {}; of all programs on all CPUs: {}{}",
+        "Event count: {}{}",
         thousands(events),
-        thousands(recording.notes.totals[index]),
-        if recording.notes.counted_all() {
-            ""
-        } else {
-            " or more, see LOST"
-        },
+        counted(recording, index),
     )?;
     if samples == 0 {
         return Ok(());
     }
     let mut rows: Vec<_> = shares.iter().collect();
-    rows.sort_by(|(a_row, a), (b_row, b)| b.events.cmp(&a.events).then_with(|| a_row.cmp(b_row)));
+    let size = |share: &Share| {
+        if args.children {
+            share.children
+        } else {
+            share.events
+        }
+    };
+    rows.sort_by(|(a_row, a), (b_row, b)| size(b).cmp(&size(a)).then_with(|| a_row.cmp(b_row)));
 
     let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
+    if args.children {
+        headings.insert(0, ("children", Align::Right));
+    }
     headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
-    for (row, share) in shown(&rows, args, |(_, share)| {
-        share.events as f64 / events as f64
-    }) {
+    let part = |share: &Share| size(share) as f64 / events as f64;
+    for (row, share) in shown(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
+        if args.children {
+            cells.insert(0, percent(share.children, events));
+        }
         cells.extend(row.iter().cloned());
-        let style = output.colors.share(share.events as f64 / events as f64);
-        table.row(&cells, style);
+        table.row(&cells, output.colors.share(part(share)));
+        table.under(share.callers.lines(events));
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_rest(rows.len() - table.len(), output)?)
+}
+
+/// Returns how often the event was counted, samples or not.
+fn counted(recording: &Recording, index: usize) -> String {
+    let notes = &recording.notes;
+    let what = if notes.tasks_only {
+        "counted"
+    } else {
+        "of all programs on all CPUs"
+    };
+    let or_more = if notes.counted_all() {
+        ""
+    } else {
+        " or more, see LOST"
+    };
+    if recording.unfinished {
+        return String::new();
+    }
+    format!("; {what}: {}{or_more}", thousands(notes.totals[index]))
 }
 
 /// Returns the rows within the limits; they must be sorted by share.

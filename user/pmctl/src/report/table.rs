@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table as text, its columns as wide as their contents.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -21,6 +22,8 @@ pub(super) struct Table {
     columns: Vec<Align>,
     /// The headings first, then the rows with the style of their first cell.
     rows: Vec<(Vec<String>, Style)>,
+    /// Lines that stand under a row, by its index.
+    under: BTreeMap<usize, Vec<String>>,
 }
 
 impl Table {
@@ -30,6 +33,7 @@ impl Table {
         Self {
             columns: headings.iter().map(|(_, align)| *align).collect(),
             rows: vec![(texts.collect(), Style::new())],
+            under: BTreeMap::new(),
         }
     }
 
@@ -38,6 +42,13 @@ impl Table {
     pub(super) fn row(&mut self, cells: &[String], style: Style) {
         let cells = cells.iter().map(|cell| printable(cell));
         self.rows.push((cells.collect(), style));
+    }
+
+    /// Puts lines under the row that was added last.
+    pub(super) fn under(&mut self, lines: Vec<String>) {
+        if !lines.is_empty() {
+            self.under.insert(self.len(), lines);
+        }
     }
 
     /// Returns the number of rows without the headings.
@@ -80,6 +91,10 @@ impl Table {
             };
             let (first, rest) = line.split_at_checked(end).unwrap_or((line, ""));
             writeln!(output, "{style}{first}{style:#}{rest}")?;
+            for line in self.under.get(&index).into_iter().flatten() {
+                let line: String = line.chars().take(limit).collect();
+                writeln!(output, "{}", printable(&line))?;
+            }
         }
         Ok(())
     }

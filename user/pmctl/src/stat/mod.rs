@@ -27,8 +27,10 @@ mod summary;
 mod tasks;
 #[cfg(test)]
 mod testing;
-mod threads;
+pub(crate) mod threads;
 mod wanted;
+
+pub(crate) use tasks::in_user_mode;
 
 use std::time::Duration;
 

@@ -327,7 +327,7 @@ fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
 }
 
 /// Returns the name of an event with the mode that perf adds.
-fn in_user_mode(label: &str) -> String {
+pub(crate) fn in_user_mode(label: &str) -> String {
     let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
     // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
     if label.ends_with('/') {

@@ -7,10 +7,10 @@ use crate::exit::Usage;
 
 /// A thread that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
-    pub(super) tid: u32,
+pub(crate) struct Thread {
+    pub(crate) tid: u32,
     /// Its name and number, as perf shows it.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 impl Thread {
@@ -22,7 +22,7 @@ impl Thread {
 }
 
 /// Returns the threads of these processes, and these threads.
-pub(super) fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
+pub(crate) fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
     let mut found = Vec::new();
     for pid in pids {
         let folder = fs::read_dir(format!("/proc/{pid}/task"));

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is sampled, and of which tasks.
+
+use anyhow::Result;
+use perfmon::event::Builder;
+use perfmon::spec::{self, EventSpec};
+use perfmon::{Modes, Pmu};
+
+use crate::cli::Record as Args;
+use crate::exit::Usage;
+use crate::perfdata::{self, Attr, Parts};
+use crate::record::plan::{DEFAULT, kind};
+use crate::stat::threads::threads;
+
+/// How often an event is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rate {
+    /// Each so many events.
+    Period(u64),
+    /// So many times in a second.
+    Frequency(u64),
+}
+
+/// An event of a recording.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) spec: EventSpec,
+    rate: Rate,
+}
+
+/// The events of a recording.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) events: Vec<Planned>,
+    parts: Parts,
+    /// What is not as it was asked for.
+    pub(super) degraded: Vec<String>,
+}
+
+impl Plan {
+    /// Makes the plan of the command line.
+    pub(super) fn new(args: &Args, pmu: &Pmu) -> Result<Self, Usage> {
+        let texts = match &args.events[..] {
+            [] => &[DEFAULT.to_owned()],
+            texts => texts,
+        };
+        let general = match args.frequency {
+            Some(hertz) => Rate::Frequency(hertz.into()),
+            None => Rate::Period(args.period.into()),
+        };
+        let mut events = Vec::new();
+        for text in texts {
+            let found = spec::parse_without_groups(text, pmu);
+            for spec in found.map_err(|error| Usage(error.to_string()))? {
+                let label = &spec.label;
+                if let Some(counter) = spec.pinned {
+                    return Err(Usage(format!(
+                        "{label}: the driver chooses the counters of a recording. Leave {counter} out."
+                    )));
+                }
+                if let Some(reason) = &spec.missing {
+                    return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
+                }
+                let rate = general;
+                events.push(Planned { spec, rate });
+            }
+        }
+        Ok(Self {
+            events,
+            parts: Parts {
+                chain: args.has_chains(),
+                branches: false,
+            },
+            degraded: Vec::new(),
+        })
+    }
+
+    /// Describes the events for the file.
+    pub(super) fn describe(&self) -> Vec<perfdata::Event> {
+        let describe = |Planned { spec, rate }: &Planned| {
+            let attr = |number| Attr::sampled(kind(spec), number, spec.modes, self.parts);
+            perfdata::Event {
+                name: spec.label.clone(),
+                attr: match rate {
+                    Rate::Period(period) => attr(*period),
+                    Rate::Frequency(hertz) => attr(*hertz).with_frequency(),
+                },
+            }
+        };
+        self.events.iter().map(describe).collect()
+    }
+
+    /// Returns the parts of samples.
+    pub(super) const fn parts(&self) -> Parts {
+        self.parts
+    }
+
+    /// Returns an event to open; `None` if it has no encoding.
+    pub(super) fn builder(&self, index: usize) -> Option<Builder> {
+        let Planned { spec, rate } = &self.events[index];
+        let builder = spec.builder()?.disabled();
+        let builder = match *rate {
+            Rate::Period(period) => builder.period(period),
+            Rate::Frequency(hertz) => builder.frequency(hertz),
+        };
+        Some(if self.parts.chain {
+            builder.callchain()
+        } else {
+            builder
+        })
+    }
+
+    /// Samples user mode only where no mode was asked for, since this user may not sample the kernel. Returns whether
+    /// there was such an event.
+    pub(super) fn without_kernel(&mut self) -> bool {
+        let mut changed = false;
+        for Planned { spec, .. } in &mut self.events {
+            if spec.modes == Modes::Both {
+                spec.modes = Modes::User;
+                spec.label = crate::stat::in_user_mode(&spec.label);
+                changed = true;
+            }
+        }
+        if changed {
+            self.degraded.push(
+                "this user may not sample the kernel (kernel.perf_event_paranoid): samples are of user mode only"
+                    .to_owned(),
+            );
+        }
+        changed
+    }
+
+    /// Returns whether there may be samples of the kernel.
+    pub(super) fn has_kernel(&self) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| event.spec.modes != Modes::User)
+    }
+
+    /// Returns the smallest period; `None` with frequencies.
+    pub(super) fn smallest_period(&self) -> Option<u32> {
+        let periods = self.events.iter().map(|event| match event.rate {
+            Rate::Period(period) => u32::try_from(period).ok(),
+            Rate::Frequency(_) => None,
+        });
+        periods.min().flatten()
+    }
+}
+
+/// The tasks of a recording.
+#[derive(Clone, Debug)]
+pub(super) enum Tasks {
+    /// The command and what it creates, from its exec on; on each of these CPUs.
+    Command { pid: u32, cpus: Vec<u32> },
+    /// Threads and what they create, on each of these CPUs.
+    Threads { tids: Vec<u32>, cpus: Vec<u32> },
+    /// All tasks of these CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Tasks {
+    /// Returns the tasks of the command line; `command` is the process of the command.
+    pub(super) fn new(args: &Args, command: Option<u32>, online: &[u32]) -> Result<Self, Usage> {
+        let cpus = online.to_vec();
+        if let Some(chosen) = &args.cpu {
+            return Ok(Self::Cpus(chosen.iter().collect()));
+        }
+        if args.all_cpus {
+            return Ok(Self::Cpus(cpus));
+        }
+        if !args.pid.is_empty() || !args.tid.is_empty() {
+            let threads = threads(&args.pid, &args.tid)?;
+            let tids = threads.iter().map(|thread| thread.tid).collect();
+            return Ok(Self::Threads { tids, cpus });
+        }
+        Ok(Self::Command {
+            pid: command.unwrap_or(0),
+            cpus,
+        })
+    }
+
+    /// Returns the CPUs that have a ring.
+    pub(super) fn cpus(&self) -> &[u32] {
+        match self {
+            Self::Command { cpus, .. } | Self::Threads { cpus, .. } | Self::Cpus(cpus) => cpus,
+        }
+    }
+
+    /// Returns the threads; none for all tasks.
+    pub(super) fn tids(&self) -> &[u32] {
+        match self {
+            Self::Command { pid, .. } => std::slice::from_ref(pid),
+            Self::Threads { tids, .. } => tids,
+            Self::Cpus(_) => &[],
+        }
+    }
+
+    /// Returns whether these are some tasks and not all.
+    pub(super) const fn are_some(&self) -> bool {
+        !matches!(self, Self::Cpus(_))
+    }
+
+    pub(super) fn in_words(&self, args: &Args) -> String {
+        match self {
+            Self::Command { .. } => {
+                let words = args.command.iter().map(|word| word.to_string_lossy());
+                words.collect::<Vec<_>>().join(" ")
+            }
+            Self::Threads { .. } => {
+                let list = |what: &str, numbers: &[u32]| {
+                    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                    format!("{what} {}", numbers.join(", "))
+                };
+                match (&args.pid[..], &args.tid[..]) {
+                    (pids, []) => list("process", pids),
+                    (_, tids) => list("thread", tids),
+                }
+            }
+            Self::Cpus(_) => match &args.cpu {
+                Some(cpus) => format!("CPU {cpus}"),
+                None => "the machine".to_owned(),
+            },
+        }
+    }
+}

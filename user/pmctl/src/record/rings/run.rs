@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recording from its start to its end, by the command, by the clock or by the user.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::maps::Maps;
+use super::plan::Tasks;
+use super::samplers::Samplers;
+use super::stream::Stream;
+use super::{Run, is_one_alive};
+use crate::child::Waiting;
+use crate::cli::Record as Args;
+use crate::record::run::{INTERVAL, Next, Progress, react};
+use crate::signals::Signals;
+use crate::stdio::complain;
+
+/// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
+/// from the file of a pmctl that is killed.
+pub(super) fn run(
+    args: &Args,
+    (samplers, tasks): (&mut Samplers, &Tasks),
+    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    mut stream: Stream,
+    maps: &mut Maps,
+) -> Result<(Stream, Run)> {
+    let begin = Instant::now();
+    samplers.start()?;
+    let running = waiting.map(Waiting::release).transpose()?;
+    let mut progress = Progress::new(begin);
+    let mut ending = None;
+    // How many of the rings still have tasks.
+    let mut ended = 0;
+    loop {
+        let left = args
+            .duration
+            .map(|limit| limit.saturating_sub(begin.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let limit = INTERVAL.min(left.unwrap_or(INTERVAL));
+        let event = {
+            let mut descriptors = samplers.descriptors();
+            // Of those that have ended, poll(2) would say so each time.
+            let all = descriptors.len();
+            if ended == all {
+                descriptors.clear();
+            }
+            let event = signals.wait_for_any(limit, &mut descriptors)?;
+            if ended < all && descriptors.is_empty() {
+                ended = all;
+            }
+            event
+        };
+        match react(event, running.as_ref())? {
+            Next::GoOn => {}
+            Next::End => break,
+            Next::Ended(how) => {
+                ending = Some(how);
+                break;
+            }
+        }
+        if stream.round(samplers, maps)?.is_break() {
+            complain(format_args!(
+                "there is no room for more in {}: the recording ends here",
+                args.output.display()
+            ));
+            break;
+        }
+        if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
+            break;
+        }
+        progress.show(stream.size());
+    }
+    let elapsed = begin.elapsed();
+    samplers.stop()?;
+    // What it says is of no use any more.
+    let _ = stream.round(samplers, maps)?;
+    drop(progress);
+    // The recording was over before the command.
+    while let (None, Some(running)) = (ending, &running) {
+        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
+            ending = Some(how);
+        }
+    }
+    Ok((stream, Run { elapsed, ending }))
+}

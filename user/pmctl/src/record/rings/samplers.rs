@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events with their rings, one ring for each CPU.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use ahash::AHashMap;
+use anyhow::Result;
+use perfmon::event::Builder;
+use perfmon::sampler::{RawRecord, Sampler};
+use perfmon::{Cause, Device, Error};
+
+use super::plan::{Plan, Tasks};
+use crate::exit::{self, Usage};
+
+/// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
+/// pin.
+const DEFAULT_PAGES: usize = 64;
+const LEAST_PAGES: usize = 4;
+
+/// The rings of all CPUs.
+pub(super) struct Samplers {
+    rings: Vec<Ring>,
+    /// How many events the plan has.
+    events: usize,
+    /// The samples begin with the command's exec.
+    from_exec: bool,
+}
+
+/// The ring of a CPU.
+struct Ring {
+    cpu: u32,
+    sampler: Sampler,
+    /// The event of the plan by the kernel's number.
+    numbers: AHashMap<u64, usize>,
+}
+
+impl Samplers {
+    /// Opens all events. If the user may not sample the kernel, those without a mode are of user mode.
+    pub(super) fn open(
+        plan: &mut Plan,
+        tasks: &Tasks,
+        device: &Device,
+        (pages, maps_are_ours): (Option<u32>, bool),
+    ) -> Result<Self> {
+        let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
+        let mut size = wanted.unwrap_or(DEFAULT_PAGES);
+        loop {
+            let error = match Self::try_open(plan, tasks, device, (size, maps_are_ours)) {
+                Ok(rings) => {
+                    return Ok(Self {
+                        rings,
+                        events: plan.events.len(),
+                        from_exec: matches!(tasks, Tasks::Command { .. }),
+                    });
+                }
+                Err(error) => error,
+            };
+            match &error.cause {
+                Cause::MemoryLimit if wanted.is_none() && size > LEAST_PAGES => size /= 2,
+                Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
+                Cause::Forbidden if !tasks.are_some() => {
+                    return Err(exit::with_help(error).context(
+                        "-a, -C: samples of all programs need root or CAP_PERFMON; those of your own command do not",
+                    ));
+                }
+                _ => return Err(exit::with_help(error)),
+            }
+        }
+    }
+
+    fn try_open(
+        plan: &Plan,
+        tasks: &Tasks,
+        device: &Device,
+        (pages, with_tasks): (usize, bool),
+    ) -> Result<Vec<Ring>, Error> {
+        let mut rings = Vec::new();
+        for cpu in tasks.cpus() {
+            let here = |builder: Builder, is_first| {
+                let builder = builder.cpu(*cpu).pages(pages);
+                // One event tells what happens to tasks.
+                if is_first && with_tasks {
+                    builder.tasks()
+                } else {
+                    builder
+                }
+            };
+            let mut sampler: Option<Sampler> = None;
+            let mut numbers = Vec::new();
+            for task in targets(tasks) {
+                for index in 0..plan.events.len() {
+                    let Some(builder) = plan.builder(index) else {
+                        continue;
+                    };
+                    let builder = here(task(builder), index == 0);
+                    let opened = match &mut sampler {
+                        None => builder.sample_on(device).map(|new| {
+                            sampler = Some(new);
+                        }),
+                        Some(sampler) => sampler.add_on(&builder, device).map(drop),
+                    };
+                    match opened {
+                        Ok(()) => numbers.push(index),
+                        // A thread of several that has ended meanwhile.
+                        Err(error)
+                            if error.cause == Cause::NoSuchTask && tasks.tids().len() > 1 => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            let Some(sampler) = sampler else {
+                continue;
+            };
+            let mut ids = AHashMap::new();
+            for (event, number) in sampler.events().zip(numbers) {
+                ids.insert(event.id()?, number);
+            }
+            rings.push(Ring {
+                cpu: *cpu,
+                sampler,
+                numbers: ids,
+            });
+        }
+        Ok(rings)
+    }
+
+    /// Begins, unless the command's exec does.
+    pub(super) fn start(&self) -> Result<()> {
+        if self.rings.is_empty() {
+            return Err(Usage("no task is left to sample.".to_owned()).into());
+        }
+        if self.from_exec {
+            return Ok(());
+        }
+        self.each(Sampler::enable)
+    }
+
+    /// Ends.
+    pub(super) fn stop(&self) -> Result<()> {
+        self.each(Sampler::disable)
+    }
+
+    fn each(&self, call: impl Fn(&Sampler) -> Result<(), Error>) -> Result<()> {
+        let mut samplers = self.rings.iter().map(|ring| &ring.sampler);
+        samplers.try_for_each(call).map_err(exit::with_help)
+    }
+
+    /// Returns what becomes readable when a ring fills.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.rings.iter().map(|ring| ring.sampler.as_fd()).collect()
+    }
+
+    /// Calls `take` for each record since the last call, with a function that gives the event of a kernel's number.
+    pub(super) fn drain(
+        &mut self,
+        mut take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+    ) -> Result<()> {
+        for Ring {
+            sampler, numbers, ..
+        } in &mut self.rings
+        {
+            let records = sampler.records();
+            for record in records.raw() {
+                take(record.map_err(exit::with_help)?, numbers);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many samples each CPU has lost, for those that have lost some.
+    pub(super) fn lost(&self) -> Result<Vec<(u32, u64)>> {
+        let mut all = Vec::new();
+        for Ring { cpu, sampler, .. } in &self.rings {
+            match sampler.lost() {
+                Ok(0) => {}
+                Ok(lost) => all.push((*cpu, lost)),
+                Err(error) if error.cause == Cause::Missed => {}
+                Err(error) => return Err(exit::with_help(error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the count of each event of the plan.
+    pub(super) fn totals(&self) -> Result<Vec<u64>> {
+        let mut totals = vec![0_u64; self.events];
+        for Ring {
+            sampler, numbers, ..
+        } in &self.rings
+        {
+            for event in sampler.events() {
+                let count = match event.read() {
+                    Err(error) if error.cause == Cause::Missed => 0,
+                    result => result.map_err(exit::with_help)?,
+                };
+                let number = event.id().map_err(exit::with_help)?;
+                if let Some(index) = numbers.get(&number) {
+                    totals[*index] = totals[*index].saturating_add(count);
+                }
+            }
+        }
+        Ok(totals)
+    }
+}
+
+/// Returns how events are directed to each of the tasks.
+fn targets(tasks: &Tasks) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
+    let thread = |tid: u32| Box::new(move |event: Builder| event.pid(tid).inherit()) as Box<_>;
+    match tasks {
+        Tasks::Command { pid, .. } => {
+            let pid = *pid;
+            vec![Box::new(move |event| {
+                event.pid(pid).inherit().enable_on_exec()
+            })]
+        }
+        Tasks::Threads { tids, .. } => tids.iter().copied().map(thread).collect(),
+        Tasks::Cpus(_) => vec![Box::new(Builder::all_tasks)],
+    }
+}

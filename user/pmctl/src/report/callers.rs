@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call chains under the rows of a report, as trees.
+
+use std::collections::BTreeMap;
+
+use crate::cli::Order;
+use crate::profile::Site;
+
+/// Functions that are called by one, or that call one, with the events of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree(BTreeMap<String, (u64, Tree)>);
+
+/// Parts of all events below this one, in thousandths, are not shown.
+const LEAST: u64 = 5;
+/// The most levels that are shown.
+const LEVELS: usize = 40;
+
+impl Tree {
+    /// Adds the events of a path of functions.
+    pub(super) fn take(&mut self, path: impl Iterator<Item = String>, events: u64) {
+        let mut tree = self;
+        for name in path {
+            let node = tree.0.entry(name).or_default();
+            node.0 = node.0.saturating_add(events);
+            tree = &mut node.1;
+        }
+    }
+
+    /// Adds all of another tree.
+    pub(super) fn add(&mut self, other: Self) {
+        for (name, (events, below)) in other.0 {
+            let node = self.0.entry(name).or_default();
+            node.0 = node.0.saturating_add(events);
+            node.1.add(below);
+        }
+    }
+
+    /// Returns a line for each function, the largest first, with its part of `whole`.
+    pub(super) fn lines(&self, whole: u64) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.push(whole, 0, &mut lines);
+        lines
+    }
+
+    fn push(&self, whole: u64, level: usize, lines: &mut Vec<String>) {
+        let mut nodes: Vec<_> = self.0.iter().collect();
+        nodes.sort_by(|(a_name, a), (b_name, b)| b.0.cmp(&a.0).then_with(|| a_name.cmp(b_name)));
+        for (name, (events, below)) in nodes {
+            let is_small = u128::from(*events) * 1000 < u128::from(whole) * u128::from(LEAST);
+            if is_small || level >= LEVELS {
+                continue;
+            }
+            let indent = 12 + 2 * level;
+            let percent = super::percent(*events, whole);
+            lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
+            below.push(whole, level + 1, lines);
+        }
+    }
+}
+
+/// Returns what is shown under the function at `index` of a call chain, which goes from inside outward: its callers, or
+/// with [`Order::Caller`] the functions from outside down to it; what it calls, if rows have all functions of a chain.
+pub(super) fn path<'a>(
+    order: Order,
+    chain: &'a [(u64, Site<'a>)],
+    (index, has_children): (usize, bool),
+) -> Box<dyn Iterator<Item = String> + 'a> {
+    let name = |(_, site): &(u64, Site<'_>)| site.symbol().to_owned();
+    match order {
+        Order::Callee => Box::new(chain[index + 1..].iter().map(name)),
+        Order::Caller if has_children => Box::new(chain[..index].iter().rev().map(name)),
+        Order::Caller => Box::new(chain.iter().rev().map(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> impl Iterator<Item = String> + '_ {
+        text.split(' ').map(str::to_owned)
+    }
+
+    #[test]
+    fn the_largest_comes_first_and_the_smallest_not_at_all() {
+        let mut tree = Tree::default();
+        tree.take(path("main small"), 4);
+        tree.take(path("main large"), 600);
+        let mut other = Tree::default();
+        other.take(path("main medium"), 300);
+        other.take(path("start"), 96);
+        tree.add(other);
+        let expected = [
+            "             90.40%  main",
+            "               60.00%  large",
+            "               30.00%  medium",
+            "              9.60%  start",
+        ];
+        assert_eq!(tree.lines(1000), expected);
+    }
+}
