@@ -205,8 +205,11 @@ impl Tasks {
             .map_err(exit::with_help)
     }
 
-    /// Returns the counts of one thread, for each event.
+    /// Returns the counts of one thread, for each event; none if nothing is open.
     fn counts(&self, opened: &[Opened]) -> Result<Counts> {
+        if opened.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut counts = vec![None; self.events.len()];
         for Opened { group, events } in opened {
             let read: Option<GroupCounts> = match group.read() {
@@ -290,22 +293,31 @@ impl Source for Tasks {
         let threads = self.open.iter().map(|opened| self.counts(opened));
         let threads: Vec<Counts> = threads.collect::<Result<_>>()?;
         if self.per_thread {
-            return Ok(threads.into_iter().flatten().collect());
+            let places = threads.into_iter().flat_map(|mut counts| {
+                counts.resize(self.events.len(), None);
+                counts
+            });
+            return Ok(places.collect());
         }
-        let sum = |index: usize| {
-            let counts = threads.iter().filter(|counts| !counts.is_empty());
-            counts
-                .map(|counts| counts[index])
-                .try_fold(Count::default(), |sum, count| {
-                    let count = count?;
-                    Some(Count {
-                        value: sum.value + count.value,
-                        ran: sum.ran + count.ran,
-                    })
-                })
-        };
-        Ok((0..self.events.len()).map(sum).collect())
+        Ok(sums(&threads, self.events.len()))
     }
+}
+
+/// Returns the sum over the threads for each event. A thread that had ended before it could be counted is left out: it
+/// has no counts.
+fn sums(threads: &[Counts], events: usize) -> Counts {
+    let counted: Vec<&Counts> = threads.iter().filter(|counts| !counts.is_empty()).collect();
+    let sum = |index: usize| {
+        let first = counted.first()?[index]?;
+        counted[1..].iter().try_fold(first, |sum, counts| {
+            let count = counts[index]?;
+            Some(Count {
+                value: sum.value + count.value,
+                ran: sum.ran + count.ran,
+            })
+        })
+    };
+    (0..events).map(sum).collect()
 }
 
 /// Returns the events of each group, in their order; one without a group is alone. Absent ones are left out.
@@ -354,6 +366,19 @@ mod tests {
         ));
         let expected: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_thread_that_had_ended_leaves_the_sum_alone() {
+        let count = |value| {
+            Some(Count {
+                value,
+                ran: Duration::from_millis(value),
+            })
+        };
+        let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
+        assert_eq!(sums(&threads, 2), [count(7), None]);
+        assert_eq!(sums(&[vec![]], 2), [None, None]);
     }
 
     #[test]
