@@ -40,6 +40,48 @@ const OPERATIONS: [[&str; 2]; 3] = [
     ["prefetches", "prefetch-misses"],
 ];
 
+/// Words for the caches, in the same order. perf also calls the last level `L2`, which it rarely is.
+const CACHE_WORDS: [&[&str]; 7] = [
+    &["l1-dcache", "l1-data", "l1-d", "l1d"],
+    &["l1-icache", "l1-instruction", "l1-i", "l1i"],
+    &["llc"],
+    &["dtlb", "d-tlb", "data-tlb"],
+    &["itlb", "i-tlb", "instruction-tlb"],
+    &["branch", "branches", "bpu", "btb", "bpc"],
+    &["node"],
+];
+
+/// Words for the operations, in the order of perf's numbers.
+const OPERATION_WORDS: [&[&str]; 3] = [
+    &["-loads", "-load", "-read"],
+    &["-stores", "-store", "-write"],
+    &[
+        "-prefetches",
+        "-prefetch",
+        "-speculative-read",
+        "-speculative-load",
+    ],
+];
+
+/// Words for all operations, and for those that miss.
+const ALL_WORDS: [&str; 5] = ["", "-refs", "-reference", "-ops", "-access"];
+const MISS_WORDS: [&str; 2] = ["-misses", "-miss"];
+
+/// Parses what follows the cache: an operation, which may be left out, and its result.
+fn operation_and_result(rest: &str) -> Option<(usize, bool)> {
+    let words = (0..).zip(OPERATION_WORDS);
+    let mut pairs = words.flat_map(|(operation, words)| words.iter().map(move |w| (operation, w)));
+    pairs
+        .find_map(|(operation, word)| Some((operation, is_miss(rest.strip_prefix(word)?)?)))
+        .or_else(|| Some((LOAD, is_miss(rest)?)))
+}
+
+/// Returns whether a result is that of a miss; `None` if it is no result.
+fn is_miss(result: &str) -> Option<bool> {
+    let miss = MISS_WORDS.contains(&result);
+    (miss || ALL_WORDS.contains(&result)).then_some(miss)
+}
+
 /// The last level of caches, and the memory of NUMA nodes: Intel counts them by a further register.
 const OFF_CORE: [usize; 2] = [2, 6];
 
@@ -62,9 +104,22 @@ pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
 }
 
 impl CacheEvent {
-    /// Returns the event of this name; upper and lower case are the same.
+    /// Returns the event of this name, with the short forms and other words that perf takes; upper and lower case are the
+    /// same.
     pub(crate) fn find(name: &str) -> Option<Self> {
-        all().find(|event| event.to_string().eq_ignore_ascii_case(name))
+        let name = name.to_ascii_lowercase();
+        let (cache, rest) = (0..).zip(CACHE_WORDS).find_map(|(cache, words)| {
+            let mut rests = words.iter().filter_map(|word| name.strip_prefix(word));
+            let rest = rests.find(|rest| rest.is_empty() || rest.starts_with('-'))?;
+            Some((cache, rest))
+        })?;
+        let (operation, is_miss) = operation_and_result(rest)?;
+        let wanted = Self {
+            cache,
+            operation,
+            is_miss,
+        };
+        all().find(|event| *event == wanted)
     }
 
     /// Returns the event of this `config`.
@@ -138,10 +193,41 @@ mod tests {
             assert_eq!(CacheEvent::from_config(config), Some(found));
             assert!(found.to_string().eq_ignore_ascii_case(name));
         }
-        for name in ["L1-icache-stores", "branch-stores", "L1-dcache", "LLC-"] {
+        for name in [
+            "L1-icache-stores",
+            "branch-stores",
+            "LLC-",
+            "LLCs",
+            "L1-dcache-load-loads",
+            "L2-loads",
+        ] {
             assert_eq!(CacheEvent::find(name), None, "{name}");
         }
         assert_eq!(all().count(), 32);
+    }
+
+    #[test]
+    fn other_words_of_perfs_mean_the_same() {
+        let table = [
+            ("L1-dcache", "L1-dcache-loads"),
+            ("L1-dcache-misses", "L1-dcache-load-misses"),
+            ("l1d-read-miss", "L1-dcache-load-misses"),
+            ("L1-d-loads", "L1-dcache-loads"),
+            ("L1-dcache-loads-misses", "L1-dcache-load-misses"),
+            ("L1-dcache-load-refs", "L1-dcache-loads"),
+            ("l1i-misses", "L1-icache-load-misses"),
+            ("LLC-write", "LLC-stores"),
+            ("Data-TLB-speculative-read", "dTLB-prefetches"),
+            ("bpu-misses", "branch-load-misses"),
+            ("branches-loads", "branch-loads"),
+        ];
+        for (name, plain) in table {
+            let found = CacheEvent::find(name).expect(name);
+            assert_eq!(found.to_string(), plain, "{name}");
+        }
+        for event in all() {
+            assert_eq!(CacheEvent::find(&event.to_string()), Some(event));
+        }
     }
 
     #[test]

@@ -156,17 +156,27 @@ fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
     }
 }
 
+/// Advice on events that the kernel counts.
+const WITH_PERF: &str =
+    "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
+
 /// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
 fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
     let [modifier, ..] = &spec.modifiers[..] else {
         return None;
     };
-    if modifier.text.len() < 5 || modifiers(&spec.modifiers).is_ok() {
+    let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
+    if !is_long || modifiers(&spec.modifiers).is_ok() {
         return None;
     }
     let name = &text[spec.span.clone()];
-    let fault = Fault::new(spec.span.clone(), format!("no event is called `{name}`"));
-    Some(fault.help("A tracepoint is counted by the kernel: `perf stat` shows it."))
+    let fault = Fault::new(
+        spec.span.clone(),
+        format!("`{name}` is no event of the CPU"),
+    );
+    Some(fault.help(format!(
+        "A tracepoint or a breakpoint is counted by the kernel. {WITH_PERF}"
+    )))
 }
 
 /// A name that is not in the table: what may be meant.
@@ -191,8 +201,9 @@ fn unknown(word: &Piece, vendor: Vendor) -> Fault {
         };
     }
     if names::is_software(&word.text) {
-        return fault
-            .help("It is counted by the kernel, not by the CPU's counters: `perf stat` shows it.");
+        let message = format!("`{}` is no event of the CPU", word.text);
+        return Fault::new(word.span.clone(), message)
+            .help(format!("The kernel counts it. {WITH_PERF}"));
     }
     match &names::nearest(vendor, &word.text)[..] {
         [] if word.text.starts_with(['r', 'R']) => fault.help(
@@ -328,10 +339,8 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
 
 /// `cpu/.../`.
 fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
-    if let [Term { key, value: None }] = terms {
-        if names::find(pmu.vendor(), &key.text).is_some() || CacheEvent::find(&key.text).is_some() {
-            return named(key, pmu);
-        }
+    if let Some(target) = name_in_slashes(terms, pmu)? {
+        return Ok(target);
     }
     let known = fields_of(pmu);
     let mut bits = 0;
@@ -361,6 +370,30 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
         label,
         ..Target::raw(select(bits, &all)?, pmu)
     })
+}
+
+/// `cpu/NAME/` and `cpu/rUUEE/`, also with `name=`; `None` for any other fields.
+fn name_in_slashes(terms: &[Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
+    let (labels, others): (Vec<&Term>, Vec<&Term>) =
+        terms.iter().partition(|term| term.key.text == "name");
+    let [Term { key, value: None }] = others[..] else {
+        return Ok(None);
+    };
+    let is_raw = || {
+        let digits = key.text.strip_prefix(['r', 'R']);
+        digits.is_some_and(is_hexadecimal)
+    };
+    let is_name =
+        || names::find(pmu.vendor(), &key.text).is_some() || CacheEvent::find(&key.text).is_some();
+    if !is_raw() && !is_name() {
+        return Ok(None);
+    }
+    let label = labels.last();
+    let label = label.map(|term| text(&term.key, term.value.as_ref()));
+    Ok(Some(Target {
+        label: label.transpose()?,
+        ..word(key, pmu)?
+    }))
 }
 
 fn unknown_field(key: &Piece, known: &[Field]) -> Fault {

@@ -209,10 +209,10 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
     ("reff-cycles", "no event is called", 0, 11, "`ref-cycles`"),
     (
         "task-clock",
-        "no event is called",
+        "`task-clock` is no event of the CPU",
         0,
         10,
-        "counted by the kernel",
+        "The kernel counts it. `pmctl wrap -- perf stat",
     ),
     (
         "L1-dcache-load-misses",
