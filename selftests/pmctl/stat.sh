@@ -42,7 +42,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((70 + (cpus > 1)))
+plan $((75 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -159,6 +159,12 @@ kill $other
 is "a user's own is counted" 0 $?
 says "in user mode" "$(cat /tmp/stat.$$)" ',,cycles:u,'
 rm -f /tmp/stat.$$
+"$here/pmctl_as" -1000 pmctl stat -e cycles:k -- true 2>"$counts"
+is "the kernel is not counted" 125 $?
+says "what is needed for the kernel is told" "$(cat "$counts")" "kernel.perf_event_paranoid=1"
+"$here/pmctl_as" -1000 pmctl stat -a -- true 2>"$counts"
+is "the whole system is not counted" 125 $?
+says "what is counted without -a is told" "$(cat "$counts")" "^Without -a and -C, programs of your own"
 chmod 600 /dev/perfmon
 
 # Several at once count as each alone.
@@ -177,6 +183,18 @@ is "without a counter there is no count" 125 $?
 says "perf is named" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
 says "and how to end it" "$(cat "$counts")" "End what uses them"
 wait
+pmctl stat -e r0000,r0001,r0002,r0003,r0004,r0005 -o "$counts.other" -- sleep 3 &
+sleep 1
+pmctl stat -a -e r0000,r0001,r0002,r0003,r0004,r0005,r0006,r0007 -- true 2>"$counts"
+status=$?
+wait
+rm -f "$counts.other"
+if [ $status = 125 ]; then
+	says "who has the counters beside -a is named" "$(cat "$counts")" \
+		'in use already: pmctl \(events of tasks, pid [0-9]+\) has [1-6] counters'
+else
+	is "-a has not as many counters" 2 $status
+fi
 many=r0000
 for event in 1 2 3 4 5 6 7 8 9 a b c d e f; do many=$many,r000$event; done
 pmctl stat -e $many -- true 2>"$counts"

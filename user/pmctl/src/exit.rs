@@ -3,8 +3,8 @@
 
 use std::fmt::{self, Write};
 
-use perfmon::Cause;
-use perfmon::event::Owner;
+use perfmon::event::{Owner, OwnerKind, Owners};
+use perfmon::{Cause, Device};
 
 use crate::machine::Machine;
 use crate::processes;
@@ -32,6 +32,14 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Returns the programs that have counters of the driver, beside this one; `None` if perf has the counters, or nobody.
+fn other_owners() -> Option<Owners> {
+    let Owners(mut owners) = Device::open().ok()?.owners();
+    owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));
+    let owners = Owners(owners);
+    (!owners.0.is_empty() && !owners.has(OwnerKind::Perf)).then_some(owners)
+}
+
 /// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     let mut text = error.to_string();
@@ -52,6 +60,13 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
             return anyhow::anyhow!(
                 "{text}\nThat is this measurement{others}. Count fewer events at once: pmctl never shares a counter \
                  between events, so that every number is a count and no estimate."
+            );
+        }
+    }
+    if error.cause == Cause::HardwareBusy {
+        if let Some(others) = other_owners() {
+            return anyhow::anyhow!(
+                "{text}: {others}.\nCount fewer events at once, or wait until the others have ended."
             );
         }
     }

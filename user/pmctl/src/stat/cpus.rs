@@ -9,6 +9,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Counter, Error, Pmu, Session};
 
 use super::Column;
+use super::rights;
 use super::scope::{self, Place, Split};
 use super::source::{Count, Counts, Source};
 use crate::cli::{Cpus, Stat};
@@ -48,7 +49,7 @@ pub(super) fn of_cpus(
         .iter()
         .map(counter)
         .collect::<Result<Vec<Option<Counter>>, _>>()
-        .map_err(exit::with_help)?;
+        .map_err(rights::explained_of_cpus)?;
     if args.explain {
         // Apart from the figures: those may be for a program to read.
         explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;

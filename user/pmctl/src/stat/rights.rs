@@ -12,13 +12,29 @@ use crate::text::printable;
 
 /// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
 pub(super) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
-    let task = tid
-        .filter(|_| error.cause == Cause::Forbidden)
-        .and_then(Task::read);
-    match task {
-        Some(task) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid())),
-        None => exit::with_help(error),
+    const KERNEL: &str = "To count in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody \
+                          with `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none \
+                          of it.";
+    if error.cause != Cause::Forbidden {
+        return exit::with_help(error);
     }
+    match tid.map(Task::read) {
+        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid())),
+        Some(None) => exit::with_help(error),
+        None => anyhow::anyhow!("{error}\n{KERNEL}"),
+    }
+}
+
+/// Adds advice to an error of counting all that runs on CPUs.
+pub(super) fn explained_of_cpus(error: Error) -> anyhow::Error {
+    let is_forbidden = error.cause == Cause::Forbidden;
+    let text = exit::with_help(error);
+    if is_forbidden {
+        return anyhow::anyhow!(
+            "{text}\nWithout -a and -C, programs of your own are counted: `pmctl stat -- COMMAND`."
+        );
+    }
+    text
 }
 
 /// A task that is there.
