@@ -361,26 +361,28 @@ fn kvm(facts: &Facts<'_>) -> Finding {
 }
 
 fn rdpmc(facts: &Facts<'_>) -> Finding {
-    either(
-        facts
-            .text("/sys/bus/event_source/devices/cpu/rdpmc")
-            .map(|text| match text.as_deref() {
-                None => {
-                    Finding::good("the kernel has no such setting here; pmctl does not need it")
-                }
-                Some("0") => {
-                    Finding::good("no program may read counters by itself; pmctl does not need it")
-                }
-                Some("1") => {
-                    Finding::good("programs read counters by themselves through perf only")
-                }
-                Some("2") => Finding::note(
-                    "every program may read every counter by itself, also those counted here",
-                )
-                .fix("`echo 1 >/sys/bus/event_source/devices/cpu/rdpmc`."),
-                Some(other) => Finding::note(format!("an unknown setting: {other}")),
-            }),
-    )
+    const FILE: &str = "/sys/bus/event_source/devices/cpu/rdpmc";
+    if let Err(error) = facts.machine.text(FILE) {
+        if error.kind() == std::io::ErrorKind::PermissionDenied {
+            return Finding::unknown("only root may read the setting; pmctl does not need it");
+        }
+    }
+    either(facts.text(FILE).map(|text| {
+        match text.as_deref() {
+            None => Finding::good("the kernel has no such setting here; pmctl does not need it"),
+            Some("0") => {
+                Finding::good("no program may read counters by itself; pmctl does not need it")
+            }
+            Some("1") => Finding::good(
+                "a program reads counters by itself only while it has mapped an event",
+            ),
+            Some("2") => Finding::note(
+                "every program may read every counter by itself, also those counted here",
+            )
+            .fix("`echo 1 >/sys/bus/event_source/devices/cpu/rdpmc`."),
+            Some(other) => Finding::note(format!("an unknown setting: {other}")),
+        }
+    }))
 }
 
 /// Returns whether counters belong to another user of the driver.
