@@ -5,6 +5,7 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
+use perfmon::Encoding;
 use perfmon::sys::{Driver, EventOpen};
 
 use super::listener::{Listener, Request};
@@ -127,6 +128,28 @@ fn told(cause: Errno, in_group: bool, others: bool) -> Errno {
     }
 }
 
+/// Returns the event that the attributes at `address` ask for, for people.
+pub(super) fn event_in_words(target: Target, address: u64) -> String {
+    let Ok(attributes) = Attributes::read(target, address) else {
+        return "attributes that can't be read".to_owned();
+    };
+    let config = attributes.bytes.get(8..16).map(<[u8; 8]>::try_from);
+    let Some(Ok(config)) = config else {
+        return "attributes without an event".to_owned();
+    };
+    event_name(attributes.kind, u64::from_ne_bytes(config))
+}
+
+/// Returns the name of an event of `PERF_TYPE_*`.
+fn event_name(kind: u32, config: u64) -> String {
+    match (kind, u32::try_from(config)) {
+        (0, Ok(number)) => Encoding::Hardware(number).to_string(),
+        (3, Ok(number)) => Encoding::Cache(number).to_string(),
+        (4, _) => format!("r{config:x}"),
+        _ => format!("type {kind}, config {config:#x}"),
+    }
+}
+
 impl Attributes {
     /// Reads `struct perf_event_attr` of its own size.
     fn read(target: Target, address: u64) -> Result<Self, Errno> {
@@ -164,6 +187,15 @@ pub(super) const fn number(argument: u64) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_have_names() {
+        assert_eq!(event_name(0, 1), "instructions");
+        assert_eq!(event_name(3, 0x1_0000), "L1-dcache-load-misses");
+        assert_eq!(event_name(4, 0x1c0), "r1c0");
+        assert_eq!(event_name(1, 2), "type 1, config 0x2");
+        assert_eq!(event_name(0, 1 << 32), "type 0, config 0x100000000");
+    }
 
     #[test]
     fn a_program_is_told_what_it_knows_from_the_kernel() {

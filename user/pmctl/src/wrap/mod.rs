@@ -182,6 +182,7 @@ impl Server<'_> {
 fn report(request: &Request, answer: &Answer) {
     let [_, pid, cpu, group, flags, _] = request.arguments;
     let caller = Target(request.thread);
+    let event = answer::event_in_words(caller, request.arguments[0]);
     let answer = match answer {
         Answer::Event { .. } => "an event of the driver's".to_owned(),
         Answer::Kernel(reason) => format!("left to the kernel: {reason}"),
@@ -190,7 +191,7 @@ fn report(request: &Request, answer: &Answer) {
         Answer::Gone => "the caller has died".to_owned(),
     };
     complain(format_args!(
-        "{} ({}): perf_event_open(pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
+        "{} ({}): perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
         crate::text::printable(&caller.name()),
         caller.0,
         answer::number(pid),
