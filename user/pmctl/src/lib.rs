@@ -75,6 +75,13 @@ fn print(mut answer: clap::Error) -> ExitCode {
         // It is to write `-- -t`, which runs a command `-t`.
         answer.remove(ContextKind::Suggested);
     }
+    if is_twice_detailed(&answer) {
+        complain(
+            "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \
+             you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- COMMAND`.",
+        );
+        return ExitCode::from(exit::USAGE);
+    }
     if let Some((name, instead)) = perfs_option(&answer) {
         complain(format_args!("there is no option `{name}`.\n{instead}"));
         return ExitCode::from(exit::USAGE);
@@ -89,14 +96,50 @@ fn print(mut answer: clap::Error) -> ExitCode {
     }
 }
 
+/// Returns whether the mistake is `stat -d -d`, which perf takes.
+fn is_twice_detailed(answer: &clap::Error) -> bool {
+    let again = answer.get(ContextKind::InvalidArg);
+    answer.kind() == ErrorKind::ArgumentConflict
+        && matches!(again, Some(ContextValue::String(name)) if name == "--detailed")
+}
+
 /// Returns an option that `perf stat` has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_option(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
     const METRICS: &str =
         "Metrics are not there yet; ratios of two events, as `insn per cycle`, stand beside them.";
     const PARTS: &str = "`--per-socket`, `--per-core` and `-A` have the same numbers in larger and in smaller parts.";
     const GROUPS: &str = "The driver knows no control groups: count processes with `-p`.";
-    const COMMAS: &str = "Leave it out: numbers for people have commas always.";
-    const OPTIONS: [(&str, &str); 16] = [
+    const COMMAS: &str =
+        "Numbers for people have commas always; `-x,` and `--json` are for programs.";
+    const SCALING: &str = "Leave it out: no count is scaled, for no counter is shared.";
+    const MODES: &str =
+        "Write `:u` (user) or `:k` (kernel) behind each event: `-e instructions:u,cycles:u`.";
+    const VERBOSE: &str = "`pmctl stat -a --explain` shows what is written to the counters.";
+    const NULL: &str = "`time COMMAND` tells the times alone.";
+    const SYNC: &str = "Write `sync` before it.";
+    const OPTIONS: [(&str, &str); 35] = [
+        ("--metric-only", METRICS),
+        ("--metric-no-group", METRICS),
+        ("--smi-cost", METRICS),
+        ("-T", METRICS),
+        ("--transaction", METRICS),
+        ("--no-merge", PARTS),
+        ("--no-big-num", COMMAS),
+        ("--scale", SCALING),
+        ("--no-scale", SCALING),
+        ("--all-user", MODES),
+        ("--all-kernel", MODES),
+        ("--verbose", VERBOSE),
+        ("--null", NULL),
+        ("--sync", SYNC),
+        ("--pre", "Write the command before it."),
+        ("--post", "Write the command behind it."),
+        (
+            "--interval-count",
+            "`--timeout MS` ends after a time: 10 intervals of `-I 1000` are `--timeout 10000`.",
+        ),
+        ("--table", "`--json=v1` has the counts of each run."),
+        ("--log-fd", "`-o /dev/fd/N` writes to descriptor N."),
         ("-M", METRICS),
         ("--metrics", METRICS),
         ("--topdown", METRICS),
@@ -109,16 +152,13 @@ fn perfs_option(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
         ("--for-each-cgroup", GROUPS),
         ("-B", COMMAS),
         ("--big-num", COMMAS),
-        (
-            "-v",
-            "`pmctl stat -a --explain` shows what is written to the counters.",
-        ),
+        ("-v", VERBOSE),
         (
             "--append",
             "`-o - >>FILE` appends what goes to standard output.",
         ),
-        ("-n", "`time COMMAND` tells the times alone."),
-        ("-S", "Write `sync` before it."),
+        ("-n", NULL),
+        ("-S", SYNC),
     ];
     if answer.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -137,8 +177,7 @@ fn perfs_option(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<(&'static str, &'static str)> {
-    const COMMANDS: [(&str, &str); 4] = [
-        ("list", "`pmctl info` lists the events that have names."),
+    const COMMANDS: [(&str, &str); 3] = [
         (
             "top",
             "For a report of five seconds: `pmctl record -a --duration 5; pmctl report`.",

@@ -34,10 +34,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the CPU's counters, and the events that have names
+    #[command(alias = "list")]
     Info(Look),
     /// Check whether counting works here, and tell how to mend it
     Doctor(Look),
-    /// Count events while a command runs
+    /// Count events of a command, of processes, or of the whole system
     Stat(Stat),
     /// Sample a command or the whole system
     Record(Record),
@@ -169,7 +170,7 @@ pub(crate) struct Stat {
     pub(crate) repeat: u32,
 
     /// Print the counts every MS milliseconds
-    #[arg(short = 'I', long, value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
+    #[arg(short = 'I', long, alias = "interval-print", value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
     pub(crate) interval: Option<Duration>,
 
     /// Print a line for each event, with perf's fields separated by SEP
@@ -177,7 +178,7 @@ pub(crate) struct Stat {
     pub(crate) field_separator: Option<u8>,
 
     /// Print JSON: `perf`, an object for each event with perf's keys, or `v1`, one object with all numbers
-    #[arg(short, long, value_name = "KIND", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
+    #[arg(short, long, alias = "json-output", value_name = "KIND", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
     pub(crate) json: Option<Json>,
 
     /// Write the counts to FILE instead of standard error; - is standard output
@@ -284,6 +285,7 @@ With a modifier: :u counts user mode only, :k the kernel only; with -a, :PMC0 or
 Examples:
   pmctl stat -- make                         instructions, cycles, branches, ...
   pmctl stat -e cycles:u,instructions:u ls   events of your choice
+  pmctl stat -p 1234                         a process that is running already
   pmctl stat -a -I 1000                      the whole system, each second";
 
 fn interval(text: &str) -> Result<Duration, String> {
