@@ -291,7 +291,14 @@ static int tick_type(const struct perfmon_config *config, int i)
  * The parts of what one interrupt records, in their order. A set begins with
  * the time and has each of the others, or has it not.
  */
-enum part { NOTHING, TIME, GENERAL_TICKS, FIXED_TICKS, COUNTS, BRANCHES };
+enum part {
+	NOTHING, TIME, GENERAL_TICKS, FIXED_TICKS, COUNTS, VALUES, BRANCHES,
+};
+
+static bool is_value(const struct perfmon_config *config, int i)
+{
+	return PERFMON_EVENT_ID_GROUP(config->events[i]) == PERFMON_GROUP_MISC;
+}
 
 /* Returns the part of a record; NOTHING if its event has no such record. */
 static enum part part_of(const struct perfmon_config *config, int i, int type)
@@ -303,7 +310,9 @@ static enum part part_of(const struct perfmon_config *config, int i, int type)
 			return NOTHING;
 		return is_fixed(config, i) ? FIXED_TICKS : GENERAL_TICKS;
 	case PERFMON_RECORD_COUNT:
-		return COUNTS;
+		return is_value(config, i) ? NOTHING : COUNTS;
+	case PERFMON_RECORD_VALUE:
+		return is_value(config, i) ? VALUES : NOTHING;
 	case PERFMON_RECORD_LAST_BRANCH:
 		return config->flags[i] & PERFMON_CONFIG_FLAG_LAST_BRANCH ?
 			BRANCHES : NOTHING;
@@ -326,6 +335,10 @@ static void add(const struct perfmon_config *config, int i,
 		sum->counts++;
 		sum->counted += r->count;
 		sum->total += r->count;
+		break;
+	case PERFMON_RECORD_VALUE:
+		sum->values++;
+		sum->value = r->count;
 		break;
 	case PERFMON_RECORD_LAST_BRANCH:
 		sums->branches++;

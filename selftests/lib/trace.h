@@ -16,6 +16,8 @@
 	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, PERFMON_ARCH_EVENT_##name)
 #define FIXED_EVENT(name)					\
 	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, PERFMON_FIXED_EVENT_##name)
+#define MISC_EVENT(name)					\
+	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, PERFMON_MISC_EVENT_##name)
 #define MODEL_EVENT(n)	PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MODEL, n)
 
 /* The event that every CPU has and the virtual PMU counts exactly. */
@@ -164,6 +166,8 @@ struct trace_sum {
 	__u64 counts;	/* COUNT records */
 	__u64 counted;	/* what these say */
 	__u64 total;	/* how often the event happened */
+	__u64 values;	/* VALUE records */
+	__u64 value;	/* the last of them */
 };
 
 /* The sums of a buffer's records, event by event as in the config. */

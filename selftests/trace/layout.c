@@ -50,7 +50,8 @@ ASSERT_SIZE(struct perfmon_info, 64);
 ASSERT_MEMBER(struct perfmon_info, nr_cpu_ids, 0, 4);
 ASSERT_MEMBER(struct perfmon_info, flags, 4, 4);
 ASSERT_MEMBER(struct perfmon_info, features, 8, 8);
-ASSERT_MEMBER(struct perfmon_info, reserved, 16, 48);
+ASSERT_MEMBER(struct perfmon_info, misc_events, 16, 8);
+ASSERT_MEMBER(struct perfmon_info, reserved, 24, 40);
 
 ASSERT_SIZE(struct perfmon_event_definition, 40);
 ASSERT_MEMBER(struct perfmon_event_definition, id, 0, 2);

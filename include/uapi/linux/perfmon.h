@@ -327,14 +327,14 @@ enum pmc_command {
  * @api_version: PERFMON_API_VERSION
  * @pm_version: version of architectural performance monitoring (CPUID.0AH:
  *	EAX[7:0]); on AMD 1, or 2 with PerfMonV2
- * @max_num_events: counters in all
+ * @max_num_events: counters and values in all
  * @reserved: 0
  * @max_num_fixed_events: fixed-function counters
  * @max_fixed_counter_width: their width in bits
  * @max_num_programmable_events: general counters
  * @max_programmable_counter_width: their width in bits
- * @max_num_misc_events: events that are no counters of the PMU
- * @max_misc_counter_width: their width in bits
+ * @max_num_misc_events: values, the events of PERFMON_GROUP_MISC
+ * @max_misc_counter_width: their width in bits: 64; 0 if there are none
  * @flags: PERFMON_PROPERTY_FLAG_*
  */
 struct perfmon_properties {
@@ -360,13 +360,15 @@ typedef struct perfmon_properties perfmon_ioctl_properties_t;
  * @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1
  * @flags: 0
  * @features: PERFMON_FEATURE_*
+ * @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC
  * @reserved: 0
  */
 struct perfmon_info {
 	__u32 nr_cpu_ids;
 	__u32 flags;
 	__u64 features;
-	__u64 reserved[6];
+	__u64 misc_events;
+	__u64 reserved[5];
 };
 
 /*
@@ -392,7 +394,8 @@ typedef __u16 perfmon_event_id_t;
  * @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function
  *	counter n - 1, which counts nothing else
  * @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT
- * @PERFMON_GROUP_MISC: values that are no counters; no CPU has any
+ * @PERFMON_GROUP_MISC: 0 to 9, PERFMON_MISC_EVENT_*: values that no counter of the
+ *	PMU counts
  */
 enum perfmon_group_type {
 	PERFMON_GROUP_RESERVED	= 0,
@@ -418,6 +421,51 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 #define PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES	2
 #define PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES	3
 #define PERFMON_FIXED_EVENT_TOPDOWN_SLOTS		4
+
+/**
+ * DOC: Values
+ *
+ * The events of PERFMON_GROUP_MISC need no counter. Their ids are an extension; which
+ * ones the CPUs have is in &perfmon_info.misc_events. Each record has
+ *
+ * =======================================  =======  ============================
+ * event                                    scope    value
+ * =======================================  =======  ============================
+ * PERFMON_MISC_EVENT_ENERGY_PACKAGE        package  Joules * 2^32 since
+ *                                                   IOCTL_PERFMON_START
+ * PERFMON_MISC_EVENT_ENERGY_CORES          package  the same, of all cores of the
+ *                                                   package (Intel)
+ * PERFMON_MISC_EVENT_ENERGY_CORE           core     the same, of one core (AMD)
+ * PERFMON_MISC_EVENT_ENERGY_MEMORY         package  the same, of the memory
+ *                                                   (Intel)
+ * PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE   package  degrees Celsius, signed
+ *                                                   (Intel)
+ * PERFMON_MISC_EVENT_TEMPERATURE_CORE      core     the same (Intel)
+ * PERFMON_MISC_EVENT_MARGIN_PACKAGE        package  degrees to the temperature at
+ *                                                   which the CPU throttles
+ *                                                   (Intel)
+ * PERFMON_MISC_EVENT_MARGIN_CORE           core     the same (Intel)
+ * PERFMON_MISC_EVENT_APERF                 CPU      core cycles since
+ *                                                   IOCTL_PERFMON_START in which
+ *                                                   the CPU was not halted
+ * PERFMON_MISC_EVENT_MPERF                 CPU      the same, of the clock of the
+ *                                                   time-stamp counter
+ * =======================================  =======  ============================
+ *
+ * A value is recorded on the first CPU of its scope that is online at
+ * IOCTL_PERFMON_START, and on no other. When that CPU goes offline, its records end.
+ * A temperature that the sensor does not have now is in no record.
+ */
+#define PERFMON_MISC_EVENT_ENERGY_PACKAGE	0
+#define PERFMON_MISC_EVENT_ENERGY_CORES		1
+#define PERFMON_MISC_EVENT_ENERGY_CORE		2
+#define PERFMON_MISC_EVENT_ENERGY_MEMORY	3
+#define PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE	4
+#define PERFMON_MISC_EVENT_TEMPERATURE_CORE	5
+#define PERFMON_MISC_EVENT_MARGIN_PACKAGE	6
+#define PERFMON_MISC_EVENT_MARGIN_CORE		7
+#define PERFMON_MISC_EVENT_APERF		8
+#define PERFMON_MISC_EVENT_MPERF		9
 
 /**
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts
@@ -468,8 +516,8 @@ typedef __u32 perfmon_rate_t;
  *                                  PERFMON_CONFIG_FLAG_OS nothing is counted.
  * PERFMON_CONFIG_FLAG_PC           Writes PC records instead of TICK. Ignored
  *                                  where nothing ticks.
- * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT whenever events[0] ticks. On
- *                                  events[0] it means nothing.
+ * PERFMON_CONFIG_FLAG_TIMEBASE0    Writes a COUNT whenever events[0] ticks, or a
+ *                                  VALUE. On events[0] it means nothing.
  * PERFMON_CONFIG_FLAG_LAST_BRANCH  Writes a LAST_BRANCH record at each tick, of
  *                                  branches in the event's modes.
  * ===============================  ===========================================
@@ -497,6 +545,9 @@ typedef __u32 perfmon_rate_t;
  * ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP
  * =======  =========  =========================================================
  *
+ * An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:
+ * PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER mean nothing for it.
+ *
  * A config is refused with EINVAL, and nothing of it is taken, if
  *
  * - there is no event, or anything but 0 follows the first
@@ -504,6 +555,8 @@ typedef __u32 perfmon_rate_t;
  * - a flag is not in PERFMON_CONFIG_FLAG_MASK;
  * - an event is there twice, is not defined, or is one that these CPUs lack;
  * - more events need general counters than there are;
+ * - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or
+ *   is events[0] and has a rate;
  * - a rate is above 2^width - 1, or above 2^31 without
  *   PERFMON_FEATURE_FULL_WIDTH_WRITES;
  * - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;
@@ -675,9 +728,7 @@ typedef struct perfmon_count_record perfmon_count_record_t;
 /**
  * struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC
  * @header: names the event
- * @value: the value
- *
- * No CPU has such events, so this record is not written.
+ * @value: the value; its unit depends on the event
  */
 struct perfmon_value_record {
 	struct perfmon_record_header header;

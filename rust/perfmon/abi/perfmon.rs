@@ -33,6 +33,16 @@ pub const PERFMON_FIXED_EVENT_INSTRUCTIONS_RETIRED: u32 = 1;
 pub const PERFMON_FIXED_EVENT_UNHALTED_CORE_CYCLES: u32 = 2;
 pub const PERFMON_FIXED_EVENT_UNHALTED_REFERENCE_CYCLES: u32 = 3;
 pub const PERFMON_FIXED_EVENT_TOPDOWN_SLOTS: u32 = 4;
+pub const PERFMON_MISC_EVENT_ENERGY_PACKAGE: u32 = 0;
+pub const PERFMON_MISC_EVENT_ENERGY_CORES: u32 = 1;
+pub const PERFMON_MISC_EVENT_ENERGY_CORE: u32 = 2;
+pub const PERFMON_MISC_EVENT_ENERGY_MEMORY: u32 = 3;
+pub const PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE: u32 = 4;
+pub const PERFMON_MISC_EVENT_TEMPERATURE_CORE: u32 = 5;
+pub const PERFMON_MISC_EVENT_MARGIN_PACKAGE: u32 = 6;
+pub const PERFMON_MISC_EVENT_MARGIN_CORE: u32 = 7;
+pub const PERFMON_MISC_EVENT_APERF: u32 = 8;
+pub const PERFMON_MISC_EVENT_MPERF: u32 = 9;
 pub const PERFMON_MAX_BUFFER_PAGES: u32 = 65536;
 pub const PERFMON_MAX_EVENTS: u32 = 32;
 pub const PERFMON_CONFIG_FLAG_OS: u32 = 1;
@@ -215,7 +225,7 @@ pub const PMIOSETUP2: pmc_command = 1075852553;
 pub const PMIOGET2: pmc_command = 3223336202;
 #[doc = " enum pmc_command - the calls that count\n\n Each takes a pointer to what is in parentheses."]
 pub type pmc_command = ::core::ffi::c_uint;
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*"]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters and values in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: values, the events of PERFMON_GROUP_MISC\n @max_misc_counter_width: their width in bits: 64; 0 if there are none\n @flags: PERFMON_PROPERTY_FLAG_*"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -265,9 +275,9 @@ const _: () = {
     ["Offset of field: perfmon_properties::flags"]
         [::core::mem::offset_of!(perfmon_properties, flags) - 20usize];
 };
-#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: events that are no counters of the PMU\n @max_misc_counter_width: their width in bits\n @flags: PERFMON_PROPERTY_FLAG_*"]
+#[doc = " struct perfmon_properties - what the CPUs of this machine have in common\n @api_version: PERFMON_API_VERSION\n @pm_version: version of architectural performance monitoring (CPUID.0AH:\n\tEAX[7:0]); on AMD 1, or 2 with PerfMonV2\n @max_num_events: counters and values in all\n @reserved: 0\n @max_num_fixed_events: fixed-function counters\n @max_fixed_counter_width: their width in bits\n @max_num_programmable_events: general counters\n @max_programmable_counter_width: their width in bits\n @max_num_misc_events: values, the events of PERFMON_GROUP_MISC\n @max_misc_counter_width: their width in bits: 64; 0 if there are none\n @flags: PERFMON_PROPERTY_FLAG_*"]
 pub type perfmon_ioctl_properties_t = perfmon_properties;
-#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @reserved: 0"]
+#[doc = " struct perfmon_info - more properties, an extension\n @nr_cpu_ids: how many buffers a trace has: the highest possible CPU number + 1\n @flags: 0\n @features: PERFMON_FEATURE_*\n @misc_events: bit n: the CPUs have event n of PERFMON_GROUP_MISC\n @reserved: 0"]
 #[repr(C)]
 #[derive(
     Copy,
@@ -281,7 +291,8 @@ pub struct perfmon_info {
     pub nr_cpu_ids: __u32,
     pub flags: __u32,
     pub features: __u64,
-    pub reserved: [__u64; 6usize],
+    pub misc_events: __u64,
+    pub reserved: [__u64; 5usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -292,8 +303,10 @@ const _: () = {
     ["Offset of field: perfmon_info::flags"][::core::mem::offset_of!(perfmon_info, flags) - 4usize];
     ["Offset of field: perfmon_info::features"]
         [::core::mem::offset_of!(perfmon_info, features) - 8usize];
+    ["Offset of field: perfmon_info::misc_events"]
+        [::core::mem::offset_of!(perfmon_info, misc_events) - 16usize];
     ["Offset of field: perfmon_info::reserved"]
-        [::core::mem::offset_of!(perfmon_info, reserved) - 16usize];
+        [::core::mem::offset_of!(perfmon_info, reserved) - 24usize];
 };
 #[doc = " Event ids: a group of 6 bits, and an event of 10 bits within that."]
 pub type perfmon_event_id_t = __u16;
@@ -302,9 +315,9 @@ pub const PERFMON_GROUP_ARCH: perfmon_group_type = 1;
 pub const PERFMON_GROUP_FIXED: perfmon_group_type = 2;
 pub const PERFMON_GROUP_MODEL: perfmon_group_type = 3;
 pub const PERFMON_GROUP_MISC: perfmon_group_type = 4;
-#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: values that are no counters; no CPU has any"]
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: 0 to 9, PERFMON_MISC_EVENT_*: values that no counter of the\n\tPMU counts"]
 pub type perfmon_group_type = ::core::ffi::c_uint;
-#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: values that are no counters; no CPU has any"]
+#[doc = " enum perfmon_group_type - the groups of event ids\n @PERFMON_GROUP_RESERVED: has no events; PERFMON_EVENT_ID_NONE is in it\n @PERFMON_GROUP_ARCH: 0 to 7, PERFMON_ARCH_EVENT_*: Intel's architectural\n\tevents (Intel SDM, volume 3B, section 21.2.1.2), in any general counter.\n\tOn AMD they are AMD's events that count the same; LLC references and\n\tmisses are those of level 2, as in Linux perf; there is none for\n\treference cycles and top-down slots\n @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function\n\tcounter n - 1, which counts nothing else\n @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT\n @PERFMON_GROUP_MISC: 0 to 9, PERFMON_MISC_EVENT_*: values that no counter of the\n\tPMU counts"]
 pub use self::perfmon_group_type as perfmon_group_type_t;
 #[doc = " struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts\n @id: the event\n @reserved: must be 0\n @select: as &pmc2.pmc2_select: event, unit mask, edge, invert, counter mask.\n\tThe config has the modes: PMCF_USR and PMCF_OS are ignored, as PMCF_INT\n\tand PMCF_EN are.\n @extra: must be 0\n @reserved2: must be 0"]
 #[repr(C)]
@@ -366,7 +379,7 @@ const _: () = {
 #[doc = " struct perfmon_alloc - the buffers of a trace\n @num_buffers: must be &perfmon_info.nr_cpu_ids\n @buffer_size_in_pages: of each buffer, 1 to PERFMON_MAX_BUFFER_PAGES; one page\n\tholds any set of records"]
 pub type ioctl_perfmon_alloc_t = perfmon_alloc;
 pub type perfmon_rate_t = __u32;
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER mean nothing for it.\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 #[repr(C)]
 #[derive(
     Copy,
@@ -392,7 +405,7 @@ const _: () = {
     ["Offset of field: perfmon_config::flags"]
         [::core::mem::offset_of!(perfmon_config, flags) - 192usize];
 };
-#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
+#[doc = " struct perfmon_config - what a trace records\n @events: event ids, each at most once, from the front;\n\tPERFMON_EVENT_ID_NONE ends them\n @rate: a record is written each time the event has been counted so often\n @flags: PERFMON_CONFIG_FLAG_*\n\n =======  =========  =========================================================\n rate     TIMEBASE0  records\n =======  =========  =========================================================\n not 0    no         TICK or PC each time that rate events have been counted;\n                     COUNT of the rest at IOCTL_PERFMON_STOP\n 0        no         COUNT at IOCTL_PERFMON_STOP\n ignored  yes        COUNT whenever events[0] ticks, and at IOCTL_PERFMON_STOP\n =======  =========  =========================================================\n\n An event of PERFMON_GROUP_MISC has VALUE instead of COUNT. It has no modes:\n PERFMON_CONFIG_FLAG_OS and PERFMON_CONFIG_FLAG_USER mean nothing for it.\n\n A config is refused with EINVAL, and nothing of it is taken, if\n\n - there is no event, or anything but 0 follows the first\n   PERFMON_EVENT_ID_NONE;\n - a flag is not in PERFMON_CONFIG_FLAG_MASK;\n - an event is there twice, is not defined, or is one that these CPUs lack;\n - more events need general counters than there are;\n - an event of PERFMON_GROUP_MISC has a rate and no PERFMON_CONFIG_FLAG_TIMEBASE0, or\n   is events[0] and has a rate;\n - a rate is above 2^width - 1, or above 2^31 without\n   PERFMON_FEATURE_FULL_WIDTH_WRITES;\n - an event has PERFMON_CONFIG_FLAG_TIMEBASE0 and the rate of events[0] is 0;\n - an event has PERFMON_CONFIG_FLAG_LAST_BRANCH and does not tick, or the CPUs\n   lack PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH;\n - events with PERFMON_CONFIG_FLAG_LAST_BRANCH differ in modes: a CPU has one\n   filter for branches."]
 pub type perfmon_ioctl_config_t = perfmon_config;
 #[doc = " struct perfmon_buffer_handle_req - which buffer\n @descriptor: the number of the CPU, below &perfmon_alloc.num_buffers"]
 #[repr(C)]
@@ -566,7 +579,7 @@ const _: () = {
 };
 #[doc = " struct perfmon_count_record - what was counted since the event's last record\n @header: names the event\n @count: how many events"]
 pub type perfmon_count_record_t = perfmon_count_record;
-#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value\n\n No CPU has such events, so this record is not written."]
+#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 #[repr(C, packed(4))]
 #[derive(
     Copy,
@@ -589,7 +602,7 @@ const _: () = {
     ["Offset of field: perfmon_value_record::value"]
         [::core::mem::offset_of!(perfmon_value_record, value) - 4usize];
 };
-#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value\n\n No CPU has such events, so this record is not written."]
+#[doc = " struct perfmon_value_record - the value of an event of PERFMON_GROUP_MISC\n @header: names the event\n @value: the value; its unit depends on the event"]
 pub type perfmon_value_record_t = perfmon_value_record;
 #[doc = " struct perfmon_pc_record - rate events have been counted, and where the CPU is\n @header: names the event\n @aspace: the address space: the address bits of CR3; 0 if the caller of\n\tIOCTL_PERFMON_STAGE_CONFIG had no permission to count the kernel. A kernel\n\tthread has that of the program before it.\n @pc: the address of the next instruction. The hardware takes some\n\tinstructions to raise the interrupt, and the kernel sometimes delays it.\n\tAn address in the kernel is 0 for such a caller: also an event of user\n\tmode may have one, if its interrupt is late.\n\n Written instead of a TICK if the event has PERFMON_CONFIG_FLAG_PC."]
 #[repr(C, packed(4))]

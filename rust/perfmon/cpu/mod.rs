@@ -11,6 +11,7 @@ mod power;
 mod processor;
 mod set;
 pub(crate) mod timer;
+pub(crate) mod topology;
 
 pub(crate) use self::{
     call::{on_cpu, on_each, on_each_within},

@@ -9,6 +9,7 @@ use crate::{
     logic::{
         plan::{Plan, Step},
         regs::Msr,
+        values::Sensor,
     },
     sys::ffi,
 };
@@ -47,16 +48,27 @@ pub(crate) fn read(here: ThisCpu<'_>, msr: Msr) -> u64 {
 
 /// Reads a register as RDMSR does: bits 31:0, and bits 63:32.
 #[inline(always)]
-pub(crate) fn read_halves(_here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
+pub(crate) fn read_halves(here: ThisCpu<'_>, msr: Msr) -> (u64, u64) {
+    rdmsr(here, msr.number())
+}
+
+/// Reads a register that is only read.
+pub(crate) fn read_sensor(here: ThisCpu<'_>, sensor: Sensor) -> u64 {
+    let (low, high) = rdmsr(here, sensor.number());
+    high << 32 | low
+}
+
+#[inline(always)]
+fn rdmsr(_here: ThisCpu<'_>, number: u32) -> (u64, u64) {
     let (low, high): (u64, u64);
-    // SAFETY: Reading a register of the PMU has no effect, and if it is missing the exception table
+    // SAFETY: Reading a register of an `Msr` or a `Sensor` has no effect, and if it is missing the exception table
     // leads to the next instruction. Without `nomem` the compiler keeps loads and stores of data that an
     // overflow interrupt changes on their side of the instruction.
     unsafe {
         asm!(
             with_fixup!("rdmsr"),
             fixup = const EX_TYPE_RDMSR,
-            in("ecx") msr.number(),
+            in("ecx") number,
             // RDMSR clears their upper halves.
             out("rax") low,
             out("rdx") high,
@@ -90,10 +102,23 @@ pub(crate) fn write(_here: ThisCpu<'_>, msr: Msr, value: u64) {
 /// # Errors
 ///
 /// EIO if it is missing.
-pub(crate) fn read_safe(_here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
+pub(crate) fn read_safe(here: ThisCpu<'_>, msr: Msr) -> Result<u64> {
+    rdmsr_safe(here, msr.number())
+}
+
+/// Reads a register that is only read, and that may be missing.
+///
+/// # Errors
+///
+/// EIO if it is missing.
+pub(crate) fn read_sensor_safe(here: ThisCpu<'_>, sensor: Sensor) -> Result<u64> {
+    rdmsr_safe(here, sensor.number())
+}
+
+fn rdmsr_safe(_here: ThisCpu<'_>, number: u32) -> Result<u64> {
     let mut value = 0;
     // SAFETY: The pointer comes from a mutable reference.
-    to_result(unsafe { ffi::perfmon_rdmsr_safe(msr.number(), &mut value) })?;
+    to_result(unsafe { ffi::perfmon_rdmsr_safe(number, &mut value) })?;
     Ok(value)
 }
 

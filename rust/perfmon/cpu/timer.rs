@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A timer for each CPU, with the period of the kernel's tick.
+//! A timer for each CPU, usually with the period of the kernel's tick.
 //!
 //! `kernel::time::hrtimer` has no timer in per-CPU memory that is started with interrupts off by code that owns
 //! no handle to it.
 
 use super::ThisCpu;
 use crate::sys::ffi;
+use core::num::NonZeroU64;
 
 /// A user of the timers.
 pub(crate) trait Tick {
-    /// Runs on the timer's CPU with interrupts off. Returns whether the timer continues.
-    fn tick(here: ThisCpu<'_>) -> bool;
+    /// Runs on the timer's CPU with interrupts off. Returns the nanoseconds to the next tick, or `None` to stop.
+    fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64>;
 }
 
 /// Prepares the timers of all CPUs; none runs.
@@ -23,25 +24,25 @@ pub(crate) unsafe fn init<T: Tick>() {
     /// # Safety
     ///
     /// Called with interrupts off.
-    unsafe extern "C" fn tick<T: Tick>() -> bool {
+    unsafe extern "C" fn tick<T: Tick>() -> u64 {
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
-        T::tick(unsafe { ThisCpu::assume() })
+        T::tick(unsafe { ThisCpu::assume() }).map_or(0, NonZeroU64::get)
     }
 
     // SAFETY: No timer runs yet.
     unsafe { ffi::perfmon_timers_init(Some(tick::<T>)) };
 }
 
-/// Returns the period of the timers in nanoseconds.
+/// Returns the period of the kernel's tick in nanoseconds.
 pub(crate) fn period_ns() -> u64 {
     // SAFETY: The function has no preconditions.
     unsafe { ffi::perfmon_tick_ns() }
 }
 
-/// Starts this CPU's timer, which is stopped.
-pub(crate) fn start(_here: ThisCpu<'_>) {
+/// Starts this CPU's timer: it ticks after `ns`, also if it was to tick at another time.
+pub(crate) fn start(_here: ThisCpu<'_>, ns: u64) {
     // SAFETY: The caller stays on the CPU. `init` has run, since there is no `ThisCpu` before.
-    unsafe { ffi::perfmon_timer_start() };
+    unsafe { ffi::perfmon_timer_start(ns) };
 }
 
 /// Stops this CPU's timer: it does not tick any more when this returns.

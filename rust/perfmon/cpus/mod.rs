@@ -157,10 +157,10 @@ fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
 fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     event::leave_cpu(here);
     here.percpu().brought_up.set(0);
+    trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
     if !ownership.is_reserved() {
         return;
     }
-    trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
     let pmu = here.pmu();
     pmu.restore(here, bits(ownership.all_counting().map(|(id, _)| id)));
     pmu.restore(here, bits(ownership.all_shared().map(|(id, _)| id)));

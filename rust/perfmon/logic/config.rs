@@ -5,6 +5,7 @@ use super::counter::{each, CounterId};
 use super::cpuid::Capabilities;
 use super::events::{Encoding, EventId};
 use super::evtsel::EventSelect;
+use super::values::ValueId;
 use crate::abi;
 
 /// The most events of one trace.
@@ -25,7 +26,7 @@ pub enum InvalidConfig {
     Twice,
     /// There are more events than counters for them.
     TooMany,
-    /// A rate is larger than its counter can be loaded for.
+    /// A rate is larger than its counter can be loaded for, or an event without a counter has one.
     Rate,
     /// Branch records are asked for where the CPUs have none, or with an event that is not sampled.
     LastBranch,
@@ -42,6 +43,8 @@ pub enum CounterChoice {
     AnyGeneral,
     /// This counter only.
     Only(CounterId),
+    /// None: the event is a value.
+    Value(ValueId),
 }
 
 /// When records of an event are written.
@@ -89,6 +92,7 @@ fn max_rate(cpus: &Capabilities, counters: CounterChoice) -> u64 {
     let width = match counters {
         CounterChoice::AnyGeneral => cpus.general_width,
         CounterChoice::Only(_) => cpus.fixed_width,
+        CounterChoice::Value(_) => return 0,
     };
     let range = (1 << width.min(63)) - 1;
     if cpus.full_width_writes {
@@ -200,6 +204,16 @@ impl Config {
         self.events().any(|e| e.select.is_kernel())
     }
 
+    /// Returns the values whose records `matches` selects by their roles, as a set.
+    pub fn values(&self, matches: impl Fn(Role) -> bool) -> u16 {
+        self.events()
+            .filter_map(|e| match e.counters {
+                CounterChoice::Value(id) if matches(e.role) => Some(id.bit()),
+                _ => None,
+            })
+            .fold(0, |set, bit| set | bit)
+    }
+
     /// Returns an event with branch records, if there is one. Its modes are those of all such events.
     #[must_use]
     pub fn last_branch(&self) -> Option<&ConfigEvent> {
@@ -209,7 +223,8 @@ impl Config {
     /// Assigns a counter to each event: its own to an event of a fixed-function counter, the lowest general one
     /// of `free` to any other. `free` has the bits of the available counters.
     ///
-    /// The result is in the order of [`Self::events`]; `None` if there are not enough counters.
+    /// The result is in the order of [`Self::events`], with none for a value; `None` if there are not enough
+    /// counters.
     #[must_use]
     pub fn assign(&self, free: u64) -> Option<[Option<CounterId>; MAX_EVENTS]> {
         let mut left = free;
@@ -218,6 +233,7 @@ impl Config {
             let counter = match event.counters {
                 CounterChoice::Only(counter) => counter,
                 CounterChoice::AnyGeneral => each(left & GENERAL).next()?,
+                CounterChoice::Value(_) => continue,
             };
             if left & counter.bit() == 0 {
                 return None;
@@ -249,7 +265,9 @@ fn check_event(
         None => return Err(InvalidConfig::Event),
         Some(Encoding::General(select)) => (select, CounterChoice::AnyGeneral),
         Some(Encoding::Fixed(counter)) => (EventSelect::new(0, 0), CounterChoice::Only(counter)),
+        Some(Encoding::Value(id)) => (EventSelect::new(0, 0), CounterChoice::Value(id)),
     };
+    let is_value = matches!(counters, CounterChoice::Value(_));
     let role = match timebase_rate {
         Some(0) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => return Err(InvalidConfig::Timebase),
         Some(_) if has(abi::PERFMON_CONFIG_FLAG_TIMEBASE0) => Role::FollowsTimebase,
@@ -265,8 +283,8 @@ fn check_event(
     Ok(ConfigEvent {
         id,
         select: select.with_modes(
-            has(abi::PERFMON_CONFIG_FLAG_USER),
-            has(abi::PERFMON_CONFIG_FLAG_OS),
+            !is_value && has(abi::PERFMON_CONFIG_FLAG_USER),
+            !is_value && has(abi::PERFMON_CONFIG_FLAG_OS),
         ),
         counters,
         role,
@@ -386,6 +404,50 @@ mod tests {
             ..CPU
         };
         assert_eq!(new(&without, rows).err(), Some(InvalidConfig::LastBranch));
+    }
+
+    #[test]
+    fn values_take_no_counter_and_no_rate() {
+        const MISC: u16 = (abi::PERFMON_GROUP_MISC as u16) << 10;
+        const ENERGY: u16 = MISC;
+        const APERF: u16 = MISC + 8;
+
+        let cpus = Capabilities {
+            values: 1 << 8 | 1 << 0,
+            ..CPU
+        };
+        let refusal = |rows| new(&cpus, rows).err();
+        assert_eq!(refusal(&[(ENERGY, 0, 0), (APERF, 0, USER)]), None);
+        assert_eq!(refusal(&[(ENERGY + 1, 0, 0)]), Some(InvalidConfig::Event));
+        assert_eq!(refusal(&[(ENERGY, 1, 0)]), Some(InvalidConfig::Rate));
+        // A value is no timebase.
+        assert_eq!(
+            refusal(&[(ENERGY, 0, 0), (ARCH, 0, USER | TIMEBASE0)]),
+            Some(InvalidConfig::Timebase)
+        );
+        assert_eq!(
+            refusal(&[(ENERGY, 1, TIMEBASE0)]),
+            Some(InvalidConfig::Rate)
+        );
+        assert_eq!(
+            refusal(&[(ARCH, 9, USER), (ENERGY, 0, LBR | TIMEBASE0)]),
+            Some(InvalidConfig::LastBranch)
+        );
+        let rows: Rows<'_> = &[
+            (ARCH, 9, USER),
+            (ENERGY, 7, OS | TIMEBASE0),
+            (ARCH + 1, 0, USER),
+            (APERF, 0, USER | OS | PC),
+        ];
+        assert!(new(&cpus, rows).is_ok_and(|config| {
+            let assigned = config
+                .assign(0b11)
+                .map(|all| all.map(|id| id.map(CounterId::index)));
+            assigned.is_some_and(|all| all[..4] == [Some(0), None, Some(1), None])
+                && config.values(|role| role == Role::FollowsTimebase) == 1
+                && config.values(|_| true) == 1 << 8 | 1
+                && !config.has_kernel()
+        }));
     }
 
     #[test]

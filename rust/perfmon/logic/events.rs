@@ -4,6 +4,7 @@
 use super::counter::CounterId;
 use super::cpuid::{Architecture, Capabilities};
 use super::evtsel::EventSelect;
+use super::values::ValueId;
 use crate::abi;
 
 /// An event id: a group and a number within it; 0 is no event.
@@ -17,6 +18,8 @@ pub enum Encoding {
     General(EventSelect),
     /// This fixed-function counter.
     Fixed(CounterId),
+    /// No counter, but a register of its own.
+    Value(ValueId),
 }
 
 impl EventId {
@@ -60,7 +63,9 @@ impl EventId {
                 (known && present).then_some(Encoding::Fixed(counter))
             }
             abi::PERFMON_GROUP_MODEL => defined(self).map(Encoding::General),
-            // PERFMON_GROUP_MISC: no CPU has any.
+            abi::PERFMON_GROUP_MISC => ValueId::new(self.number())
+                .filter(|id| capabilities.values & id.bit() != 0)
+                .map(Encoding::Value),
             _ => None,
         }
     }
@@ -235,8 +240,27 @@ mod tests {
     }
 
     #[test]
+    fn values_need_no_counter() {
+        let some = Capabilities {
+            values: 1 << 3 | 1 << 9,
+            ..INTEL
+        };
+        let value = |capabilities, number| match id(abi::PERFMON_GROUP_MISC, number)
+            .encoding(capabilities, |_| None)
+        {
+            Some(Encoding::Value(value)) => Some(value.index()),
+            _ => None,
+        };
+        assert_eq!(value(&some, 3), Some(3));
+        assert_eq!(value(&some, 9), Some(9));
+        assert_eq!(value(&some, 0), None);
+        assert_eq!(value(&some, 10), None);
+        assert_eq!(value(&INTEL, 3), None);
+    }
+
+    #[test]
     fn other_groups_have_no_events() {
-        for group in [0, 4, 5, 0x3f] {
+        for group in [0, 5, 0x3f] {
             assert_eq!(general(&INTEL, group, 1), None);
         }
     }

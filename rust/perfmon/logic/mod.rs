@@ -37,3 +37,4 @@ pub mod sampling;
 pub mod throttle;
 pub mod trace_state;
 pub mod user_page;
+pub mod values;

@@ -204,6 +204,8 @@ mod tests {
         arch_events: 0x7f,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: true,
+        values: 0,
+        server_memory_unit: false,
     };
     const V1: Capabilities = Capabilities {
         version: 1,

@@ -15,6 +15,8 @@ pub const TIME: u64 = size_of::<abi::perfmon_time_record>() as u64;
 pub const TICK: u64 = size_of::<abi::perfmon_tick_record>() as u64;
 /// Bytes of a COUNT record.
 pub const COUNT: u64 = size_of::<abi::perfmon_count_record>() as u64;
+/// Bytes of a VALUE record. [`Config::room`] takes it for a COUNT record.
+pub const VALUE: u64 = size_of::<abi::perfmon_value_record>() as u64;
 /// Bytes of a PC record.
 pub const PC: u64 = size_of::<abi::perfmon_pc_record>() as u64;
 /// Bytes of a LAST_BRANCH record with all branches.
@@ -23,6 +25,7 @@ pub const LAST_BRANCH: u64 = size_of::<abi::perfmon_last_branch_record>() as u64
 // A buffer of one page has room for the header, any sample, and any sample of STOP. In the largest sample every
 // event has a PC record and, because the interrupt was late, a COUNT record.
 const _: () = {
+    assert!(VALUE == COUNT);
     let largest = TIME + MAX_EVENTS as u64 * (PC + COUNT) + LAST_BRANCH;
     let stop = TIME + MAX_EVENTS as u64 * COUNT;
     assert!(HEADER + largest + stop <= 4096);

@@ -14,7 +14,7 @@ use crate::{
         pmu::Pmu,
     },
     percpu::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
-    pmu::lbr,
+    pmu::{lbr, values},
 };
 
 /// The records of one interrupt. Nothing is written before an event is due.
@@ -146,6 +146,10 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, sampled: u64) {
             let msr = pmu.msrs(counter).read;
             let total = percpu.value(counter).update_in_nmi(here, msr);
             writer.put(percpu.event(counter).count(total));
+        }
+        let values = trace.values.followers();
+        if values != 0 {
+            writer = values::write(here, writer, values);
         }
     }
     if let Some(counter) = each(sampled & trace.branching.get()).next() {

@@ -54,7 +54,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     }
     // SAFETY: A trace that is sampled is recorded. There is room, as has just been seen, and the blocked handler
     // does not write.
-    unsafe { percpu.write_counts(sampled) };
+    unsafe { percpu.write_counts(sampled, |writer| writer) };
     trace.unblock_handler();
     for counter in each(sampled) {
         let value = percpu.value(counter);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The timer that watches a CPU while counters are active. At each tick it refills the budget of the overflow
-//! handler, ends a suspension, repairs registers that others have changed, and finds overflows without a PMI.
+//! handler, ends a suspension, repairs registers that others have changed, and finds overflows without a PMI. For the
+//! values of a trace it ticks also without active counters, but seldom.
 
 use super::{
     ring,
@@ -9,25 +10,33 @@ use super::{
 use crate::{
     cpu::{timer, ThisCpu},
     logic::{counter::each, pmu::Pmu},
+    percpu::SLOW,
+    pmu::values,
 };
+use core::num::NonZeroU64;
 
 /// The user of the CPUs' timers. [`Pmu::start`] starts the timer.
 pub(crate) struct Watch;
 
 impl timer::Tick for Watch {
-    fn tick(here: ThisCpu<'_>) -> bool {
+    fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.limits);
         end_suspension(here, pmu);
         ring::tick(here, pmu);
+        values::refresh(here);
         let active = percpu.active_mask.get();
         if active == 0 {
-            percpu.watch.running.set(0);
-            return false;
+            let next = NonZeroU64::new(values::slow_period(percpu));
+            percpu
+                .watch
+                .running
+                .set(if next.is_some() { SLOW } else { 0 });
+            return next;
         }
         pmu.repair(here);
         find_lost_pmis(here, pmu, active);
-        true
+        NonZeroU64::new(timer::period_ns())
     }
 }
 

@@ -12,6 +12,7 @@ mod saved;
 mod trace;
 mod user_page;
 mod value;
+mod values;
 mod watch;
 mod word;
 
@@ -23,7 +24,8 @@ pub(crate) use self::{
     trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
-    watch::WatchState,
+    values::TracedValues,
+    watch::{WatchState, SLOW, TICKING},
     word::{PmuCell, Word},
 };
 

@@ -9,7 +9,7 @@
 
 use super::{
     buffer::{BufferPtr, Writer},
-    PerCpu, SavedBranches, Word,
+    PerCpu, SavedBranches, TracedValues, Word,
 };
 use crate::{
     abi,
@@ -20,12 +20,15 @@ use crate::{
         events::EventId,
         lbr::is_kernel_address,
         record::TIME,
+        values::ValueId,
     },
 };
 use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 /// The part of a trace on one CPU. Zero is a valid value of each field: no trace.
 pub(crate) struct CpuTrace {
+    /// Not 0 while the trace is recorded.
+    pub(crate) recording: Word,
     /// The counters of the trace.
     pub(crate) counters: Word,
     /// The counters whose overflows are recorded.
@@ -55,6 +58,8 @@ pub(crate) struct CpuTrace {
     pub(crate) suspended: Word,
     /// The branch records.
     pub(crate) branches: SavedBranches,
+    /// The values.
+    pub(crate) values: TracedValues,
 }
 
 /// The recording of one counter's event, if it is recorded.
@@ -198,6 +203,14 @@ fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
 }
 
 impl CpuTrace {
+    /// Returns a VALUE record.
+    pub(crate) fn value(id: ValueId, value: u64) -> abi::perfmon_value_record {
+        abi::perfmon_value_record {
+            header: header(abi::PERFMON_RECORD_VALUE, id.event()),
+            value,
+        }
+    }
+
     /// Returns a TIME record.
     #[inline(always)]
     pub(crate) fn time(now: u64) -> abi::perfmon_time_record {
@@ -258,8 +271,8 @@ impl CpuTrace {
     /// Marks the buffer, if there is a trace.
     #[cold]
     pub(crate) fn mark(&self, flags: u32) {
-        if self.counters.get() != 0 {
-            // SAFETY: A trace with counters is recorded.
+        if self.recording.get() != 0 {
+            // SAFETY: The trace is recorded.
             unsafe { self.buffer().mark(flags) };
         }
     }
@@ -287,12 +300,14 @@ impl CpuTrace {
 }
 
 impl PerCpu {
-    /// Writes COUNT records of the events of `counters`, which are not active, since their last records.
+    /// Writes COUNT records of the events of `counters`, which are not active, since their last records; and what
+    /// `more` writes behind them.
     ///
     /// # Safety
     ///
-    /// A trace must be recorded on this CPU, with room for TIME and as many COUNT records, and no other writer.
-    pub(crate) unsafe fn write_counts(&self, counters: u64) {
+    /// A trace must be recorded on this CPU, with room for TIME, as many COUNT records, and those of `more`, and no
+    /// other writer.
+    pub(crate) unsafe fn write_counts(&self, counters: u64, more: impl FnOnce(Writer) -> Writer) {
         let trace = &self.trace;
         // SAFETY: The requirements are those of this function.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
@@ -300,6 +315,7 @@ impl PerCpu {
         for counter in each(counters) {
             writer.put(self.event(counter).count(self.value(counter).total()));
         }
+        let writer = more(writer);
         trace.set_sample_start(writer.end() as u64);
         // SAFETY: The requirements are those of this function.
         unsafe { trace.buffer().publish(writer.end()) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Taking over the registers of a CPU, and restoring them.
 
-use super::Lvtpc;
+use super::{values, Lvtpc};
 use crate::{
     cpu::{msr, timer, ThisCpu},
     logic::{counter::each, pmu::Pmu},
@@ -51,6 +51,7 @@ impl Pmu {
         if percpu.watch.running.get() != 0 {
             timer::stop(here);
             percpu.watch.running.set(0);
+            values::watch(here);
         }
         self.vendor.await_late_pmi(percpu);
         percpu.pmu.set(None);

@@ -9,6 +9,7 @@ use crate::{
         plan::Step,
         pmu::Pmu,
     },
+    percpu::TICKING,
     sys::time::jiffies,
 };
 use kernel::{bindings, time::NSEC_PER_MSEC};
@@ -34,7 +35,7 @@ impl Pmu {
         self.rmw_shared(here, || {
             msr::change(here, &self.registers.control(counter, select, true));
         });
-        if percpu.watch.running.get() == 0 {
+        if percpu.watch.running.get() != TICKING {
             self.start_watching(here);
         }
     }
@@ -45,8 +46,8 @@ impl Pmu {
         let percpu = here.percpu();
         percpu.budget.refill(&self.limits);
         percpu.watch.overflowed.set(0);
-        percpu.watch.running.set(1);
-        timer::start(here);
+        percpu.watch.running.set(TICKING);
+        timer::start(here, timer::period_ns());
     }
 
     /// Changes registers of a counter, one of which all fixed-function counters share (`IA32_FIXED_CTR_CTRL`).

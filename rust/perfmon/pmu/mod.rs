@@ -14,6 +14,7 @@ mod lvtpc;
 mod program;
 mod repair;
 mod share;
+pub(crate) mod values;
 mod vendor;
 
 pub(crate) use self::lvtpc::Lvtpc;
@@ -91,5 +92,7 @@ pub(crate) fn probe(here: ThisCpu<'_>) -> Result<Capabilities, NoPmu> {
     } else {
         0
     };
-    processor.capabilities(perf_capabilities)
+    let mut found = processor.capabilities(perf_capabilities)?;
+    found.values = values::probe(here, &found, !has_common());
+    Ok(found)
 }

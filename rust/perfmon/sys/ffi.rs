@@ -58,6 +58,10 @@ unsafe extern "C" {
     pub fn perfmon_irqs_on();
     #[doc = " Reads an MSR that may be missing: -EIO then."]
     pub fn perfmon_rdmsr_safe(msr: u32, value: *mut u64) -> ::kernel::ffi::c_int;
+    #[doc = " Returns whether two online CPUs are of the same core."]
+    pub fn perfmon_same_core(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
+    #[doc = " Returns whether two online CPUs share the registers of a package: on Intel those\n of a die."]
+    pub fn perfmon_same_package(a: ::kernel::ffi::c_uint, b: ::kernel::ffi::c_uint) -> bool;
     #[doc = " Reserves a counter against Linux perf: true if it was free."]
     pub fn perfmon_reserve_counter(msr: u32) -> bool;
     #[doc = " Reserves an event select against Linux perf: true if it was free."]
@@ -183,12 +187,12 @@ unsafe extern "C" {
     pub fn perfmon_lvtpc_read() -> u32;
     #[doc = " Writes the local APIC's entry for performance-monitoring interrupts, on this\n CPU."]
     pub fn perfmon_lvtpc_write(value: u32);
-    #[doc = " Sets up a timer for each CPU, which calls tick() there once in\n perfmon_tick_ns(), with interrupts off, until it returns false."]
-    pub fn perfmon_timers_init(tick: ::core::option::Option<unsafe extern "C" fn() -> bool>);
-    #[doc = " Returns the period of the timers, the kernel's own tick."]
+    #[doc = " Sets up a timer for each CPU, which calls tick() there, with interrupts off, and\n again after as many nanoseconds as that returns; no more if it returns 0."]
+    pub fn perfmon_timers_init(tick: ::core::option::Option<unsafe extern "C" fn() -> u64>);
+    #[doc = " Returns the period of the kernel's own tick."]
     pub fn perfmon_tick_ns() -> u64;
-    #[doc = " Starts the timer of this CPU."]
-    pub fn perfmon_timer_start();
+    #[doc = " Starts the timer of this CPU: it ticks after so many nanoseconds, also if it was\n to tick at another time."]
+    pub fn perfmon_timer_start(ns: u64);
     #[doc = " Stops the timer of this CPU. It does not tick any more when this returns."]
     pub fn perfmon_timer_stop();
     #[doc = " Calls down() before the system sleeps or reboots, up() after a sleep."]

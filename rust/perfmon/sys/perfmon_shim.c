@@ -15,6 +15,7 @@
 #include <linux/printk.h>
 #include <linux/reboot.h>
 #include <linux/suspend.h>
+#include <linux/topology.h>
 #include <linux/uaccess.h>
 #include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
@@ -23,6 +24,7 @@
 #include <asm/extable_fixup_types.h>
 #include <asm/msr.h>
 #include <asm/nmi.h>
+#include <asm/processor.h>
 
 #include "perfmon_shim.h"
 
@@ -79,6 +81,18 @@ void perfmon_irqs_on(void)
 int perfmon_rdmsr_safe(u32 msr, u64 *value)
 {
 	return rdmsrq_safe(msr, value);
+}
+
+bool perfmon_same_core(unsigned int a, unsigned int b)
+{
+	return cpumask_test_cpu(b, topology_sibling_cpumask(a));
+}
+
+bool perfmon_same_package(unsigned int a, unsigned int b)
+{
+	if (boot_cpu_data.x86_vendor == X86_VENDOR_INTEL)
+		return cpumask_test_cpu(b, topology_die_cpumask(a));
+	return cpumask_test_cpu(b, topology_core_cpumask(a));
 }
 
 bool perfmon_reserve_counter(u32 msr)
@@ -260,17 +274,19 @@ void perfmon_lvtpc_write(u32 value)
 }
 
 static DEFINE_PER_CPU(struct hrtimer, timers);
-static bool (*timer_tick)(void);
+static u64 (*timer_tick)(void);
 
 static enum hrtimer_restart timer_event(struct hrtimer *timer)
 {
-	if (!timer_tick())
+	u64 ns = timer_tick();
+
+	if (!ns)
 		return HRTIMER_NORESTART;
-	hrtimer_forward_now(timer, TICK_NSEC);
+	hrtimer_forward_now(timer, ns_to_ktime(ns));
 	return HRTIMER_RESTART;
 }
 
-void perfmon_timers_init(bool (*tick)(void))
+void perfmon_timers_init(u64 (*tick)(void))
 {
 	unsigned int cpu;
 
@@ -285,9 +301,10 @@ u64 perfmon_tick_ns(void)
 	return TICK_NSEC;
 }
 
-void perfmon_timer_start(void)
+void perfmon_timer_start(u64 ns)
 {
-	hrtimer_start(this_cpu_ptr(&timers), TICK_NSEC, HRTIMER_MODE_REL_PINNED_HARD);
+	hrtimer_start(this_cpu_ptr(&timers), ns_to_ktime(ns),
+		      HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 void perfmon_timer_stop(void)

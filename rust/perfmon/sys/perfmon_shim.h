@@ -50,6 +50,14 @@ void perfmon_irqs_on(void);
 /* Reads an MSR that may be missing: -EIO then. */
 int perfmon_rdmsr_safe(u32 msr, u64 *value);
 
+/* Returns whether two online CPUs are of the same core. */
+bool perfmon_same_core(unsigned int a, unsigned int b);
+/*
+ * Returns whether two online CPUs share the registers of a package: on Intel those
+ * of a die.
+ */
+bool perfmon_same_package(unsigned int a, unsigned int b);
+
 /* Reserves a counter against Linux perf: true if it was free. */
 bool perfmon_reserve_counter(u32 msr);
 /* Reserves an event select against Linux perf: true if it was free. */
@@ -195,14 +203,17 @@ u32 perfmon_lvtpc_read(void);
 void perfmon_lvtpc_write(u32 value);
 
 /*
- * Sets up a timer for each CPU, which calls tick() there once in
- * perfmon_tick_ns(), with interrupts off, until it returns false.
+ * Sets up a timer for each CPU, which calls tick() there, with interrupts off, and
+ * again after as many nanoseconds as that returns; no more if it returns 0.
  */
-void perfmon_timers_init(bool (*tick)(void));
-/* Returns the period of the timers, the kernel's own tick. */
+void perfmon_timers_init(u64 (*tick)(void));
+/* Returns the period of the kernel's own tick. */
 u64 perfmon_tick_ns(void);
-/* Starts the timer of this CPU. */
-void perfmon_timer_start(void);
+/*
+ * Starts the timer of this CPU: it ticks after so many nanoseconds, also if it was
+ * to tick at another time.
+ */
+void perfmon_timer_start(u64 ns);
 /* Stops the timer of this CPU. It does not tick any more when this returns. */
 void perfmon_timer_stop(void);
 

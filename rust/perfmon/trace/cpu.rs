@@ -3,19 +3,22 @@
 
 use super::buffer::Buffer;
 use crate::{
-    cpu::{ThisCpu, ADDRESS_SPACE},
+    cpu::{topology, CpuSet, ThisCpu, ADDRESS_SPACE},
     logic::{
         config::{Config, ConfigEvent, Role},
         counter::{bits, each, CounterId},
         record::HEADER,
+        values::{self, ValueId},
     },
     percpu::WRITTEN,
-    pmu::lbr,
+    pmu::{lbr, values as pmu_values},
 };
 
 /// The configuration of a trace, as each CPU begins it.
 pub(super) struct CpuTraceConfig<'a> {
     pub(super) config: &'a Config,
+    /// The CPUs that record.
+    pub(super) cpus: &'a CpuSet,
     /// The counters of the config's events, in their order.
     pub(super) counters: &'a [Option<CounterId>],
     pub(super) allow_kernel_addrs: bool,
@@ -27,6 +30,14 @@ impl CpuTraceConfig<'_> {
             .events()
             .zip(self.counters)
             .filter_map(|(event, counter)| Some(((*counter)?, event)))
+    }
+
+    /// Returns the values of the events that match and are recorded on this CPU: the first of their scope.
+    fn values(&self, here: ThisCpu<'_>, matches: impl Fn(Role) -> bool) -> u16 {
+        let is_first = |id: &ValueId| topology::is_first(here, self.cpus, id.scope());
+        values::each(self.config.values(matches))
+            .filter(is_first)
+            .fold(0, |set, id| set | id.bit())
     }
 
     /// Returns the counters of the events that match.
@@ -42,6 +53,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     let trace = &percpu.trace;
     let room = config.config.room();
     let followers = config.mask(|event| event.role == Role::FollowsTimebase);
+    let recorded_values = config.values(here, |_| true);
+    let following_values = config.values(here, |role| role == Role::FollowsTimebase);
     let first = config.events().next();
     let timebase = first.map_or(0, |(counter, _)| counter.bit());
 
@@ -65,7 +78,11 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     trace.followers.set(followers);
     trace
         .timebase
-        .set(if followers != 0 { timebase } else { 0 });
+        .set(if followers != 0 || following_values != 0 {
+            timebase
+        } else {
+            0
+        });
     trace.branching.set(config.mask(|event| event.last_branch));
 
     let followed = trace.timebase.get() | trace.branching.get();
@@ -86,6 +103,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         );
     }
     trace.counters.set(config.mask(|_| true));
+    trace.recording.set(1);
+    pmu_values::begin(here, recorded_values, following_values);
     if let Some(event) = config.config.last_branch() {
         lbr::start(here, event.select);
     }
@@ -104,7 +123,7 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
     let (percpu, pmu) = (here.percpu(), here.pmu());
     let trace = &percpu.trace;
     let counters = trace.counters.get();
-    if counters == 0 {
+    if trace.recording.get() == 0 {
         return;
     }
     pmu.repair(here);
@@ -116,9 +135,18 @@ pub(crate) fn finish(here: ThisCpu<'_>, flags: u32) {
         lbr::stop(here, pmu);
     }
     trace.mark(flags);
-    // SAFETY: The trace is recorded. `begin` left room for these records, and without active counters the handler
-    // does not write.
-    unsafe { percpu.write_counts(counters) };
+    let recorded_values = trace.values.recorded();
+    if counters != 0 || recorded_values != 0 {
+        // SAFETY: The trace is recorded. `begin` left room for these records, and without active counters the
+        // handler does not write.
+        unsafe {
+            percpu.write_counts(counters, |writer| {
+                pmu_values::write(here, writer, recorded_values)
+            });
+        }
+    }
+    pmu_values::end(here);
+    trace.recording.set(0);
     trace.counters.set(0);
     trace.branching.set(0);
     pmu.restore(here, counters);

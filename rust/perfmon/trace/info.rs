@@ -9,17 +9,18 @@ use kernel::{cpu::nr_cpu_ids, prelude::*};
 pub(crate) fn properties(_trace: &Trace) -> Result<abi::perfmon_properties> {
     let c = &pmu::common().capabilities;
     let (general, fixed) = (u16::from(c.general), c.fixed.count_ones() as u16);
+    let values = c.values.count_ones() as u16;
     Ok(abi::perfmon_properties {
         api_version: abi::PERFMON_API_VERSION as u16,
         pm_version: u16::from(c.version),
-        max_num_events: general + fixed,
+        max_num_events: general + fixed + values,
         reserved: 0,
         max_num_fixed_events: fixed,
         max_fixed_counter_width: u16::from(c.fixed_width),
         max_num_programmable_events: general,
         max_programmable_counter_width: u16::from(c.general_width),
-        max_num_misc_events: 0,
-        max_misc_counter_width: 0,
+        max_num_misc_events: values,
+        max_misc_counter_width: if values == 0 { 0 } else { u64::BITS as u16 },
         flags: if c.last_branch {
             abi::PERFMON_PROPERTY_FLAG_HAS_LAST_BRANCH
         } else {
@@ -38,6 +39,7 @@ pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
         } else {
             0
         },
-        reserved: [0; 6],
+        misc_events: pmu::common().capabilities.values.into(),
+        reserved: [0; 5],
     })
 }

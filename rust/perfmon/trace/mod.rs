@@ -118,7 +118,9 @@ impl Inner {
         }
         ownership.on_each(|here| cpu::finish(here, 0));
         let intact = ownership.is_intact(self.counters);
-        ownership.free(self.counters);
+        if self.counters != 0 {
+            ownership.free(self.counters);
+        }
         // INVARIANT: No CPU records any more, and the counters have no owner.
         self.state = TraceState::Staged;
         self.counters = 0;
@@ -272,15 +274,17 @@ pub(crate) fn start(trace: &Trace) -> Result {
         allow_kernel()?;
     }
     let mut ownership = OWNERSHIP.lock();
-    ownership.check_exclusive(None)?;
     let counters = staged
         .config
         .assign(ownership.free_counters())
         .ok_or(EBUSY)?;
-    ownership.reserve()?;
-
     let mask = bits(counters.iter().flatten().copied());
-    ownership.set_traced(mask);
+    // Values alone need no counter, whoever owns them.
+    if mask != 0 {
+        ownership.check_exclusive(None)?;
+        ownership.reserve()?;
+        ownership.set_traced(mask);
+    }
     for (cpu, buffer) in ids().zip(&inner.buffers) {
         if buffer.is_traced() && !ownership.cpus().online().contains(cpu) {
             // SAFETY: The trace owns the buffer, and no CPU records yet.
@@ -292,6 +296,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     }
     let config = CpuTraceConfig {
         config: &staged.config,
+        cpus: ownership.cpus().online(),
         counters: &counters,
         allow_kernel_addrs: staged.allow_kernel_addrs,
     };

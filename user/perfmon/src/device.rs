@@ -48,6 +48,8 @@ pub struct Info {
     pub cpu_ids: u32,
     /// The [rate](crate::trace::Event::rate) of an event may be above 2^31.
     pub full_width_writes: bool,
+    /// The values that the CPUs have: bit n for event n of `PERFMON_GROUP_MISC`.
+    pub misc_events: u64,
 }
 
 /// A moment of the time-stamp counter.
@@ -175,13 +177,15 @@ impl Device {
             nr_cpu_ids: 0,
             flags: 0,
             features: 0,
-            reserved: [0; 6],
+            misc_events: 0,
+            reserved: [0; 5],
         };
         self.call(Call::Info(&mut raw), || Attempt::Info)?;
         Ok(Info {
             cpu_ids: raw.nr_cpu_ids,
             full_width_writes: raw.features & u64::from(abi::PERFMON_FEATURE_FULL_WIDTH_WRITES)
                 != 0,
+            misc_events: raw.misc_events,
         })
     }
 

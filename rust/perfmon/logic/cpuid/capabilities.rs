@@ -68,6 +68,10 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// Branches are recorded, in the stack of 32 that [`lbr`](super::super::lbr) describes.
     pub last_branch: bool,
+    /// Values: bit n for event n of `PERFMON_GROUP_MISC`.
+    pub values: u16,
+    /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
+    pub server_memory_unit: bool,
 }
 
 impl Capabilities {
@@ -83,6 +87,8 @@ impl Capabilities {
         arch_events: 0,
         select_bits: EventSelect::COMMON_BITS,
         last_branch: false,
+        values: 0,
+        server_memory_unit: false,
     };
 
     /// Returns what both have.
@@ -102,6 +108,8 @@ impl Capabilities {
             arch_events: self.arch_events & other.arch_events,
             select_bits: self.select_bits & other.select_bits,
             last_branch: self.last_branch && other.last_branch,
+            values: self.values & other.values,
+            server_memory_unit: self.server_memory_unit && other.server_memory_unit,
         }
     }
 
@@ -144,12 +152,15 @@ mod tests {
             arch_events: 0xff,
             select_bits: EventSelect::COMMON_BITS | EventSelect::UNIT_MASK_2,
             last_branch: true,
+            values: 0x3ff,
+            server_memory_unit: true,
         };
         let little = Capabilities {
             general: 6,
             fixed: 0b111,
             arch_events: 0x7f,
             select_bits: EventSelect::COMMON_BITS,
+            values: 0x301,
             ..big
         };
         assert_eq!(big.intersection(little), little);

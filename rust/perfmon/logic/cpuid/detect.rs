@@ -72,6 +72,8 @@ impl Processor {
             arch_events,
             select_bits: EventSelect::COMMON_BITS | self.extended_select_bits(),
             last_branch: version >= 2 && perf_capabilities & LBR_FORMAT == lbr::FORMAT_INFO,
+            values: self.values(),
+            server_memory_unit: self.has_server_memory_unit(),
         })
     }
 
@@ -120,6 +122,8 @@ impl Processor {
             arch_events: Self::AMD_EVENTS,
             select_bits: EventSelect::COMMON_BITS | EventSelect::EVENT_HIGH,
             last_branch: false,
+            values: self.values(),
+            server_memory_unit: false,
         })
     }
 }

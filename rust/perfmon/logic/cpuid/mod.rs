@@ -9,6 +9,7 @@ mod detect;
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 mod dumps;
 mod microarchitecture;
+mod power;
 mod processor;
 
 pub use self::capabilities::{Architecture, Capabilities, NoPmu};

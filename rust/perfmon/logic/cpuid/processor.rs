@@ -21,10 +21,14 @@ pub struct Processor {
     pub vendor_id: [u8; 12],
     /// Leaf 1: family, model, features.
     pub(super) version: Leaf,
+    /// Leaf 6: temperatures and clocks.
+    pub(super) power: Leaf,
     /// Leaf 0x0a: Intel's architectural performance monitoring.
     pub(super) arch_perfmon: Leaf,
     /// Leaf 0x8000_0001: AMD's features.
     pub(super) amd_features: Leaf,
+    /// Leaf 0x8000_0007: AMD's power management.
+    pub(super) amd_power: Leaf,
     /// Leaf 0x23, the extension of leaf 0x0a; its EAX has a bit for each subleaf.
     pub(super) perfmon_ext: Leaf,
     /// Leaf 0x23, subleaf 1: bitmaps of the general (EAX) and of the fixed-function counters (EBX).
@@ -72,11 +76,13 @@ impl Processor {
         Self {
             vendor_id,
             version: leaf(1),
+            power: leaf(6),
             arch_perfmon: leaf(0x0a),
             perfmon_ext,
             perfmon_counters: perfmon_subleaf(1),
             perfmon_events: perfmon_subleaf(3),
             amd_features: leaf(0x8000_0001),
+            amd_power: leaf(0x8000_0007),
             amd_perfmon: leaf(0x8000_0022),
         }
     }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The CPUs that share what is there once for a core or a package.
+
+use super::{CpuSet, ThisCpu};
+use crate::{logic::values::Scope, sys::ffi};
+
+/// Returns whether this CPU is the first of `cpus`, which are online, in its `scope`.
+pub(crate) fn is_first(here: ThisCpu<'_>, cpus: &CpuSet, scope: Scope) -> bool {
+    let this = here.id().as_u32();
+    let mut before = cpus
+        .iter()
+        .map(|cpu| cpu.as_u32())
+        .take_while(|&cpu| cpu < this);
+    !before.any(|cpu| match scope {
+        // SAFETY: The function has no preconditions but that both CPUs are online.
+        Scope::Package => unsafe { ffi::perfmon_same_package(cpu, this) },
+        // SAFETY: The function has no preconditions but that both CPUs are online.
+        Scope::Core => unsafe { ffi::perfmon_same_core(cpu, this) },
+        Scope::Cpu => false,
+    })
+}

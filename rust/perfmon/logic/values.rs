@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Values that no counter of the PMU counts: energy, temperatures and clocks, each in a register of its own.
+
+use super::cpuid::{Architecture, Capabilities};
+use crate::abi;
+
+/// The number of values.
+pub const VALUES: usize = 10;
+
+/// A value, by its number in `PERFMON_GROUP_MISC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ValueId {
+    /// The energy of a package.
+    EnergyPackage = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE as u8,
+    /// The energy of all cores of a package.
+    EnergyCores = abi::PERFMON_MISC_EVENT_ENERGY_CORES as u8,
+    /// The energy of a core.
+    EnergyCore = abi::PERFMON_MISC_EVENT_ENERGY_CORE as u8,
+    /// The energy of a package's memory.
+    EnergyMemory = abi::PERFMON_MISC_EVENT_ENERGY_MEMORY as u8,
+    /// The temperature of a package.
+    TemperaturePackage = abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE as u8,
+    /// The temperature of a core.
+    TemperatureCore = abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE as u8,
+    /// The temperature of a package, below that at which it throttles.
+    MarginPackage = abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE as u8,
+    /// The temperature of a core, below that at which it throttles.
+    MarginCore = abi::PERFMON_MISC_EVENT_MARGIN_CORE as u8,
+    /// The core's clock.
+    Aperf = abi::PERFMON_MISC_EVENT_APERF as u8,
+    /// The clock of the time-stamp counter.
+    Mperf = abi::PERFMON_MISC_EVENT_MPERF as u8,
+}
+
+/// A register that is only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sensor(u32);
+
+impl Sensor {
+    const INTEL_ENERGY_UNIT: Self = Self(0x606);
+    const AMD_ENERGY_UNIT: Self = Self(0xc001_0299);
+    /// `MSR_TEMPERATURE_TARGET` (Intel SDM, volume 4).
+    pub const TEMPERATURE_TARGET: Self = Self(0x1a2);
+
+    /// Returns the register with the unit of energy.
+    #[must_use]
+    pub const fn energy_unit(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::Intel => Self::INTEL_ENERGY_UNIT,
+            Architecture::AmdLegacy | Architecture::AmdCore | Architecture::AmdV2 => {
+                Self::AMD_ENERGY_UNIT
+            }
+        }
+    }
+
+    /// Returns the number, for ECX of RDMSR.
+    #[inline]
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The energy that was taken since the trace started. The register has 32 bits and a unit.
+    Energy,
+    /// The same of the memory, whose unit is another one on some servers.
+    MemoryEnergy,
+    /// Degrees Celsius.
+    Temperature,
+    /// Degrees to the temperature at which the CPU throttles.
+    Margin,
+    /// Cycles since the trace started. The register has 64 bits.
+    Cycles,
+}
+
+/// The CPUs that share a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The CPUs of a package; on Intel of a die, if a package has several.
+    Package,
+    /// The CPUs of a core.
+    Core,
+    /// None.
+    Cpu,
+}
+
+/// The values that CPUID reports by one bit, as sets.
+pub mod sets {
+    use super::ValueId as V;
+
+    /// Clocks.
+    pub const CLOCKS: u16 = V::Aperf.bit() | V::Mperf.bit();
+    /// The temperature of a core.
+    pub const CORE_TEMPERATURE: u16 = V::TemperatureCore.bit() | V::MarginCore.bit();
+    /// The temperature of a package.
+    pub const PACKAGE_TEMPERATURE: u16 = V::TemperaturePackage.bit() | V::MarginPackage.bit();
+    /// Intel's energy.
+    pub const INTEL_ENERGY: u16 =
+        V::EnergyPackage.bit() | V::EnergyCores.bit() | V::EnergyMemory.bit();
+    /// AMD's energy.
+    pub const AMD_ENERGY: u16 = V::EnergyPackage.bit() | V::EnergyCore.bit();
+}
+
+impl ValueId {
+    const ALL: [Self; VALUES] = [
+        Self::EnergyPackage,
+        Self::EnergyCores,
+        Self::EnergyCore,
+        Self::EnergyMemory,
+        Self::TemperaturePackage,
+        Self::TemperatureCore,
+        Self::MarginPackage,
+        Self::MarginCore,
+        Self::Aperf,
+        Self::Mperf,
+    ];
+
+    /// Returns the value with this number in `PERFMON_GROUP_MISC`; `None` if there is none.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        Self::ALL.get(number as usize).copied()
+    }
+
+    /// Returns the number: below [`VALUES`].
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns the value as a set of one.
+    #[must_use]
+    pub const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+
+    /// Returns the id of the event.
+    #[must_use]
+    pub const fn event(self) -> u16 {
+        (abi::PERFMON_GROUP_MISC as u16) << 10 | self as u16
+    }
+
+    /// Returns what the value is.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::EnergyPackage | Self::EnergyCores | Self::EnergyCore => Kind::Energy,
+            Self::EnergyMemory => Kind::MemoryEnergy,
+            Self::TemperaturePackage | Self::TemperatureCore => Kind::Temperature,
+            Self::MarginPackage | Self::MarginCore => Kind::Margin,
+            Self::Aperf | Self::Mperf => Kind::Cycles,
+        }
+    }
+
+    /// Returns the CPUs that share the register.
+    #[must_use]
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::EnergyPackage
+            | Self::EnergyCores
+            | Self::EnergyMemory
+            | Self::TemperaturePackage
+            | Self::MarginPackage => Scope::Package,
+            Self::EnergyCore | Self::TemperatureCore | Self::MarginCore => Scope::Core,
+            Self::Aperf | Self::Mperf => Scope::Cpu,
+        }
+    }
+
+    /// Returns the register (Intel SDM, volume 4; AMD's Processor Programming References); `None` if CPUs of this
+    /// architecture have none.
+    #[must_use]
+    pub const fn sensor(self, architecture: Architecture) -> Option<Sensor> {
+        let is_intel = matches!(architecture, Architecture::Intel);
+        let number = match self {
+            Self::EnergyPackage if is_intel => 0x611,
+            Self::EnergyPackage => 0xc001_029b,
+            Self::EnergyCore if !is_intel => 0xc001_029a,
+            Self::EnergyCores if is_intel => 0x639,
+            Self::EnergyMemory if is_intel => 0x619,
+            Self::TemperaturePackage | Self::MarginPackage if is_intel => 0x1b1,
+            Self::TemperatureCore | Self::MarginCore if is_intel => 0x19c,
+            Self::Aperf => 0xe8,
+            Self::Mperf => 0xe7,
+            _ => return None,
+        };
+        Some(Sensor(number))
+    }
+}
+
+/// Returns the values of a set, lowest number first.
+#[inline]
+pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
+    core::iter::from_fn(move || {
+        let id = ValueId::new(set.trailing_zeros())?;
+        set &= set.wrapping_sub(1);
+        Some(id)
+    })
+}
+
+/// How a register's bits become a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    id: ValueId,
+    /// Energy: the unit is 2^-n Joules. Temperature: where the CPU throttles.
+    parameter: u8,
+}
+
+impl Scale {
+    /// The unit of the memory's energy on servers, whatever the register of units says (Linux's
+    /// arch/x86/events/rapl.c).
+    const SERVER_MEMORY_UNIT: u8 = 16;
+
+    /// Returns the scale of `id`. `energy_unit` and `target` are what [`Sensor::energy_unit`] and
+    /// [`Sensor::TEMPERATURE_TARGET`] hold.
+    #[must_use]
+    pub const fn new(id: ValueId, cpu: &Capabilities, energy_unit: u64, target: u64) -> Self {
+        let unit = (energy_unit >> 8) as u8 & 0x1f;
+        let parameter = match id.kind() {
+            Kind::MemoryEnergy if cpu.server_memory_unit => Self::SERVER_MEMORY_UNIT,
+            Kind::Energy | Kind::MemoryEnergy => unit,
+            Kind::Temperature => (target >> 16) as u8,
+            Kind::Margin | Kind::Cycles => 0,
+        };
+        Self { id, parameter }
+    }
+
+    /// Returns the parameter, for [`Self::of`].
+    #[must_use]
+    pub const fn parameter(self) -> u8 {
+        self.parameter
+    }
+
+    /// Returns the scale of a value whose parameter is known.
+    #[inline]
+    #[must_use]
+    pub const fn of(id: ValueId, parameter: u8) -> Self {
+        Self { id, parameter }
+    }
+
+    /// Returns `last`, what the register had come to, brought up to `now`, what it holds: without end, where
+    /// the register begins again from 0. Less than its range must have been added meanwhile.
+    #[inline]
+    #[must_use]
+    pub const fn extend(self, last: u64, now: u64) -> u64 {
+        match self.id.kind() {
+            Kind::Energy | Kind::MemoryEnergy => {
+                last.wrapping_add((now as u32).wrapping_sub(last as u32) as u64)
+            }
+            Kind::Temperature | Kind::Margin | Kind::Cycles => now,
+        }
+    }
+
+    /// Returns the value of a record, if the sensor had one: `start` is what the register had come to when the
+    /// trace started, and `now` what it has come to.
+    #[inline]
+    #[must_use]
+    pub const fn value(self, start: u64, now: u64) -> Option<u64> {
+        /// Bit 31 of `IA32_THERM_STATUS`. `IA32_PACKAGE_THERM_STATUS` has none.
+        const VALID: u64 = 1 << 31;
+
+        let margin = now >> 16 & 0x7f;
+        match self.id.kind() {
+            // In 2^-32 Joules.
+            Kind::Energy | Kind::MemoryEnergy => Some(
+                now.wrapping_sub(start)
+                    .wrapping_shl(32 - self.parameter as u32),
+            ),
+            Kind::Cycles => Some(now.wrapping_sub(start)),
+            Kind::Temperature | Kind::Margin
+                if now & VALID == 0 && matches!(self.id.scope(), Scope::Core) =>
+            {
+                None
+            }
+            Kind::Temperature => Some((self.parameter as u64).wrapping_sub(margin)),
+            Kind::Margin => Some(margin),
+        }
+    }
+
+    /// Returns the time in nanoseconds after which a register must have been read again; `None` if it never
+    /// begins again from 0.
+    #[must_use]
+    pub const fn refresh_ns(self) -> Option<u64> {
+        /// At 1000 W, the time in which a register adds 1 J.
+        const NS_PER_JOULE: u64 = 1_000_000;
+        /// No CPU takes so much for so long.
+        const MOST: u64 = 60_000_000_000;
+
+        match self.id.kind() {
+            Kind::Energy | Kind::MemoryEnergy => {
+                // Half the register's range.
+                let joules = (1u64 << 31) >> self.parameter;
+                let ns = joules.saturating_mul(NS_PER_JOULE);
+                Some(if ns < MOST { ns } else { MOST })
+            }
+            Kind::Temperature | Kind::Margin | Kind::Cycles => None,
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_values))]
+mod tests {
+    use super::*;
+
+    const INTEL: Capabilities = Capabilities::NONE;
+    const SERVER: Capabilities = Capabilities {
+        server_memory_unit: true,
+        ..INTEL
+    };
+    /// 2^-14 Joules; 100 degrees.
+    const UNIT: u64 = 0xa_0e03;
+    const TARGET: u64 = 100 << 16;
+
+    fn scale(id: ValueId) -> Scale {
+        Scale::new(id, &INTEL, UNIT, TARGET)
+    }
+
+    #[test]
+    fn numbers_name_registers() {
+        let number = |id: u32, architecture| {
+            ValueId::new(id)
+                .and_then(|id| id.sensor(architecture))
+                .map(Sensor::number)
+        };
+        let (intel, amd) = (Architecture::Intel, Architecture::AmdV2);
+        let all = |architecture| (0..11).map(move |id| number(id, architecture));
+        let of_intel = [
+            0x611, 0x639, 0, 0x619, 0x1b1, 0x19c, 0x1b1, 0x19c, 0xe8, 0xe7, 0,
+        ];
+        let of_amd = [0xc001_029b, 0, 0xc001_029a, 0, 0, 0, 0, 0, 0xe8, 0xe7, 0];
+        assert!(all(intel).map(Option::unwrap_or_default).eq(of_intel));
+        assert!(all(amd).map(Option::unwrap_or_default).eq(of_amd));
+        assert_eq!(ValueId::Aperf.event(), 0x1008);
+        assert!(Scope::Cpu == ValueId::Aperf.scope() && Kind::Cycles == ValueId::Aperf.kind());
+    }
+
+    #[test]
+    fn sets_have_all_values_of_a_vendor() {
+        let all = |architecture| {
+            (0..VALUES as u32)
+                .filter_map(ValueId::new)
+                .filter(|id| id.sensor(architecture).is_some())
+                .fold(0, |set, id| set | id.bit())
+        };
+        assert_eq!(
+            all(Architecture::Intel),
+            sets::CLOCKS | sets::CORE_TEMPERATURE | sets::PACKAGE_TEMPERATURE | sets::INTEL_ENERGY
+        );
+        assert_eq!(all(Architecture::AmdV2), sets::CLOCKS | sets::AMD_ENERGY);
+        assert!(each(sets::AMD_ENERGY).map(ValueId::index).eq([0, 2]));
+        assert!(each(0).next().is_none());
+        assert_eq!(each(u16::MAX).count(), VALUES);
+    }
+
+    #[test]
+    fn energy_is_in_parts_of_a_joule() {
+        let scale = scale(ValueId::EnergyPackage);
+        // 2^14 units are a Joule.
+        assert_eq!(scale.value(5, 5 + (1 << 14)), Some(1 << 32));
+        assert_eq!(scale.value(5, 5), Some(0));
+        // The finest unit, and the coarsest.
+        let fine = Scale::new(ValueId::EnergyPackage, &INTEL, 31 << 8, 0);
+        assert_eq!(fine.value(0, 1), Some(2));
+        let coarse = Scale::new(ValueId::EnergyPackage, &INTEL, 0, 0);
+        assert_eq!(coarse.value(0, 1), Some(1 << 32));
+    }
+
+    #[test]
+    fn energy_goes_on_where_its_register_wraps() {
+        let scale = scale(ValueId::EnergyPackage);
+        assert_eq!(scale.extend(0xffff_fff0, 0x10), 0x1_0000_0010);
+        assert_eq!(scale.extend(0x1_0000_0010, 0x10), 0x1_0000_0010);
+        assert_eq!(scale.extend(0x1_0000_0010, 0x11), 0x1_0000_0011);
+        // Bits above the register's are reserved.
+        assert_eq!(scale.extend(0x10, 0xdead_0000_0000_0011), 0x11);
+    }
+
+    #[test]
+    fn the_memory_of_a_server_has_its_own_unit() {
+        let unit = |id, cpu| Scale::new(id, cpu, UNIT, 0).parameter();
+        assert_eq!(unit(ValueId::EnergyMemory, &INTEL), 14);
+        assert_eq!(unit(ValueId::EnergyMemory, &SERVER), 16);
+        assert_eq!(unit(ValueId::EnergyPackage, &SERVER), 14);
+    }
+
+    #[test]
+    fn temperatures_are_below_the_target() {
+        let core = scale(ValueId::TemperatureCore);
+        assert_eq!(core.value(7, 1 << 31 | 45 << 16), Some(55));
+        assert_eq!(core.value(7, 45 << 16), None);
+        let package = scale(ValueId::TemperaturePackage);
+        assert_eq!(package.value(7, 127 << 16), Some(-27i64 as u64));
+        assert_eq!(scale(ValueId::MarginPackage).value(7, 45 << 16), Some(45));
+        assert_eq!(package.extend(1, 2), 2);
+    }
+
+    #[test]
+    fn cycles_are_counted_from_the_start() {
+        let scale = scale(ValueId::Aperf);
+        assert_eq!(scale.value(u64::MAX, scale.extend(u64::MAX, 9)), Some(10));
+        assert_eq!(scale.refresh_ns(), None);
+    }
+
+    #[test]
+    fn registers_are_read_before_they_wrap() {
+        let ns = |unit: u64| Scale::new(ValueId::EnergyPackage, &INTEL, unit << 8, 0).refresh_ns();
+        assert_eq!(ns(14), Some(60_000_000_000));
+        assert_eq!(ns(16), Some(32_768_000_000));
+        assert_eq!(ns(31), Some(1_000_000));
+        assert_eq!(ns(0), Some(60_000_000_000));
+    }
+
+    #[test]
+    fn a_scale_is_kept_as_its_parameter() {
+        let scale = scale(ValueId::EnergyPackage);
+        assert_eq!(Scale::of(ValueId::EnergyPackage, scale.parameter()), scale);
+    }
+}

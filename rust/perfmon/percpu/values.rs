@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The values that a trace records on one CPU.
+
+use super::Word;
+use crate::logic::values::{ValueId, VALUES};
+
+/// The values that a trace records on one CPU. All bits zero: none.
+pub(crate) struct TracedValues {
+    /// The values that are recorded here, as a set.
+    recorded: Word,
+    /// Those that are recorded with the timebase.
+    followers: Word,
+    /// The time in nanoseconds after which registers must have been read again; 0 if none must.
+    pub(crate) refresh_ns: Word,
+    states: [ValueState; VALUES],
+}
+
+/// One value.
+///
+/// The registers are read by the overflow handler, and by what it interrupts. So what a register has come to is one
+/// word: an interruption between reading and storing it leaves an older number, which is as good to begin with.
+pub(crate) struct ValueState {
+    /// What the register has come to.
+    pub(crate) last: Word,
+    /// What it had come to when the trace started.
+    pub(crate) start: Word,
+    /// [`Scale::parameter`](crate::logic::values::Scale::parameter).
+    pub(crate) parameter: Word,
+}
+
+impl TracedValues {
+    /// Sets what is recorded.
+    pub(crate) fn select(&self, recorded: u16, followers: u16) {
+        self.recorded.set(recorded.into());
+        self.followers.set(followers.into());
+    }
+
+    /// Returns the values that are recorded here.
+    pub(crate) fn recorded(&self) -> u16 {
+        self.recorded.get() as u16
+    }
+
+    /// Returns the values that are recorded here with the timebase.
+    pub(crate) fn followers(&self) -> u16 {
+        self.followers.get() as u16
+    }
+
+    /// Returns the state of one value.
+    pub(crate) fn of(&self, id: ValueId) -> &ValueState {
+        &self.states[id.index()]
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reading the registers of values ([`crate::logic::values`]).
+//!
+//! No counter and no interrupt belongs to them. Where a register of energy begins again from 0 within a trace, it has
+//! been read often enough before: by the timer that watches the CPU, or for values alone by a slow one.
+
+use crate::{
+    cpu::{msr, timer, ThisCpu},
+    logic::{
+        cpuid::Capabilities,
+        values::{each, Kind, Scale, Sensor, ValueId},
+    },
+    percpu::{buffer::Writer, CpuTrace, PerCpu, SLOW},
+};
+
+/// Returns which values of `cpu` this CPU has, as a set: those whose registers can be read. If they are to `count`,
+/// not those of energy that is 0 all the time: hypervisors let registers be read that they don't have.
+pub(super) fn probe(here: ThisCpu<'_>, cpu: &Capabilities, count: bool) -> u16 {
+    let can_read = |sensor| msr::read_sensor_safe(here, sensor).is_ok();
+    let has = |id: &ValueId| {
+        let Some(value) = id
+            .sensor(cpu.architecture)
+            .and_then(|sensor| msr::read_sensor_safe(here, sensor).ok())
+        else {
+            return false;
+        };
+        match id.kind() {
+            Kind::Energy | Kind::MemoryEnergy => {
+                (!count || value != 0) && can_read(Sensor::energy_unit(cpu.architecture))
+            }
+            Kind::Temperature => can_read(Sensor::TEMPERATURE_TARGET),
+            Kind::Margin | Kind::Cycles => true,
+        }
+    };
+    each(cpu.values)
+        .filter(has)
+        .fold(0, |set, id| set | id.bit())
+}
+
+/// Begins to record values on this CPU: those of the set `recorded`, and those of `followers` with the timebase.
+pub(crate) fn begin(here: ThisCpu<'_>, recorded: u16, followers: u16) {
+    let values = &here.percpu().trace.values;
+    let cpu = &super::common().capabilities;
+    let (mut unit, mut target) = (0, 0);
+    for id in each(recorded) {
+        match id.kind() {
+            Kind::Energy | Kind::MemoryEnergy => {
+                unit = msr::read_sensor(here, Sensor::energy_unit(cpu.architecture));
+            }
+            Kind::Temperature => target = msr::read_sensor(here, Sensor::TEMPERATURE_TARGET),
+            Kind::Margin | Kind::Cycles => {}
+        }
+    }
+    let mut refresh_ns = 0;
+    for id in each(recorded) {
+        let scale = Scale::new(id, cpu, unit, target);
+        let state = values.of(id);
+        state.parameter.set(scale.parameter().into());
+        state.last.set(0);
+        state.start.set(update(here, id));
+        refresh_ns = match scale.refresh_ns() {
+            Some(ns) if refresh_ns == 0 || ns < refresh_ns => ns,
+            _ => refresh_ns,
+        };
+    }
+    values.select(recorded, followers);
+    values.refresh_ns.set(refresh_ns);
+    watch(here);
+}
+
+/// Ceases to record values on this CPU.
+pub(crate) fn end(here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    percpu.trace.values.select(0, 0);
+    percpu.trace.values.refresh_ns.set(0);
+    if percpu.watch.running.get() == SLOW {
+        timer::stop(here);
+        percpu.watch.running.set(0);
+    }
+}
+
+/// Starts the slow timer, if values need it and no timer runs.
+pub(super) fn watch(here: ThisCpu<'_>) {
+    let percpu = here.percpu();
+    let ns = slow_period(percpu);
+    if ns != 0 && percpu.watch.running.get() == 0 {
+        percpu.watch.running.set(SLOW);
+        timer::start(here, ns);
+    }
+}
+
+/// Returns the period of the slow timer in nanoseconds; 0 if values need none.
+pub(crate) fn slow_period(percpu: &PerCpu) -> u64 {
+    match percpu.trace.values.refresh_ns.get() {
+        0 => 0,
+        ns => ns.max(timer::period_ns()),
+    }
+}
+
+/// Reads the registers that begin again from 0, so that none does so twice unseen.
+pub(crate) fn refresh(here: ThisCpu<'_>) {
+    let values = &here.percpu().trace.values;
+    for id in each(values.recorded()) {
+        if matches!(id.kind(), Kind::Energy | Kind::MemoryEnergy) {
+            update(here, id);
+        }
+    }
+}
+
+/// Writes VALUE records of a set, and returns the writer. There must be room.
+#[cold]
+pub(crate) fn write(here: ThisCpu<'_>, mut writer: Writer, set: u16) -> Writer {
+    for id in each(set) {
+        let now = update(here, id);
+        let (state, scale) = scale(here.percpu(), id);
+        if let Some(value) = scale.value(state, now) {
+            writer.put(CpuTrace::value(id, value));
+        }
+    }
+    writer
+}
+
+/// Returns what the register had come to when the trace started, and its scale.
+fn scale(percpu: &PerCpu, id: ValueId) -> (u64, Scale) {
+    let state = percpu.trace.values.of(id);
+    (
+        state.start.get(),
+        Scale::of(id, state.parameter.get() as u8),
+    )
+}
+
+/// Reads a register. Returns what it has come to.
+fn update(here: ThisCpu<'_>, id: ValueId) -> u64 {
+    let architecture = super::common().capabilities.architecture;
+    let Some(sensor) = id.sensor(architecture) else {
+        return 0;
+    };
+    let percpu = here.percpu();
+    let state = percpu.trace.values.of(id);
+    let (_, scale) = scale(percpu, id);
+    // Before the register: an overflow interrupt in between has read less than what comes now.
+    let last = state.last.get();
+    let now = scale.extend(last, msr::read_sensor(here, sensor));
+    state.last.set(now);
+    now
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The values that no counter counts, VALUE records: energy, temperatures, clocks. On
+ * the virtual PMU they follow from the instructions of all modes that have retired
+ * (Documentation/virtual-pmu.rst).
+ *
+ * $VALUES is the bit map of the events that the CPUs have; without it they have
+ * none. $UNIT is the power of 2 that the unit of energy is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "idle.h"
+#include "options.h"
+#include "perf.h"
+#include "trace.h"
+#include "trace_fixture.h"
+
+#define PAGES	256
+#define N	2000000UL
+#define ALL	10
+
+/* What an instruction takes, in the unit of the records: 2^-32 Joules */
+#define PACKAGE_ENERGY	4096ULL
+#define CORES_ENERGY	3072ULL
+#define MEMORY_ENERGY	1024ULL
+
+static const __u64 energies[] = {
+	[PERFMON_MISC_EVENT_ENERGY_PACKAGE] = PACKAGE_ENERGY,
+	[PERFMON_MISC_EVENT_ENERGY_CORES] = CORES_ENERGY,
+	[PERFMON_MISC_EVENT_ENERGY_CORE] = CORES_ENERGY,
+	[PERFMON_MISC_EVENT_ENERGY_MEMORY] = MEMORY_ENERGY,
+};
+
+static __u16 misc(int n)
+{
+	return PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, n);
+}
+
+FIXTURE(values)
+{
+	struct trace trace;
+	int fd;
+	int cpu;
+	__u64 present;
+};
+
+FIXTURE_SETUP(values)
+{
+	SKIP_WITHOUT_PMU();
+	self->present = environment("VALUES", 0);
+	self->fd = open_device(_metadata, O_RDWR);
+	self->cpu = trace_on_first_cpu(_metadata, &self->trace, self->fd,
+				       PAGES);
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+FIXTURE_TEARDOWN(values)
+{
+	trace_free(&self->trace);
+	close(self->fd);
+}
+
+static bool has(const FIXTURE_DATA(values) *self, int n)
+{
+	return self->present & (1ULL << n);
+}
+
+TEST_F(values, properties_tell_of_them)
+{
+	int n = __builtin_popcountll(self->present);
+	struct perfmon_properties p;
+	struct perfmon_info info;
+
+	ASSERT_EQ(0, device_properties(self->fd, &p));
+	EXPECT_EQ(n, p.max_num_misc_events);
+	EXPECT_EQ(n ? 64 : 0, p.max_misc_counter_width);
+	EXPECT_EQ(p.max_num_programmable_events + p.max_num_fixed_events + n,
+		  p.max_num_events);
+	ASSERT_EQ(0, device_ioctl(self->fd, PERFMON_GET_INFO, &info));
+	EXPECT_EQ(self->present, info.misc_events);
+}
+
+/* An event that the CPUs lack is refused, alone and with a timebase. */
+TEST_F(values, others_are_refused)
+{
+	struct perfmon_config alone, follower;
+	int i, want;
+
+	for (i = 0; i < ALL + 1; i++) {
+		want = has(self, i) ? 0 : -EINVAL;
+		alone = one_event(misc(i), 0, 0);
+		EXPECT_EQ(want, trace_stage(&self->trace, &alone));
+		follower = one_event(INSTRUCTIONS, 1000, FLAG_USER);
+		follower.events[1] = misc(i);
+		follower.flags[1] = FLAG_TIMEBASE0;
+		EXPECT_EQ(want, trace_stage(&self->trace, &follower));
+	}
+}
+
+/* A value neither ticks, nor is it a timebase. */
+TEST_F(values, rules_of_the_config)
+{
+	struct perfmon_config c;
+	int i;
+
+	for (i = 0; i < ALL; i++) {
+		c = one_event(misc(i), 1, 0);
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+		c.flags[0] = FLAG_TIMEBASE0;
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+		c = one_event(misc(i), 0, FLAG_LAST_BRANCH);
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+		c = one_event(misc(i), 0, 0);
+		c.events[1] = INSTRUCTIONS;
+		c.flags[1] = FLAG_USER | FLAG_TIMEBASE0;
+		EXPECT_EQ(-EINVAL, trace_stage(&self->trace, &c));
+	}
+}
+
+/*
+ * Adds all values that there are to config @c, from event @n on, and returns how
+ * many they are.
+ */
+static int add_values(const FIXTURE_DATA(values) *self,
+		      struct perfmon_config *c, int n, __u32 flags)
+{
+	int i, added = 0;
+
+	for (i = 0; i < ALL; i++) {
+		if (!has(self, i))
+			continue;
+		c->events[n + added] = misc(i);
+		c->flags[n + added] = flags;
+		added++;
+	}
+	return added;
+}
+
+/* All that one sample says: values, by their numbers. */
+struct sample {
+	__u64 insns;		/* from START on */
+	__u64 value[ALL];
+};
+
+/* Reads the samples of the CPU, the last of which is that of STOP. */
+static int samples(const struct trace *t, int cpu, struct sample *s, int room)
+{
+	struct trace_cursor c = trace_records(t, cpu);
+	struct trace_record r;
+	__u64 insns = 0;
+	int n = -1;
+
+	while (trace_next(&c, &r) > 0) {
+		switch (r.type) {
+		case PERFMON_RECORD_TIME:
+			if (++n == room)
+				return n;
+			memset(&s[n], 0, sizeof(s[n]));
+			break;
+		case PERFMON_RECORD_COUNT:
+			if (r.event != MODEL_EVENT(0))
+				break;
+			insns += r.count;
+			s[n].insns = insns;
+			break;
+		case PERFMON_RECORD_VALUE:
+			s[n].value[PERFMON_EVENT_ID_EVENT(r.event)] = r.count;
+			break;
+		}
+	}
+	return n + 1;
+}
+
+#define SAMPLES	1000
+
+/* The absolute difference */
+static __u64 off_by(__u64 a, __u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/*
+ * At each tick all values are read, right after the instructions of both modes are:
+ * between two ticks they rise by a multiple of these.
+ */
+TEST_F(values, values_follow_the_timebase)
+{
+	/* In the records' unit; with 22, and no others, all is exact. */
+	const __u64 unit = 1ULL << (32 - environment("UNIT", 22));
+	const bool others = self->trace.cpus > 1;
+	static struct sample s[SAMPLES];
+	struct perfmon_config c = one_event(INSTRUCTIONS, 10007, FLAG_USER);
+	struct trace_sums sums;
+	__u64 insns, grown;
+	int added, i, n, v;
+
+	if (!self->present)
+		return;
+	define_instructions(_metadata, self->fd, 1);
+	c.events[1] = MODEL_EVENT(0);
+	c.flags[1] = FLAG_USER | FLAG_OS | FLAG_TIMEBASE0;
+	added = add_values(self, &c, 2, FLAG_TIMEBASE0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(TRACE_LOOP_INSNS(N) / 10007, sums.event[0].ticks);
+	for (i = 2; i < 2 + added; i++)
+		EXPECT_EQ(sums.event[0].ticks + 1, sums.event[i].values);
+
+	n = samples(&self->trace, self->cpu, s, SAMPLES);
+	ASSERT_EQ(sums.times, (__u64)n);
+	/* STOP comes another way than an interrupt does. */
+	for (i = 1; i < n - 1; i++) {
+		insns = s[i].insns - s[i - 1].insns;
+		for (v = 0; v < (int)ARRAY_SIZE(energies); v++) {
+			if (!has(self, v))
+				continue;
+			grown = s[i].value[v] - s[i - 1].value[v];
+			EXPECT_LT(insns * energies[v], grown + unit) {
+				TH_LOG("event %d, sample %d", v, i);
+			}
+			/* A package has what its other CPUs take besides. */
+			if (others && v != PERFMON_MISC_EVENT_ENERGY_CORE)
+				continue;
+			EXPECT_GT(insns * energies[v] + unit, grown) {
+				TH_LOG("event %d, sample %d", v, i);
+			}
+		}
+		/* They are rounded down. */
+		grown = s[i].value[PERFMON_MISC_EVENT_APERF] -
+			s[i - 1].value[PERFMON_MISC_EVENT_APERF];
+		EXPECT_GE(1ULL, off_by(insns * 10 / 8, grown));
+		grown = s[i].value[PERFMON_MISC_EVENT_MPERF] -
+			s[i - 1].value[PERFMON_MISC_EVENT_MPERF];
+		EXPECT_GE(1ULL, off_by(insns * 9 / 8, grown));
+	}
+}
+
+/* From START to STOP, without any counter. */
+TEST_F(values, values_need_no_counter)
+{
+	struct perfmon_config c = {};
+	struct trace_sums sums;
+	__u64 least = LOOP_INSNS * N;
+	int added, i, v;
+
+	if (!self->present)
+		return;
+	added = add_values(self, &c, 0, FLAG_USER | FLAG_OS);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_loop(&self->trace, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_EQ(1ULL, sums.times);
+	for (i = 0; i < added; i++) {
+		EXPECT_EQ(1ULL, sums.event[i].values);
+		v = PERFMON_EVENT_ID_EVENT(c.events[i]);
+		if (v >= (int)ARRAY_SIZE(energies))
+			continue;
+		EXPECT_LE(least * energies[v], sums.event[i].value);
+		EXPECT_GE((least + least / 4) * energies[v],
+			  sums.event[i].value);
+	}
+}
+
+/* Nor are they in the way of Linux perf, which has all counters here. */
+TEST_F(values, values_are_recorded_beside_perf)
+{
+	struct perfmon_config c = {};
+	struct trace_sums sums;
+	long long count;
+	int perf;
+
+	if (!self->present)
+		return;
+	perf = perf_open_instructions();
+	ASSERT_LE(0, perf);
+	count = perf_count_loop(perf, N);
+	add_values(self, &c, 0, 0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	EXPECT_EQ(2 * count, perf_count_loop(perf, N));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	EXPECT_EQ(3 * count, perf_count_loop(perf, N));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(1ULL, sums.event[0].values);
+	EXPECT_LE(LOOP_INSNS * N * PACKAGE_ENERGY, sums.event[0].value);
+	close(perf);
+}
+
+static __s64 last_value(const struct perfmon_config *c,
+			const struct trace_sums *sums, int v)
+{
+	int i;
+
+	for (i = 0; i < ALL; i++) {
+		if (c->events[i] == misc(v))
+			return sums->event[i].value;
+	}
+	return -1;
+}
+
+/* Temperature and margin are 100 degrees together, and follow the instructions. */
+TEST_F(values, temperatures_are_those_of_the_sensors)
+{
+	const struct {
+		int temperature;
+		int margin;
+		int lowest;
+	} sensors[] = {
+		{ PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE,
+		  PERFMON_MISC_EVENT_MARGIN_PACKAGE, 50 },
+		{ PERFMON_MISC_EVENT_TEMPERATURE_CORE,
+		  PERFMON_MISC_EVENT_MARGIN_CORE, 40 },
+	};
+	struct perfmon_config c = {};
+	struct trace_sums sums;
+	__s64 from[2], to, margin;
+	int i, round;
+
+	if (!has(self, PERFMON_MISC_EVENT_TEMPERATURE_CORE))
+		return;
+	add_values(self, &c, 0, 0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	for (round = 0; round < 2; round++) {
+		ASSERT_EQ(0, trace_loop(&self->trace, 3UL << 21));
+		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+		for (i = 0; i < 2; i++) {
+			to = last_value(&c, &sums, sensors[i].temperature);
+			margin = last_value(&c, &sums, sensors[i].margin);
+			EXPECT_LE(sensors[i].lowest, to);
+			EXPECT_GT(sensors[i].lowest + 32, to);
+			/* The second may be read a degree later. */
+			EXPECT_GE(1ULL, off_by(100 - to, margin) % 31);
+			if (round) {
+				EXPECT_LE(3, (to - from[i] + 32) % 32);
+				EXPECT_GE(4, (to - from[i] + 32) % 32);
+			}
+			from[i] = to;
+		}
+	}
+}
+
+/* Of a package there is one, and of a core. */
+TEST_F(values, each_is_recorded_once_in_its_scope)
+{
+	const __u64 of_package = 1ULL << PERFMON_MISC_EVENT_ENERGY_PACKAGE |
+				 1ULL << PERFMON_MISC_EVENT_ENERGY_CORES |
+				 1ULL << PERFMON_MISC_EVENT_ENERGY_MEMORY |
+				 1ULL << PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE |
+				 1ULL << PERFMON_MISC_EVENT_MARGIN_PACKAGE;
+	struct perfmon_config c = {};
+	struct trace_sums sums;
+	cpu_set_t cpus;
+	int added, cpu, i;
+
+	if (!self->present)
+		return;
+	added = add_values(self, &c, 0, 0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_loop(&self->trace, 1000));
+	CPU_ZERO(&cpus);
+	for (cpu = 0; cpu < (int)self->trace.cpus; cpu++)
+		CPU_SET(cpu, &cpus);
+	for_each_cpu_in(cpu, &cpus) {
+		ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+		for (i = 0; i < added; i++) {
+			int v = PERFMON_EVENT_ID_EVENT(c.events[i]);
+			bool elsewhere = (of_package & (1ULL << v)) &&
+					 cpu != self->cpu;
+
+			EXPECT_EQ(elsewhere ? 0ULL : 1ULL,
+				  sums.event[i].values) {
+				TH_LOG("event %d on CPU %d", v, cpu);
+			}
+		}
+	}
+}
+
+/* A CPU that goes offline writes what it has, with no counter in the trace either. */
+TEST_F(values, offline_cpu_leaves_its_values)
+{
+	struct perfmon_config c = {};
+	struct trace_sums sums;
+	int home, cpu, online;
+	cpu_set_t all;
+
+	if (!self->present)
+		return;
+	memset(&all, 0xff, sizeof(all));
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(all), &all));
+	if (cpu_open_second(&home, &cpu, &online) == -ENODEV)
+		return;
+	ASSERT_EQ(self->cpu, home);
+	ASSERT_EQ(0, pin_to_cpu(home));
+	add_values(self, &c, 0, 0);
+	ASSERT_EQ(0, trace_stage(&self->trace, &c));
+	ASSERT_EQ(0, trace_start(&self->trace));
+	ASSERT_EQ(0, cpu_switch(online, "0"));
+	EXPECT_EQ(PERFMON_BUFFER_FLAG_OFFLINE, self->trace.buffer[cpu]->flags);
+	ASSERT_STREQ("", trace_sum(&self->trace, cpu, &sums));
+	EXPECT_EQ(1ULL, sums.times);
+	EXPECT_LT(0LL, last_value(&c, &sums, PERFMON_MISC_EVENT_APERF));
+	ASSERT_EQ(0, cpu_switch(online, "1"));
+	ASSERT_EQ(0, trace_stop(&self->trace));
+	ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
+	EXPECT_EQ(0U, self->trace.buffer[self->cpu]->flags);
+	EXPECT_LT(0LL, last_value(&c, &sums, PERFMON_MISC_EVENT_APERF));
+	close(online);
+}
+
+TEST_HARNESS_MAIN
