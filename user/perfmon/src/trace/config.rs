@@ -33,6 +33,7 @@ const ANY_CPU: Capabilities = Capabilities {
     full_width_writes: true,
     arch_events: u32::MAX,
     last_branch: true,
+    values: u16::MAX,
     ..Capabilities::NONE
 };
 

@@ -3,7 +3,7 @@
 
 use perfmon_core::abi;
 
-use super::EventId;
+use super::{EventId, MiscEvent};
 use crate::Modes;
 
 /// An event of a trace, and what is recorded of it.
@@ -71,6 +71,20 @@ impl Event {
             timebase0: true,
             ..Self::counting(id)
         }
+    }
+
+    /// Reads a value: one record at the end. It has no modes.
+    ///
+    /// ```
+    /// use perfmon::trace::{Config, Event, MiscEvent};
+    ///
+    /// let energy = Event::value(MiscEvent::EnergyPackage);
+    /// assert!(Config::builder().event(energy).build().is_ok());
+    /// ```
+    #[must_use]
+    pub fn value(event: MiscEvent) -> Self {
+        // Without a mode there is no event, and one with the kernel's asks for a permission.
+        Self::counting(event).modes(Modes::User)
     }
 
     /// Counts it only in these modes of the CPU.

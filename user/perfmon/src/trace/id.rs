@@ -59,6 +59,33 @@ pub enum FixedEvent {
     TopdownSlots = abi::PERFMON_FIXED_EVENT_TOPDOWN_SLOTS,
 }
 
+/// Values that no counter counts: energy, temperatures, clocks. Each is recorded on the first CPU of its scope, a
+/// package, a core or a CPU; [`Info::misc_events`](crate::Info::misc_events) tells which ones the CPUs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum MiscEvent {
+    /// The energy of a package since the trace started, in 2^-32 Joules.
+    EnergyPackage = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE,
+    /// That of all cores of a package (Intel).
+    EnergyCores = abi::PERFMON_MISC_EVENT_ENERGY_CORES,
+    /// That of a core (AMD).
+    EnergyCore = abi::PERFMON_MISC_EVENT_ENERGY_CORE,
+    /// That of a package's memory (Intel).
+    EnergyMemory = abi::PERFMON_MISC_EVENT_ENERGY_MEMORY,
+    /// The temperature of a package in degrees Celsius (Intel).
+    TemperaturePackage = abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE,
+    /// That of a core (Intel).
+    TemperatureCore = abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE,
+    /// How much cooler a package is than what throttles it (Intel).
+    MarginPackage = abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE,
+    /// The same of a core (Intel).
+    MarginCore = abi::PERFMON_MISC_EVENT_MARGIN_CORE,
+    /// Cycles of a CPU that was not halted since the trace started.
+    Aperf = abi::PERFMON_MISC_EVENT_APERF,
+    /// The same by the clock of the time-stamp counter.
+    Mperf = abi::PERFMON_MISC_EVENT_MPERF,
+}
+
 /// Bits of an id below the group.
 const EVENT_BITS: u32 = 10;
 
@@ -143,6 +170,12 @@ impl From<ArchEvent> for EventId {
 impl From<FixedEvent> for EventId {
     fn from(event: FixedEvent) -> Self {
         Self::fixed(event)
+    }
+}
+
+impl From<MiscEvent> for EventId {
+    fn from(event: MiscEvent) -> Self {
+        Self::make(abi::PERFMON_GROUP_MISC, event as u32)
     }
 }
 

@@ -23,7 +23,7 @@ pub use chunk::{Chunk, Records, Timed};
 pub use config::{Config, ConfigBuilder, ConfigError, ConfigProblem};
 pub use decode::{DecodeError, Decoder, Problem};
 pub use event::Event;
-pub use id::{ArchEvent, EventId, FixedEvent, Group};
+pub use id::{ArchEvent, EventId, FixedEvent, Group, MiscEvent};
 pub use merge::{Merge, merge};
 pub use record::{Branch, Branches, Record};
 pub use state::{Alloc, Allocated, AtRest, Refused, Running, Staged, State, Trace};

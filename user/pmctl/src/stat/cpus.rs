@@ -21,7 +21,7 @@ use crate::schedule::{CounterSupply, schedule};
 /// The counters of all CPUs.
 pub(super) fn of_cpus(
     args: &Stat,
-    events: Vec<EventSpec>,
+    (session, events): (&Session, Vec<EventSpec>),
     online: &[usize],
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<AllCpus> {
@@ -33,7 +33,6 @@ pub(super) fn of_cpus(
         )
         .into());
     }
-    let session = Session::open().map_err(exit::with_help)?;
     let properties = session.device().properties();
     let supply = CounterSupply {
         general: number(properties.general.number),
@@ -86,6 +85,7 @@ pub(super) fn of_cpus(
                 place: place.clone(),
                 event: column.event.clone(),
                 counter: column.counter,
+                unit: None,
             });
         }
     }
@@ -107,6 +107,7 @@ pub(super) fn columns_on(
         } else {
             places.next()
         },
+        unit: None,
         event,
     };
     Ok(events.into_iter().map(column).collect())

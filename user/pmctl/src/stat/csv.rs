@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
 //!
-//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (always empty), event, variation in percent (with `-r`), how
+//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, variation in percent (with `-r`), how
 //! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
 //!
 //! Fields with the separator in them are quoted.
@@ -44,10 +44,15 @@ impl<'a, W: Write> Csv<'a, W> {
                     self.writer.write_field(cpus.to_string())?;
                 }
             }
-            let value = figures.counts[index].map(|count| count.to_string());
+            let number = |count: u64| match column.unit {
+                Some(unit) => unit.number(count),
+                None => count.to_string(),
+            };
+            let value = figures.counts[index].map(number);
             self.writer
                 .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
-            self.writer.write_field("")?;
+            let unit = column.unit.map_or("", super::values::Unit::name);
+            self.writer.write_field(unit)?;
             self.writer.write_field(&column.event.label)?;
             if runs.len() > 1 {
                 let error = figures.summaries[index].map_or(0.0, |summary| summary.error_percent);

@@ -10,6 +10,7 @@ use anyhow::Result;
 use super::metric::metric;
 use super::scope::Title;
 use super::summary::Summary;
+use super::values::Unit;
 use super::{Column, Figures, PlaceKind, Report, Run, Subject};
 use crate::text::{self, thousands};
 
@@ -51,13 +52,24 @@ impl<'a, W: Write> Human<'a, W> {
     /// One event: its number and its name.
     fn line(&self, figures: &Figures, index: usize) -> String {
         let label = &self.subject.columns[index].event.label;
+        let unit = self.subject.columns[index].unit;
         let number = match figures.counts[index] {
+            Some(count) if unit.is_some_and(|unit| !unit.name().is_empty()) => {
+                unit.map_or_else(String::new, |unit| unit.number(count))
+            }
             Some(count) => thousands(count),
             None => self.subject.columns[index].missing(UNTRUSTED).to_owned(),
         };
         let place = place(&self.subject.columns[index]);
         let width = self.place;
-        format!("{place:<width$}{number:>NUMBER$}      {label}")
+        match unit.map_or("", Unit::name) {
+            "" => format!("{place:<width$}{number:>NUMBER$}      {label}"),
+            // The names stay in their column.
+            unit => format!(
+                "{place:<width$}{number:>before$} {unit:<6} {label}",
+                before = NUMBER - 2
+            ),
+        }
     }
 
     /// The same, and what it tells with another; with several runs, how much they differ.

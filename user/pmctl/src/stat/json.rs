@@ -78,9 +78,12 @@ impl<'a, W: Write> Perf<'a, W> {
                 thread: name(|kind| kind == PlaceKind::Thread),
                 counter_value: figures.counts[index].map_or_else(
                     || column.missing("<not counted>").to_owned(),
-                    |count| format!("{count}.000000"),
+                    |count| match column.unit {
+                        Some(unit) => unit.number(count),
+                        None => format!("{count}.000000"),
+                    },
                 ),
-                unit: "",
+                unit: column.unit.map_or("", super::values::Unit::name),
                 event: &column.event.label,
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
@@ -138,6 +141,9 @@ struct V1Event<'a> {
     /// Null if the CPU does not have the event, or if the driver chose.
     counter: Option<String>,
     select: Option<u64>,
+    /// What the number is, if it is no count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -185,6 +191,11 @@ impl<W: Write> Report for V1<'_, W> {
             select: column
                 .counter
                 .map(|counter| column.event.select_on(counter).bits()),
+            unit: column.unit.map(|unit| match unit {
+                super::values::Unit::Joules => "2^-32 Joules",
+                super::values::Unit::Celsius => "degrees Celsius",
+                super::values::Unit::Cycles => "cycles",
+            }),
         });
         let runs = runs.iter().map(|run| V1Run {
             elapsed_seconds: run.elapsed.as_secs_f64(),

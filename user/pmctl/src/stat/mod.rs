@@ -28,6 +28,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 pub(crate) mod threads;
+mod values;
 mod wanted;
 
 pub(crate) use tasks::in_user_mode;
@@ -36,13 +37,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
-use perfmon::{CounterId, Pmu};
+use perfmon::{CounterId, Pmu, Session};
 
 use measure::{Begun, Plan};
 use run::{Figures, Run, running_time};
 use scope::{Place, PlaceKind, Scope};
 use source::{Count, Source};
 use tasks::Tasks;
+use values::{Unit, WithValues};
 
 use crate::child::{Command, Ending};
 use crate::cli::Stat;
@@ -67,6 +69,8 @@ pub(crate) struct Column {
     pub(crate) event: EventSpec,
     /// The counter, unless the driver chooses it.
     pub(crate) counter: Option<CounterId>,
+    /// What the number is, if it is no count.
+    pub(crate) unit: Option<Unit>,
 }
 
 impl Column {
@@ -93,7 +97,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     check::refuse_the_impossible(args)?;
     let machine = Machine::here();
     let pmu = Pmu::from_cpuid(machine.cpuid());
-    let events = wanted::wanted(args, &pmu)?;
+    let (texts, values) = values::split(&args.events);
+    let events = wanted::wanted(args, (&texts, !values.is_empty()), &pmu)?;
     let online = machine.online_cpus()?;
     let scope = Scope::of(args, &online)?;
     let command = match &args.command[..] {
@@ -110,10 +115,25 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
 
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
-    let mut source: Box<dyn Source> = match &scope {
-        Scope::Cpus { .. } => Box::new(cpus::of_cpus(args, events, &online, (&machine, &pmu))?),
+    let of_cpus = matches!(scope, Scope::Cpus { .. });
+    let session = if of_cpus || !values.is_empty() {
+        values::refuse_the_impossible(args, &values)?;
+        Some(Session::open().map_err(exit::with_help)?)
+    } else {
+        None
+    };
+    let mut source: Box<dyn Source> = match &session {
+        Some(session) if of_cpus => Box::new(cpus::of_cpus(
+            args,
+            (session, events),
+            &online,
+            (&machine, &pmu),
+        )?),
         _ => Box::new(Tasks::new(args, events, &scope)?),
     };
+    if let Some(session) = session.filter(|_| !values.is_empty()) {
+        source = Box::new(WithValues::new(session, values, source)?);
+    }
     let first = measure::begin(&plan, &signals, source.as_mut())?;
     let output = output::output(args)?;
     let subject = Subject {

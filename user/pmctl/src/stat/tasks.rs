@@ -270,6 +270,7 @@ impl Source for Tasks {
             place: place.clone(),
             event: event.clone(),
             counter: None,
+            unit: None,
         };
         let columns = places.iter().flat_map(|place| {
             let events = self.events.iter();

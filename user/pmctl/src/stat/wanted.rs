@@ -8,10 +8,14 @@ use perfmon::spec::{self, EventSpec};
 use crate::cli::Stat;
 use crate::exit::Usage;
 
-/// Returns the events that are asked for, or the usual ones.
-pub(super) fn wanted(args: &Stat, pmu: &Pmu) -> Result<Vec<EventSpec>> {
+/// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
+pub(super) fn wanted(
+    args: &Stat,
+    (texts, has_values): (&[String], bool),
+    pmu: &Pmu,
+) -> Result<Vec<EventSpec>> {
     let mut events = Vec::new();
-    for text in &args.events {
+    for text in texts {
         // The groups of each text have numbers of their own.
         let first = events.len();
         let found = spec::parse_or_absent(text, pmu);
@@ -20,7 +24,7 @@ pub(super) fn wanted(args: &Stat, pmu: &Pmu) -> Result<Vec<EventSpec>> {
             events.push(EventSpec { group, ..event });
         }
     }
-    if args.events.is_empty() {
+    if texts.is_empty() && !has_values {
         events = spec::default_events(pmu);
     }
     if args.detailed {

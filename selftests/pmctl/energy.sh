@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl stat of values that no counter counts. On the virtual PMU with pmu-power=on an
+# instruction of any mode takes 2^-20 Joules of the package. Without that, and
+# VALUES=none, they are refused.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+# The program executes 2 instructions in each iteration.
+loop=$here/pmctl_loop
+counts=$(mktemp)
+trap 'rm -f "$counts"' EXIT
+
+# stat ARGUMENT... : pmctl's words for a loop of 40 million instructions
+stat() {
+	{ pmctl stat "$@" -- "$loop" 20000000 >/dev/null; } 2>&1
+}
+
+# field N NAME : field N of the line of -x that NAME has
+field() {
+	awk -F, -v n="$1" -v name="$2" '$3 == name { print $n }' "$counts"
+}
+
+# within NUMBER LEAST MOST: for check
+# shellcheck disable=SC2317 # check calls it
+within() {
+	awk -v x="$1" -v least="$2" -v most="$3" 'BEGIN { exit !(x != "" && x >= least && x <= most) }'
+}
+
+if [ "${VALUES-}" = none ]; then
+	plan 2
+	says "a machine without such registers is told of" "$(stat -e energy-pkg)" \
+		"energy-pkg: this machine has no such register"
+	pmctl stat -e energy-pkg -- true 2>/dev/null
+	is "a machine without such registers: exit code" 2 $?
+	finish
+fi
+
+plan 16
+for scope in "" -a; do
+	# shellcheck disable=SC2086 # nothing, or an option
+	stat $scope -x, -o "$counts" -e instructions:u,energy-pkg,temperature,aperf >/dev/null
+	check "pmctl stat $scope: instructions" within "$(field 1 instructions:u)" 40000000 40100000
+	# 40 million take 38.15 Joules; the kernel takes more.
+	check "pmctl stat $scope: energy" within "$(field 1 energy-pkg)" 38.14 76
+	is "pmctl stat $scope: unit of energy" Joules "$(field 2 energy-pkg)"
+	check "pmctl stat $scope: temperature" within "$(field 1 temperature)" 50 81
+	check "pmctl stat $scope: clock" within "$(field 1 aperf)" 50000000 100000000
+done
+says "energy is shown with its unit" "$(stat -e energy-pkg)" "^ +[0-9]+\\.[0-9][0-9] Joules energy-pkg\$"
+says "temperature is shown with its unit" "$(stat -e temperature,cycles)" "^ +[5-8][0-9] .*C +temperature\$"
+says "the mean of several runs" "$(stat -r 2 -e energy-pkg)" "Joules energy-pkg +\\( \\+-"
+says "other registers are named" "$(stat -e energy-core)" "It has: energy-pkg energy-cores energy-ram temperature"
+says "intervals are refused" "$(stat -I 100 -e energy-pkg)" "^.*-I: energy-pkg is read once"
+pmctl stat -e energy-pkg,temperature -- sh -c 'exit 7' >/dev/null 2>&1
+is "the exit code is the command's" 7 $?
+finish
