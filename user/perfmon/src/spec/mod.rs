@@ -7,6 +7,7 @@
 //! INST_RETIRED.ANY              a name of the vendor's
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
+//! cpu/instructions,period=1000/  a name with a period of its own, or freq=
 //! fixed0                        a fixed counter
 //! {instructions,cycles}:u       a group
 //! ```
@@ -67,8 +68,19 @@ pub struct EventSpec {
     pub pinned: Option<CounterId>,
     /// Events of a text with the same number are a group.
     pub group: Option<usize>,
+    /// How often it is to be sampled, if `period=` or `freq=` says so. Counting has no use for it.
+    pub rate: Option<SampleRate>,
     /// Why the CPU lacks it, in sentences, if it does.
     pub missing: Option<String>,
+}
+
+/// How often an event is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleRate {
+    /// Each so many events.
+    Period(u64),
+    /// About so many times in a second.
+    Frequency(u64),
 }
 
 impl EventSpec {
@@ -85,6 +97,7 @@ impl EventSpec {
             fixed: None,
             pinned: None,
             group: None,
+            rate: None,
             missing: Some(reason.into()),
         }
     }

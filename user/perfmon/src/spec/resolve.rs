@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use super::EventSpec;
 use super::cache::CacheEvent;
 use super::error::Fault;
 use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, NamedEvent, OnCounters};
 use super::parse::{Piece, Spec, Term, What};
+use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
 use crate::{CounterId, EventSelect};
@@ -22,6 +22,7 @@ struct Target {
     general: Option<EventSelect>,
     general_counters: u64,
     fixed: Option<u8>,
+    rate: Option<SampleRate>,
 }
 
 impl Target {
@@ -80,6 +81,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         fixed: target.fixed,
         pinned: pinned.map(|(counter, _)| counter),
         group: spec.group,
+        rate: target.rate,
         missing: None,
     })
 }
@@ -319,11 +321,6 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
         "it drives pins of the CPU; the driver does not allow it",
     ),
     (
-        "period",
-        "`pmctl record -c` gives all events one; counting has none",
-    ),
-    ("freq", "samples are made by a period: `pmctl record -c`"),
-    (
         "offcore_rsp",
         "it needs an extra register, which the driver does not set yet",
     ),
@@ -339,18 +336,29 @@ const REFUSED_FIELDS: &[(&str, &str)] = &[
 
 /// `cpu/.../`.
 fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
-    if let Some(target) = name_in_slashes(terms, pmu)? {
-        return Ok(target);
-    }
     let known = fields_of(pmu);
     let mut bits = 0;
     let mut set = 0;
     let mut label = None;
-    for Term { key, value } in terms {
-        if key.text == "name" {
-            label = Some(text(key, value.as_ref())?);
-            continue;
+    let mut rate = None;
+    let mut encoding = Vec::new();
+    for term in terms {
+        let value = term.value.as_ref();
+        match &term.key.text[..] {
+            "name" => label = Some(text(&term.key, value)?),
+            "period" => rate = Some(SampleRate::Period(rate_of(&term.key, value)?)),
+            "freq" => rate = Some(SampleRate::Frequency(rate_of(&term.key, value)?)),
+            _ => encoding.push(term),
         }
+    }
+    if let Some(target) = name_in_slashes(&encoding, pmu)? {
+        return Ok(Target {
+            label,
+            rate,
+            ..target
+        });
+    }
+    for Term { key, value } in encoding {
         let Some(field) = known.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field(key, &known));
         };
@@ -368,15 +376,14 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
     let all = terms[0].key.span.start..last.value.as_ref().unwrap_or(&last.key).span.end;
     Ok(Target {
         label,
+        rate,
         ..Target::raw(select(bits, &all)?, pmu)
     })
 }
 
-/// `cpu/NAME/` and `cpu/rUUEE/`, also with `name=`; `None` for any other fields.
-fn name_in_slashes(terms: &[Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
-    let (labels, others): (Vec<&Term>, Vec<&Term>) =
-        terms.iter().partition(|term| term.key.text == "name");
-    let [Term { key, value: None }] = others[..] else {
+/// `cpu/NAME/` and `cpu/rUUEE/`; `None` for any other fields.
+fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
+    let [Term { key, value: None }] = terms else {
         return Ok(None);
     };
     let is_raw = || {
@@ -385,15 +392,11 @@ fn name_in_slashes(terms: &[Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
     };
     let is_name =
         || names::find(pmu.vendor(), &key.text).is_some() || CacheEvent::find(&key.text).is_some();
-    if !is_raw() && !is_name() {
-        return Ok(None);
+    if is_raw() || is_name() {
+        word(key, pmu).map(Some)
+    } else {
+        Ok(None)
     }
-    let label = labels.last();
-    let label = label.map(|term| text(&term.key, term.value.as_ref()));
-    Ok(Some(Target {
-        label: label.transpose()?,
-        ..word(key, pmu)?
-    }))
 }
 
 fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
@@ -406,7 +409,7 @@ fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
     let known: Vec<&str> = known
         .iter()
         .map(|field| field.key)
-        .chain(["name"])
+        .chain(["name", "period", "freq"])
         .collect();
     Fault::new(
         key.span.clone(),
@@ -424,6 +427,20 @@ fn text(key: &Piece, value: Option<&Piece>) -> Result<String, Fault> {
             format!("`{}` needs a value", key.text),
         )),
     }
+}
+
+/// The value of `period` or `freq`.
+fn rate_of(key: &Piece, value: Option<&Piece>) -> Result<u64, Fault> {
+    let place = value.unwrap_or(key);
+    let number = value.and_then(|value| value.text.parse().ok());
+    let number = number.filter(|number| (1..1 << 63).contains(number));
+    number.ok_or_else(|| {
+        Fault::new(
+            place.span.clone(),
+            format!("`{}` takes a number above 0", key.text),
+        )
+        .help(format!("For example: {}=1009", key.text))
+    })
 }
 
 /// The value of a field that is a number; a flag alone is 1.

@@ -404,3 +404,28 @@ fn without_a_pmu_that_is_the_reason() {
             .is_some_and(|help| help.starts_with("It has no PMU: "))
     );
 }
+
+#[test]
+fn an_event_may_have_a_rate() {
+    let rate = |text| one(text).rate;
+    assert_eq!(rate("instructions"), None);
+    let period = Some(SampleRate::Period(1009));
+    assert_eq!(rate("cpu/event=0xc0,period=1009/u"), period);
+    assert_eq!(rate("cpu/instructions,period=1009/"), period);
+    assert_eq!(
+        one("cpu/instructions,period=9/").meaning,
+        one("instructions").meaning
+    );
+    assert_eq!(
+        rate("cpu/event=0xc0,freq=99/"),
+        Some(SampleRate::Frequency(99))
+    );
+    for text in [
+        "cpu/event=0xc0,period/",
+        "cpu/event=0xc0,period=0/",
+        "cpu/event=0xc0,freq=x/",
+        "cpu/event=0xc0,period=9223372036854775808/",
+    ] {
+        assert!(parse(text, &testing::intel()).is_err(), "{text}");
+    }
+}

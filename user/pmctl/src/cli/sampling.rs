@@ -29,6 +29,8 @@ Examples:
   pmctl record -a --duration 10              the whole system
   pmctl record -p 1234                       a process that is running already
   pmctl record -e branches:u -- ls           another event
+  pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
+                                             each with a period of its own
   pmctl record -b -- gzip file               with the last branches
   pmctl record --timebase cycles --count branches,instructions -- ls
                                              count others from sample to sample

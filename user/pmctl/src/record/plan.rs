@@ -2,7 +2,7 @@
 //! Events of a recording: from the command line to the driver's config and to perf's description.
 
 use anyhow::{Result, anyhow};
-use perfmon::spec::{self, EventSpec, Meaning};
+use perfmon::spec::{self, EventSpec, Meaning, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
 
@@ -43,7 +43,21 @@ impl Plan {
     /// Makes the plan of the command line, and defines the events that have no id of their own.
     pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
         let (sampled, counted) = wanted(args, pmu)?;
-        let period = |index| (index < sampled.len()).then_some(args.period);
+        let period = |index: usize, event: &EventSpec| {
+            if index >= sampled.len() {
+                return Ok(None);
+            }
+            match event.rate {
+                None => Ok(Some(args.period)),
+                Some(SampleRate::Period(period)) if u32::try_from(period).is_ok() => {
+                    Ok(u32::try_from(period).ok())
+                }
+                _ => Err(Usage(format!(
+                    "{}: a trace of the whole machine takes a period below 2^32, and no frequency.",
+                    event.label
+                ))),
+            }
+        };
         let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
         refuse_the_impossible(args, &events)?;
 
@@ -65,7 +79,7 @@ impl Plan {
         for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
             planned.push(Planned {
                 id: id(session, &event, counter, planned.len())?,
-                period: period(index),
+                period: period(index, &event)?,
                 event,
             });
         }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use perfmon::event::Builder;
-use perfmon::spec::{self, EventSpec};
+use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::{Modes, Pmu};
 
 use crate::cli::Record as Args;
@@ -12,20 +12,11 @@ use crate::perfdata::{self, Attr, Parts};
 use crate::record::plan::{DEFAULT, kind};
 use crate::stat::threads::threads;
 
-/// How often an event is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rate {
-    /// Each so many events.
-    Period(u64),
-    /// So many times in a second.
-    Frequency(u64),
-}
-
 /// An event of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) spec: EventSpec,
-    rate: Rate,
+    rate: SampleRate,
 }
 
 /// The events of a recording.
@@ -45,8 +36,8 @@ impl Plan {
             texts => texts,
         };
         let general = match args.frequency {
-            Some(hertz) => Rate::Frequency(hertz.into()),
-            None => Rate::Period(args.period.into()),
+            Some(hertz) => SampleRate::Frequency(hertz.into()),
+            None => SampleRate::Period(args.period.into()),
         };
         let mut events = Vec::new();
         for text in texts {
@@ -61,7 +52,7 @@ impl Plan {
                 if let Some(reason) = &spec.missing {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
-                let rate = general;
+                let rate = spec.rate.unwrap_or(general);
                 events.push(Planned { spec, rate });
             }
         }
@@ -82,8 +73,8 @@ impl Plan {
             perfdata::Event {
                 name: spec.label.clone(),
                 attr: match rate {
-                    Rate::Period(period) => attr(*period),
-                    Rate::Frequency(hertz) => attr(*hertz).with_frequency(),
+                    SampleRate::Period(period) => attr(*period),
+                    SampleRate::Frequency(hertz) => attr(*hertz).with_frequency(),
                 },
             }
         };
@@ -100,8 +91,8 @@ impl Plan {
         let Planned { spec, rate } = &self.events[index];
         let builder = spec.builder()?.disabled();
         let builder = match *rate {
-            Rate::Period(period) => builder.period(period),
-            Rate::Frequency(hertz) => builder.frequency(hertz),
+            SampleRate::Period(period) => builder.period(period),
+            SampleRate::Frequency(hertz) => builder.frequency(hertz),
         };
         Some(if self.parts.chain {
             builder.callchain()
@@ -139,8 +130,8 @@ impl Plan {
     /// Returns the smallest period; `None` with frequencies.
     pub(super) fn smallest_period(&self) -> Option<u32> {
         let periods = self.events.iter().map(|event| match event.rate {
-            Rate::Period(period) => u32::try_from(period).ok(),
-            Rate::Frequency(_) => None,
+            SampleRate::Period(period) => u32::try_from(period).ok(),
+            SampleRate::Frequency(_) => None,
         });
         periods.min().flatten()
     }
