@@ -71,9 +71,10 @@ impl Context {
     /// There is no memory.
     pub(super) fn new(
         task: *const bindings::task_struct,
-        slots: Slots,
+        mut slots: Slots,
         flags: Flags,
     ) -> Result<KBox<Self>, AllocError> {
+        slots.task = task.cast_mut();
         KBox::new(
             Self {
                 task,

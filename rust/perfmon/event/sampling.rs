@@ -11,6 +11,7 @@ use crate::{
     percpu::{Armed, PerCpu},
     ring::Sampler,
 };
+use kernel::bindings;
 
 /// Where a slot is between two samples of its event.
 #[derive(Clone, Copy)]
@@ -69,9 +70,10 @@ pub(super) fn end(event: &Event, phase: &Phase) {
 #[cold]
 #[inline(never)]
 pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+    let task = slots.task;
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
-            slot.arm(here, now);
+            slot.arm(here, now, task);
         }
     }
 }
@@ -92,8 +94,8 @@ pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slot
 }
 
 impl Slot {
-    /// Makes overflows of the counter samples. The window has just been opened.
-    fn arm(&mut self, here: ThisCpu<'_>, now: u64) {
+    /// Makes overflows of the counter samples of `task`, or of a CPU if that is null. The window has just been opened.
+    fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
         if self.phase.rate != sampler.rate() {
@@ -118,7 +120,7 @@ impl Slot {
         };
         let min_load = pmu.load_limit.min_events(event.select);
         // SAFETY: The sampler lives as long as the event, whose window is closed before, with `disarm`.
-        let state = unsafe { percpu.arm(counter, sampler, armed, min_load) };
+        let state = unsafe { percpu.arm(counter, sampler, task, armed, min_load) };
         let left = (left as i64).max(0) as u64;
         value.load(here, pmu.msrs(counter).write, state.load_for(left), total);
         pmu.start(here, counter);

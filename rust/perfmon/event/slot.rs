@@ -17,13 +17,15 @@ use crate::{
 };
 use core::{
     ops::{Deref, DerefMut},
-    ptr::NonNull,
+    ptr::{self, NonNull},
 };
-use kernel::{alloc::Flags, cpu::CpuId, prelude::*};
+use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader.
 pub(super) struct Slots {
     list: KVec<Slot>,
+    /// The task that is counted; null if it is a CPU.
+    pub(super) task: *mut bindings::task_struct,
     /// Some slots show in a page of the event that they count.
     paged: bool,
     /// Some slots have a leader.
@@ -42,6 +44,7 @@ impl Slots {
         let capacity = pmu::common().capabilities.counters().count_ones() as usize;
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
+            task: ptr::null_mut(),
             paged: false,
             grouped: false,
             sampled: false,

@@ -37,6 +37,7 @@ pub(super) fn sample(
     };
     sampler.sample(Interrupt {
         regs: regs.get(),
+        task: percpu.sampled_task(counter),
         period,
         cpu: here.id().as_u32(),
         // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
@@ -101,7 +102,7 @@ fn tell(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
     for counter in each(percpu.samplers.counters.get()) {
         if let Some(sampler) = percpu.sampler(counter) {
-            sampler.throttle(here.id().as_u32(), suspended);
+            sampler.throttle(percpu.sampled_task(counter), here.id().as_u32(), suspended);
         }
     }
 }

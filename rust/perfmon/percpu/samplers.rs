@@ -7,6 +7,7 @@ use crate::{
     ring::{Sampler, CHAIN_WORDS},
 };
 use core::{cell::UnsafeCell, ptr};
+use kernel::bindings;
 
 /// The events that are sampled on a CPU now. All bits zero: none.
 ///
@@ -25,6 +26,8 @@ pub(crate) struct ActiveSamplers {
 struct ActiveSampler {
     /// The address of the [`Sampler`].
     sampler: Word,
+    /// The address of the task; 0 for an event of a CPU.
+    task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
 }
@@ -44,7 +47,7 @@ pub(crate) struct Armed {
 }
 
 impl PerCpu {
-    /// Makes overflows of a counter, which is stopped, samples. `min_load` are the fewest events that it may be loaded
+    /// Makes overflows of a counter, which is stopped, samples of `task`, or of a CPU if that is null. `min_load` are the fewest events that it may be loaded
     /// for. Returns the recording of the counter.
     ///
     /// # Safety
@@ -54,6 +57,7 @@ impl PerCpu {
         &self,
         counter: CounterId,
         sampler: &Sampler,
+        task: *mut bindings::task_struct,
         armed: Armed,
         min_load: u32,
     ) -> &EventState {
@@ -62,6 +66,7 @@ impl PerCpu {
             active
                 .sampler
                 .set(ptr::from_ref(sampler).expose_provenance() as u64);
+            active.task.set(task.expose_provenance() as u64);
             active.time.set(armed.time);
             self.samplers.counters.insert(counter.bit());
             event.arm(armed.period, armed.due, min_load);
@@ -90,6 +95,13 @@ impl PerCpu {
         let address = self.samplers.active.get(counter.index())?.sampler.get();
         // SAFETY: The counter is armed, so by the requirement of `arm` its sampler is alive.
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
+    }
+
+    /// Returns the task of a counter that is armed; null for an event of a CPU.
+    #[inline(always)]
+    pub(crate) fn sampled_task(&self, counter: CounterId) -> *mut bindings::task_struct {
+        let task = self.samplers.active.get(counter.index());
+        ptr::with_exposed_provenance_mut(task.map_or(0, |active| active.task.get()) as usize)
     }
 
     /// Returns the time of the last sample of a counter, in cycles of the time-stamp counter.

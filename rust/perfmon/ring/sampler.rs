@@ -112,6 +112,8 @@ pub(super) struct Moment {
 pub(crate) struct Interrupt<'a> {
     /// The registers of the interrupt.
     pub(crate) regs: &'a pt_regs,
+    /// The task that is sampled; null for an event of a CPU.
+    pub(crate) task: *mut bindings::task_struct,
     /// The events since the last sample.
     pub(crate) period: u64,
     /// The CPU.
@@ -178,13 +180,7 @@ impl Sampler {
         unsafe { self.ring.load(Acquire).as_ref() }
     }
 
-    /// Returns where the event is.
-    #[inline(always)]
-    fn moment(&self, cpu: u32) -> Moment {
-        self.moment_of(ptr::null_mut(), cpu)
-    }
-
-    /// Returns where the event is, for a record of a task.
+    /// Returns where the event is, for a record of a task; null for the current one.
     #[inline(always)]
     pub(super) fn moment_of(&self, task: *mut bindings::task_struct, cpu: u32) -> Moment {
         let format = self.sampling.format;
@@ -239,25 +235,27 @@ impl Sampler {
         };
         let Interrupt {
             regs,
+            task,
             period,
             cpu,
             chain,
         } = interrupt;
         if ring.lost.get() != 0 {
-            self.tell_lost(ring, &self.moment(cpu));
+            self.tell_lost(ring, &self.moment_of(task, cpu));
         }
         let format = self.sampling.format;
-        let (regs, is_user) = self.visible(regs);
+        let (regs, is_user) = self.visible(regs, task);
         let mut words = format.fixed_words();
-        let mut frames = 0;
+        let (mut frames, mut user) = (0, None);
         let is_usual = !format.has(!USUAL);
         if !is_usual {
+            user = regs.and_then(|regs| user_registers(regs, task));
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                frames = self.walk(regs, is_user, chain);
+                frames = self.walk(regs.filter(|_| !is_user), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-                words = words.wrapping_add(self.register_words(regs));
+                words = words.wrapping_add(self.register_words(regs, user));
             }
         }
         let Some(mut record) = ring.begin(words) else {
@@ -277,7 +275,7 @@ impl Sampler {
             record.put(regs.map_or(0, |regs| regs.ip as u64));
         }
         if format.has(PERF_SAMPLE_TID) {
-            record.put(self.ids(ptr::null_mut()));
+            record.put(self.ids(task));
         }
         if format.has(PERF_SAMPLE_TIME) {
             record.put(self.time());
@@ -287,7 +285,7 @@ impl Sampler {
         }
         if !is_usual {
             let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_rest(record, regs, chain);
+            record = self.put_rest(record, regs, user, chain);
         }
         record.finish(true);
     }
@@ -317,6 +315,7 @@ impl Sampler {
         &self,
         mut record: Record<'a>,
         regs: Option<&pt_regs>,
+        user: Option<&pt_regs>,
         chain: &[u64],
     ) -> Record<'a> {
         let format = self.sampling.format;
@@ -325,7 +324,6 @@ impl Sampler {
             chain.iter().for_each(|&address| record.put(address));
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
-            let user = regs.and_then(user_registers);
             put_registers(&mut record, user, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
@@ -343,21 +341,27 @@ impl Sampler {
     /// Returns the registers that a sample may show, and whether they are the program's. An interrupt that comes late
     /// comes in the kernel: of what the event does not count there, the program's registers are shown.
     #[inline(always)]
-    fn visible<'a>(&self, regs: &'a pt_regs) -> (Option<&'a pt_regs>, bool) {
+    fn visible<'a>(
+        &self,
+        regs: &'a pt_regs,
+        task: *mut bindings::task_struct,
+    ) -> (Option<&'a pt_regs>, bool) {
         let is_user = is_user(regs);
         if is_user || !self.is_user_only {
             (Some(regs), is_user)
         } else {
-            (user_registers(regs), true)
+            (user_registers(regs, task), true)
         }
     }
 
-    /// Writes the call chain, and returns its words.
+    /// Writes the call chain, from the registers in the kernel and from those of the program. Returns its words.
     #[inline(never)]
-    fn walk(&self, regs: Option<&pt_regs>, is_user: bool, chain: &mut [u64; CHAIN_WORDS]) -> usize {
-        let Some(regs) = regs else {
-            return 0;
-        };
+    fn walk(
+        &self,
+        kernel: Option<&pt_regs>,
+        user: Option<&pt_regs>,
+        chain: &mut [u64; CHAIN_WORDS],
+    ) -> usize {
         let chains = self.sampling.chains;
         let mut room = chains.depth as usize;
         let mut used = 0;
@@ -380,20 +384,18 @@ impl Sampler {
             room -= found.min(room);
             used += 1 + found;
         };
-        if !is_user && chains.kernel {
+        if let Some(regs) = kernel.filter(|_| chains.kernel) {
             add(context::KERNEL, ffi::perfmon_kernel_chain, regs);
         }
-        if chains.user {
-            if let Some(regs) = user_registers(regs) {
-                add(context::USER, ffi::perfmon_user_chain, regs);
-            }
+        if let Some(regs) = user.filter(|_| chains.user) {
+            add(context::USER, ffi::perfmon_user_chain, regs);
         }
         used
     }
 
     /// Returns the words of the registers in a sample.
     #[cold]
-    fn register_words(&self, regs: Option<&pt_regs>) -> usize {
+    fn register_words(&self, regs: Option<&pt_regs>, user: Option<&pt_regs>) -> usize {
         let format = self.sampling.format;
         let words = |regs: Option<&pt_regs>, mask: u64| match regs {
             Some(_) => 1 + mask.count_ones() as usize,
@@ -401,7 +403,7 @@ impl Sampler {
         };
         let mut sum = 0;
         if format.has(PERF_SAMPLE_REGS_USER) {
-            sum += words(regs.and_then(user_registers), self.sampling.user_registers);
+            sum += words(user, self.sampling.user_registers);
         }
         if format.has(PERF_SAMPLE_REGS_INTR) {
             sum += words(regs, self.sampling.registers);
@@ -434,14 +436,14 @@ impl Sampler {
     /// Writes a record that samples cease for a while, or come again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn throttle(&self, cpu: u32, throttled: bool) {
+    pub(crate) fn throttle(&self, task: *mut bindings::task_struct, cpu: u32, throttled: bool) {
         let kind = if throttled {
             kind::THROTTLE
         } else {
             kind::UNTHROTTLE
         };
         let time = self.time();
-        let moment = self.moment(cpu);
+        let moment = self.moment_of(task, cpu);
         self.write(kind, 0, &[time, self.id, self.id], &moment);
     }
 
@@ -505,11 +507,12 @@ fn is_user(regs: &pt_regs) -> bool {
     unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
 }
 
-/// Returns the registers of the program that was interrupted, or called the kernel; `None` in a kernel thread.
-fn user_registers(regs: &pt_regs) -> Option<&pt_regs> {
+/// Returns the registers of the program that was interrupted, or called the kernel. `None` in a kernel thread, while
+/// a program begins, and if `task`, which is sampled, is not the current one: its windows open before it is switched to.
+fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The registers are those of the interrupted task, and not changed. Those of its call of the kernel stay
     // valid as long as it does not return.
-    unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut()).as_ref() }
+    unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
 }
 
 /// Writes registers: of what kind they are, and those in `mask`.

@@ -164,8 +164,8 @@ unsafe extern "C" {
     pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
     #[doc = " Returns whether the task, which is the caller, is executing another program."]
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
-    #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel; NULL in a thread of the kernel's."]
-    pub fn perfmon_user_regs(regs: *mut pt_regs) -> *mut pt_regs;
+    #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, and if another\n task than @task is the current one; any will do if that is NULL."]
+    pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
     #[doc = " Returns whether they are registers of 64 bits."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
     #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]

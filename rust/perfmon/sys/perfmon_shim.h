@@ -173,9 +173,11 @@ void perfmon_copy_name(const char *name, char to[16]);
 bool perfmon_task_executes(const struct task_struct *task);
 /*
  * Returns the registers of the program that is interrupted, or that has called the
- * kernel; NULL in a thread of the kernel's.
+ * kernel. NULL in a thread of the kernel's, while a program begins, and if another
+ * task than @task is the current one; any will do if that is NULL.
  */
-struct pt_regs *perfmon_user_regs(struct pt_regs *regs);
+struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
+				  const struct task_struct *task);
 /* Returns whether they are registers of 64 bits. */
 bool perfmon_regs_are_64(struct pt_regs *regs);
 /*

@@ -80,12 +80,19 @@ bool perfmon_task_executes(const struct task_struct *task)
 	return task->in_execve;
 }
 
-struct pt_regs *perfmon_user_regs(struct pt_regs *regs)
+struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
+				  const struct task_struct *task)
 {
 	if (user_mode(regs))
 		return regs;
-	/* Those of io_uring's workers are not set. */
-	return current->flags & (PF_KTHREAD | PF_USER_WORKER) ?
+	/* In the context switch, they are still those of another task. */
+	if (task && task != current)
+		return NULL;
+	/*
+	 * Those of io_uring's workers are not set. Those of a new program are set
+	 * before on_exec() asks whether it may be looked at.
+	 */
+	return current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve ?
 		NULL : task_pt_regs(current);
 }
 
