@@ -182,7 +182,14 @@ impl Ring {
         self.waker.remove(wait);
     }
 
-    /// Begins a record of so many words. `None` if there is no room, or the ring is paused: then it is lost.
+    /// Notes that records were lost.
+    #[cold]
+    fn lose(&self, records: u64) {
+        self.lost.0.fetch_add(records, Relaxed);
+    }
+
+    /// Begins a record of so many words. `None` if there is no room, or the ring is paused: the caller says whether one
+    /// is lost.
     #[inline(always)]
     fn begin(&self, words: usize) -> Option<Record<'_>> {
         self.nested.set(self.nested.get().wrapping_add(1));
@@ -197,7 +204,6 @@ impl Ring {
                 None
             };
             let Some(place) = place else {
-                self.lost.0.fetch_add(1, Relaxed);
                 self.end();
                 return None;
             };

@@ -223,7 +223,7 @@ impl Sampler {
     pub(crate) fn lose(&self, samples: u64) {
         self.lost.fetch_add(samples, Relaxed);
         if let Some(ring) = self.ring() {
-            ring.lost.0.fetch_add(samples, Relaxed);
+            ring.lose(samples);
         }
     }
 
@@ -260,6 +260,7 @@ impl Sampler {
         }
         let Some(mut record) = ring.begin(words) else {
             self.lost.fetch_add(1, Relaxed);
+            ring.lose(1);
             return;
         };
         let header = Header {
@@ -417,8 +418,6 @@ impl Sampler {
     fn tell_lost(&self, ring: &Ring, moment: &Moment) {
         let words = 3 + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(words) else {
-            // That record was none.
-            ring.lost.0.fetch_sub(1, Relaxed);
             return;
         };
         let header = Header {
@@ -457,6 +456,7 @@ impl Sampler {
         }
         let size = 1 + words.len() + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(size) else {
+            ring.lose(1);
             return;
         };
         let header = Header {
