@@ -228,6 +228,23 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 	}
 }
 
+/* Those that were left behind do not write to the page of the next one. */
+TEST_F(event, next_ring_is_not_that_of_the_events_of_the_last)
+{
+	int i;
+
+	open_all(_metadata, self, variant->by, 0);
+	event_ring_unmap(&self->ring);
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 6, false));
+	self->ring.page->data_head = 4096;
+	for (i = 1; i < EVENTS; i++)
+		ASSERT_EQ(0, event_enable(self->fd[i]));
+	labelled_loop(N);
+	for (i = 1; i < EVENTS; i++)
+		ASSERT_EQ(0, event_disable(self->fd[i]));
+	EXPECT_EQ(4096ULL, self->ring.page->data_head);
+}
+
 static int open_as(const struct event_maker *by, struct perf_event_attr attr, pid_t pid, int cpu)
 {
 	return by->open(&attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);

@@ -275,6 +275,10 @@ pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
         mapped.count -= 1;
         if mapped.count == 0 && mapped.has_own_ring {
             mapped.has_own_ring = false;
+            if let Some(ring) = &mapped.ring {
+                // Others may still write to it, and would do so to the page of the next one.
+                ring.ring().end_all();
+            }
             ring::replace(event, &mut mapped.ring, None)
         } else {
             None

@@ -76,7 +76,7 @@ pub(crate) struct Ring {
     woken: Word,
     /// The samples since.
     samples: Word,
-    /// Not 0 if nothing is to be written.
+    /// [`PAUSED`] or [`ENDED`], or both, if nothing is to be written.
     ///
     /// ATOMICS: relaxed, as by perf: records may still come for a moment.
     paused: AtomicU64,
@@ -91,6 +91,11 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 // SAFETY: As above.
 unsafe impl Sync for Ring {}
+
+/// [`Ring::paused`]: by the program.
+const PAUSED: u64 = 1;
+/// [`Ring::paused`]: the last mapping has gone, and the page may have another ring.
+const ENDED: u64 = 2;
 
 impl Ring {
     /// Returns an empty ring.
@@ -159,7 +164,16 @@ impl Ring {
 
     /// Stops writing, or goes on.
     pub(crate) fn pause(&self, paused: bool) {
-        self.paused.store(paused.into(), Relaxed);
+        if paused {
+            self.paused.fetch_or(PAUSED, Relaxed);
+        } else {
+            self.paused.fetch_and(!PAUSED, Relaxed);
+        }
+    }
+
+    /// Stops writing for ever: nobody can read it any more.
+    pub(crate) fn end_all(&self) {
+        self.paused.fetch_or(ENDED, Relaxed);
     }
 
     /// Returns whether the reader was woken since the last call.
@@ -192,18 +206,17 @@ impl Ring {
     /// is lost.
     #[inline(always)]
     fn begin(&self, words: usize) -> Option<Record<'_>> {
+        // Before anything that `end` publishes: the page may have another ring.
+        if self.paused.load(Relaxed) != 0 {
+            return None;
+        }
         self.nested.set(self.nested.get().wrapping_add(1));
         compiler_fence(SeqCst);
         let bytes = words.wrapping_mul(size_of::<u64>()) as u64;
         let tail = self.tail();
         let place = loop {
             let head = self.head.get();
-            let place = if self.paused.load(Relaxed) == 0 {
-                self.shape.place(head, tail, bytes)
-            } else {
-                None
-            };
-            let Some(place) = place else {
+            let Some(place) = self.shape.place(head, tail, bytes) else {
                 self.end();
                 return None;
             };
