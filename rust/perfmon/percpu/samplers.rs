@@ -47,8 +47,8 @@ pub(crate) struct Armed {
 }
 
 impl PerCpu {
-    /// Makes overflows of a counter, which is stopped, samples of `task`, or of a CPU if that is null. `min_load` are the fewest events that it may be loaded
-    /// for. Returns the recording of the counter.
+    /// Makes overflows of a counter, which is stopped, samples of `task`, or of a CPU if that is null. `min_load` are
+    /// the fewest events that it may be loaded for. Returns the recording of the counter.
     ///
     /// # Safety
     ///

@@ -5,11 +5,13 @@
 
 mod records;
 mod registers;
+mod sample;
 mod sampler;
 
 pub(crate) use self::{
     records::Change,
-    sampler::{Interrupt, Sampler, CHAIN_WORDS},
+    sample::{Interrupt, CHAIN_WORDS},
+    sampler::Sampler,
 };
 
 use crate::{

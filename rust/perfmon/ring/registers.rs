@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The registers in samples.
 
+use super::Record;
+use crate::sys::ffi;
+use core::ptr;
 use kernel::bindings::pt_regs;
 
+/// `enum perf_sample_regs_abi`
+mod registers_of {
+    pub(super) const NOBODY: u64 = 0;
+    pub(super) const BITS_32: u64 = 1;
+    pub(super) const BITS_64: u64 = 2;
+}
+
 /// Returns the register with the number `n` of `enum perf_event_x86_regs`; 0 for those that samples don't have.
-pub(super) fn register(regs: &pt_regs, n: u32) -> u64 {
+fn register(regs: &pt_regs, n: u32) -> u64 {
     // SAFETY: The unions are of numbers only.
     let (cs, ss) = unsafe {
         (
@@ -34,5 +44,24 @@ pub(super) fn register(regs: &pt_regs, n: u32) -> u64 {
         22 => regs.r14 as u64,
         23 => regs.r15 as u64,
         _ => 0,
+    }
+}
+
+/// Writes registers: of what kind they are, and those in `mask`.
+pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mask: u64) {
+    let Some(regs) = regs else {
+        return record.put(registers_of::NOBODY);
+    };
+    // SAFETY: The registers are valid, and are not changed.
+    let wide = unsafe { ffi::perfmon_regs_are_64(ptr::from_ref(regs).cast_mut()) };
+    record.put(if wide {
+        registers_of::BITS_64
+    } else {
+        registers_of::BITS_32
+    });
+    for n in 0..u64::BITS {
+        if mask & 1_u64.wrapping_shl(n) != 0 {
+            record.put(register(regs, n));
+        }
     }
 }

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The samples of an event, written in the overflow handler.
+
+use super::{registers::put_registers, Record, Sampler};
+use crate::{
+    logic::{
+        event_attr::{
+            PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_ID,
+            PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR,
+            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+            PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
+        },
+        sample_format::Header,
+    },
+    sys::ffi,
+};
+use core::ptr;
+use kernel::bindings::{self, pt_regs};
+
+/// `PERF_RECORD_SAMPLE`
+const SAMPLE: u32 = 9;
+
+/// `PERF_RECORD_MISC_*`
+mod misc {
+    pub(super) const KERNEL: u16 = 1;
+    pub(super) const USER: u16 = 2;
+}
+
+/// Marks in a call chain: `enum perf_callchain_context`.
+mod context {
+    pub(super) const KERNEL: u64 = 128_u64.wrapping_neg();
+    pub(super) const USER: u64 = 512_u64.wrapping_neg();
+}
+
+/// The parts of a sample that are one word each, and rarely wanted.
+const OTHER_WORDS: u64 = PERF_SAMPLE_ADDR
+    | PERF_SAMPLE_ID
+    | PERF_SAMPLE_STREAM_ID
+    | PERF_SAMPLE_CPU
+    | PERF_SAMPLE_PERIOD;
+/// The parts of the usual sample.
+const USUAL: u64 =
+    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | OTHER_WORDS;
+
+/// The most words of a call chain, with its marks.
+pub(crate) const CHAIN_WORDS: usize = 127 + 2;
+
+/// What a sample tells besides [`Moment`].
+pub(crate) struct Interrupt<'a> {
+    /// The registers of the interrupt.
+    pub(crate) regs: &'a pt_regs,
+    /// The task that is sampled; null for an event of a CPU.
+    pub(crate) task: *mut bindings::task_struct,
+    /// The events since the last sample.
+    pub(crate) period: u64,
+    /// The CPU.
+    pub(crate) cpu: u32,
+    /// Memory for a call chain.
+    pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
+}
+
+impl Sampler {
+    /// Writes a sample, in the overflow handler.
+    #[inline(never)]
+    pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
+        let Some(ring) = self.ring() else {
+            return;
+        };
+        let Interrupt {
+            regs,
+            task,
+            period,
+            cpu,
+            chain,
+        } = interrupt;
+        if ring.lost.get() != 0 {
+            self.tell_lost(ring, &self.moment_of(task, cpu));
+        }
+        let format = self.sampling.format;
+        let (regs, is_user) = self.visible(regs, task);
+        let mut words = format.fixed_words();
+        let (mut frames, mut user) = (0, None);
+        let is_usual = !format.has(!USUAL);
+        if !is_usual {
+            user = regs.and_then(|regs| user_registers(regs, task));
+            if format.has(PERF_SAMPLE_CALLCHAIN) {
+                frames = self.walk(regs.filter(|_| !is_user), user, chain);
+                words = words.wrapping_add(1).wrapping_add(frames);
+            }
+            if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
+                words = words.wrapping_add(self.register_words(regs, user));
+            }
+        }
+        let Some(mut record) = ring.begin(words) else {
+            return self.lose(1);
+        };
+        let header = Header {
+            kind: SAMPLE,
+            misc: if is_user { misc::USER } else { misc::KERNEL },
+            words,
+        };
+        record.put(header.word());
+        if format.has(PERF_SAMPLE_IDENTIFIER) {
+            record.put(self.id);
+        }
+        if format.has(PERF_SAMPLE_IP) {
+            record.put(regs.map_or(0, |regs| regs.ip as u64));
+        }
+        if format.has(PERF_SAMPLE_TID) {
+            record.put(self.ids(task));
+        }
+        if format.has(PERF_SAMPLE_TIME) {
+            record.put(self.time());
+        }
+        if format.has(OTHER_WORDS) {
+            record = self.put_words(record, cpu, period);
+        }
+        if !is_usual {
+            let chain = chain.get(..frames).unwrap_or(&[]);
+            record = self.put_rest(record, regs, user, chain);
+        }
+        record.finish(true);
+    }
+
+    /// Writes the words of a sample that are rarely wanted. Takes the record and gives it back, so that it need not be in
+    /// memory in the usual case.
+    #[inline(never)]
+    fn put_words<'a>(&self, mut record: Record<'a>, cpu: u32, period: u64) -> Record<'a> {
+        let parts = [
+            (PERF_SAMPLE_ADDR, 0),
+            (PERF_SAMPLE_ID, self.id),
+            (PERF_SAMPLE_STREAM_ID, self.id),
+            (PERF_SAMPLE_CPU, cpu.into()),
+            (PERF_SAMPLE_PERIOD, period),
+        ];
+        for (part, word) in parts {
+            if self.sampling.format.has(part) {
+                record.put(word);
+            }
+        }
+        record
+    }
+
+    /// Writes the parts of a sample behind those.
+    #[inline(never)]
+    fn put_rest<'a>(
+        &self,
+        mut record: Record<'a>,
+        regs: Option<&pt_regs>,
+        user: Option<&pt_regs>,
+        chain: &[u64],
+    ) -> Record<'a> {
+        let format = self.sampling.format;
+        if format.has(PERF_SAMPLE_CALLCHAIN) {
+            record.put(chain.len() as u64);
+            chain.iter().for_each(|&address| record.put(address));
+        }
+        if format.has(PERF_SAMPLE_REGS_USER) {
+            put_registers(&mut record, user, self.sampling.user_registers);
+        }
+        if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
+            record.put(0);
+        }
+        if format.has(PERF_SAMPLE_TRANSACTION) {
+            record.put(0);
+        }
+        if format.has(PERF_SAMPLE_REGS_INTR) {
+            put_registers(&mut record, regs, self.sampling.registers);
+        }
+        record
+    }
+
+    /// Returns the registers that a sample may show, and whether they are the program's. An interrupt that comes late
+    /// comes in the kernel: of what the event does not count there, the program's registers are shown.
+    #[inline(always)]
+    fn visible<'a>(
+        &self,
+        regs: &'a pt_regs,
+        task: *mut bindings::task_struct,
+    ) -> (Option<&'a pt_regs>, bool) {
+        let is_user = is_user(regs);
+        if is_user || !self.is_user_only {
+            (Some(regs), is_user)
+        } else {
+            (user_registers(regs, task), true)
+        }
+    }
+
+    /// Writes the call chain, from the registers in the kernel and from those of the program. Returns its words.
+    #[inline(never)]
+    fn walk(
+        &self,
+        kernel: Option<&pt_regs>,
+        user: Option<&pt_regs>,
+        chain: &mut [u64; CHAIN_WORDS],
+    ) -> usize {
+        let chains = self.sampling.chains;
+        let mut room = chains.depth as usize;
+        let mut used = 0;
+        // Marks are not counted.
+        let mut add = |mark: u64, walk: unsafe extern "C" fn(_, _, _) -> u32, regs: &pt_regs| {
+            let Some((first, rest)) = chain.get_mut(used..).and_then(<[u64]>::split_first_mut)
+            else {
+                return;
+            };
+            *first = mark;
+            let most = room.min(rest.len());
+            // SAFETY: The registers are those of the interrupted task; there is room for so many.
+            let found = unsafe {
+                walk(
+                    ptr::from_ref(regs).cast_mut(),
+                    rest.as_mut_ptr(),
+                    most as u32,
+                )
+            } as usize;
+            room -= found.min(room);
+            used += 1 + found;
+        };
+        if let Some(regs) = kernel.filter(|_| chains.kernel) {
+            add(context::KERNEL, ffi::perfmon_kernel_chain, regs);
+        }
+        if let Some(regs) = user.filter(|_| chains.user) {
+            add(context::USER, ffi::perfmon_user_chain, regs);
+        }
+        used
+    }
+
+    /// Returns the words of the registers in a sample.
+    #[cold]
+    fn register_words(&self, regs: Option<&pt_regs>, user: Option<&pt_regs>) -> usize {
+        let format = self.sampling.format;
+        let words = |regs: Option<&pt_regs>, mask: u64| match regs {
+            Some(_) => 1 + mask.count_ones() as usize,
+            None => 1,
+        };
+        let mut sum = 0;
+        if format.has(PERF_SAMPLE_REGS_USER) {
+            sum += words(user, self.sampling.user_registers);
+        }
+        if format.has(PERF_SAMPLE_REGS_INTR) {
+            sum += words(regs, self.sampling.registers);
+        }
+        sum
+    }
+}
+
+/// Returns whether these are registers of a program.
+#[inline(always)]
+fn is_user(regs: &pt_regs) -> bool {
+    /// The requested privilege level: 3 in programs (Intel SDM, volume 3A, section 3.4.2).
+    const RPL: u16 = 0b11;
+
+    // SAFETY: The union is of numbers.
+    unsafe { regs.__bindgen_anon_1.cs & RPL != 0 }
+}
+
+/// Returns the registers of the program that was interrupted, or called the kernel. `None` in a kernel thread, while
+/// a program begins, and if `task`, which is sampled, is not the current one: its windows open before it is switched to.
+fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
+    // SAFETY: The registers are those of the interrupted task, and not changed. Those of its call of the kernel stay
+    // valid as long as it does not return.
+    unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
+}
