@@ -67,11 +67,11 @@ pub(crate) struct Encode {
 
 const WRAP_HELP: &str = "\
 The program and its children get events of the driver's from perf_event_open(2): hardware, cache and raw events that \
-count. Each has a counter of its own all the time. The rest is the kernel's, as without `pmctl wrap`: software events, \
-tracepoints, samples, and events of a task that has changed its user or its capabilities.
+count or sample. Each has a counter of its own all the time. The rest is the kernel's, as without `pmctl wrap`: software events, \
+tracepoints, and events of a task that has changed its user or its capabilities.
 
 An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
-writes <not supported> and counts the others. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
+writes <not supported> and counts the others. Samples come without records of what programs map: `perf report` shows addresses, `pmctl record` names. Setuid programs run without their rights. A call fails with ENOSYS once PROGRAM has ended.
 
 Examples:
   pmctl wrap -- perf stat -e instructions:u,cycles:u -- ls
