@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 82
+plan 83
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -228,9 +228,10 @@ wait
 is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"
 check "samples of the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
-is "perf script shows the same call chains" \
-	"$(perf script -F ip 2>/dev/null | tr -d ' ' | cksum)" \
-	"$(pmctl script -F ip | awk 'NF == 1 { next } { print $1 }' | cksum)"
+perf script -F ip 2>/dev/null | awk 'NF { print $1 }' >theirs.chains
+pmctl script -F ip | awk 'NF > 1 { print $1 }' >ours.chains
+check "there are call chains" [ "$(wc -l <ours.chains)" -ge 100 ]
+is "perf script shows the same call chains" "$(cat theirs.chains)" "$(cat ours.chains)"
 check "folded stacks have all events" [ "$(pmctl flamegraph --folded | awk '{ n += $NF } END { print n }')" \
 	-eq "$(pmctl script -F period | awk 'NF == 1 { n += $1 } END { print n }')" ]
 is "record -F succeeds" 0 "$(record -F 99)"
