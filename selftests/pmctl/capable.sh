@@ -41,7 +41,7 @@ count() {
 	awk -F, -v event="$event" '$3 == event { print $1 }' "$dir/counts"
 }
 
-plan 19
+plan 22
 
 says "the user has CAP_PERFMON alone" "$(capable grep CapEff /proc/self/status)" '\<0000004000000000$'
 says "the other user has no capability" "$(plain grep CapEff /proc/self/status)" '\<0000000000000000$'
@@ -78,6 +78,11 @@ for kernel in "-e instructions:k" "-a -e instructions:u"; do
 	says "and says what to do" "$(cat "$dir/words")" 'perf_event_paranoid|CAP_PERFMON|root'
 done
 rm -f perf.data
-plain pmctl record -e instructions:u -c 100003 -- "$loop" 1000 >"$dir/words" 2>&1
-check "record without the capability fails" [ $? != 0 ]
+plain pmctl record -e instructions -c 10007 -- "$loop" 1000000 >"$dir/words" 2>&1
+is "record without the capability samples user mode" 0 $?
+says "and says so" "$(cat "$dir/words")" 'user mode only'
+check "it has the samples of the period" \
+	[ "$(plain pmctl script 2>/dev/null | wc -l)" -ge $((2 * 1000000 / 10007)) ]
+plain pmctl record -a -e instructions:u -c 100003 -- "$loop" 1000 >"$dir/words" 2>&1
+check "record -a without the capability fails" [ $? != 0 ]
 finish

@@ -342,6 +342,8 @@ mod tests {
             wakeup_events: 1,
             aux_watermark: 1,
             sample_max_stack: 9,
+            // CLOCK_MONOTONIC
+            clockid: 1,
             ..flags(records)
         };
         assert_eq!(intel(counting), intel(CYCLES));

@@ -26,8 +26,8 @@ fn the_event_is_told_that_does_not_go_with_the_others() {
     let table: [(&[Event], EventId, P); 11] = [
         (&[Event::counting(EventId::NONE)], EventId::NONE, P::Event),
         (
-            &[cycles, Event::counting(EventId::misc(1))],
-            EventId::misc(1),
+            &[cycles, Event::counting(EventId::misc(100))],
+            EventId::misc(100),
             P::Event,
         ),
         (
