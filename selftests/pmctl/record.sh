@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 83
+plan 84
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -228,7 +228,9 @@ wait
 is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"
 check "samples of the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]
-perf script -F ip 2>/dev/null | awk 'NF { print $1 }' >theirs.chains
+is "perf script reads call chains" 0 "$(perf script -F ip >theirs.script 2>theirs.words; echo $?)"
+sed 's/^/# /' theirs.words
+awk 'NF { print $1 }' theirs.script >theirs.chains
 pmctl script -F ip | awk 'NF > 1 { print $1 }' >ours.chains
 check "there are call chains" [ "$(wc -l <ours.chains)" -ge 100 ]
 is "perf script shows the same call chains" "$(cat theirs.chains)" "$(cat ours.chains)"
