@@ -160,6 +160,9 @@ static u32 walk(u64 at, u64 *chain, u32 n, u32 room, bool wide)
 	while (n < room && at && IS_ALIGNED(at, wide ? 8 : 4)) {
 		if (!read_frame(&frame, at, wide) || !frame.address)
 			break;
+		/* Readers would take it for a mark, or for the kernel's. */
+		if (frame.address >= TASK_SIZE_MAX)
+			break;
 		chain[n++] = frame.address;
 		if (frame.next <= at)
 			break;
