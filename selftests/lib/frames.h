@@ -16,7 +16,7 @@ struct frame {
 #define FRAMES		256	/* a page of them */
 
 /* The address in frame @i of a new stack. */
-#define FRAME_ADDRESS(i)	(0x1234567812340000ULL + (i))
+#define FRAME_ADDRESS(i)	(0x123456780000ULL + (i))
 
 /* Maps a page of frames, each of which is followed by the next, and no memory behind it. */
 struct frame *frames_map(void);
