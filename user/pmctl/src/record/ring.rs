@@ -204,3 +204,15 @@ mod ioctl {
 
     ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
 }
+
+/// Returns why Linux refuses a ring of perf's.
+pub(super) fn refusal_reason(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)",
+        // What mmap(2) says of a ring.
+        Errno::EPERM => {
+            "this user may not lock that much memory (ulimit -l, kernel.perf_event_mlock_kb)"
+        }
+        other => other.desc(),
+    }
+}

@@ -8,6 +8,7 @@ use perfmon::Device;
 
 use super::clock::Clock;
 use super::processes;
+use super::ring::refusal_reason;
 use super::sideband::Sideband;
 use crate::perfdata::{Record, Stamp, Task, is_kernel};
 use crate::profile::AddressSpaces;
@@ -143,15 +144,7 @@ impl TaskLog {
 
 /// Returns why perf can't be used, and what that means.
 fn refusal(errno: Errno) -> String {
-    let reason = match errno {
-        Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)".to_owned(),
-        // What mmap(2) says of a ring.
-        Errno::EPERM => {
-            "this user may not lock that much memory (ulimit -l, kernel.perf_event_mlock_kb)"
-                .to_owned()
-        }
-        other => other.desc().to_owned(),
-    };
+    let reason = refusal_reason(errno);
     format!(
         "perf does not tell which task a CPU executes: {reason}. A sample counts for the process that has \
          something at its address, if there is only one"

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::plan::Tasks;
 use crate::perfdata::{Attr, Body, Parts, Record, Stamp, decode};
 use crate::record::processes;
-use crate::record::ring::{ALL_TASKS, Ring};
+use crate::record::ring::{ALL_TASKS, Ring, refusal_reason};
 
 /// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
 const PAGES: usize = 32;
@@ -177,15 +177,7 @@ fn rings(tasks: &Tasks, online: &[u32]) -> Result<Vec<Ring>, Errno> {
 
 /// Returns why perf can't be used, and what that means.
 fn refusal(errno: Errno) -> String {
-    let reason = match errno {
-        Errno::EACCES => "the kernel's policy forbids it (kernel.perf_event_paranoid)".to_owned(),
-        // What mmap(2) says of a ring.
-        Errno::EPERM => {
-            "this user may not lock that much memory (ulimit -l, kernel.perf_event_mlock_kb)"
-                .to_owned()
-        }
-        other => other.desc().to_owned(),
-    };
+    let reason = refusal_reason(errno);
     format!(
         "perf does not tell what programs map: {reason}. Libraries that are loaded late may have no name"
     )
