@@ -29,6 +29,7 @@ mod script;
 mod signals;
 mod stat;
 mod stdio;
+mod symbols;
 mod text;
 mod wrap;
 

@@ -17,6 +17,7 @@
 //! can use is in a feature of its own, [`Notes`], which others skip.
 
 use std::io::{self, Seek, Write};
+use std::path::Path;
 
 mod attr;
 mod bytes;
@@ -78,6 +79,12 @@ impl Recording {
     /// Returns the parts that samples have.
     pub(crate) fn parts(&self) -> Parts {
         parts(&self.events)
+    }
+
+    /// Returns the build-id of a file.
+    pub(crate) fn build_id(&self, file: &Path) -> Option<&[u8]> {
+        let mut ids = self.build_ids.iter();
+        ids.find(|id| id.file == file).map(|id| &id.id[..])
     }
 
     /// Returns the samples, each with its stamp.

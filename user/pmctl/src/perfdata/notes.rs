@@ -182,6 +182,10 @@ pub(crate) struct SymbolTable {
     pub(crate) file: String,
     /// Functions by address, none within another.
     pub(crate) symbols: Vec<Symbol>,
+    /// The file had no symbol table, so that only exported functions have names. Recordings of earlier versions don't
+    /// tell.
+    #[serde(default)]
+    pub(crate) partial: bool,
 }
 
 /// A function.
@@ -299,6 +303,7 @@ mod tests {
         let table = SymbolTable {
             file: "x".to_owned(),
             symbols: vec![symbol(0x100, "first"), symbol(0x120, "second")],
+            partial: false,
         };
         let name = |offset| table.at(offset).map(|symbol| symbol.name.as_str());
         assert_eq!(name(0xff), None);

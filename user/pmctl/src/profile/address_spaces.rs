@@ -112,7 +112,7 @@ impl AddressSpaces {
     }
 
     fn map(&mut self, map: &Map) {
-        let file = File(self.paths.number(file_name(&map.file)));
+        let file = File(self.paths.number(file_name(map)));
         let maps = if map.kernel {
             &mut self.kernel
         } else {
@@ -214,13 +214,19 @@ impl File {
 /// Stands for a missing name.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
+/// The name of the kernel's code that is mapped into all programs; of the one for programs of 32 bits, which is another.
+pub(crate) const VDSO: &str = "[vdso]";
+const VDSO32: &str = "[vdso32]";
+
 /// The name of the kernel's image, to which the record of its mapping appends a symbol.
 pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
-fn file_name(file: &Path) -> &Path {
-    match file.to_str() {
+/// Returns the file that is mapped.
+fn file_name(map: &Map) -> &Path {
+    match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
-        _ => file,
+        Some(VDSO) if u32::try_from(map.start).is_ok() => Path::new(VDSO32),
+        _ => &map.file,
     }
 }
 

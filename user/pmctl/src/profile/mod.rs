@@ -2,6 +2,7 @@
 //! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
 
 mod address_spaces;
+mod refresh;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,12 +12,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN};
+pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO};
 
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
 use crate::record::Places;
+use crate::symbols::DebugFiles;
 
 /// Opens a recording.
 ///
@@ -38,6 +40,8 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
             places.take(&record?);
         }
         (recording.notes.symbols, recording.build_ids) = places.look_up();
+    } else {
+        refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
     Ok(recording)
 }

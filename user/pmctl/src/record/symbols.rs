@@ -5,13 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use ahash::AHashSet;
-use blazesym::helper::read_elf_build_id;
-use blazesym::symbolize::source::{Elf, Kernel, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use blazesym::{Addr, MaybeDefault};
 
-use crate::perfdata::{Body, BuildId, Record, Symbol, SymbolTable, Task, is_kernel};
+use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
 use crate::profile::{AddressSpaces, KERNEL};
+use crate::symbols::{DebugFiles, Elf, Names};
 
 /// Addresses of samples, call chains and branches.
 #[derive(Debug, Default)]
@@ -58,72 +55,32 @@ impl Places {
 
     /// Returns the symbols and the build-ids of all files with samples.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
-        let symbolizer = Symbolizer::new();
+        let tables = self.names(&DebugFiles::of_user(), |_| true);
+        let ids = self.files().into_iter();
+        (tables, ids.filter_map(|(file, _)| build_id(file)).collect())
+    }
+
+    /// Returns the symbols of those files with samples that are `wanted`.
+    pub(crate) fn names(
+        &self,
+        debug_files: &DebugFiles,
+        wanted: impl Fn(&Path) -> bool,
+    ) -> Vec<SymbolTable> {
+        let names = Names::new(debug_files.clone());
+        let files = self.files().into_iter();
+        files
+            .filter(|(file, _)| wanted(file))
+            .map(|(file, offsets)| names.look_up(file, offsets))
+            .collect()
+    }
+
+    /// Returns the files with samples, by their names.
+    fn files(&self) -> Vec<(&Path, &AHashSet<u64>)> {
         let files = self.spaces.files().zip(&self.files);
         let mut files: Vec<_> = files.filter(|(_, offsets)| !offsets.is_empty()).collect();
         files.sort_unstable_by_key(|(file, _)| *file);
-        let tables = files.iter().map(|(file, offsets)| SymbolTable {
-            file: file.to_string_lossy().into_owned(),
-            symbols: symbols(&symbolizer, file, offsets),
-        });
-        let ids = files.iter().filter_map(|(file, _)| build_id(file));
-        (tables.collect(), ids.collect())
+        files
     }
-}
-
-/// Returns the functions at these places; none if the file can't be read or has no names.
-fn symbols(symbolizer: &Symbolizer, file: &Path, places: &AHashSet<u64>) -> Vec<Symbol> {
-    let mut places: Vec<Addr> = places.iter().copied().collect();
-    places.sort_unstable();
-    let kernel = places.first().is_some_and(|place| is_kernel(*place));
-    let found = if kernel {
-        let source = Source::Kernel(Kernel {
-            // As it runs, with its modules.
-            vmlinux: MaybeDefault::None,
-            debug_syms: false,
-            ..Kernel::default()
-        });
-        symbolizer.symbolize(&source, Input::AbsAddr(&places))
-    } else {
-        let mut elf = Elf::new(file);
-        elf.debug_syms = false;
-        symbolizer.symbolize(&Source::Elf(elf), Input::FileOffset(&places))
-    };
-    let mut symbols: Vec<Symbol> = Vec::new();
-    for (place, symbol) in places.iter().zip(found.unwrap_or_default()) {
-        let Symbolized::Sym(symbol) = symbol else {
-            continue;
-        };
-        let offset = symbol.offset as u64;
-        let start = place.saturating_sub(offset);
-        // The kernel's have no sizes: then they go as far as there are samples.
-        let length = symbol.size.map_or(0, |size| size as u64).max(offset + 1);
-        match symbols.last_mut() {
-            Some(last) if last.start == start => last.length = last.length.max(length),
-            _ => symbols.push(Symbol {
-                start,
-                length,
-                name: demangled(&symbol.name),
-            }),
-        }
-    }
-    symbols
-}
-
-/// The name as its programmer wrote it, if a C++ or Rust compiler has encoded it.
-///
-/// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
-/// so take a function `i` for `int`.
-fn demangled(name: &str) -> String {
-    let rust = || {
-        let symbol = rustc_demangle::try_demangle(name).ok()?;
-        // Without the hash at the end.
-        Some(format!("{symbol:#}"))
-    };
-    let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();
-    let encoded = name.starts_with("_Z") || name.starts_with("_R");
-    let readable = encoded.then(|| rust().or_else(cpp)).flatten();
-    readable.unwrap_or_else(|| name.to_owned())
 }
 
 /// Returns the build-id of a file, if it has one.
@@ -132,7 +89,7 @@ fn build_id(file: &Path) -> Option<BuildId> {
     let id = if kernel {
         kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)?
     } else {
-        read_elf_build_id(file).ok()??.into_owned()
+        Elf::read(file)?.build_id?
     };
     Some(BuildId {
         file: file.to_owned(),
@@ -162,7 +119,7 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfdata::{Map, Sample, Stamp, Task};
+    use crate::perfdata::{Map, Sample, Stamp, Symbol, Task};
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
@@ -199,36 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn only_encoded_names_are_decoded() {
-        for name in [
-            "i",
-            "f",
-            "z",
-            "Pv",
-            "St",
-            "main",
-            "R",
-            "_Z",
-            "_R",
-            "_Zx y",
-            "ptmalloc_init.part.0",
-        ] {
-            assert_eq!(demangled(name), name);
-        }
-        for (encoded, name) in [
-            ("_ZN5space3fooEibc", "space::foo(int, bool, char)"),
-            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
-            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
-        ] {
-            assert_eq!(demangled(encoded), name);
-        }
-    }
-
-    #[test]
     fn a_function_of_this_program_has_its_name() {
-        let address = symbols as *const () as usize as u64;
+        let address = build_id as *const () as usize as u64;
         let (symbol, map) = look_up(address);
-        assert!(symbol.name.contains("symbols"), "{symbol:?}");
+        assert!(symbol.name.contains("build_id"), "{symbol:?}");
         assert_eq!(symbol.start, address - map.start + map.offset);
     }
 

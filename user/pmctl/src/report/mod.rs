@@ -3,6 +3,8 @@
 
 mod branches;
 mod callers;
+mod nameless;
+mod packages;
 mod table;
 
 use std::io::Write;
@@ -17,6 +19,7 @@ use crate::profile::{self, File, Name, Named, Names, Site, number};
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
 use callers::Tree;
+use nameless::Nameless;
 use table::{Align, Table};
 
 /// Prints a table for each event, or the one of the branches.
@@ -55,7 +58,10 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     if args.branches {
         return branches::write(&recording, args, output);
     }
-    let tables = shares(&recording, args)?;
+    let (tables, nameless) = shares(&recording, args)?;
+    if args.sort.contains(&Key::Symbol) || args.graph.is_some() {
+        nameless.write(&recording, output)?;
+    }
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
         write_event(&recording, (index, shares), args, output)?;
@@ -132,13 +138,15 @@ impl RowId {
 }
 
 /// Adds up the samples of each event by row.
-fn shares(recording: &Recording, args: &Report) -> Result<Vec<Shares>> {
+fn shares(recording: &Recording, args: &Report) -> Result<(Vec<Shares>, Nameless)> {
     let keys = &args.sort[..];
+    let mut nameless = Nameless::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
     let wants_chain = args.children || args.graph.is_some();
     let mut taken = Vec::new();
     profile::each_sample(recording, |named, names| {
         let events = named.sample.period;
+        nameless.take(named);
         let chain: Vec<_> = if wants_chain {
             names.chain(named).collect()
         } else {
@@ -174,7 +182,7 @@ fn shares(recording: &Recording, args: &Report) -> Result<Vec<Shares>> {
     for (id, (cells, share)) in rows {
         tables[id.event].entry(cells).or_default().add(share);
     }
-    Ok(tables)
+    Ok((tables, nameless))
 }
 
 /// Returns the text of a key for a sample.

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that a recording lacks, from debug files that were installed since.
+
+use std::path::Path;
+
+use ahash::AHashSet;
+use anyhow::Result;
+
+use crate::perfdata::{Recording, SymbolTable};
+use crate::record::Places;
+use crate::symbols::{DebugFiles, Elf};
+
+/// Looks the functions of files without a symbol table up again, if there is a debug file now. The records are read
+/// once more for that, and otherwise not.
+pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
+    let found = recording.notes.symbols.iter().filter(|table| {
+        let path = Path::new(&table.file);
+        let lacks_names = table.partial || table.symbols.is_empty();
+        lacks_names && has_debug_file(recording, path, debug_files)
+    });
+    let wanted: AHashSet<String> = found.map(|table| table.file.clone()).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut places = Places::default();
+    for record in recording.records.iter() {
+        places.take(&record?);
+    }
+    let is_wanted = |file: &Path| file.to_str().is_some_and(|file| wanted.contains(file));
+    for table in places.names(debug_files, is_wanted) {
+        replace(&mut recording.notes.symbols, table);
+    }
+    Ok(())
+}
+
+fn replace(tables: &mut [SymbolTable], new: SymbolTable) {
+    if let Some(old) = tables.iter_mut().find(|table| table.file == new.file) {
+        *old = new;
+    }
+}
+
+/// Returns whether the file that ran is on this machine, and its debug file.
+fn has_debug_file(recording: &Recording, path: &Path, debug_files: &DebugFiles) -> bool {
+    let id = recording.build_id(path);
+    let elf = id.and_then(|id| Elf::read_version(path, id));
+    elf.is_some_and(|elf| !elf.has_table && debug_files.find(path, &elf).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::{Body, BuildId, Map, Record, Records, Sample, Stamp, Task};
+    use crate::symbols::testing::Split;
+
+    /// A recording with a sample in each function of a program, made without its debug file.
+    fn recorded(split: &Split) -> Recording {
+        let task = Task::leader(7);
+        let start = 0x40_0000;
+        let map = Body::Map(Map {
+            task,
+            start,
+            length: 0x10_0000,
+            file: split.program.clone(),
+            ..Map::default()
+        });
+        let sample = |offset| {
+            Body::Sample(Sample {
+                ip: start + offset,
+                ..Sample::default()
+            })
+        };
+        let bodies = [map, sample(split.hidden), sample(split.shown)];
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let records = bodies.map(|body| Record { stamp, body });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let mut recording = Recording {
+            records: Records::from(&records[..]),
+            ..Recording::default()
+        };
+        recording.notes.symbols = places.names(&split.debug_files(), |_| true);
+        let elf = Elf::read(&split.program).expect("it is well formed");
+        recording.build_ids = vec![BuildId {
+            file: split.program.clone(),
+            kernel: false,
+            id: elf.build_id.expect("it has one"),
+        }];
+        recording
+    }
+
+    fn names(recording: &Recording) -> Vec<&str> {
+        let symbols = recording.notes.symbols.iter().flat_map(|t| &t.symbols);
+        symbols.map(|symbol| &symbol.name[..]).collect()
+    }
+
+    #[test]
+    fn a_debug_file_that_is_installed_later_gives_names() {
+        let split = Split::new();
+        let mut recording = recorded(&split);
+        let debug_files = split.debug_files();
+        refresh(&mut recording, &debug_files).expect("it is whole");
+        assert_eq!(names(&recording), ["shown"]);
+        split.put(&split.debug, "program.separate");
+        refresh(&mut recording, &debug_files).expect("it is whole");
+        assert_eq!(names(&recording), ["hidden", "shown"]);
+        assert!(!recording.notes.symbols[0].partial);
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_gives_no_names() {
+        let split = Split::new();
+        let mut recording = recorded(&split);
+        split.put(&split.debug, "program.separate");
+        recording.build_ids[0].id[0] ^= 1;
+        refresh(&mut recording, &split.debug_files()).expect("it is whole");
+        assert_eq!(names(&recording), ["shown"]);
+    }
+}

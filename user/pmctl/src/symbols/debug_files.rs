@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Separate debug files: distributions keep the names of functions and the source lines apart from programs.
+
+use std::env;
+use std::fmt::Write as _;
+use std::iter;
+use std::path::{Path, PathBuf};
+
+use super::Elf;
+
+/// The folders in which debug files are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct DebugFiles {
+    /// Of the system's packages.
+    pub(super) system: PathBuf,
+    /// `debuginfod-find` keeps here what it has fetched.
+    pub(super) debuginfod: Vec<PathBuf>,
+    /// `perf buildid-cache` and `perf record` keep copies here.
+    pub(super) perf: Option<PathBuf>,
+}
+
+impl DebugFiles {
+    /// Returns the folders of this user.
+    pub(crate) fn of_user() -> Self {
+        let folder = |name| env::var_os(name).map(PathBuf::from);
+        let home = folder("HOME");
+        let cache = folder("XDG_CACHE_HOME").or_else(|| Some(home.as_ref()?.join(".cache")));
+        // In its order of precedence.
+        let debuginfod = folder("DEBUGINFOD_CACHE_PATH")
+            .into_iter()
+            .chain(
+                home.as_ref()
+                    .map(|home| home.join(".debuginfod_client_cache")),
+            )
+            .chain(cache.map(|cache| cache.join("debuginfod_client")));
+        Self {
+            system: "/usr/lib/debug".into(),
+            debuginfod: debuginfod.collect(),
+            perf: home.map(|home| home.join(".debug")),
+        }
+    }
+
+    /// Returns the debug file of a program or library: of exactly this version, by the build-id.
+    pub(crate) fn find(&self, path: &Path, elf: &Elf) -> Option<PathBuf> {
+        let id = elf.build_id.as_deref()?;
+        let by_link = self.by_link(path, elf);
+        let all = self.by_build_id(id).into_iter().chain(by_link);
+        first_of(all, id)
+    }
+
+    /// Returns where the debug file with this build-id may be.
+    fn by_build_id(&self, id: &[u8]) -> Vec<PathBuf> {
+        let id = hexadecimal(id);
+        let Some((folder, name)) = id.split_at_checked(2) else {
+            return Vec::new();
+        };
+        let system = self.system.join(".build-id").join(folder);
+        let debuginfod = self
+            .debuginfod
+            .iter()
+            .map(|cache| cache.join(&id).join("debuginfo"));
+        let perf = self.perf.iter().flat_map(|perf| {
+            let copy = perf.join(".build-id").join(folder).join(name);
+            [copy.join("debug"), copy.join("elf")]
+        });
+        iter::once(system.join(format!("{name}.debug")))
+            .chain(debuginfod)
+            .chain(perf)
+            .collect()
+    }
+
+    /// Returns where the debug file that the program names may be.
+    fn by_link(&self, path: &Path, elf: &Elf) -> Vec<PathBuf> {
+        let path = path.canonicalize();
+        let folder = path.as_deref().ok().and_then(Path::parent);
+        let (Some(name), Some(folder)) = (&elf.debug_link, folder) else {
+            return Vec::new();
+        };
+        let inside = folder.strip_prefix("/").unwrap_or(folder);
+        let folders = [
+            folder.to_owned(),
+            folder.join(".debug"),
+            self.system.join(inside),
+        ];
+        folders.map(|folder| folder.join(name)).into()
+    }
+}
+
+/// Returns the first of these files that has this build-id and names.
+fn first_of(mut paths: impl Iterator<Item = PathBuf>, id: &[u8]) -> Option<PathBuf> {
+    paths.find(|path| Elf::read_version(path, id).is_some_and(|found| found.has_table))
+}
+
+/// Returns a build-id as it is written.
+pub(crate) fn hexadecimal(id: &[u8]) -> String {
+    id.iter().fold(String::new(), |mut text, byte| {
+        // A text takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

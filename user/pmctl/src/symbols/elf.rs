@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The headers of a program or library: what tells one version from another, and where its parts are.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use object::{Object, ObjectSegment, ReadCache};
+
+/// Facts about a program, library or debug file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Elf {
+    /// What the linker calls this version of it.
+    pub(crate) build_id: Option<Vec<u8>>,
+    /// It has the names of all functions, and not of the exported ones only.
+    pub(crate) has_table: bool,
+    /// It has source lines.
+    pub(crate) has_lines: bool,
+    /// The name of its separate debug file.
+    pub(super) debug_link: Option<OsString>,
+    /// Parts that are mapped: the offset in the file, the size, the address.
+    segments: Vec<(u64, u64, u64)>,
+}
+
+impl Elf {
+    /// Reads the headers; `None` if it is not a file in this format.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        // Opening a device or a pipe may have effects.
+        if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let has = |name| file.section_by_name(name).is_some();
+        let segment = |segment: object::Segment<'_, '_, _>| {
+            let (offset, size) = segment.file_range();
+            (offset, size, segment.address())
+        };
+        Some(Self {
+            build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
+            has_table: has(".symtab"),
+            has_lines: has(".debug_line"),
+            debug_link: file
+                .gnu_debuglink()
+                .ok()
+                .flatten()
+                .map(|(name, _)| OsString::from_vec(name.to_vec())),
+            segments: file.segments().map(segment).collect(),
+        })
+    }
+
+    /// Reads the headers if the file is the one with this build-id.
+    pub(crate) fn read_version(path: &Path, build_id: &[u8]) -> Option<Self> {
+        Self::read(path).filter(|elf| elf.build_id.as_deref() == Some(build_id))
+    }
+
+    /// Returns the address that the file gives to a place in it.
+    pub(crate) fn address(&self, offset: u64) -> Option<u64> {
+        self.segments.iter().find_map(|(start, size, address)| {
+            let inside = offset.checked_sub(*start)?;
+            (inside < *size).then(|| address.wrapping_add(inside))
+        })
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of addresses: from programs and libraries, from their separate debug files, and from the kernel.
+//!
+//! Files are looked up on this machine only: nothing is fetched. A file that is not the one that ran, by its build-id,
+//! gives no names.
+
+mod debug_files;
+mod elf;
+mod names;
+
+pub(crate) use debug_files::DebugFiles;
+pub(crate) use elf::Elf;
+pub(crate) use names::Names;
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

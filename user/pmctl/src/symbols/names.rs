@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions at some places of a file.
+
+use std::path::Path;
+
+use ahash::AHashSet;
+use blazesym::symbolize::source::{self, Kernel, Process, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use blazesym::{Addr, MaybeDefault, Pid};
+
+use super::{DebugFiles, Elf};
+use crate::perfdata::{Symbol, SymbolTable, is_kernel};
+use crate::profile::VDSO;
+
+/// Looks functions up.
+pub(crate) struct Names {
+    symbolizer: Symbolizer,
+    debug_files: DebugFiles,
+}
+
+impl Names {
+    /// Creates one that has read nothing yet, and looks for separate debug files in these folders.
+    pub(crate) fn new(debug_files: DebugFiles) -> Self {
+        Self {
+            symbolizer: Symbolizer::builder()
+                .enable_auto_reload(false)
+                .enable_code_info(false)
+                .enable_inlined_fns(false)
+                .build(),
+            debug_files,
+        }
+    }
+
+    /// Returns the functions at these places; none if the file can't be read or has no names.
+    pub(crate) fn look_up(&self, file: &Path, places: &AHashSet<u64>) -> SymbolTable {
+        let mut places: Vec<u64> = places.iter().copied().collect();
+        places.sort_unstable();
+        let mut table = SymbolTable {
+            file: file.to_string_lossy().into_owned(),
+            ..SymbolTable::default()
+        };
+        if places.first().is_some_and(|place| is_kernel(*place)) {
+            table.symbols = symbols(&places, &self.of_kernel(&places));
+        } else if file == Path::new(VDSO) {
+            table.symbols = symbols(&places, &self.of_vdso(&places));
+        } else if let Some(elf) = Elf::read(file) {
+            let debug_file = if elf.has_table {
+                None
+            } else {
+                self.debug_files.find(file, &elf)
+            };
+            table.partial = !elf.has_table && debug_file.is_none();
+            // What is not mapped from the file is at no address of it.
+            places.retain(|place| elf.address(*place).is_some());
+            let addresses: Vec<Addr> = places
+                .iter()
+                .filter_map(|place| elf.address(*place))
+                .collect();
+            // A debug file has all names, a program without a table those of exported functions.
+            let mut found = self.of_file(debug_file.as_deref().unwrap_or(file), &addresses);
+            if debug_file.is_some() {
+                let exported = self.of_file(file, &addresses);
+                for (found, exported) in found.iter_mut().zip(exported) {
+                    *found = found.take().or(exported);
+                }
+            }
+            table.symbols = symbols(&places, &found);
+        }
+        table
+    }
+
+    fn of_kernel(&self, addresses: &[Addr]) -> Vec<Option<Function>> {
+        let source = Source::Kernel(Kernel {
+            // As it runs, with its modules.
+            vmlinux: MaybeDefault::None,
+            debug_syms: false,
+            ..Kernel::default()
+        });
+        self.functions(&source, Input::AbsAddr(addresses), addresses.len())
+    }
+
+    /// In the vDSO, which is the same in all programs and in no file: pmctl has it, too.
+    fn of_vdso(&self, places: &[u64]) -> Vec<Option<Function>> {
+        let Some(start) = vdso() else {
+            return vec![None; places.len()];
+        };
+        let mut process = Process::new(Pid::Slf);
+        process.debug_syms = false;
+        process.perf_map = false;
+        process.map_files = false;
+        let addresses: Vec<Addr> = places
+            .iter()
+            .map(|place| start.wrapping_add(*place))
+            .collect();
+        let source = Source::Process(process);
+        self.functions(&source, Input::AbsAddr(&addresses), addresses.len())
+    }
+
+    fn of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<Function>> {
+        let mut elf = source::Elf::new(file);
+        elf.debug_syms = false;
+        let source = Source::Elf(elf);
+        self.functions(&source, Input::VirtOffset(addresses), addresses.len())
+    }
+
+    /// Returns a function or `None` for each of `count` addresses.
+    fn functions(
+        &self,
+        source: &Source<'_>,
+        input: Input<&[Addr]>,
+        count: usize,
+    ) -> Vec<Option<Function>> {
+        let found = self.symbolizer.symbolize(source, input);
+        let function = |found| match found {
+            Symbolized::Sym(symbol) => Some(Function {
+                offset: symbol.offset as u64,
+                size: symbol.size.map_or(0, |size| size as u64),
+                name: symbol.name.into_owned(),
+            }),
+            Symbolized::Unknown(_) => None,
+        };
+        let mut functions: Vec<_> = found.into_iter().flatten().map(function).collect();
+        // If the file can't be read there are none.
+        functions.resize(count, None);
+        functions
+    }
+}
+
+/// A function as it was found at an address.
+#[derive(Clone, Debug)]
+struct Function {
+    /// Of the address from its beginning.
+    offset: u64,
+    /// In bytes; 0 if it is not known.
+    size: u64,
+    name: String,
+}
+
+/// Returns the functions that were found at these places, which are in their order.
+fn symbols(places: &[u64], found: &[Option<Function>]) -> Vec<Symbol> {
+    let mut symbols: Vec<Symbol> = Vec::new();
+    for (place, function) in places.iter().zip(found) {
+        let Some(Function { offset, size, name }) = function else {
+            continue;
+        };
+        let start = place.saturating_sub(*offset);
+        // The kernel's have no sizes: then they go as far as there are samples.
+        let length = *size.max(&(offset + 1));
+        match symbols.last_mut() {
+            Some(last) if last.start == start => last.length = last.length.max(length),
+            _ => symbols.push(Symbol {
+                start,
+                length,
+                name: demangled(name),
+            }),
+        }
+    }
+    symbols
+}
+
+/// Returns where this process has the vDSO.
+fn vdso() -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(VDSO))?;
+    u64::from_str_radix(line.split('-').next()?, 16).ok()
+}
+/// The name as its programmer wrote it, if a C++ or Rust compiler has encoded it.
+///
+/// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
+/// so take a function `i` for `int`.
+fn demangled(name: &str) -> String {
+    let rust = || {
+        let symbol = rustc_demangle::try_demangle(name).ok()?;
+        // Without the hash at the end.
+        Some(format!("{symbol:#}"))
+    };
+    let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();
+    let encoded = name.starts_with("_Z") || name.starts_with("_R");
+    let readable = encoded.then(|| rust().or_else(cpp)).flatten();
+    readable.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_encoded_names_are_decoded() {
+        for name in [
+            "i",
+            "f",
+            "z",
+            "Pv",
+            "St",
+            "main",
+            "R",
+            "_Z",
+            "_R",
+            "_Zx y",
+            "ptmalloc_init.part.0",
+        ] {
+            assert_eq!(demangled(name), name);
+        }
+        for (encoded, name) in [
+            ("_ZN5space3fooEibc", "space::foo(int, bool, char)"),
+            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
+        ] {
+            assert_eq!(demangled(encoded), name);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs for tests: compiled, and their names taken away.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ahash::AHashSet;
+use object::{Object, ObjectSymbol};
+use tempfile::TempDir;
+
+use super::debug_files::hexadecimal;
+use super::{DebugFiles, Elf, Names};
+
+const SOURCE: &str = "
+static __attribute__((noinline)) long hidden(long n) { __asm__ volatile(\"\" : \"+r\"(n)); return n * 3; }
+__attribute__((noinline)) long shown(long n) { return hidden(n) + VALUE; }
+int main(int argc, char **argv) { return shown(argc); }
+";
+
+/// A program without a symbol table, and its debug file.
+pub(crate) struct Split {
+    pub(crate) folder: TempDir,
+    pub(crate) program: PathBuf,
+    pub(crate) debug: PathBuf,
+    /// Offsets in the file.
+    pub(crate) hidden: u64,
+    pub(crate) shown: u64,
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("it is installed");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+impl Split {
+    /// Compiles a program, and splits it.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (program, debug) = compile(folder.path(), "program", 1);
+        let whole = fs::read(folder.path().join("program.whole")).expect("it was compiled");
+        let whole = object::File::parse(&*whole).expect("it is well formed");
+        let elf = Elf::read(&program).expect("it is well formed");
+        let offset = |name: &str| {
+            let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));
+            let address = symbol.expect("it has a name").address();
+            let mut offsets = (0..1 << 20).filter(|offset| elf.address(*offset) == Some(address));
+            offsets.next().expect("it is mapped")
+        };
+        Self {
+            hidden: offset("hidden"),
+            shown: offset("shown"),
+            folder,
+            program,
+            debug,
+        }
+    }
+
+    /// Returns the names that are found, and whether the file has them all.
+    pub(crate) fn names(&self) -> (Vec<String>, bool) {
+        let names = Names::new(self.debug_files());
+        let places = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
+        let table = names.look_up(&self.program, &places);
+        for symbol in &table.symbols {
+            let start = match &symbol.name[..] {
+                "hidden" => self.hidden,
+                _ => self.shown,
+            };
+            assert_eq!(symbol.start, start, "{symbol:?}");
+        }
+        let mut found: Vec<String> = table.symbols.into_iter().map(|s| s.name).collect();
+        found.sort_unstable();
+        (found, !table.partial)
+    }
+
+    /// Returns the folders below this one.
+    pub(crate) fn debug_files(&self) -> DebugFiles {
+        let root = self.folder.path();
+        DebugFiles {
+            system: root.join("system"),
+            debuginfod: vec![root.join("debuginfod")],
+            perf: Some(root.join("perf")),
+        }
+    }
+
+    /// Returns the build-id of the program.
+    pub(crate) fn build_id(&self) -> String {
+        let elf = Elf::read(&self.program).expect("it is well formed");
+        hexadecimal(&elf.build_id.expect("it has one"))
+    }
+
+    /// Puts a file at this path below the folder.
+    pub(crate) fn put(&self, file: &Path, path: &str) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("it is in the folder")).expect("it can be made");
+        fs::copy(file, path).expect("it can be copied");
+    }
+}
+
+/// Compiles a program, `NAME.whole`, and splits it.
+pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBuf) {
+    let at = |end: &str| folder.join(format!("{name}{end}"));
+    fs::write(at(".c"), SOURCE).expect("it can be written");
+    let (whole, program, debug) = (at(".whole"), at(""), at(".separate"));
+    run(Command::new("cc")
+        .args(["-O1", "-g", "-rdynamic", "-Wl,--build-id", "-o"])
+        .args([&whole, &at(".c")])
+        .arg(format!("-DVALUE={value}")));
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .args([&whole, &debug]));
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    run(Command::new("objcopy")
+        .args(["--strip-all", &link])
+        .args([&whole, &program]));
+    let elsewhere = folder.join("elsewhere");
+    fs::rename(&debug, &elsewhere).expect("it can be moved");
+    (program, elsewhere)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of stripped programs, with debug files and without.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::testing::{Split, compile};
+use super::{DebugFiles, Names};
+
+#[test]
+fn a_stripped_program_has_exported_functions() {
+    let (names, all) = Split::new().names();
+    assert_eq!(names, ["shown"]);
+    assert!(!all);
+}
+
+#[test]
+fn a_debug_file_has_all_functions() {
+    let split = Split::new();
+    let id = split.build_id();
+    let (first, rest) = id.split_at(2);
+    for path in [
+        format!("system/.build-id/{first}/{rest}.debug"),
+        format!("debuginfod/{id}/debuginfo"),
+        format!("perf/.build-id/{first}/{rest}/elf"),
+        format!("perf/.build-id/{first}/{rest}/debug"),
+        "program.separate".to_owned(),
+        ".debug/program.separate".to_owned(),
+    ] {
+        split.put(&split.debug, &path);
+        let names = ["hidden", "shown"].map(str::to_owned).to_vec();
+        assert_eq!(split.names(), (names, true), "{path}");
+        fs::remove_file(split.folder.path().join(path)).expect("it is there");
+    }
+    assert_eq!(split.names().0, ["shown"]);
+}
+
+#[test]
+fn a_debug_link_is_followed_below_the_system_s_folder() {
+    let split = Split::new();
+    let folder = split.folder.path().canonicalize().expect("it is there");
+    let inside = folder.strip_prefix("/").expect("it is absolute").display();
+    // Its path may be through a symbolic link.
+    symlink(&folder, folder.join("link")).expect("it can be made");
+    split.put(&split.debug, &format!("system/{inside}/program.separate"));
+    assert_eq!(split.names().0, ["hidden", "shown"]);
+}
+
+#[test]
+fn the_debug_file_of_another_version_has_no_names() {
+    let split = Split::new();
+    let other = split.folder.path().join("other");
+    fs::create_dir(&other).expect("it can be made");
+    let (_, other) = compile(&other, "program", 2);
+    let id = split.build_id();
+    split.put(&other, &format!("debuginfod/{id}/debuginfo"));
+    split.put(&other, "program.separate");
+    assert_eq!(split.names(), (vec!["shown".to_owned()], false));
+    // What debuginfod keeps to remember that there is none.
+    fs::write(
+        split
+            .folder
+            .path()
+            .join(format!("debuginfod/{id}/debuginfo")),
+        "",
+    )
+    .expect("it can be written");
+    assert_eq!(split.names().0, ["shown"]);
+}
+
+#[test]
+fn functions_of_the_vdso_have_names() {
+    let maps = fs::read_to_string("/proc/self/maps").expect("it is there");
+    if !maps.contains("[vdso]") {
+        return;
+    }
+    let names = Names::new(DebugFiles::of_user());
+    let places = (0..0x2000).collect();
+    let table = names.look_up(Path::new("[vdso]"), &places);
+    assert!(
+        table
+            .symbols
+            .iter()
+            .any(|symbol| symbol.name.ends_with("clock_gettime")),
+        "{table:?}"
+    );
+}
