@@ -10,7 +10,7 @@ VM     := selftests/vm
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings manual rust-analyzer doc install
+.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings events manual rust-analyzer doc install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -34,6 +34,7 @@ help:
 	@echo '  make fmt            format all Rust'
 	@echo "  make clippy         lint all Rust, the module with the kernel's flags"
 	@echo '  make bindings       regenerate the Rust forms of C headers'
+	@echo "  make events         regenerate the tables of events from those of Linux's perf"
 	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
 	@echo '  make doc            the documentation as HTML; says where it is'
@@ -90,5 +91,5 @@ install: modules
 
 # With the kernel and the toolchain of the virtual machine.
 
-fmt clippy bindings manual rust-analyzer doc:
+fmt clippy bindings events manual rust-analyzer doc:
 	@MAKE_GOAL=$@ scripts/lint $@

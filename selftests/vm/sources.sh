@@ -171,6 +171,11 @@ missing() {
 		offer linux-perf >/dev/null || lacks "There is no linux-perf. Asked: $(places)"
 		return
 		;;
+	libpfm4)
+		offer libpfm4-dev >/dev/null || cached libpfm4 >/dev/null ||
+			lacks "There is no libpfm4-dev. Asked: $(places)"
+		return
+		;;
 	*)
 		series=$(newest linux-source linux 2>&1) || lacks "$series"
 		return

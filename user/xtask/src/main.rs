@@ -3,6 +3,7 @@
 
 mod arrows;
 mod bindings;
+mod events;
 mod pmctl;
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,12 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
-  arrows    check which part of the module uses which
-  bindings  make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
-  pmctl     make pmctl's manual page and its completions for shells
+  arrows        check which part of the module uses which
+  bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
+  events LINUX  make the tables of events from those of perf, in a tree of Linux
+  pmctl         make pmctl's manual page and its completions for shells
 
-  --check   only tell whether the files are up to date: exit code 1 if not";
+  --check       only tell whether the files are up to date: exit code 1 if not";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
         ["arrows"] => arrows::check(&top()),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
+        ["events", linux] => events::write(&top(), Path::new(linux)),
+        ["events", linux, "--check"] => events::check(&top(), Path::new(linux)),
         ["pmctl"] => pmctl::write(&top()),
         ["pmctl", "--check"] => pmctl::check(&top()),
         ["help" | "-h" | "--help"] => {

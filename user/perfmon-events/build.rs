@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packs `tables/*.txt` into what the library looks up without parsing.
+//!
+//! A table has a line for its name, its version and each range of CPUs, and one for each event:
+//!
+//! ```text
+//! table skylake
+//! version v59
+//! kind core                              only of hybrid processors: core, atom or lowpower
+//! cpu GenuineIntel 6 4e-4e ffff          vendor, family, models, and bit n for stepping n
+//! NAME EVENT UMASK [inv] [edge] [any] [deprecated] [cmask=N] [counters=MASK] [period=N] [fixed=N] [msr=REGISTER:VALUE]
+//! ```
+//!
+//! All numbers are hexadecimal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The names in a block. The first is whole; of the others, what they share with the one before is left out.
+const BLOCK: usize = 16;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Encoding {
+    number: u16,
+    unit_mask: u16,
+    counter_mask: u8,
+    flags: u8,
+    counters: u16,
+    /// 0xff: none.
+    fixed: u8,
+    period: u32,
+    /// The register and its value; 0: none.
+    extra: (u16, u64),
+}
+
+#[derive(Default)]
+struct Table {
+    name: String,
+    version: String,
+    kind: String,
+    cpus: Vec<String>,
+    events: Vec<(String, Encoding)>,
+}
+
+fn main() {
+    println!("cargo::rerun-if-changed=tables");
+    println!("cargo::rerun-if-changed=build.rs");
+    let mut paths: Vec<PathBuf> = fs::read_dir("tables")
+        .expect("the tables are there")
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    paths.sort();
+    let tables: Vec<Table> = paths.iter().map(|path| read(path)).collect();
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let (names, text) = pack(&tables);
+    fs::write(out.join("names.bin"), names).expect("OUT_DIR can be written");
+    fs::write(out.join("tables.rs"), text).expect("OUT_DIR can be written");
+}
+
+fn read(path: &Path) -> Table {
+    let text = fs::read_to_string(path).expect("a table can be read");
+    let mut table = Table {
+        kind: "Only".to_owned(),
+        ..Table::default()
+    };
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["table", name] => name.clone_into(&mut table.name),
+            ["version", version] => version.clone_into(&mut table.version),
+            ["kind", kind] => {
+                let kinds = [("core", "Core"), ("atom", "Atom"), ("lowpower", "LowPower")];
+                let known = kinds.iter().find(|(name, _)| *name == kind);
+                known
+                    .expect("the kind is known")
+                    .1
+                    .clone_into(&mut table.kind);
+            }
+            ["cpu", vendor, family, models, steppings] => {
+                let (first, last) = models.split_once('-').expect("models are a range");
+                table.cpus.push(format!(
+                    "CpuRange {{ vendor: *b\"{vendor}\", family: 0x{family}, models: (0x{first}, 0x{last}), \
+                     steppings: 0x{steppings} }}"
+                ));
+            }
+            [name, number, unit_mask, ref fields @ ..] => {
+                let encoding = encoding(number, unit_mask, fields);
+                table.events.push((name.to_owned(), encoding));
+            }
+            _ => panic!("{}: a line is not understood: {line}", path.display()),
+        }
+    }
+    assert!(
+        !table.name.is_empty() && !table.cpus.is_empty() && !table.events.is_empty(),
+        "{}",
+        path.display()
+    );
+    table
+}
+
+fn hexadecimal<T: TryFrom<u64>>(text: &str) -> T {
+    let number = u64::from_str_radix(text, 16).expect("a number is hexadecimal");
+    T::try_from(number).ok().expect("a number is not too large")
+}
+
+fn encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
+    let mut encoding = Encoding {
+        number: hexadecimal(number),
+        unit_mask: hexadecimal(unit_mask),
+        fixed: u8::MAX,
+        ..Encoding::default()
+    };
+    for field in fields {
+        match field.split_once('=') {
+            None => {
+                let flags = ["inv", "edge", "any", "deprecated"];
+                let bit = flags.iter().position(|flag| flag == field);
+                encoding.flags |= 1 << bit.expect("a flag is known");
+            }
+            Some(("cmask", value)) => encoding.counter_mask = hexadecimal(value),
+            Some(("counters", value)) => encoding.counters = hexadecimal(value),
+            Some(("period", value)) => encoding.period = hexadecimal(value),
+            Some(("fixed", value)) => encoding.fixed = hexadecimal(value),
+            Some(("msr", value)) => {
+                let (register, value) = value.split_once(':').expect("a register has a value");
+                encoding.extra = (hexadecimal(register), hexadecimal(value));
+            }
+            Some(_) => panic!("a field is unknown: {field}"),
+        }
+    }
+    encoding
+}
+
+/// Returns the names, and the Rust source of all else.
+fn pack(tables: &[Table]) -> (Vec<u8>, String) {
+    // The order is that of a search without regard to case.
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    for (name, _) in tables.iter().flat_map(|table| &table.events) {
+        let before = names.insert(name.to_ascii_lowercase(), name);
+        assert!(
+            before.is_none_or(|before| before == name),
+            "{name} is also written otherwise"
+        );
+    }
+    let (bytes, blocks) = front_coded(names.values().copied());
+
+    let encodings = || {
+        tables
+            .iter()
+            .flat_map(|table| &table.events)
+            .map(|(_, encoding)| encoding)
+    };
+    let extras: Vec<(u16, u64)> = encodings()
+        .map(|e| e.extra)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let periods: Vec<u32> = encodings()
+        .map(|e| e.period)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let unique: Vec<&Encoding> = encodings().collect::<BTreeSet<_>>().into_iter().collect();
+    let index = |found: Option<usize>| {
+        u16::try_from(found.expect("it was collected")).expect("there are few enough")
+    };
+    let numbers: BTreeMap<&str, u16> = (0..)
+        .zip(names.keys())
+        .map(|(id, name)| (name.as_str(), id))
+        .collect();
+
+    let mut pairs = String::new();
+    let (mut models, mut end) = (String::new(), 0);
+    for table in tables {
+        let first = end;
+        let mut events: Vec<(u16, u16)> = table
+            .events
+            .iter()
+            .map(|(name, encoding)| {
+                (
+                    numbers[name.to_ascii_lowercase().as_str()],
+                    index(unique.binary_search(&encoding).ok()),
+                )
+            })
+            .collect();
+        events.sort_unstable();
+        assert!(
+            events.windows(2).all(|two| two[0].0 < two[1].0),
+            "{}: an event is there twice",
+            table.name
+        );
+        for (name, encoding) in &events {
+            write!(pairs, "[{name},{encoding}],").expect("a string takes it");
+        }
+        end += events.len();
+        writeln!(
+            models,
+            "Model {{ name: {:?}, version: {:?}, kind: Kind::{}, cpus: &[{}], events: ({first}, {end}) }},",
+            table.name,
+            table.version,
+            table.kind,
+            table.cpus.join(", ")
+        )
+        .expect("a string takes it");
+    }
+
+    let mut text = format!(
+        "pub(super) const BLOCK: usize = {BLOCK};\npub(super) const NAMES: usize = {};\npub(super) static BLOCKS: [u32; {}] = {blocks:?};\n\
+         pub(super) static EXTRAS: [(u16, u64); {}] = {extras:?};\npub(super) static PERIODS: [u32; {}] = {periods:?};\n",
+        names.len(),
+        blocks.len(),
+        extras.len(),
+        periods.len(),
+    );
+    write!(
+        text,
+        "pub(super) static ENCODINGS: [Packed; {}] = [",
+        unique.len()
+    )
+    .expect("a string takes it");
+    for e in &unique {
+        writeln!(
+            text,
+            "Packed {{ number: {}, unit_mask: {}, counters: {}, extra: {}, period: {}, counter_mask: {}, flags: {}, fixed: {} }},",
+            e.number,
+            e.unit_mask,
+            e.counters,
+            index(extras.binary_search(&e.extra).ok()),
+            index(periods.binary_search(&e.period).ok()),
+            e.counter_mask,
+            e.flags,
+            e.fixed,
+        )
+        .expect("a string takes it");
+    }
+    write!(
+        text,
+        "];\npub(super) static EVENTS: [[u16; 2]; {end}] = [{pairs}];\npub(super) static MODELS: [Model; {}] = [\n{models}];\n",
+        tables.len()
+    )
+    .expect("a string takes it");
+    (bytes, text)
+}
+
+/// Returns the names, each as the number of bytes that it shares with the one before in its block, the number of those
+/// that follow, and these; and where each block begins.
+fn front_coded<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut blocks) = (Vec::new(), Vec::new());
+    let mut before = "";
+    for (number, name) in names.enumerate() {
+        if number % BLOCK == 0 {
+            blocks.push(bytes.len());
+            before = "";
+        }
+        let shared = before
+            .bytes()
+            .zip(name.bytes())
+            .take_while(|(a, b)| a == b)
+            .count();
+        let length = |length: usize| u8::try_from(length).expect("a name has at most 255 bytes");
+        bytes.extend([length(shared), length(name.len() - shared)]);
+        bytes.extend(&name.as_bytes()[shared..]);
+        before = name;
+    }
+    (bytes, blocks)
+}

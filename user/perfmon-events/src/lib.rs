@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events of x86 cores by name: Intel's from Nehalem on, AMD's from family 10h on.
+//!
+//! The tables are part of the program and looked up where they are: nothing is read or parsed at its start.
+//!
+//! ```
+//! let model = perfmon_events::model("haswell").unwrap();
+//! let event = model.event("l1d_pend_miss.pending").unwrap();
+//! assert_eq!(event.name, "L1D_PEND_MISS.PENDING");
+//! assert_eq!((event.number, event.unit_mask), (0x48, 0x01));
+//! assert_eq!(event.counters, Some(0b100), "only counter 2 counts it");
+//! ```
+//!
+//! They have facts only. `tables/SOURCE` says where they are from, `Documentation/event-names.rst` how they are made.
+
+mod names;
+
+/// A processor, as far as its events depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The vendor identification string.
+    pub vendor: [u8; 12],
+    /// The family, with the extended one.
+    pub family: u32,
+    /// The model, with the extended one.
+    pub model: u32,
+    /// The stepping.
+    pub stepping: u32,
+    /// The kind of core, if it is of a hybrid processor.
+    pub kind: Kind,
+}
+
+/// A kind of core of a hybrid processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The processor has one kind.
+    Only,
+    /// A performance core.
+    Core,
+    /// An efficient core.
+    Atom,
+    /// An efficient core of the low-power island.
+    LowPower,
+}
+
+/// The events of some processors.
+#[derive(Debug)]
+pub struct Model {
+    name: &'static str,
+    version: &'static str,
+    kind: Kind,
+    cpus: &'static [CpuRange],
+    /// The first of its events, and the one after the last.
+    events: (usize, usize),
+}
+
+/// Processors of one family whose models follow each other.
+#[derive(Debug)]
+struct CpuRange {
+    vendor: [u8; 12],
+    family: u32,
+    /// The first and the last.
+    models: (u32, u32),
+    /// Bit n for stepping n.
+    steppings: u16,
+}
+
+/// An event, and what counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the event select"
+)]
+pub struct Event {
+    /// The name as the vendor writes it.
+    pub name: String,
+    /// The event number: 8 bits of Intel's, 12 of AMD's.
+    pub number: u16,
+    /// The unit mask; bits 15:8 are those of architectural performance monitoring, version 6.
+    pub unit_mask: u16,
+    /// The counter mask.
+    pub counter_mask: u8,
+    /// The counter mask is inverted.
+    pub invert: bool,
+    /// Edges are counted.
+    pub edge: bool,
+    /// The other thread of the core is counted, too.
+    pub any_thread: bool,
+    /// The general counters that can count it, bit n for counter n; `None`: all, or none if it has a fixed counter.
+    pub counters: Option<u64>,
+    /// The fixed counter that counts it, which general counters can't.
+    pub fixed: Option<u8>,
+    /// What another register has to hold for it.
+    pub extra: Option<ExtraRegister>,
+    /// The period that the vendor proposes for samples.
+    pub period: Option<u32>,
+    /// The vendor has another name for it, or it is of no use.
+    pub deprecated: bool,
+}
+
+/// A model-specific register that an event needs besides its event select.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraRegister {
+    /// The number of the register.
+    pub register: u32,
+    /// Its value.
+    pub value: u64,
+}
+
+/// An [`Event`] without its name, as it is stored.
+struct Packed {
+    number: u16,
+    unit_mask: u16,
+    counters: u16,
+    extra: u16,
+    period: u16,
+    counter_mask: u8,
+    /// Bit 0: invert, 1: edge, 2: any thread, 3: deprecated.
+    flags: u8,
+    /// 0xff: none.
+    fixed: u8,
+}
+
+/// What the build script makes of `tables/`.
+#[expect(clippy::unreadable_literal, reason = "no one reads them")]
+mod tables {
+    use super::{CpuRange, Kind, Model, Packed};
+
+    include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+}
+
+use tables::{BLOCK, BLOCKS, ENCODINGS, EVENTS, EXTRAS, MODELS, NAMES, PERIODS};
+
+/// Returns all models, by name.
+#[must_use]
+pub fn models() -> &'static [Model] {
+    &MODELS
+}
+
+/// Returns the model of this name. `amd` in front can be left out, and upper and lower case are the same.
+#[must_use]
+pub fn model(name: &str) -> Option<&'static Model> {
+    let name = name.to_ascii_lowercase();
+    let is_name =
+        |model: &&Model| model.name == name || model.name.strip_prefix("amd") == Some(&name);
+    MODELS.iter().find(is_name)
+}
+
+/// Returns the model of a processor.
+#[must_use]
+pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
+    let mut models = MODELS
+        .iter()
+        .filter(|model| model.cpus.iter().any(|range| range.has(cpu)));
+    let same_kind = models.clone().find(|model| model.kind == cpu.kind);
+    // A virtual machine may not say which kind its cores are of.
+    same_kind.or_else(|| models.find(|_| cpu.kind == Kind::Only))
+}
+
+impl CpuRange {
+    fn has(&self, cpu: &Cpu) -> bool {
+        self.vendor == cpu.vendor
+            && self.family == cpu.family
+            && (self.models.0..=self.models.1).contains(&cpu.model)
+            && u32::from(self.steppings)
+                .checked_shr(cpu.stepping)
+                .unwrap_or(0)
+                & 1
+                != 0
+    }
+}
+
+impl Model {
+    /// Returns its name, which is that of perf.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the version of the vendor's list.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        self.version
+    }
+
+    /// Returns the kind of core of a hybrid processor.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns whether it is Intel's.
+    #[must_use]
+    pub fn is_intel(&self) -> bool {
+        self.cpus
+            .iter()
+            .any(|range| range.vendor == *b"GenuineIntel")
+    }
+
+    /// Returns a processor with these events.
+    #[must_use]
+    pub fn cpu(&self) -> Cpu {
+        let range = &self.cpus[0];
+        Cpu {
+            vendor: range.vendor,
+            family: range.family,
+            model: range.models.0,
+            stepping: range.steppings.trailing_zeros(),
+            kind: self.kind,
+        }
+    }
+
+    /// Returns the number of its events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packed().len()
+    }
+
+    /// Returns whether it has no events, which none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packed().is_empty()
+    }
+
+    /// Returns the event of this name; upper and lower case are the same.
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<Event> {
+        let wanted = names::find(name)?;
+        let found = self
+            .packed()
+            .binary_search_by_key(&wanted, |[name, _]| (*name).into())
+            .ok()?;
+        Some(event(self.packed()[found]))
+    }
+
+    /// Returns its events, by name without regard to case.
+    pub fn events(&self) -> impl Iterator<Item = Event> + use<> {
+        self.packed().iter().map(|packed| event(*packed))
+    }
+
+    fn packed(&self) -> &'static [[u16; 2]] {
+        &EVENTS[self.events.0..self.events.1]
+    }
+}
+
+fn event([name, encoding]: [u16; 2]) -> Event {
+    let packed = &ENCODINGS[usize::from(encoding)];
+    let flag = |bit: u32| packed.flags >> bit & 1 != 0;
+    let (register, value) = EXTRAS[usize::from(packed.extra)];
+    let period = PERIODS[usize::from(packed.period)];
+    Event {
+        name: names::get(name.into()),
+        number: packed.number,
+        unit_mask: packed.unit_mask,
+        counter_mask: packed.counter_mask,
+        invert: flag(0),
+        edge: flag(1),
+        any_thread: flag(2),
+        deprecated: flag(3),
+        counters: (packed.counters != 0).then_some(packed.counters.into()),
+        fixed: (packed.fixed != u8::MAX).then_some(packed.fixed),
+        extra: (register != 0).then_some(ExtraRegister {
+            register: register.into(),
+            value,
+        }),
+        period: (period != 0).then_some(period),
+    }
+}
+
+#[cfg(test)]
+mod tests;

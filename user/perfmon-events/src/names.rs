@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of all models' events, in order, packed in blocks.
+//!
+//! A name is the number of bytes that it shares with the one before, the number of bytes that follow, and these. The
+//! first of a block shares none.
+
+use std::cmp::Ordering;
+
+use super::{BLOCK, BLOCKS, NAMES};
+
+static BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
+
+/// Returns the name with this number.
+pub(super) fn get(number: usize) -> String {
+    let mut names = Names::new(number / BLOCK);
+    for _ in 0..=number % BLOCK {
+        names.advance();
+    }
+    String::from_utf8_lossy(&names.name).into_owned()
+}
+
+/// Returns the number of a name; upper and lower case are the same.
+pub(super) fn find(name: &str) -> Option<usize> {
+    let after = BLOCKS.partition_point(|block| {
+        let start = *block as usize;
+        let first = &BYTES[start + 2..start + 2 + usize::from(BYTES[start + 1])];
+        compare(first, name.as_bytes()) != Ordering::Greater
+    });
+    let block = after.checked_sub(1)?;
+    let first = block * BLOCK;
+    let mut names = Names::new(block);
+    (first..NAMES.min(first + BLOCK)).find(|_| {
+        names.advance();
+        compare(&names.name, name.as_bytes()) == Ordering::Equal
+    })
+}
+
+/// Compares without regard to case.
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter()
+        .map(u8::to_ascii_lowercase)
+        .cmp(b.iter().map(u8::to_ascii_lowercase))
+}
+
+/// A place in the names.
+struct Names {
+    at: usize,
+    name: Vec<u8>,
+}
+
+impl Names {
+    /// Before the first of a block.
+    fn new(block: usize) -> Self {
+        Self {
+            at: BLOCKS[block] as usize,
+            name: Vec::with_capacity(64),
+        }
+    }
+
+    /// Goes to the next.
+    fn advance(&mut self) {
+        let [shared, length] = [BYTES[self.at], BYTES[self.at + 1]].map(usize::from);
+        let start = self.at + 2;
+        self.name.truncate(shared);
+        self.name.extend(&BYTES[start..start + length]);
+        self.at = start + length;
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compares the events with those of libpfm4, under all names that both have.
+//!
+//! `LIBPFM4` is a folder with what `libpfm4/dump.c` prints, in the file `events`: `scripts/lint libpfm4` makes it. All
+//! differences are listed in `libpfm4/differences`, with the reason of each.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use perfmon_events::Event;
+
+/// libpfm4's names of models, and ours.
+const MODELS: [(&str, &str); 40] = [
+    ("nhm", "nehalemep"),
+    ("nhm_ex", "nehalemex"),
+    ("wsm", "westmereep-sp"),
+    ("wsm_dp", "westmereep-dp"),
+    ("snb", "sandybridge"),
+    ("snb_ep", "jaketown"),
+    ("ivb", "ivybridge"),
+    ("ivb_ep", "ivytown"),
+    ("hsw", "haswell"),
+    ("hsw_ep", "haswellx"),
+    ("bdw", "broadwell"),
+    ("bdw_ep", "broadwellx"),
+    ("skl", "skylake"),
+    ("skx", "skylakex"),
+    ("clx", "cascadelakex"),
+    ("icl", "icelake"),
+    ("icx", "icelakex"),
+    ("spr", "sapphirerapids"),
+    ("emr", "emeraldrapids"),
+    ("gnr", "graniterapids"),
+    ("adl_glc", "alderlake-core"),
+    ("adl_grt", "alderlake-atom"),
+    ("tmt", "snowridgex"),
+    ("glm", "goldmont"),
+    ("slm", "silvermont"),
+    ("knl", "knightslanding"),
+    ("atom", "bonnell"),
+    ("amd64_fam10h_barcelona", "amdfam10h-barcelona"),
+    ("amd64_fam10h_shanghai", "amdfam10h-shanghai"),
+    ("amd64_fam10h_istanbul", "amdfam10h-istanbul"),
+    ("amd64_fam11h_turion", "amdfam11h"),
+    ("amd64_fam12h_llano", "amdfam12h"),
+    ("amd64_fam14h_bobcat", "amdfam14h"),
+    ("amd64_fam15h_interlagos", "amdfam15h"),
+    ("amd64_fam16h", "amdfam16h"),
+    ("amd64_fam17h_zen1", "amdzen1"),
+    ("amd64_fam17h_zen2", "amdzen2"),
+    ("amd64_fam19h_zen3", "amdzen3"),
+    ("amd64_fam19h_zen4", "amdzen4"),
+    ("amd64_fam1ah_zen5", "amdzen5"),
+];
+
+/// The number of names of Intel's and of AMD's Zen that are shared. Those of AMD before Zen are libpfm4's.
+const SHARED: usize = 5939;
+
+/// The event select and the value of the further register, as libpfm4 has them.
+fn registers(event: &Event) -> Vec<u64> {
+    let (number, mask) = (u64::from(event.number), u64::from(event.unit_mask));
+    let flag = |is_set: bool, bit: u32| u64::from(is_set) << bit;
+    let select = number & 0xff
+        | number >> 8 << 32
+        | (mask & 0xff) << 8
+        | mask >> 8 << 40
+        | flag(event.edge, 18)
+        | flag(event.any_thread, 21)
+        | flag(event.invert, 23)
+        | u64::from(event.counter_mask) << 24;
+    std::iter::once(select)
+        .chain(event.extra.map(|extra| extra.value))
+        .collect()
+}
+
+fn show(registers: &[u64]) -> String {
+    let shown: Vec<String> = registers.iter().map(|value| format!("{value:x}")).collect();
+    shown.join("+")
+}
+
+/// The differences that are known: `PMU NAME` and `OURS THEIRS`, each behind the mark of its reason.
+fn known() -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpfm4/differences");
+    let text = fs::read_to_string(path).expect("it is there");
+    let mut reasons = Vec::new();
+    let mut known = BTreeMap::new();
+    for line in text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+    {
+        if let Some(reason) = line.strip_prefix("reason ") {
+            reasons.push(
+                reason
+                    .split(':')
+                    .next()
+                    .expect("a line has a part")
+                    .to_owned(),
+            );
+            continue;
+        }
+        let [reason, pmu, name, ours, theirs] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("a difference has five words: {line}")
+        };
+        assert!(
+            reasons.iter().any(|known| known == reason),
+            "no such reason: {line}"
+        );
+        known.insert(format!("{pmu} {name}"), format!("{ours} {theirs}"));
+    }
+    known
+}
+
+#[test]
+#[ignore = "scripts/lint libpfm4 runs it, with libpfm4's events"]
+fn the_encodings_are_those_of_libpfm4() {
+    let folder =
+        PathBuf::from(env::var_os("LIBPFM4").expect("LIBPFM4 is the folder with libpfm4's events"));
+    let text = fs::read_to_string(folder.join("events")).expect("it can be read");
+    let mut known = known();
+    let mut new = Vec::new();
+    let mut shared = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (pmu, name) = (words[0], words[1]);
+        let Some((_, model)) = MODELS.iter().find(|(theirs, _)| *theirs == pmu) else {
+            continue;
+        };
+        let model = perfmon_events::model(model).expect("it is a model");
+        let Some(event) = model.event(name) else {
+            continue;
+        };
+        if !model.name().starts_with("amdfam") {
+            shared += 1;
+        }
+        let theirs: Vec<u64> = words[2..]
+            .iter()
+            .map(|word| u64::from_str_radix(word, 16).expect("it is a number"))
+            .collect();
+        let ours = registers(&event);
+        if ours == theirs {
+            continue;
+        }
+        let difference = format!("{} {}", show(&ours), show(&theirs));
+        if known.remove(&format!("{pmu} {}", event.name)) != Some(difference.clone()) {
+            new.push(format!("{pmu} {} {difference}", event.name));
+        }
+    }
+    assert!(
+        new.is_empty(),
+        "not in tests/libpfm4/differences:\n{}",
+        new.join("\n")
+    );
+    assert!(
+        known.is_empty(),
+        "in tests/libpfm4/differences, and no difference: {:?}",
+        known.keys()
+    );
+    assert_eq!(shared, SHARED, "names that both have");
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! perf's JSON files of events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+/// A kind of core of a hybrid processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// The processor has one kind.
+    Only,
+    Core,
+    Atom,
+    LowPower,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Core => "core",
+            Self::Atom => "atom",
+            Self::LowPower => "lowpower",
+        }
+    }
+
+    /// Returns the kind that a `Unit` is; `None` if it is outside of cores.
+    fn of(unit: Option<&str>) -> Option<Self> {
+        match unit {
+            None | Some("core") => Some(Self::Only),
+            Some("cpu_core") => Some(Self::Core),
+            Some("cpu_atom") => Some(Self::Atom),
+            Some("cpu_lowpower") => Some(Self::LowPower),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The facts of an event. Its text is a line of a table.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the event select"
+)]
+pub(super) struct Event {
+    name: String,
+    number: u64,
+    unit_mask: u64,
+    counter_mask: u64,
+    invert: bool,
+    edge: bool,
+    any_thread: bool,
+    /// The general counters that can count it: bit n for counter n. 0: all.
+    counters: u64,
+    fixed: Option<u32>,
+    /// The register that it needs besides, and its value.
+    extra: Option<(u64, u64)>,
+    period: u64,
+    deprecated: bool,
+}
+
+/// The events of a folder.
+pub(super) struct Found {
+    /// The events of each kind of core, by name.
+    pub(super) events: BTreeMap<Kind, Vec<Event>>,
+    /// The number of events outside of cores.
+    pub(super) uncore: usize,
+}
+
+/// Reads all files of a folder.
+pub(super) fn read(folder: &Path) -> Result<Found> {
+    let mut found = Found {
+        events: BTreeMap::new(),
+        uncore: 0,
+    };
+    for entry in fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))? {
+        let path = entry?.path();
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        let Value::Array(items) = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no JSON", path.display()))?
+        else {
+            // Names of groups of metrics.
+            continue;
+        };
+        for item in &items {
+            // Others are metrics, and numbers of counters.
+            let Some(name) = text_of(item, "EventName") else {
+                continue;
+            };
+            let Some(kind) = Kind::of(text_of(item, "Unit")) else {
+                found.uncore += 1;
+                continue;
+            };
+            let fields = item.as_object().context("an event is no object")?;
+            let event = event(fields).with_context(|| format!("{}: {name}", path.display()))?;
+            found.events.entry(kind).or_default().push(event);
+        }
+    }
+    for events in found.events.values_mut() {
+        finish(events)?;
+    }
+    Ok(found)
+}
+
+/// Sorts the events, clears the counters of those that all counters count, and gives those of fixed counters Linux's
+/// numbers: event 0, and a unit mask that is one more than the counter.
+fn finish(events: &mut [Event]) -> Result<()> {
+    // Some lists count fixed counters from 1. The first is that of instructions.
+    let first = events
+        .iter()
+        .find(|event| event.name == "INST_RETIRED.ANY")
+        .and_then(|event| event.fixed);
+    let first = first.unwrap_or(0);
+    for event in events.iter_mut() {
+        let Some(listed) = event.fixed else { continue };
+        let fixed = match event.unit_mask {
+            0 => listed.checked_sub(first),
+            mask => u32::try_from(mask - 1).ok(),
+        };
+        let fixed = fixed.with_context(|| format!("{}: which fixed counter", event.name))?;
+        event.fixed = Some(fixed);
+        (event.number, event.unit_mask) = (0, u64::from(fixed) + 1);
+    }
+    events.sort_by_key(|event| event.name.to_ascii_lowercase());
+    if let Some(two) = events
+        .windows(2)
+        .find(|two| two[0].name.eq_ignore_ascii_case(&two[1].name))
+    {
+        bail!("{} is there twice", two[0].name);
+    }
+    let all = events.iter().fold(0, |all, event| all | event.counters);
+    for event in events.iter_mut().filter(|event| event.counters == all) {
+        event.counters = 0;
+    }
+    Ok(())
+}
+
+fn text_of<'a>(item: &'a Value, key: &str) -> Option<&'a str> {
+    item.get(key).and_then(Value::as_str)
+}
+
+/// Returns the facts of an event.
+fn event(fields: &Map<String, Value>) -> Result<Event> {
+    let number = |key: &str| number(fields, key);
+    let is_set = |key: &str| number(key).map(|value| value.unwrap_or(0) != 0);
+    let counter = fields.get("Counter").and_then(Value::as_str);
+    let (counters, fixed) = counters(counter)?;
+    let name = fields
+        .get("EventName")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if name.is_empty()
+        || !name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    {
+        bail!("the name has other characters than expected");
+    }
+    let event_number = number("EventCode")?;
+    if event_number.is_none() && fixed.is_none() {
+        bail!("it has no number");
+    }
+    Ok(Event {
+        name: name.to_owned(),
+        number: event_number.unwrap_or(0),
+        unit_mask: number("UMask")?.unwrap_or(0),
+        counter_mask: number("CounterMask")?.unwrap_or(0),
+        invert: is_set("Invert")?,
+        edge: is_set("EdgeDetect")?,
+        any_thread: is_set("AnyThread")?,
+        counters,
+        fixed,
+        extra: match number("MSRIndex")? {
+            None | Some(0) => None,
+            Some(index) => Some((index, number("MSRValue")?.unwrap_or(0))),
+        },
+        period: number("SampleAfterValue")?.unwrap_or(0),
+        deprecated: is_set("Deprecated")?,
+    })
+}
+
+/// Returns the number of a field; of several the first.
+fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<u64>> {
+    let text = match fields.get(key) {
+        None => return Ok(None),
+        Some(Value::Number(number)) => return Ok(number.as_u64()),
+        Some(Value::String(text)) => text,
+        Some(_) => bail!("{key} is no number"),
+    };
+    let first = text.split(',').next().unwrap_or_default().trim();
+    let hexadecimal = first
+        .strip_prefix("0x")
+        .or_else(|| first.strip_prefix("0X"));
+    let parsed = match hexadecimal {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => first.parse(),
+    };
+    parsed
+        .map(Some)
+        .with_context(|| format!("{key} is no number: {text}"))
+}
+
+/// Returns the general counters and the fixed one of `Counter`: `0,1,2,3` or `Fixed counter 0`.
+fn counters(text: Option<&str>) -> Result<(u64, Option<u32>)> {
+    let Some(text) = text else {
+        return Ok((0, None));
+    };
+    if let Some(rest) = text.strip_prefix("Fixed") {
+        // Without a number, the unit mask says which.
+        let number = rest.strip_prefix(" counter ").map_or(Ok(0), str::parse);
+        return Ok((
+            0,
+            Some(number.with_context(|| format!("which fixed counter: {text}"))?),
+        ));
+    }
+    let mut mask = 0;
+    for number in text.split(',') {
+        let number: u32 = number
+            .trim()
+            .parse()
+            .with_context(|| format!("counters: {text}"))?;
+        mask |= 1_u64
+            .checked_shl(number)
+            .context("such a counter does not exist")?;
+    }
+    Ok((mask, None))
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:x} {:x}", self.name, self.number, self.unit_mask)?;
+        let flags = [
+            (self.invert, "inv"),
+            (self.edge, "edge"),
+            (self.any_thread, "any"),
+            (self.deprecated, "deprecated"),
+        ];
+        for (_, flag) in flags.into_iter().filter(|(is_set, _)| *is_set) {
+            write!(f, " {flag}")?;
+        }
+        let fields = [
+            ("cmask", self.counter_mask),
+            ("counters", self.counters),
+            ("period", self.period),
+        ];
+        for (key, value) in fields.into_iter().filter(|(_, value)| *value != 0) {
+            write!(f, " {key}={value:x}")?;
+        }
+        if let Some(number) = self.fixed {
+            write!(f, " fixed={number:x}")?;
+        }
+        if let Some((register, value)) = self.extra {
+            write!(f, " msr={register:x}:{value:x}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(json: &str) -> String {
+        let value: Value = serde_json::from_str(json).expect("it is JSON");
+        event(value.as_object().expect("it is an object"))
+            .map_or_else(|error| error.to_string(), |e| e.to_string())
+    }
+
+    #[test]
+    fn facts_become_a_line() {
+        assert_eq!(
+            line(r#"{"EventName": "A.B", "EventCode": "0xC0", "UMask": "0x1"}"#),
+            "A.B c0 1"
+        );
+        assert_eq!(
+            line(
+                r#"{"EventName": "A", "EventCode": "0xB7, 0xBB", "UMask": "0x1", "MSRIndex": "0x1a6,0x1a7",
+                    "MSRValue": "0x3F80", "Counter": "0,2", "Invert": "1", "CounterMask": "2", "SampleAfterValue": "16"}"#
+            ),
+            "A b7 1 inv cmask=2 counters=5 period=10 msr=1a6:3f80"
+        );
+        assert_eq!(
+            line(r#"{"EventName": "A", "UMask": "0x3", "Counter": "Fixed"}"#),
+            "A 0 3 fixed=0"
+        );
+        assert_eq!(
+            line(r#"{"EventName": "A", "UMask": "0x3"}"#),
+            "it has no number"
+        );
+    }
+
+    #[test]
+    fn what_all_counters_count_has_no_limit() {
+        let with = |name: &str, counters| Event {
+            name: name.to_owned(),
+            counters,
+            ..Event::default()
+        };
+        let mut events = [with("b", 0xf), with("A", 0x4)];
+        finish(&mut events).expect("each is there once");
+        assert_eq!(events, [with("A", 0x4), with("b", 0)]);
+        assert!(finish(&mut [with("a", 1), with("A", 1)]).is_err());
+    }
+
+    #[test]
+    fn fixed_counters_have_linuxs_numbers() {
+        let with = |name: &str, unit_mask, fixed| Event {
+            name: name.to_owned(),
+            number: 0xa,
+            unit_mask,
+            fixed: Some(fixed),
+            ..Event::default()
+        };
+        let mut events = [
+            with("INST_RETIRED.ANY", 0, 1),
+            with("B", 0, 3),
+            with("C", 2, 2),
+        ];
+        finish(&mut events).expect("each is there once");
+        let lines = events.map(|event| event.to_string());
+        assert_eq!(
+            lines,
+            [
+                "B 0 3 fixed=2",
+                "C 0 2 fixed=1",
+                "INST_RETIRED.ANY 0 1 fixed=0"
+            ]
+        );
+        assert!(finish(&mut [with("INST_RETIRED.ANY", 0, 1), with("B", 0, 0)]).is_err());
+    }
+}

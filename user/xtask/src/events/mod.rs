@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes the tables of events (`user/perfmon-events/tables`) from those of Linux's perf, or checks that the committed
+//! ones are up to date.
+//!
+//! Of `tools/perf/pmu-events/arch/x86` only facts are taken: names and numbers. Descriptions are not, and neither are
+//! events outside of cores.
+
+mod json;
+mod mapfile;
+mod regex;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use json::Kind;
+use mapfile::Cpu;
+
+/// The folder of the tables.
+const TABLES: &str = "user/perfmon-events/tables";
+
+/// The file that says what the tables are made from.
+const SOURCE: &str = "SOURCE";
+
+/// The second line of a file that is made here.
+const MADE: &str = "# Made by `cargo xtask events` from perf's tables: not to be edited.\n";
+
+/// Writes the tables. `source` is a tree of Linux, with its version in the file `version`.
+pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
+    let folder = top.join(TABLES);
+    let made = make(source)?;
+    for name in committed(&folder)?.keys() {
+        if !made.contains_key(name) {
+            fs::remove_file(folder.join(name)).with_context(|| format!("can't remove {name}"))?;
+        }
+    }
+    for (name, text) in made {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Fails unless the committed tables are what `source` gives. Of another version of Linux it only says what differs.
+pub(crate) fn check(top: &Path, source: &Path) -> Result<()> {
+    let (made, committed) = (make(source)?, committed(&top.join(TABLES))?);
+    let names = made.keys().chain(committed.keys());
+    let mut differ: Vec<&str> = names
+        .filter(|name| made.get(*name) != committed.get(*name))
+        .map(String::as_str)
+        .collect();
+    differ.sort_unstable();
+    differ.dedup();
+    if differ.is_empty() {
+        return Ok(());
+    }
+    let difference = format!(
+        "In {TABLES}, what perf's tables give is another: {}.",
+        differ.join(", ")
+    );
+    let version = version(source)?;
+    if committed
+        .get(SOURCE)
+        .is_some_and(|text| !text.contains(&format!("Linux {version}\n")))
+    {
+        println!(
+            "{difference}\nThis is Linux {version}, a version that they are not made from. `make events` takes it."
+        );
+        return Ok(());
+    }
+    bail!("{difference}\nRun `make events`.")
+}
+
+/// Returns the version of a tree of Linux.
+fn version(source: &Path) -> Result<String> {
+    let path = source.join("version");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Returns the files that are there and were made here, by their names.
+fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .context("a table has no name")?;
+        if text.contains(MADE) {
+            files.insert(name.to_owned(), text);
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the files by their names.
+fn make(source: &Path) -> Result<BTreeMap<String, String>> {
+    let folder = source.join("tools/perf/pmu-events/arch/x86");
+    let path = folder.join("mapfile.csv");
+    let map =
+        fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut files = BTreeMap::new();
+    let (mut kept, mut uncore) = (0, 0);
+    for model in mapfile::models(&map)? {
+        let found = json::read(&folder.join(&model.name)).context(model.name.clone())?;
+        uncore += found.uncore;
+        for (kind, events) in &found.events {
+            ensure!(!events.is_empty(), "{} has no events", model.name);
+            kept += events.len();
+            let name = match kind {
+                Kind::Only => model.name.clone(),
+                _ => format!("{}-{}", model.name, kind.name()),
+            };
+            let mut text = header(&name, &model.version);
+            if *kind != Kind::Only {
+                text += &format!("kind {}\n", kind.name());
+            }
+            for cpu in &model.cpus {
+                text += &line(*cpu);
+            }
+            for event in events {
+                text += &format!("{event}\n");
+            }
+            files.insert(format!("{name}.txt"), text);
+        }
+    }
+    // REUSE-IgnoreStart
+    let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+    // REUSE-IgnoreEnd
+    let version = version(source)?;
+    let text = format!(
+        "{license}{MADE}\
+         Linux {version}\n\
+         {} tables, {kept} events of cores; {uncore} events of what is outside of cores are left out.\n",
+        files.len()
+    );
+    files.insert(SOURCE.to_owned(), text);
+    Ok(files)
+}
+
+/// The first lines of a table.
+fn header(name: &str, version: &str) -> String {
+    // REUSE-IgnoreStart
+    let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
+    // REUSE-IgnoreEnd
+    format!("{license}{MADE}table {name}\nversion {version}\n")
+}
+
+/// The line of some CPUs: vendor, family, models and steppings, in hexadecimal.
+fn line(cpu: Cpu) -> String {
+    let Cpu {
+        vendor,
+        family,
+        models,
+        steppings,
+    } = cpu;
+    format!(
+        "cpu {vendor} {family:x} {:x}-{:x} {steppings:x}\n",
+        models.0, models.1
+    )
+}

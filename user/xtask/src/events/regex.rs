@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Regular expressions, as far as mapfile.csv uses them: `6-55-[56789ABCDEF]`, `6-(3C|45)`, `[[:xdigit:]]+`.
+
+use anyhow::{Result, bail};
+
+/// Returns whether the whole of `text` matches.
+pub(super) fn matches(pattern: &str, text: &str) -> Result<bool> {
+    Ok(ends(pattern.as_bytes(), text.as_bytes())?.contains(&text.len()))
+}
+
+/// Returns where a match that begins at the start of `text` can end.
+fn ends(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+    let mut found = Vec::new();
+    for alternative in split(pattern) {
+        found.extend(sequence(alternative, text)?);
+    }
+    Ok(found)
+}
+
+/// Splits at each `|` outside of brackets and parentheses.
+fn split(pattern: &[u8]) -> Vec<&[u8]> {
+    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
+    for (at, byte) in pattern.iter().enumerate() {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth -= 1,
+            b'|' if depth == 0 => {
+                parts.push(&pattern[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&pattern[start..]);
+    parts
+}
+
+/// The same of a pattern without alternatives at its top.
+fn sequence(pattern: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+    let Some(first) = pattern.first() else {
+        return Ok(vec![0]);
+    };
+    let length = match first {
+        b'(' => closing(pattern, b'(', b')')?,
+        b'[' => closing(pattern, b'[', b']')?,
+        b'?' | b'*' | b'.' | b'\\' | b'{' | b'^' | b'$' => {
+            bail!("{} is not understood", char::from(*first))
+        }
+        _ => 1,
+    };
+    let (atom, rest) = pattern.split_at(length);
+    let repeats = rest.first() == Some(&b'+');
+    let rest = &rest[usize::from(repeats)..];
+    let mut reached = one(atom, text)?;
+    if repeats {
+        let mut at = 0;
+        while at < reached.len() {
+            let from = reached[at];
+            let more = one(atom, &text[from..])?.into_iter().map(|end| from + end);
+            reached.extend(more.filter(|end| *end > from).collect::<Vec<_>>());
+            at += 1;
+        }
+    }
+    let mut found = Vec::new();
+    for from in reached {
+        found.extend(
+            sequence(rest, &text[from..])?
+                .into_iter()
+                .map(|end| from + end),
+        );
+    }
+    Ok(found)
+}
+
+/// The same of a letter, a set or a group.
+fn one(atom: &[u8], text: &[u8]) -> Result<Vec<usize>> {
+    if let [b'(', inner @ .., b')'] = atom {
+        return ends(inner, text);
+    }
+    let Some(byte) = text.first() else {
+        return Ok(Vec::new());
+    };
+    let matched = match atom {
+        b"[[:xdigit:]]" => byte.is_ascii_hexdigit(),
+        [b'[', inner @ .., b']'] => in_set(inner, *byte)?,
+        _ => atom[0] == *byte,
+    };
+    Ok(if matched { vec![1] } else { Vec::new() })
+}
+
+/// Returns whether a set like `0-9AF` has the byte.
+fn in_set(set: &[u8], byte: u8) -> Result<bool> {
+    match set {
+        [] => Ok(false),
+        [b'^' | b'[', ..] => bail!("this set is not understood"),
+        [first, b'-', last, rest @ ..] => {
+            Ok((*first..=*last).contains(&byte) || in_set(rest, byte)?)
+        }
+        [first, rest @ ..] => Ok(*first == byte || in_set(rest, byte)?),
+    }
+}
+
+/// Returns the length of what stands in brackets, with them.
+fn closing(pattern: &[u8], open: u8, close: u8) -> Result<usize> {
+    let mut depth = 0;
+    for (at, byte) in pattern.iter().enumerate() {
+        if *byte == open {
+            depth += 1;
+        } else if *byte == close {
+            depth -= 1;
+            if depth == 0 {
+                return Ok(at + 1);
+            }
+        }
+    }
+    bail!("a bracket is not closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_the_map_match() {
+        let table = [
+            ("6-(97|9A|B7)", "6-9A", true),
+            ("6-(97|9A|B7)", "6-9B", false),
+            ("6-55-[56789ABCDEF]", "6-55-7", true),
+            ("6-55-[01234]", "6-55-7", false),
+            ("6-9[6C]", "6-9C", true),
+            ("23-([12][0-9A-F]|[0-9A-F])", "23-1", true),
+            ("23-([12][0-9A-F]|[0-9A-F])", "23-31", false),
+            ("23-[[:xdigit:]]+", "23-31", true),
+            ("23-[[:xdigit:]]+", "23-", false),
+            ("25-([245][[:xdigit:]]|[[:xdigit:]])", "25-5F", true),
+        ];
+        for (pattern, text, expected) in table {
+            let matched = matches(pattern, text).expect("it is understood");
+            assert_eq!(matched, expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn other_patterns_are_refused() {
+        for pattern in ["6-.", "6-[^1]", "6-(1", "6-1*", "6-1?"] {
+            assert!(matches(pattern, "6-1").is_err(), "{pattern}");
+        }
+    }
+}
