@@ -6,6 +6,7 @@
 //! ```text
 //! table skylake
 //! version v59
+//! counters 4 3                           the numbers of general and of fixed counters
 //! kind core                              only of hybrid processors: core, atom or lowpower
 //! cpu GenuineIntel 6 4e-4e ffff          vendor, family, models, and bit n for stepping n
 //! NAME EVENT UMASK [inv] [edge] [any] [deprecated] [cmask=N] [counters=MASK] [period=N] [fixed=N] [msr=REGISTER:VALUE]
@@ -14,7 +15,6 @@
 //! All numbers are hexadecimal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -39,6 +39,7 @@ struct Encoding {
 struct Table {
     name: String,
     version: String,
+    counters: (u8, u8),
     kind: String,
     cpus: Vec<String>,
     events: Vec<(String, Encoding)>,
@@ -71,6 +72,9 @@ fn read(path: &Path) -> Table {
         match words[..] {
             ["table", name] => name.clone_into(&mut table.name),
             ["version", version] => version.clone_into(&mut table.version),
+            ["counters", general, fixed] => {
+                table.counters = (hexadecimal(general), hexadecimal(fixed));
+            }
             ["kind", kind] => {
                 let kinds = [("core", "Core"), ("atom", "Atom"), ("lowpower", "LowPower")];
                 let known = kinds.iter().find(|(name, _)| *name == kind);
@@ -147,45 +151,25 @@ fn pack(tables: &[Table]) -> (Vec<u8>, String) {
     }
     let (bytes, blocks) = front_coded(names.values().copied());
 
-    let encodings = || {
-        tables
-            .iter()
-            .flat_map(|table| &table.events)
-            .map(|(_, encoding)| encoding)
-    };
-    let extras: Vec<(u16, u64)> = encodings()
-        .map(|e| e.extra)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
+    let encodings: BTreeSet<&Encoding> = tables
+        .iter()
+        .flat_map(|table| &table.events)
+        .map(|(_, encoding)| encoding)
         .collect();
-    let periods: Vec<u32> = encodings()
-        .map(|e| e.period)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let unique: Vec<&Encoding> = encodings().collect::<BTreeSet<_>>().into_iter().collect();
-    let index = |found: Option<usize>| {
-        u16::try_from(found.expect("it was collected")).expect("there are few enough")
-    };
+    let encodings: Vec<&Encoding> = encodings.into_iter().collect();
     let numbers: BTreeMap<&str, u16> = (0..)
         .zip(names.keys())
         .map(|(id, name)| (name.as_str(), id))
         .collect();
 
-    let mut pairs = String::new();
-    let (mut models, mut end) = (String::new(), 0);
+    let (mut pairs, mut models, mut end) = (String::new(), String::new(), 0);
     for table in tables {
         let first = end;
-        let mut events: Vec<(u16, u16)> = table
-            .events
-            .iter()
-            .map(|(name, encoding)| {
-                (
-                    numbers[name.to_ascii_lowercase().as_str()],
-                    index(unique.binary_search(&encoding).ok()),
-                )
-            })
-            .collect();
+        let pair = |(name, encoding): &(String, Encoding)| {
+            let name = numbers[name.to_ascii_lowercase().as_str()];
+            (name, index(&encodings, &encoding))
+        };
+        let mut events: Vec<(u16, u16)> = table.events.iter().map(pair).collect();
         events.sort_unstable();
         assert!(
             events.windows(2).all(|two| two[0].0 < two[1].0),
@@ -193,56 +177,69 @@ fn pack(tables: &[Table]) -> (Vec<u8>, String) {
             table.name
         );
         for (name, encoding) in &events {
-            write!(pairs, "[{name},{encoding}],").expect("a string takes it");
+            pairs += &format!("[{name},{encoding}],");
         }
         end += events.len();
-        writeln!(
-            models,
-            "Model {{ name: {:?}, version: {:?}, kind: Kind::{}, cpus: &[{}], events: ({first}, {end}) }},",
+        models += &format!(
+            "Model {{ name: {:?}, version: {:?}, counters: {:?}, kind: Kind::{}, cpus: &[{}], events: ({first}, {end}) }},\n",
             table.name,
             table.version,
+            table.counters,
             table.kind,
             table.cpus.join(", ")
-        )
-        .expect("a string takes it");
+        );
     }
-
-    let mut text = format!(
-        "pub(super) const BLOCK: usize = {BLOCK};\npub(super) const NAMES: usize = {};\npub(super) static BLOCKS: [u32; {}] = {blocks:?};\n\
-         pub(super) static EXTRAS: [(u16, u64); {}] = {extras:?};\npub(super) static PERIODS: [u32; {}] = {periods:?};\n",
+    let text = format!(
+        "pub(super) const BLOCK: usize = {BLOCK};\npub(super) const NAMES: usize = {};\n\
+         pub(super) static BLOCKS: [u32; {}] = {blocks:?};\n{}\
+         pub(super) static EVENTS: [[u16; 2]; {end}] = [{pairs}];\n\
+         pub(super) static MODELS: [Model; {}] = [\n{models}];\n",
         names.len(),
         blocks.len(),
+        encodings_text(&encodings),
+        tables.len()
+    );
+    (bytes, text)
+}
+
+/// Returns the encodings as Rust source. Registers and periods, which few values are of, stand apart.
+fn encodings_text(encodings: &[&Encoding]) -> String {
+    let extras: BTreeSet<(u16, u64)> = encodings.iter().map(|e| e.extra).collect();
+    let periods: BTreeSet<u32> = encodings.iter().map(|e| e.period).collect();
+    let extras: Vec<(u16, u64)> = extras.into_iter().collect();
+    let periods: Vec<u32> = periods.into_iter().collect();
+    let rows: Vec<String> = encodings
+        .iter()
+        .map(|e| {
+            format!(
+                "Packed {{ number: {}, unit_mask: {}, counters: {}, extra: {}, period: {}, counter_mask: {}, flags: {}, \
+                 fixed: {} }},",
+                e.number,
+                e.unit_mask,
+                e.counters,
+                index(&extras, &e.extra),
+                index(&periods, &e.period),
+                e.counter_mask,
+                e.flags,
+                e.fixed,
+            )
+        })
+        .collect();
+    format!(
+        "pub(super) static EXTRAS: [(u16, u64); {}] = {extras:?};\n\
+         pub(super) static PERIODS: [u32; {}] = {periods:?};\n\
+         pub(super) static ENCODINGS: [Packed; {}] = [{}];\n",
         extras.len(),
         periods.len(),
-    );
-    write!(
-        text,
-        "pub(super) static ENCODINGS: [Packed; {}] = [",
-        unique.len()
+        rows.len(),
+        rows.join("\n")
     )
-    .expect("a string takes it");
-    for e in &unique {
-        writeln!(
-            text,
-            "Packed {{ number: {}, unit_mask: {}, counters: {}, extra: {}, period: {}, counter_mask: {}, flags: {}, fixed: {} }},",
-            e.number,
-            e.unit_mask,
-            e.counters,
-            index(extras.binary_search(&e.extra).ok()),
-            index(periods.binary_search(&e.period).ok()),
-            e.counter_mask,
-            e.flags,
-            e.fixed,
-        )
-        .expect("a string takes it");
-    }
-    write!(
-        text,
-        "];\npub(super) static EVENTS: [[u16; 2]; {end}] = [{pairs}];\npub(super) static MODELS: [Model; {}] = [\n{models}];\n",
-        tables.len()
-    )
-    .expect("a string takes it");
-    (bytes, text)
+}
+
+/// Returns where an item is among those that were collected.
+fn index<T: Ord>(items: &[T], item: &T) -> u16 {
+    let found = items.binary_search(item).expect("it was collected");
+    u16::try_from(found).expect("there are few enough")
 }
 
 /// Returns the names, each as the number of bytes that it shares with the one before in its block, the number of those

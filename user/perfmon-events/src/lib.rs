@@ -50,6 +50,8 @@ pub struct Model {
     version: &'static str,
     kind: Kind,
     cpus: &'static [CpuRange],
+    /// The numbers of general and of fixed counters.
+    counters: (u8, u8),
     /// The first of its events, and the one after the last.
     events: (usize, usize),
 }
@@ -149,12 +151,18 @@ pub fn model(name: &str) -> Option<&'static Model> {
 /// Returns the model of a processor.
 #[must_use]
 pub fn model_of(cpu: &Cpu) -> Option<&'static Model> {
-    let mut models = MODELS
+    let models = MODELS
         .iter()
         .filter(|model| model.cpus.iter().any(|range| range.has(cpu)));
-    let same_kind = models.clone().find(|model| model.kind == cpu.kind);
-    // A virtual machine may not say which kind its cores are of.
-    same_kind.or_else(|| models.find(|_| cpu.kind == Kind::Only))
+    let of = |kind| models.clone().find(|model| model.kind == kind);
+    match cpu.kind {
+        // A virtual machine may not say which kind its cores are of.
+        Kind::Only => of(Kind::Only).or_else(|| of(Kind::Core)),
+        // Most have the same cores in their low-power island.
+        Kind::LowPower => of(Kind::LowPower).or_else(|| of(Kind::Atom)),
+        // Some have one kind only of those that the series has.
+        kind => of(kind).or_else(|| of(Kind::Only)),
+    }
 }
 
 impl CpuRange {
@@ -187,6 +195,18 @@ impl Model {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Returns the number of general counters that its events use.
+    #[must_use]
+    pub fn general(&self) -> u8 {
+        self.counters.0
+    }
+
+    /// Returns the number of fixed counters.
+    #[must_use]
+    pub fn fixed(&self) -> u8 {
+        self.counters.1
     }
 
     /// Returns whether it is Intel's.

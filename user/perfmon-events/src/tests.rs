@@ -11,7 +11,7 @@ fn lines(name: &str) -> Vec<String> {
         .join(format!("{name}.txt"));
     let text = std::fs::read_to_string(path).expect("it is there");
     let is_event = |line: &&str| {
-        !["#", "table ", "version ", "kind ", "cpu "]
+        !["#", "table ", "version ", "counters ", "kind ", "cpu "]
             .iter()
             .any(|start| line.starts_with(start))
     };
@@ -126,7 +126,9 @@ fn processors_have_their_models() {
         (INTEL, 6, 0x8f, 8, Only, Some("sapphirerapids")),
         (INTEL, 6, 0x97, 2, Core, Some("alderlake-core")),
         (INTEL, 6, 0x97, 2, Atom, Some("alderlake-atom")),
-        (INTEL, 6, 0x97, 2, Only, Some("alderlake-atom")),
+        (INTEL, 6, 0x97, 2, Only, Some("alderlake-core")),
+        (INTEL, 6, 0xaa, 4, LowPower, Some("meteorlake-atom")),
+        (INTEL, 6, 0xbe, 0, Atom, Some("alderlaken")),
         (INTEL, 6, 0xc5, 2, LowPower, Some("arrowlake-lowpower")),
         (INTEL, 6, 0x0f, 2, Only, None),
         (INTEL, 18, 1, 0, Core, Some("novalake-core")),

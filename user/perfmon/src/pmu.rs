@@ -3,7 +3,8 @@
 
 use perfmon_core::logic::cpuid::Leaf;
 use perfmon_core::logic::evtsel::EventSelect;
-use raw_cpuid::{CpuIdReader, CpuIdReaderNative};
+use perfmon_events::{Cpu, Kind, Model};
+use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
@@ -31,6 +32,9 @@ pub struct Pmu {
     vendor: Vendor,
     processor: Processor,
     capabilities: Result<Capabilities, NoPmu>,
+    /// The processor as the tables of events know it.
+    cpu: Cpu,
+    is_emulated: bool,
 }
 
 impl Pmu {
@@ -58,11 +62,41 @@ impl Pmu {
             b"AuthenticAMD" | b"HygonGenuine" => Vendor::Amd,
             _ => Vendor::Intel,
         };
+        let cpu = Cpu {
+            vendor: processor.vendor_id,
+            family: processor.family(),
+            model: processor.model(),
+            stepping: cpuid.cpuid2(1, 0).eax & 0xf,
+            kind: kind(cpuid),
+        };
+        let is_emulated = processor.is_virtual() && is_tcg(cpuid);
         Self {
             vendor,
             processor,
             capabilities,
+            cpu,
+            is_emulated,
         }
+    }
+
+    /// Returns a PMU with the events of a model, as many counters as these use, and all architectural events: to look
+    /// its events up.
+    #[must_use]
+    pub fn of_model(model: &Model) -> Self {
+        Self::from_cpuid(&ModelCpuid(model.cpu(), model.general(), model.fixed()))
+    }
+
+    /// Returns the model whose events the CPU has, if it is known. On a hybrid processor it is that of the CPU that CPUID
+    /// was read on.
+    #[must_use]
+    pub fn model(&self) -> Option<&'static Model> {
+        perfmon_events::model_of(&self.cpu)
+    }
+
+    /// Returns whether it is QEMU's emulation, whose PMU counts instructions, clocks and branches only.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.is_emulated
     }
 
     /// Returns whose events it has.
@@ -136,6 +170,78 @@ impl Pmu {
     }
 }
 
+/// Kinds of cores in leaf 1AH, EAX[31:24].
+const CORE: u32 = 0x40;
+const ATOM: u32 = 0x20;
+
+/// EAX[23:0] beside it: Crestmont, which low-power islands have.
+const CRESTMONT: u32 = 2;
+
+/// Reads which kind of core of a hybrid processor the current CPU is.
+fn kind(cpuid: &impl CpuIdReader) -> Kind {
+    const HYBRID: u32 = 1 << 15;
+    if cpuid.cpuid2(0, 0).eax < 0x1a || cpuid.cpuid2(7, 0).edx & HYBRID == 0 {
+        return Kind::Only;
+    }
+    let leaf = cpuid.cpuid2(0x1a, 0).eax;
+    match leaf >> 24 {
+        CORE => Kind::Core,
+        ATOM if leaf & 0xff_ffff == CRESTMONT => Kind::LowPower,
+        ATOM => Kind::Atom,
+        _ => Kind::Only,
+    }
+}
+
+/// Returns whether the hypervisor is QEMU's own emulation.
+fn is_tcg(cpuid: &impl CpuIdReader) -> bool {
+    let leaf = cpuid.cpuid2(0x4000_0000, 0);
+    [leaf.ebx, leaf.ecx, leaf.edx]
+        .map(u32::to_le_bytes)
+        .concat()
+        == b"TCGTCGTCGTCG"
+}
+
+/// The leaves of a processor with these numbers of counters.
+#[derive(Clone)]
+struct ModelCpuid(Cpu, u8, u8);
+
+impl CpuIdReader for ModelCpuid {
+    fn cpuid2(&self, leaf: u32, _: u32) -> CpuIdResult {
+        let Self(cpu, general, fixed) = self;
+        let [ebx, edx, ecx] = [0, 4, 8]
+            .map(|at| u32::from_le_bytes(std::array::from_fn(|byte| cpu.vendor[at + byte])));
+        let version = || {
+            let family = cpu.family.min(0xf) << 8 | cpu.family.saturating_sub(0xf) << 20;
+            family | (cpu.model & 0xf) << 4 | cpu.model >> 4 << 16 | cpu.stepping
+        };
+        let is_intel = cpu.vendor == *b"GenuineIntel";
+        let (general, fixed) = (u32::from(*general), u32::from(*fixed));
+        let [eax, ebx, ecx, edx] = match leaf {
+            0 => [0x1a, ebx, ecx, edx],
+            1 => [version(), 0, 0, 0],
+            7 => [0, 0, 0, u32::from(cpu.kind != Kind::Only) << 15],
+            // Version 4, counters of 48 bits, 8 architectural events, the last of which is that of fixed counter 3.
+            0xa if is_intel => [
+                0x0830_0004 | general << 8,
+                u32::from(fixed < 4) << 7,
+                0,
+                0x600 | fixed,
+            ],
+            0x1a => match cpu.kind {
+                Kind::Only => [0; 4],
+                Kind::Core => [CORE << 24, 0, 0, 0],
+                Kind::Atom => [ATOM << 24, 0, 0, 0],
+                Kind::LowPower => [ATOM << 24 | CRESTMONT, 0, 0, 0],
+            },
+            0x8000_0000 if !is_intel => [0x8000_0022, 0, 0, 0],
+            // PerfCtrExtCore.
+            0x8000_0001 if !is_intel => [0, 0, u32::from(general == 6) << 23, 0],
+            _ => [0; 4],
+        };
+        CpuIdResult { eax, ebx, ecx, edx }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     //! PMUs for tests.
@@ -157,6 +263,29 @@ pub(crate) mod testing {
 
     const INTEL: [u32; 4] = [0x16, 0x756e_6547, 0x6c65_746e, 0x4965_6e69];
 
+    /// The PMU of a CPU that QEMU emulates: Skylake, or Zen 4.
+    pub(crate) fn emulated(vendor: super::Vendor) -> Pmu {
+        const TCG: (u32, [u32; 4]) = (
+            0x4000_0000,
+            [0x4000_0001, 0x5447_4354, 0x4354_4743, 0x4743_5447],
+        );
+        match vendor {
+            super::Vendor::Intel => Pmu::from_cpuid(&Leaves(&[
+                (0, INTEL),
+                (1, [0x0005_06e3, 0, 1 << 31, 0]),
+                (0xa, [0x0730_0804, 0b101_1000, 0, 0x603]),
+                TCG,
+            ])),
+            super::Vendor::Amd => Pmu::from_cpuid(&Leaves(&[
+                (0, [0x10, 0x6874_7541, 0x444d_4163, 0x6974_6e65]),
+                (1, [0x00a6_0f12, 0, 1 << 31, 0]),
+                (0x8000_0000, [0x8000_0028, 0, 0, 0]),
+                (0x8000_0001, [0, 0, 1 << 23, 0]),
+                TCG,
+            ])),
+        }
+    }
+
     /// Intel's of an unknown model, version 4: 8 general and 3 fixed counters, all architectural events but cache
     /// misses.
     pub(crate) fn intel() -> Pmu {
@@ -173,6 +302,12 @@ pub(crate) mod testing {
             (1, [0x0005_06e3, 0, 0, 0]),
             (0xa, [0x0730_0804, 0, 0, 0x603]),
         ]))
+    }
+
+    /// A Skylake with this number of general counters and no fixed ones.
+    pub(crate) fn skylake_with(general: u8) -> Pmu {
+        let model = perfmon_events::model("skylake").expect("it is there");
+        Pmu::from_cpuid(&super::ModelCpuid(model.cpu(), general, 0))
     }
 
     /// AMD's Zen 4, with `PerfMonV2` and 6 counters.
@@ -205,5 +340,27 @@ mod tests {
         assert_eq!(of(testing::intel()), (8, 32, 8));
         assert_eq!(of(testing::amd()), (12, 36, 6));
         assert_eq!(testing::amd().vendor(), Vendor::Amd);
+    }
+
+    #[test]
+    fn a_cpu_has_a_model() {
+        let name = |pmu: Pmu| pmu.model().map(Model::name);
+        assert_eq!(name(testing::skylake()), Some("skylake"));
+        assert_eq!(name(testing::amd()), Some("amdzen4"));
+        assert_eq!(name(testing::intel()), None);
+        assert!(!testing::skylake().is_emulated());
+        assert!(testing::emulated(Vendor::Intel).is_emulated());
+        assert!(testing::emulated(Vendor::Amd).is_emulated());
+    }
+
+    #[test]
+    fn a_model_has_a_pmu() {
+        for model in perfmon_events::models() {
+            let pmu = Pmu::of_model(model);
+            assert_eq!(pmu.model().map(Model::name), Some(model.name()));
+            assert_eq!(pmu.vendor() == Vendor::Intel, model.is_intel());
+            assert_eq!(pmu.general(), model.general(), "{}", model.name());
+            assert!(pmu.general() >= 2);
+        }
     }
 }

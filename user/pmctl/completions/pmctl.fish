@@ -28,7 +28,8 @@ end
 
 complete -c pmctl -n "__fish_pmctl_needs_command" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_needs_command" -s V -l version -d 'Print version'
-complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "info" -d 'Show the CPU\'s counters, and the events that have names'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "list" -d 'List the events of this CPU, or of another model'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "record" -d 'Sample a command or the whole system'
@@ -41,6 +42,12 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "regs" -d 'Show what the
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c pmctl -n "__fish_pmctl_using_subcommand info" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand info" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s m -l model -d 'List the events of this CPU model' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s a -l all -d 'List also events that the driver can\'t count, and outdated names'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s j -l json -d 'Print JSON: an array with an object for each event'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l raw -d 'Print names only, one on a line'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
@@ -120,18 +127,20 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -l folded -d 'Pr
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -s m -l model -d 'Show them for this CPU model, as of `pmctl list --model`' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -l cpu -d 'Show the registers of this CPU only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that have names'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info doctor stat record report script flamegraph wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "list" -d 'List the events of this CPU, or of another model'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

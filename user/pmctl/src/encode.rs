@@ -4,12 +4,14 @@
 use std::io::Write;
 
 use anyhow::Result;
-use perfmon::{CounterId, Pmu, spec};
+use perfmon::spec::models::Event;
+use perfmon::{CounterId, Encoding, Pmu, spec};
 use perfmon_core::logic::evtsel::EventSelect;
 
 use crate::cli::Encode;
 use crate::decode;
 use crate::exit::Usage;
+use crate::list;
 use crate::machine::Machine;
 
 /// The bits of a select that are written as `:u` and `:k`.
@@ -17,9 +19,15 @@ const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
 
 /// Writes the event select of each event and the counters it can use.
 pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -> Result<()> {
-    let pmu = Pmu::from_cpuid(machine.cpuid());
-    let events =
-        spec::parse_without_groups(&args.events, &pmu).map_err(|error| Usage(error.to_string()))?;
+    let pmu = list::pmu(args.model.as_deref(), machine)?;
+    let events = match spec::parse_without_groups(&args.events, &pmu) {
+        Ok(events) => events,
+        Err(error) => {
+            let known = listed(&args.events, &pmu).filter(|_| error.is_absent());
+            let event = known.ok_or_else(|| Usage(error.to_string()))?;
+            return uncountable(&event, &pmu, output);
+        }
+    };
     for event in events {
         writeln!(output, "{}", event.label)?;
         let pinned = |counter| event.pinned.is_none_or(|pinned| pinned == counter);
@@ -29,6 +37,7 @@ pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -
                 _ => CounterId::General(0),
             };
             let counters: Vec<String> = (0..pmu.general())
+                .filter(|number| event.general_counters >> number & 1 != 0)
                 .map(CounterId::General)
                 .filter(|counter| pinned(*counter))
                 .map(decode::counter)
@@ -58,6 +67,34 @@ pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -
                 decode::counter(counter)
             )?;
         }
+    }
+    Ok(())
+}
+
+/// Returns the event of the CPU's model that a text with one name asks for.
+fn listed(text: &str, pmu: &Pmu) -> Option<Event> {
+    let name = text.split(':').next().unwrap_or_default().trim();
+    pmu.model()?.event(name)
+}
+
+/// Writes an event that the driver can't count here: its registers, and why.
+fn uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+    writeln!(output, "{}", event.name)?;
+    if let Some(select) = spec::select_of(event).filter(|_| event.fixed.is_none()) {
+        let bits = select.bits();
+        writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
+        writeln!(output, "  raw       {}", Encoding::Raw(select))?;
+    }
+    if let Some(extra) = event.extra {
+        let name = spec::register_name(extra.register);
+        writeln!(
+            output,
+            "  register  {name} ({:#x}): {:#x}",
+            extra.register, extra.value
+        )?;
+    }
+    if let Err(reason) = spec::listed_on(event, pmu) {
+        writeln!(output, "  counters  none here: {reason}")?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use raw_cpuid::CpuId;
 
 use crate::decode;
 use crate::hypervisor::Hypervisor;
+use crate::list::counters;
 use crate::machine::Machine;
 use crate::pmu::architecture;
 use crate::processes;
@@ -132,8 +133,8 @@ fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
     depths.checked_ilog2().map(|highest| 8 * (highest + 1))
 }
 
-/// Every event that has a name: its encoding, and the counters that count it here. Of events of caches, those that the
-/// CPU has.
+/// Events that have the same names on all CPUs: their encodings, and the counters that count them here. Of events of
+/// caches, those that the CPU has.
 fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
     let named = spec::named_events(pmu.vendor()).map(|event| {
         let mut names = event.names();
@@ -162,23 +163,5 @@ fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
 
 fn encoding(found: &OnCounters, pmu: &Pmu) -> (String, String) {
     let raw = found.select.map(|select| Encoding::Raw(select).to_string());
-    let number = found.general.count_ones();
-    let general = match found.general {
-        0 => None,
-        _ if number == u32::from(pmu.general()) => Some("PMC".to_owned()),
-        // Some events are counted by some of the counters only; mostly by the first ones.
-        mask if mask.trailing_ones() == number => Some(format!("PMC0-{}", number - 1)),
-        mask => {
-            let some = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
-            let names: Vec<String> = some
-                .map(|number| decode::counter(CounterId::General(number)))
-                .collect();
-            Some(names.join(" "))
-        }
-    };
-    let fixed = found
-        .fixed
-        .map(|number| decode::counter(CounterId::Fixed(number)));
-    let counters: Vec<String> = general.into_iter().chain(fixed).collect();
-    (raw.unwrap_or_default(), counters.join(" "))
+    (raw.unwrap_or_default(), counters(found, pmu))
 }

@@ -14,6 +14,7 @@ mod flamegraph;
 pub mod fuzz;
 mod hypervisor;
 mod info;
+mod list;
 mod machine;
 mod msr;
 mod perfdata;
@@ -228,6 +229,9 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
+        Command::List(args) => {
+            return list::list(args, &machine(args.look.replay.as_deref())?, output);
+        }
         Command::Encode(args) => {
             encode::encode(args, &machine(args.look.replay.as_deref())?, output)?;
         }

@@ -138,6 +138,17 @@ pub(crate) fn schedule(
     Ok(plan.places.into_iter().flatten().collect())
 }
 
+/// Returns why an event can't be left to the driver, which chooses the counters of tasks.
+pub(crate) fn needs_choice(event: &EventSpec) -> String {
+    let counters = (0..64).filter(|number| event.general_counters >> number & 1 != 0);
+    let counters: Vec<String> = counters.map(|number| format!("PMC{number}")).collect();
+    format!(
+        "{}: only {} can count it, which the driver does not know; it could take another counter for tasks.",
+        event.label,
+        counters.join(", ")
+    )
+}
+
 /// Returns whether a counter can count an event, and is not excluded by one that is asked for.
 fn counts_on(event: &EventSpec, counter: CounterId) -> bool {
     event.pinned.is_none_or(|pinned| pinned == counter)

@@ -7,7 +7,9 @@ use std::fmt;
 
 use perfmon_core::logic::cache_events::cache_event;
 
+use super::listed::is_emulated_number;
 use super::names::OnCounters;
+use crate::EventSelect;
 use crate::pmu::{Microarchitecture, Pmu};
 
 /// An event of a cache, of a translation look-aside buffer or of branch prediction: `PERF_TYPE_HW_CACHE`.
@@ -100,7 +102,14 @@ pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
 
 /// Returns the events of caches that this PMU can count.
 pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
-    all().filter(|event| event.on(pmu).is_some())
+    let is_counted = |found: OnCounters| {
+        // The number of an event has its upper bits at 35:32.
+        let bits = found.select.map_or(0, EventSelect::bits);
+        let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
+        let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
+        !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
+    };
+    all().filter(move |event| event.on(pmu).is_some_and(is_counted))
 }
 
 impl CacheEvent {
@@ -168,8 +177,7 @@ impl fmt::Display for CacheEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EventSelect;
-    use crate::pmu::testing;
+    use crate::pmu::{Vendor, testing};
 
     #[test]
     fn names_have_perfs_numbers() {
@@ -238,6 +246,11 @@ mod tests {
         assert!(skylake.contains(&"L1-dcache-loads".to_owned()));
         assert!(!skylake.contains(&"LLC-loads".to_owned()));
         assert!(names(&testing::amd()).contains(&"iTLB-load-misses".to_owned()));
+        let emulated = [Vendor::Intel, Vendor::Amd].map(testing::emulated);
+        assert_eq!(
+            emulated.map(|pmu| names(&pmu)),
+            [["branch-loads"], ["branch-loads"]]
+        );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
         let found = loads.on(&testing::skylake()).expect("Skylake has it");
         assert_eq!(found.select.map(EventSelect::bits), Some(0x3_81d0));

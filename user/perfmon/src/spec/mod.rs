@@ -4,7 +4,7 @@
 //! ```text
 //! instructions:u                a name of perf's
 //! L1-dcache-load-misses         a cache, as far as the table of the CPU has it
-//! INST_RETIRED.ANY              a name of the vendor's
+//! INST_RETIRED.ANY              a name of the vendor's, as far as the CPU's model has it
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
 //! cpu/instructions,period=1000/  a name with a period of its own, or freq=
@@ -26,15 +26,17 @@
 //! # Ok::<(), spec::SpecError>(())
 //! ```
 //!
-//! `parse` knows the syntax and no CPU, `names` and `cache` the names, and `resolve` puts them together. The
-//! encodings are those of the module.
+//! `parse` knows the syntax and no CPU, `names` and `cache` the names of all CPUs, `listed` those of the CPU's model,
+//! and `resolve` puts them together. The encodings are those of the module and of [`perfmon_events`].
 
 mod cache;
 mod error;
+mod listed;
 mod modifiers;
 mod names;
 mod parse;
 mod resolve;
+mod unknown;
 
 use error::Fault;
 use parse::Spec;
@@ -42,7 +44,10 @@ use resolve::resolve;
 
 pub use cache::{CacheEvent, cache_events};
 pub use error::SpecError;
+pub use listed::{listed_on, register_name, select_of};
 pub use names::{Meaning, NamedEvent, OnCounters, named_events};
+/// The lists of events of all CPU models.
+pub use perfmon_events as models;
 
 use crate::event::{Builder, Encoding};
 use crate::{CounterId, EventSelect, Modes, Pmu};
@@ -70,6 +75,9 @@ pub struct EventSpec {
     pub group: Option<usize>,
     /// How often it is to be sampled, if `period=` or `freq=` says so. Counting has no use for it.
     pub rate: Option<SampleRate>,
+    /// The vendor's list limits it to fewer counters than the driver does: it counts right only where the counter is
+    /// chosen from [`Self::general_counters`].
+    pub needs_choice: bool,
     /// Why the CPU lacks it, in sentences, if it does.
     pub missing: Option<String>,
 }
@@ -98,6 +106,7 @@ impl EventSpec {
             pinned: None,
             group: None,
             rate: None,
+            needs_choice: false,
             missing: Some(reason.into()),
         }
     }

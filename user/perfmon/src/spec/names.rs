@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events that have a name: perf's, and the vendors'.
 //!
-//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). Model-specific events have
-//! no name here; their numbers are given as `rUUEE` or `cpu/event=..,umask=../`.
+//! The encodings are the module's own (`rust/perfmon/logic/{events,hardware_events}.rs`). Those of the CPU's model
+//! only are in `listed`.
 
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
@@ -344,8 +344,12 @@ pub(super) fn is_software(name: &str) -> bool {
     SOFTWARE.contains(&&*name)
 }
 
-/// Returns the names that are most like `name`, the likeliest first; none if none is like it.
-pub(super) fn nearest(vendor: Vendor, name: &str) -> Vec<String> {
+/// Returns the names, `listed` among them, that are most like `name`, the likeliest first; none if none is like it.
+pub(super) fn nearest(
+    vendor: Vendor,
+    name: &str,
+    listed: impl Iterator<Item = String>,
+) -> Vec<String> {
     /// Below it, names have nothing in common to the eye.
     const ALIKE: f64 = 0.75;
     const SHOWN: usize = 3;
@@ -355,12 +359,23 @@ pub(super) fn nearest(vendor: Vendor, name: &str) -> Vec<String> {
     let mut alike: Vec<(f64, String)> = known
         .map(str::to_owned)
         .chain(caches)
+        .chain(listed)
         .map(|known| (likeness(&name, &known.to_ascii_lowercase()), known))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .collect();
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let names = alike.into_iter().map(|(_, known)| known);
-    names.take(SHOWN).collect()
+    let mut names: Vec<String> = Vec::new();
+    for (_, known) in alike {
+        // The vendor's list has the names of the table, too.
+        if !names
+            .iter()
+            .any(|before| before.eq_ignore_ascii_case(&known))
+        {
+            names.push(known);
+        }
+    }
+    names.truncate(SHOWN);
+    names
 }
 
 /// Returns how alike two names are, from 0 to 1; a typing mistake and a missing end cost little.
@@ -415,11 +430,23 @@ mod tests {
 
     #[test]
     fn slips_find_what_was_meant() {
-        assert_eq!(nearest(Intel, "instrucions")[0], "instructions");
-        assert_eq!(nearest(Intel, "branchmisses")[0], "branch-misses");
-        assert_eq!(nearest(Intel, "inst_ret")[0], "INST_RETIRED.ANY_P");
-        assert_eq!(nearest(Amd, "l1-dcache-load")[0], "L1-dcache-loads");
-        assert!(nearest(Intel, "zzzzzz").is_empty());
+        assert_eq!(
+            nearest(Intel, "instrucions", std::iter::empty())[0],
+            "instructions"
+        );
+        assert_eq!(
+            nearest(Intel, "branchmisses", std::iter::empty())[0],
+            "branch-misses"
+        );
+        assert_eq!(
+            nearest(Intel, "inst_ret", std::iter::empty())[0],
+            "INST_RETIRED.ANY_P"
+        );
+        assert_eq!(
+            nearest(Amd, "l1-dcache-load", std::iter::empty())[0],
+            "L1-dcache-loads"
+        );
+        assert!(nearest(Intel, "zzzzzz", std::iter::empty()).is_empty());
     }
 
     #[test]

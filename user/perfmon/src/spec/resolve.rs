@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use super::cache::CacheEvent;
 use super::error::Fault;
+use super::listed;
 use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, NamedEvent, OnCounters};
 use super::parse::{Piece, Spec, Term, What};
+use super::unknown::{tracepoint, unknown, with_unit_mask};
 use super::{EventSpec, SampleRate};
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
@@ -23,6 +25,7 @@ struct Target {
     general_counters: u64,
     fixed: Option<u8>,
     rate: Option<SampleRate>,
+    needs_choice: bool,
 }
 
 impl Target {
@@ -62,9 +65,11 @@ impl Target {
 /// Returns the event of `spec`, which is a part of `text`.
 pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, Fault> {
     let target = match &spec.what {
-        What::Word(word) => {
-            self::word(word, pmu).map_err(|fault| tracepoint(spec, text).unwrap_or(fault))?
-        }
+        What::Word(word) => self::word(word, pmu).map_err(|fault| {
+            with_unit_mask(spec, pmu)
+                .or_else(|| tracepoint(spec, text))
+                .unwrap_or(fault)
+        })?,
         What::Terms(terms) => fields(terms, pmu)?,
     };
     let Modifiers { modes, pinned } = modifiers(&spec.modifiers)?;
@@ -82,6 +87,7 @@ pub(super) fn resolve(spec: &Spec, text: &str, pmu: &Pmu) -> Result<EventSpec, F
         pinned: pinned.map(|(counter, _)| counter),
         group: spec.group,
         rate: target.rate,
+        needs_choice: target.needs_choice,
         missing: None,
     })
 }
@@ -127,7 +133,19 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
             .ok_or_else(|| absent(word, &event.reason(pmu)))?;
         return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
     }
-    Err(unknown(word, pmu.vendor()))
+    if let Some(event) = listed::find(&word.text, pmu) {
+        let found = listed::listed_on(&event, pmu).map_err(|reason| {
+            let message = format!("`{}` can't be counted here", event.name);
+            Fault::new(word.span.clone(), message)
+                .help(&reason)
+                .absent(reason)
+        })?;
+        return Ok(Target {
+            needs_choice: listed::needs_choice(&event, pmu),
+            ..Target::on(found, listed::encoding(&found))
+        });
+    }
+    Err(unknown(word, pmu))
 }
 
 /// Returns the fault of an event that this CPU lacks.
@@ -136,7 +154,7 @@ fn absent(word: &Piece, reason: &str) -> Fault {
         word.span.clone(),
         format!("this CPU does not have the event `{}`", word.text),
     )
-    .help(format!("{reason}\n`pmctl info` lists what it has."))
+    .help(format!("{reason}\n`pmctl list` shows what it has."))
     .absent(reason)
 }
 
@@ -155,68 +173,6 @@ fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
             format!("CPUID.0AH:EBX[{bit}] says so.")
         }
         _ => "No counter of it does.".to_owned(),
-    }
-}
-
-/// Advice on events that the kernel counts.
-const WITH_PERF: &str =
-    "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
-
-/// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
-fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
-    let [modifier, ..] = &spec.modifiers[..] else {
-        return None;
-    };
-    let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
-    if !is_long || modifiers(&spec.modifiers).is_ok() {
-        return None;
-    }
-    let name = &text[spec.span.clone()];
-    let fault = Fault::new(
-        spec.span.clone(),
-        format!("`{name}` is no event of the CPU"),
-    );
-    Some(fault.help(format!(
-        "A tracepoint or a breakpoint is counted by the kernel. {WITH_PERF}"
-    )))
-}
-
-/// A name that is not in the table: what may be meant.
-fn unknown(word: &Piece, vendor: Vendor) -> Fault {
-    let fault = Fault::new(
-        word.span.clone(),
-        format!("no event is called `{}`", word.text),
-    );
-    let other = match vendor {
-        Vendor::Intel => Vendor::Amd,
-        Vendor::Amd => Vendor::Intel,
-    };
-    if let Some(foreign) = names::find(other, &word.text) {
-        return match names::find_meaning(vendor, foreign.meaning()) {
-            Some(event) => fault.help(format!(
-                "It is a name of {other:?}'s; on this CPU the same is called `{}`.",
-                event.name()
-            )),
-            None => fault.help(format!(
-                "It is an event of {other:?}'s CPUs, and this is none."
-            )),
-        };
-    }
-    if names::is_software(&word.text) {
-        let message = format!("`{}` is no event of the CPU", word.text);
-        return Fault::new(word.span.clone(), message)
-            .help(format!("The kernel counts it. {WITH_PERF}"));
-    }
-    match &names::nearest(vendor, &word.text)[..] {
-        [] if word.text.starts_with(['r', 'R']) => fault.help(
-            "A raw encoding is an `r` and hexadecimal digits, unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
-        ),
-        [] => fault.help(
-            "Events of your CPU model are given by number: `rUUEE` or `cpu/event=..,umask=../`. \
-             `pmctl info` lists the names.",
-        ),
-        [one] => fault.help(format!("Did you mean `{one}`?")),
-        several => fault.help(format!("Did you mean `{}`?", several.join("`, `"))),
     }
 }
 
@@ -390,8 +346,11 @@ fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> 
         let digits = key.text.strip_prefix(['r', 'R']);
         digits.is_some_and(is_hexadecimal)
     };
-    let is_name =
-        || names::find(pmu.vendor(), &key.text).is_some() || CacheEvent::find(&key.text).is_some();
+    let is_name = || {
+        names::find(pmu.vendor(), &key.text).is_some()
+            || CacheEvent::find(&key.text).is_some()
+            || listed::find(&key.text, pmu).is_some()
+    };
     if is_raw() || is_name() {
         word(key, pmu).map(Some)
     } else {

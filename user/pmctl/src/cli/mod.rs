@@ -33,9 +33,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the CPU's counters, and the events that have names
-    #[command(alias = "list")]
+    /// Show the CPU's counters, and the events that all CPUs may have
     Info(Look),
+    /// List the events of this CPU, or of another model
+    List(List),
     /// Check whether counting works here, and tell how to mend it
     Doctor(Look),
     /// Count events of a command, of processes, or of the whole system
@@ -56,10 +57,51 @@ pub(crate) enum Command {
     Regs(Regs),
 }
 
+const LIST_HELP: &str = "\
+GLOB is a part of the name, or a pattern with * and ?; upper and lower case are the same.
+
+Names of a model are perf's: skylake, alderlake-core, amdzen4 or zen4. `pmctl list --model help` shows all.
+
+Examples:
+  pmctl list                     what this CPU counts
+  pmctl list 'l2_*miss*'         names that match
+  pmctl list --all offcore       also what the driver can't count, with the reason
+  pmctl list --model zen4 ls_    events of another CPU";
+
+#[derive(Debug, Args)]
+#[command(after_help = LIST_HELP)]
+pub(crate) struct List {
+    /// List events with this in their names
+    pub(crate) glob: Option<String>,
+
+    /// List the events of this CPU model
+    #[arg(short, long, value_name = "MODEL", conflicts_with = "replay")]
+    pub(crate) model: Option<String>,
+
+    /// List also events that the driver can't count, and outdated names
+    #[arg(short, long)]
+    pub(crate) all: bool,
+
+    /// Print JSON: an array with an object for each event
+    #[arg(short, long, conflicts_with = "raw")]
+    pub(crate) json: bool,
+
+    /// Print names only, one on a line
+    #[arg(long, alias = "raw-dump")]
+    pub(crate) raw: bool,
+
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Encode {
     /// Events, as for `pmctl stat -e`
     pub(crate) events: String,
+
+    /// Show them for this CPU model, as of `pmctl list --model`
+    #[arg(short, long, value_name = "MODEL", conflicts_with = "replay")]
+    pub(crate) model: Option<String>,
 
     #[command(flatten)]
     pub(crate) look: Look,
@@ -272,9 +314,9 @@ pub(crate) enum Json {
 
 const EVENTS_HELP: &str = "\
 Events:
-  instructions, cycles, ...    a name; `pmctl info` lists those of this CPU
+  instructions, cycles, ...    a name; `pmctl list` shows those of this CPU
   L1-dcache-load-misses, ...   of a cache, as far as the CPU's table goes
-  INST_RETIRED.ANY, ...        the vendor's name
+  INST_RETIRED.ANY, ...        the vendor's name, as the CPU's model has it
   r1c0                         raw: unit mask 0x01, event 0xc0
   cpu/event=0xc0,umask=0x01/   the same by fields; also cmask=, inv, edge, name=
   fixed0                       a fixed-function counter

@@ -15,6 +15,7 @@ use super::source::{Count, Counts, Source};
 use super::threads::Thread;
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
+use crate::schedule;
 
 /// How events of tasks count.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +68,13 @@ impl Tasks {
             return Err(Usage(format!(
                 "{label}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
                  chooses the counter. Leave out the counter, or add -a."
+            ))
+            .into());
+        }
+        if let Some(event) = events.iter().find(|event| event.needs_choice) {
+            return Err(Usage(format!(
+                "{} Add -a, where pmctl chooses the counter.",
+                schedule::needs_choice(event)
             ))
             .into());
         }

@@ -64,10 +64,21 @@ pub(super) struct Event {
     deprecated: bool,
 }
 
+/// The events of a kind of core.
+#[derive(Default)]
+pub(super) struct Events {
+    /// By name.
+    pub(super) list: Vec<Event>,
+    /// The number of general counters that they use; 0 if the list has none of them.
+    pub(super) general: u32,
+    /// The number of fixed counters that they use.
+    pub(super) fixed: u32,
+}
+
 /// The events of a folder.
 pub(super) struct Found {
-    /// The events of each kind of core, by name.
-    pub(super) events: BTreeMap<Kind, Vec<Event>>,
+    /// The events of each kind of core.
+    pub(super) events: BTreeMap<Kind, Events>,
     /// The number of events outside of cores.
     pub(super) uncore: usize,
 }
@@ -99,18 +110,18 @@ pub(super) fn read(folder: &Path) -> Result<Found> {
             };
             let fields = item.as_object().context("an event is no object")?;
             let event = event(fields).with_context(|| format!("{}: {name}", path.display()))?;
-            found.events.entry(kind).or_default().push(event);
+            found.events.entry(kind).or_default().list.push(event);
         }
     }
     for events in found.events.values_mut() {
-        finish(events)?;
+        (events.general, events.fixed) = finish(&mut events.list)?;
     }
     Ok(found)
 }
 
 /// Sorts the events, clears the counters of those that all counters count, and gives those of fixed counters Linux's
-/// numbers: event 0, and a unit mask that is one more than the counter.
-fn finish(events: &mut [Event]) -> Result<()> {
+/// numbers: event 0, and a unit mask that is one more than the counter. Returns how many counters of both kinds they use.
+fn finish(events: &mut [Event]) -> Result<(u32, u32)> {
     // Some lists count fixed counters from 1. The first is that of instructions.
     let first = events
         .iter()
@@ -138,7 +149,11 @@ fn finish(events: &mut [Event]) -> Result<()> {
     for event in events.iter_mut().filter(|event| event.counters == all) {
         event.counters = 0;
     }
-    Ok(())
+    let fixed = events.iter().filter_map(|event| event.fixed).max();
+    Ok((
+        u64::BITS - all.leading_zeros(),
+        fixed.map_or(0, |highest| highest + 1),
+    ))
 }
 
 fn text_of<'a>(item: &'a Value, key: &str) -> Option<&'a str> {

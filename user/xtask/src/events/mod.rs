@@ -113,20 +113,27 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
         let found = json::read(&folder.join(&model.name)).context(model.name.clone())?;
         uncore += found.uncore;
         for (kind, events) in &found.events {
-            ensure!(!events.is_empty(), "{} has no events", model.name);
-            kept += events.len();
+            ensure!(!events.list.is_empty(), "{} has no events", model.name);
+            kept += events.list.len();
             let name = match kind {
                 Kind::Only => model.name.clone(),
                 _ => format!("{}-{}", model.name, kind.name()),
             };
             let mut text = header(&name, &model.version);
+            // AMD's lists say nothing of counters: Zen has six.
+            let general = if events.general == 0 {
+                6
+            } else {
+                events.general
+            };
+            text += &format!("counters {general:x} {:x}\n", events.fixed);
             if *kind != Kind::Only {
                 text += &format!("kind {}\n", kind.name());
             }
             for cpu in &model.cpus {
                 text += &line(*cpu);
             }
-            for event in events {
+            for event in &events.list {
                 text += &format!("{event}\n");
             }
             files.insert(format!("{name}.txt"), text);

@@ -10,6 +10,7 @@ use crate::cli::Record as Args;
 use crate::exit::Usage;
 use crate::perfdata::{self, Attr, Parts};
 use crate::record::plan::{DEFAULT, kind};
+use crate::schedule;
 use crate::stat::threads::threads;
 
 /// An event of a recording.
@@ -48,6 +49,9 @@ impl Plan {
                     return Err(Usage(format!(
                         "{label}: the driver chooses the counters of a recording. Leave {counter} out."
                     )));
+                }
+                if spec.needs_choice {
+                    return Err(Usage(schedule::needs_choice(&spec)));
                 }
                 if let Some(reason) = &spec.missing {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events of the CPU's model: the vendor's list, with what the driver can count of it.
+
+use perfmon_core::logic::event_attr::InvalidAttr;
+use perfmon_core::logic::event_counters::EventCounters;
+use perfmon_core::logic::evtsel::EventSelect as Select;
+use perfmon_events::Event;
+
+use super::names::OnCounters;
+use crate::EventSelect;
+use crate::event::Encoding;
+use crate::pmu::{Pmu, Vendor};
+
+/// The registers that an event may need besides its event select.
+const EXTRA_REGISTERS: [(u32, &str); 8] = [
+    (0x1a6, "MSR_OFFCORE_RSP_0"),
+    (0x1a7, "MSR_OFFCORE_RSP_1"),
+    (0x3e0, "MSR_OMR_0"),
+    (0x3e1, "MSR_OMR_1"),
+    (0x3e2, "MSR_OMR_2"),
+    (0x3e3, "MSR_OMR_3"),
+    (0x3f6, "MSR_PEBS_LD_LAT"),
+    (0x3f7, "MSR_PEBS_FRONTEND"),
+];
+
+/// Returns Intel's name of a register that events need besides their event select.
+#[must_use]
+pub fn register_name(register: u32) -> &'static str {
+    let known = EXTRA_REGISTERS
+        .iter()
+        .find(|(number, _)| *number == register);
+    known.map_or("a further register", |(_, name)| *name)
+}
+
+/// Returns the event of this name in the list of the CPU's model; upper and lower case are the same.
+pub(super) fn find(name: &str, pmu: &Pmu) -> Option<Event> {
+    pmu.model()?.event(name)
+}
+
+/// Returns the event select of a listed event, in both modes; `None` if the driver can't write it.
+#[must_use]
+pub fn select_of(event: &Event) -> Option<EventSelect> {
+    let unit_mask = u8::try_from(event.unit_mask).ok()?;
+    let select = EventSelect::new(event.number, unit_mask);
+    let select = if event.edge { select.edge() } else { select };
+    let select = match (event.counter_mask, event.invert) {
+        (mask, true) => select.fewer_than(mask),
+        (mask, false) => select.at_least(mask),
+    };
+    (!event.any_thread).then_some(select)
+}
+
+/// Returns the counters of this PMU that count a listed event.
+///
+/// # Errors
+/// The reason why none does, in sentences.
+pub fn listed_on(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
+    let capabilities = pmu
+        .capabilities()
+        .map_err(|none| format!("The CPU has no PMU: {}.", none.reason()))?;
+    if let Some(extra) = event.extra {
+        return Err(format!(
+            "It needs {} ({:#x}), a register that the driver does not write.",
+            register_name(extra.register),
+            extra.register
+        ));
+    }
+    if event.any_thread {
+        return Err(
+            "It counts what the sibling thread does, too; the driver does not allow it.".to_owned(),
+        );
+    }
+    let Some(select) = select_of(event) else {
+        return Err(
+            "Its unit mask has more than 8 bits, which the driver does not write.".to_owned(),
+        );
+    };
+    if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
+        return Err("QEMU's emulation counts instructions, clocks and branches only.".to_owned());
+    }
+    // The library's own select; the table of counters knows it by its bits.
+    let bits = Select::from_bits(select.bits());
+    let found = EventCounters::new(bits, &capabilities, pmu.processor().microarchitecture());
+    match (found, event.fixed) {
+        (Ok(found), None) => on_general(event, select, &found, pmu),
+        (Ok(_), Some(number)) if pmu.has_fixed(number) => Ok(OnCounters {
+            select: None,
+            general: 0,
+            fixed: Some(number),
+        }),
+        (Err(_), Some(number)) if pmu.has_fixed(number) => Err(format!(
+            "Only fixed counter {number} counts it, whose event the driver does not know."
+        )),
+        (_, Some(number)) => Err(format!(
+            "Only fixed counter {number} counts it, which is missing."
+        )),
+        (Err(InvalidAttr::Unsupported), None) => Err(
+            "It needs a second register, or is shared between cores; the driver has neither."
+                .to_owned(),
+        ),
+        (Err(_), None) => Err("No counter of this CPU counts it.".to_owned()),
+    }
+}
+
+/// Returns the general counters that the vendor's list and the driver have for an event.
+fn on_general(
+    event: &Event,
+    select: EventSelect,
+    found: &EventCounters,
+    pmu: &Pmu,
+) -> Result<OnCounters, String> {
+    let listed = event.counters.unwrap_or(u64::MAX);
+    let general = found.general & listed;
+    // In the driver's numbers of counters, fixed ones begin at 32.
+    let fixed = found
+        .fixed
+        .and_then(|counter| u8::try_from(counter.index() - 32).ok());
+    if general == 0 && fixed.is_none() {
+        let counters: Vec<String> = (0..64)
+            .filter(|n| listed >> n & 1 != 0)
+            .map(|n| format!("PMC{n}"))
+            .collect();
+        return Err(format!(
+            "Only {} count it, and this PMU has {}.",
+            counters.join(", "),
+            pmu.general()
+        ));
+    }
+    Ok(OnCounters {
+        select: (general != 0).then_some(select),
+        general,
+        fixed,
+    })
+}
+
+/// Returns whether the list limits an event to fewer counters than the driver does. So it must be counted where the
+/// counter is chosen, not by the driver.
+pub(super) fn needs_choice(event: &Event, pmu: &Pmu) -> bool {
+    let Ok(OnCounters {
+        select: Some(select),
+        general,
+        ..
+    }) = listed_on(event, pmu)
+    else {
+        return false;
+    };
+    let found = OnCounters::of(Select::from_bits(select.bits()), pmu);
+    found.is_some_and(|found| found.general & !general != 0)
+}
+
+/// Returns the event as events of tasks ask for it.
+pub(super) fn encoding(found: &OnCounters) -> Option<Encoding> {
+    match (found.select, found.fixed) {
+        (Some(select), _) => Some(Encoding::Raw(select)),
+        (None, fixed) => fixed.map(Encoding::Fixed),
+    }
+}
+
+/// Returns whether QEMU's emulation counts an event (`Documentation/virtual-pmu.rst`).
+fn is_emulated(event: &Event, vendor: Vendor) -> bool {
+    // Edges have no effect there.
+    !event.edge && is_emulated_number(event.number, event.unit_mask, vendor)
+}
+
+/// Returns whether QEMU's emulation counts the event with this number and unit mask.
+pub(super) fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
+    let counted: &[(u16, u16)] = match vendor {
+        // Fixed counters have event 0.
+        Vendor::Intel => &[
+            (0xc0, 0x00),
+            (0xc0, 0x01),
+            (0x3c, 0x00),
+            (0x3c, 0x01),
+            (0xc4, 0x00),
+            (0x00, 0x01),
+            (0x00, 0x02),
+            (0x00, 0x03),
+        ],
+        Vendor::Amd => &[(0xc0, 0x00), (0x76, 0x00), (0xc2, 0x00), (0x120, 0x01)],
+    };
+    counted.contains(&(number, unit_mask))
+}
+
+#[cfg(test)]
+#[path = "listed_tests.rs"]
+mod tests;

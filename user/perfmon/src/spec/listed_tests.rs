@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use std::collections::BTreeSet;
+
+use perfmon_events::{model, models};
+
+use super::*;
+use crate::CounterId;
+use crate::pmu::testing;
+use crate::spec::{EventSpec, named_events, parse, parse_or_absent};
+
+/// The PMU of a model.
+fn pmu(name: &str) -> Pmu {
+    Pmu::of_model(model(name).expect("it is a model"))
+}
+
+fn one(text: &str, pmu: &Pmu) -> EventSpec {
+    let mut events = parse(text, pmu).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(events.len(), 1, "{text}");
+    events.remove(0)
+}
+
+/// What is said about a text that is wrong.
+fn fault(text: &str, pmu: &Pmu) -> String {
+    match parse(text, pmu) {
+        Ok(events) => panic!("{text} was taken for {events:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn names_of_the_model_have_their_encodings() {
+    let table = [
+        ("skylake", "UOPS_ISSUED.ANY", 0x0003_010e),
+        ("skylake", "uops_issued.any:u", 0x0001_010e),
+        ("skylake", "cpu/UOPS_ISSUED.ANY/k", 0x0002_010e),
+        ("skylake", "UOPS_ISSUED.STALL_CYCLES", 0x0183_010e),
+        ("skylake", "MACHINE_CLEARS.COUNT", 0x0107_01c3),
+        ("zen4", "ls_dispatch.store_dispatch:u", 0x0001_0229),
+        ("zen4", "ex_ret_fused_instr", 0x1_0003_00d0),
+        ("fam16h", "RETIRED_UOPS:k", 0x0002_00c1),
+        ("nehalemep", "UOPS_DECODED.STALL_CYCLES", 0x0183_01d1),
+    ];
+    for (name, text, bits) in table {
+        let event = one(text, &pmu(name));
+        assert_eq!(
+            event.select_on(CounterId::General(0)).bits(),
+            bits,
+            "{text}"
+        );
+        assert_eq!(event.meaning, None);
+        assert!(event.builder().is_some());
+    }
+}
+
+#[test]
+fn groups_and_periods_take_them() {
+    let events = parse(
+        "{UOPS_ISSUED.ANY,cycles}:u,cpu/UOPS_ISSUED.ANY,period=9/",
+        &pmu("skylake"),
+    );
+    let events = events.expect("it is well formed");
+    assert_eq!(events[0].group, Some(0));
+    assert_eq!(events[0].label, "UOPS_ISSUED.ANY:u");
+    assert!(events[2].rate.is_some());
+}
+
+#[test]
+fn limits_are_those_of_the_list_and_of_the_driver() {
+    let haswell = pmu("haswell");
+    assert_eq!(
+        one("L1D_PEND_MISS.PENDING", &haswell).general_counters,
+        0b100
+    );
+    assert!(one("L1D_PEND_MISS.PENDING:PMC2", &haswell).pinned.is_some());
+    let refused = fault("L1D_PEND_MISS.PENDING:PMC1", &haswell);
+    assert!(refused.contains("These can: PMC2."), "{refused}");
+    assert_eq!(one("UOPS_ISSUED.ANY", &haswell).general_counters, 0b1111);
+    assert!(
+        !one("L1D_PEND_MISS.PENDING", &haswell).needs_choice,
+        "the driver knows it, too"
+    );
+
+    // A PMU of two counters, as a virtual machine may have it.
+    let few = testing::skylake_with(2);
+    let precise = fault("MEM_TRANS_RETIRED.LOAD_LATENCY_GT_4", &few);
+    assert!(precise.contains("MSR_PEBS_LD_LAT (0x3f6)"), "{precise}");
+    let event = Event {
+        counters: Some(0b1100),
+        ..model("skylake")
+            .expect("it is one")
+            .events()
+            .next()
+            .expect("one")
+    };
+    let none = listed_on(&event, &few).expect_err("it has counters 0 and 1");
+    assert_eq!(none, "Only PMC2, PMC3 count it, and this PMU has 2.");
+}
+
+#[test]
+fn fixed_counters_have_theirs() {
+    let spr = pmu("sapphirerapids");
+    let slots = one("TOPDOWN.SLOTS", &spr);
+    assert_eq!((slots.general, slots.fixed), (None, Some(3)));
+    let missing = fault("TOPDOWN_FE_BOUND.ALL", &pmu("clearwaterforest"));
+    assert!(
+        missing.contains("Only fixed counter 5 counts it, whose event the driver"),
+        "{missing}"
+    );
+    let event = model("clearwaterforest")
+        .and_then(|m| m.event("TOPDOWN_FE_BOUND.ALL"))
+        .expect("it is there");
+    let missing = listed_on(&event, &testing::skylake()).expect_err("it is no fixed counter of it");
+    assert_eq!(missing, "Only fixed counter 5 counts it, which is missing.");
+}
+
+#[test]
+fn what_the_driver_cannot_do_is_refused_with_the_reason() {
+    let table = [
+        (
+            "skylake",
+            "OFFCORE_RESPONSE.DEMAND_DATA_RD.ANY_RESPONSE",
+            "MSR_OFFCORE_RSP_0 (0x1a6)",
+        ),
+        (
+            "skylake",
+            "FRONTEND_RETIRED.L1I_MISS",
+            "MSR_PEBS_FRONTEND (0x3f7)",
+        ),
+        (
+            "haswell",
+            "L1D_PEND_MISS.PENDING_CYCLES_ANY",
+            "what the sibling thread does",
+        ),
+        ("pantherlake-atom", "L2_REQUEST.ALL", "more than 8 bits"),
+        ("zen2", "fp_ret_sse_avx_ops.all", "needs a second register"),
+        (
+            "fam10h-istanbul",
+            "dram_accesses_page.all",
+            "is shared between cores",
+        ),
+    ];
+    for (name, text, reason) in table {
+        let pmu = pmu(name);
+        let told = fault(text, &pmu);
+        let (message, caret) = (
+            format!("`{text}` can't be counted here"),
+            "^".repeat(text.len()),
+        );
+        assert!(
+            told.starts_with(&message) && told.contains(&caret),
+            "{told}"
+        );
+        assert!(told.contains(reason), "{told}");
+        // Beside others it is told as what the CPU lacks.
+        let events = parse_or_absent(&format!("cycles,{text}"), &pmu).expect("cycles are there");
+        assert!(
+            events[1]
+                .missing
+                .as_ref()
+                .is_some_and(|told| told.contains(reason))
+        );
+    }
+}
+
+#[test]
+fn slips_find_what_was_meant() {
+    let skylake = pmu("skylake");
+    let table = [
+        ("uops_isued.any", "Did you mean `UOPS_ISSUED.ANY`"),
+        (
+            "UOPS_RETIRED.RETIRE_SLOT",
+            "Did you mean `UOPS_RETIRED.RETIRE_SLOTS`",
+        ),
+        (
+            "cycles,ls_dispatch.ld_dispatch:u",
+            "an event of amdzen1, amdzen2, amdzen3 and ",
+        ),
+        ("TOPDOWN.BR_MISPREDICT_SLOTS", "this CPU is skylake."),
+        (
+            "UOPS_ISSUED:ANY",
+            "A unit mask stands behind a dot: `UOPS_ISSUED.ANY`.",
+        ),
+        ("zzzzz", "`pmctl list` shows the names"),
+    ];
+    for (text, help) in table {
+        let told = fault(text, &skylake);
+        assert!(told.contains(help) && told.contains('^'), "{told}");
+    }
+    let twice = fault("INST_RETIRED.ANY_PP", &skylake);
+    assert_eq!(twice.matches("INST_RETIRED.ANY_P`").count(), 1, "{twice}");
+    assert!(fault("UOPS_ISSUED.ANY", &testing::intel()).contains("this CPU is an unknown model."));
+}
+
+#[test]
+fn emulation_promises_what_it_counts() {
+    for vendor in [Vendor::Intel, Vendor::Amd] {
+        let emulated = testing::emulated(vendor);
+        let counted: Vec<String> = emulated
+            .model()
+            .expect("it is known")
+            .events()
+            .filter(|event| listed_on(event, &emulated).is_ok())
+            .map(|event| event.name)
+            .collect();
+        let expected: &[&str] = match vendor {
+            Vendor::Intel => &[
+                "BR_INST_RETIRED.ALL_BRANCHES",
+                "CPU_CLK_THREAD_UNHALTED.REF_XCLK",
+                "CPU_CLK_UNHALTED.REF_TSC",
+                "CPU_CLK_UNHALTED.REF_XCLK",
+                "CPU_CLK_UNHALTED.THREAD",
+                "CPU_CLK_UNHALTED.THREAD_P",
+                "INST_RETIRED.ANY",
+                "INST_RETIRED.ANY_P",
+                "INST_RETIRED.PREC_DIST",
+            ],
+            Vendor::Amd => &[
+                "ex_ret_brn",
+                "ex_ret_instr",
+                "ls_not_halted_cyc",
+                "ls_not_halted_p0_cyc.p0_freq_cyc",
+            ],
+        };
+        assert_eq!(counted, expected);
+    }
+    let refused = fault("UOPS_ISSUED.ANY", &testing::emulated(Vendor::Intel));
+    assert!(
+        refused.contains("QEMU's emulation counts instructions"),
+        "{refused}"
+    );
+}
+
+/// Names that stand for an architectural event, and in Intel's list for another one: a precise one that counts the
+/// same, or that of the fixed counter.
+const OTHERWISE: [&str; 4] = [
+    "BR_INST_RETIRED.ALL_BRANCHES",
+    "BR_MISP_RETIRED.ALL_BRANCHES",
+    "CPU_CLK_UNHALTED.REF_TSC",
+    "INST_RETIRED.ANY_P",
+];
+
+#[test]
+fn names_of_all_cpus_mean_the_same_in_the_lists() {
+    let mut otherwise = BTreeSet::new();
+    for model in models() {
+        let pmu = Pmu::of_model(model);
+        for named in named_events(pmu.vendor()) {
+            let found = named
+                .on(&pmu)
+                .and_then(|found| found.select)
+                .map(EventSelect::bits);
+            for event in named.names().filter_map(|name| model.event(name)) {
+                let listed = listed_on(&event, &pmu).ok().and_then(|found| found.select);
+                if found != listed.map(EventSelect::bits) {
+                    otherwise.insert(event.name);
+                }
+            }
+        }
+    }
+    assert_eq!(
+        otherwise.iter().map(String::as_str).collect::<Vec<_>>(),
+        OTHERWISE
+    );
+}
+
+/// Events that the lists limit to fewer counters than the driver does, whose tables are those of Linux.
+const LIMITED_FURTHER: [&str; 20] = [
+    "INST_DECODED.DECODERS",
+    "INST_RETIRED.ANY_PS",
+    "L1D_CACHE_LOCK_FB_HIT",
+    "L1D_CACHE_PREFETCH_LOCK_FB_HIT",
+    "L1D_PENDING.LOAD",
+    "L1D_PENDING.LOAD_CYCLES",
+    "L1D_PREFETCH.MISS",
+    "L1D_PREFETCH.REQUESTS",
+    "L1D_PREFETCH.TRIGGERS",
+    "LOAD_HIT_PRE",
+    "MEM_TRANS_RETIRED.PRECISE_STORE",
+    "TOPDOWN.BAD_SPEC_SLOTS",
+    "TOPDOWN.BR_MISPREDICT_SLOTS",
+    "TOPDOWN.MEMORY_BOUND_SLOTS",
+    "UOPS_EXECUTED.CYCLES_GE_1",
+    "UOPS_EXECUTED.CYCLES_GE_2",
+    "UOPS_EXECUTED.CYCLES_GE_3",
+    "UOPS_EXECUTED.CYCLES_GE_4",
+    "UOPS_EXECUTED.STALLS",
+    "UOPS_EXECUTED.THREAD",
+];
+
+#[test]
+fn limits_that_the_driver_lacks_are_known() {
+    let mut found = BTreeSet::new();
+    for model in models() {
+        let pmu = Pmu::of_model(model);
+        found.extend(
+            model
+                .events()
+                .filter(|event| needs_choice(event, &pmu))
+                .map(|event| event.name),
+        );
+    }
+    assert_eq!(
+        found.iter().map(String::as_str).collect::<Vec<_>>(),
+        LIMITED_FURTHER
+    );
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names that no table has: what may be meant.
+
+use perfmon_events::Model;
+
+use super::error::Fault;
+use super::listed;
+use super::modifiers::modifiers;
+use super::names;
+use super::parse::{Piece, Spec, What};
+use crate::pmu::{Pmu, Vendor};
+
+/// Advice on events that the kernel counts.
+const WITH_PERF: &str =
+    "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
+
+/// A name in libpfm4's form, `EVENT:UMASK`, where the model has `EVENT.UMASK`.
+pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
+    let (What::Word(word), [unit_mask, ..]) = (&spec.what, &spec.modifiers[..]) else {
+        return None;
+    };
+    let event = listed::find(&format!("{}.{}", word.text, unit_mask.text), pmu)?;
+    let span = word.span.start..unit_mask.span.end;
+    let fault = Fault::new(span, format!("no event is called `{}`", word.text));
+    Some(fault.help(format!(
+        "A unit mask stands behind a dot: `{}`.",
+        event.name
+    )))
+}
+
+/// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
+pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
+    let [modifier, ..] = &spec.modifiers[..] else {
+        return None;
+    };
+    let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
+    if !is_long || modifiers(&spec.modifiers).is_ok() {
+        return None;
+    }
+    let name = &text[spec.span.clone()];
+    let fault = Fault::new(
+        spec.span.clone(),
+        format!("`{name}` is no event of the CPU"),
+    );
+    Some(fault.help(format!(
+        "A tracepoint or a breakpoint is counted by the kernel. {WITH_PERF}"
+    )))
+}
+
+/// A name that is not in the tables: what may be meant.
+pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
+    let vendor = pmu.vendor();
+    let fault = Fault::new(
+        word.span.clone(),
+        format!("no event is called `{}`", word.text),
+    );
+    let other = match vendor {
+        Vendor::Intel => Vendor::Amd,
+        Vendor::Amd => Vendor::Intel,
+    };
+    if let Some(foreign) = names::find(other, &word.text) {
+        return match names::find_meaning(vendor, foreign.meaning()) {
+            Some(event) => fault.help(format!(
+                "It is a name of {other:?}'s; on this CPU the same is called `{}`.",
+                event.name()
+            )),
+            None => fault.help(format!(
+                "It is an event of {other:?}'s CPUs, and this is none."
+            )),
+        };
+    }
+    if names::is_software(&word.text) {
+        let message = format!("`{}` is no event of the CPU", word.text);
+        return Fault::new(word.span.clone(), message)
+            .help(format!("The kernel counts it. {WITH_PERF}"));
+    }
+    if let Some(help) = of_other_models(word, pmu) {
+        return fault.help(help);
+    }
+    let listed = pmu.model().into_iter().flat_map(Model::events);
+    match &names::nearest(vendor, &word.text, listed.map(|event| event.name))[..] {
+        [] if word.text.starts_with(['r', 'R']) => fault.help(
+            "A raw encoding is an `r` and hexadecimal digits, unit mask and event: `r1c0` is unit mask 0x01, event 0xc0.",
+        ),
+        [] => fault.help(
+            "`pmctl list` shows the names; an event without a name is given by number: `rUUEE` or `cpu/event=..,umask=../`.",
+        ),
+        [one] => fault.help(format!("Did you mean `{one}`?")),
+        several => fault.help(format!("Did you mean `{}`?", several.join("`, `"))),
+    }
+}
+
+/// Returns what to say of a name that other CPUs have.
+fn of_other_models(word: &Piece, pmu: &Pmu) -> Option<String> {
+    const SHOWN: usize = 3;
+    let others: Vec<&str> = perfmon_events::models()
+        .iter()
+        .filter(|model| model.event(&word.text).is_some())
+        .map(Model::name)
+        .collect();
+    let more = others.len().saturating_sub(SHOWN);
+    let shown = others[..others.len() - more].join(", ");
+    let here = pmu.model().map_or("an unknown model", Model::name);
+    match (others.len(), more) {
+        (0, _) => None,
+        (_, 0) => Some(format!("It is an event of {shown}; this CPU is {here}.")),
+        _ => Some(format!(
+            "It is an event of {shown} and {more} more models; this CPU is {here}."
+        )),
+    }
+}
