@@ -101,13 +101,13 @@ static struct told read_ring(struct event_ring *ring, const __u64 *ids)
 {
 	static struct event_record record;
 	struct told told = { .unknown = 0 };
-	__u64 type = attr_of(0).sample_type;
+	const struct sample_parts parts = { .type = attr_of(0).sample_type };
 	struct sample s;
 	int i;
 
 	while (event_ring_next(ring, &record)) {
 		bool parsed = record.header.type == PERF_RECORD_SAMPLE &&
-			      sample_parse(&record, type, 0, &s);
+			      sample_parse(&record, &parts, &s);
 
 		for (i = 0; i < EVENTS && parsed; i++)
 			if (s.identifier == ids[i] && s.id == ids[i] &&

@@ -195,7 +195,7 @@ static void open_overwritten(struct __test_metadata *_metadata, FIXTURE_DATA(eve
 	struct sampler *s = &self->sampler;
 
 	attr.write_backward = backward;
-	s->type = attr.sample_type;
+	s->parts = (struct sample_parts) { .type = attr.sample_type };
 	s->fd = by->open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, s->fd);
 	ASSERT_EQ(0, event_ring_map(&s->ring, s->fd, 0, true));
@@ -216,7 +216,7 @@ static void expect_newest(struct __test_metadata *_metadata, FIXTURE_DATA(event)
 		ASSERT_TRUE(event_ring_at(&s->ring, newest + i * step, &s->record));
 		ASSERT_EQ((__u32)PERF_RECORD_SAMPLE, s->record.header.type);
 		ASSERT_EQ(SAMPLE_SIZE, s->record.header.size);
-		ASSERT_TRUE(sample_parse(&s->record, s->type, 0, &sample));
+		ASSERT_TRUE(sample_parse(&s->record, &s->parts, &sample));
 		EXPECT_EQ(PERIOD, sample.period);
 		EXPECT_EQ((__u32)getpid(), sample.pid);
 		EXPECT_GE(last, sample.time);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When a ring wakes its reader: after so many samples or bytes, by poll(2) and by a
- * signal, and when the last task is gone.
+ * When a ring wakes its reader: after so many samples or bytes, and when the last task
+ * is gone. Signals of overflows, and a limit of their number.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -154,38 +154,48 @@ TEST_F(event, sleeping_reader_sees_all_samples)
 }
 
 /* Of the handler. */
-static int signals, wrong_signals, signal_fd;
+static int signals, wrong_signals, last_signals, signal_fd;
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;
 	__atomic_add_fetch(&signals, 1, __ATOMIC_RELAXED);
-	if (number == SIGRTMIN && (info->si_fd != signal_fd || info->si_code != POLL_IN))
+	if (number == SIGRTMIN && info->si_code == POLL_HUP)
+		__atomic_add_fetch(&last_signals, 1, __ATOMIC_RELAXED);
+	else if (number == SIGRTMIN && (info->si_fd != signal_fd || info->si_code != POLL_IN))
 		__atomic_add_fetch(&wrong_signals, 1, __ATOMIC_RELAXED);
 }
 
-/* Of each sample, by the number that F_SETSIG asks for. */
-TEST_F(event, signal_comes_with_each_wakeup)
+/* Makes overflows of the event send signal @number, and counts them from now on. */
+static void send_signals(struct __test_metadata *_metadata, int fd, int number)
 {
 	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	ASSERT_EQ(0, sigaction(number, &action, NULL));
+	signal_fd = fd;
+	signals = 0;
+	wrong_signals = 0;
+	last_signals = 0;
+	ASSERT_EQ(0, fcntl(fd, F_SETOWN, getpid()));
+	if (number != SIGIO)
+		ASSERT_EQ(0, fcntl(fd, F_SETSIG, number));
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_ASYNC));
+}
+
+/* By the number that F_SETSIG asks for, however seldom the reader is woken. */
+TEST_F(event, signal_comes_with_each_sample)
+{
 	const int numbers[] = { SIGRTMIN, SIGIO };
 	struct perf_event_attr attr = event_every(100003);
 	struct sampler *s = &self->sampler;
 	unsigned int i;
 
-	attr.wakeup_events = 1;
-	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+	for (i = 0; i < 2 * ARRAY_SIZE(numbers); i++) {
 		struct seen seen = SEEN_NOTHING;
 
-		ASSERT_EQ(0, sigaction(numbers[i], &action, NULL));
+		attr.wakeup_events = i < ARRAY_SIZE(numbers) ? 1 : 7;
 		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
-		signal_fd = s->fd;
-		signals = 0;
-		wrong_signals = 0;
-		ASSERT_EQ(0, fcntl(s->fd, F_SETOWN, getpid()));
-		if (numbers[i] != SIGIO)
-			ASSERT_EQ(0, fcntl(s->fd, F_SETSIG, numbers[i]));
-		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, O_ASYNC));
+		send_signals(_metadata, s->fd, numbers[i % ARRAY_SIZE(numbers)]);
 		ASSERT_EQ(0, event_enable(s->fd));
 		labelled_loop(20 * 50002);
 		ASSERT_EQ(0, event_disable(s->fd));
@@ -193,6 +203,7 @@ TEST_F(event, signal_comes_with_each_wakeup)
 		EXPECT_LE(20UL, seen.samples);
 		EXPECT_EQ(seen.samples, (unsigned long)__atomic_load_n(&signals, __ATOMIC_RELAXED));
 		EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+		EXPECT_EQ(0, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
 		/* None any more. */
 		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, 0));
 		signals = 0;
@@ -204,20 +215,108 @@ TEST_F(event, signal_comes_with_each_wakeup)
 	}
 }
 
+/* Programs that want to be interrupted, and no records. */
+TEST_F(event, signal_comes_without_a_ring)
+{
+	struct perf_event_attr attr = event_every(100003);
+
+	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, self->sampler.fd);
+	send_signals(_metadata, self->sampler.fd, SIGRTMIN);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(20 * 50002);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	EXPECT_LE(20, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+	EXPECT_GE(21, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+}
+
+/* The samples of @periods periods, while as many are allowed as REFRESH said. */
+static unsigned long samples_of(struct __test_metadata *_metadata, struct sampler *s,
+				unsigned int periods)
+{
+	struct seen seen = SEEN_NOTHING;
+
+	labelled_loop(periods * 50002);
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, seen.lost);
+	return seen.samples;
+}
+
+TEST_F(event, refresh_allows_so_many_samples)
+{
+	struct perf_event_attr attr = event_every(100003);
+	struct sampler *s = &self->sampler;
+	__s64 before;
+
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 4));
+	send_signals(_metadata, s->fd, SIGRTMIN);
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 3));
+	EXPECT_EQ(3UL, samples_of(_metadata, s, 10));
+	EXPECT_EQ(3, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+	EXPECT_EQ(1, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
+	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+	/* The event is disabled by the last. */
+	before = event_count(s->fd);
+	EXPECT_LE(3 * 100003, before);
+	EXPECT_GE(3 * 100003 + 1000, before);
+	EXPECT_EQ(0UL, samples_of(_metadata, s, 2));
+	EXPECT_EQ(before, event_count(s->fd));
+	/* They add up. */
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 4));
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
+	EXPECT_EQ(9UL, samples_of(_metadata, s, 20));
+	/* There is no limit any more. */
+	ASSERT_EQ(0, event_enable(s->fd));
+	EXPECT_LE(20UL, samples_of(_metadata, s, 20));
+	EXPECT_EQ(2, __atomic_load_n(&last_signals, __ATOMIC_RELAXED));
+}
+
+/* A CPU's event, and a task that sleeps and moves. */
+TEST_F(event, refresh_of_other_targets)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, pin_to_cpu(cpu_next(&cpus, -1)));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, cpu_next(&cpus, -1), 4));
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 5));
+	EXPECT_EQ(5UL, samples_of(_metadata, s, 10));
+	sampler_close(s);
+
+	ASSERT_EQ(0, target_start(&self->target, -1, false));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 4));
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_REFRESH, 50));
+	ASSERT_EQ(0, target_run(&self->target, (struct job) { PERIOD, 100, STEP_MOVE }));
+	sampler_read(s, &seen, NULL, NULL);
+	EXPECT_EQ(50UL, seen.samples);
+}
+
+TEST_F(event, refresh_is_for_samples_of_one_task)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.inherit = 1;
+	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, self->sampler.fd);
+	EXPECT_EQ(-EINVAL, event_ioctl(self->sampler.fd, PERF_EVENT_IOC_REFRESH, 1));
+}
+
 /* A descriptor that is closed with O_ASYNC still set, while its ring wakes. */
 TEST_F(event, descriptor_that_signals_is_closed)
 {
 	struct perf_event_attr attr = waking();
 	struct sampler *s = &self->sampler;
-	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 	int i;
 
-	ASSERT_EQ(0, sigaction(SIGIO, &action, NULL));
 	ASSERT_EQ(0, target_start(&self->target, -1, false));
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, self->target.tid, -1, 1));
-		ASSERT_EQ(0, fcntl(s->fd, F_SETOWN, getpid()));
-		ASSERT_EQ(0, fcntl(s->fd, F_SETFL, O_ASYNC));
+		send_signals(_metadata, s->fd, SIGIO);
 		ASSERT_EQ(0, event_enable(s->fd));
 		ASSERT_EQ(0, target_go(&self->target, (struct job) { PERIOD, 20, STEP_NONE }));
 		sampler_close(s);

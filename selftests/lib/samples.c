@@ -47,9 +47,23 @@ static void take_ids(struct rest *rest, __u64 type, struct sample *s)
 	s->time = take(rest, type, PERF_SAMPLE_TIME);
 }
 
-bool sample_parse(const struct event_record *record, __u64 type, __u64 registers,
+/* The words of a read(2) that begin at @at. */
+static __u64 words_of_read(const struct rest *rest, __u64 format)
+{
+	const __u64 times = __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED |
+							   PERF_FORMAT_TOTAL_TIME_RUNNING));
+	const __u64 event = 1 + __builtin_popcountll(format & (PERF_FORMAT_ID |
+							       PERF_FORMAT_LOST));
+
+	if (!(format & PERF_FORMAT_GROUP))
+		return times + event;
+	return rest->words ? 1 + times + *rest->at * event : 1;
+}
+
+bool sample_parse(const struct event_record *record, const struct sample_parts *parts,
 		  struct sample *s)
 {
+	const __u64 type = parts->type;
 	struct rest rest = {
 		.at = record->words,
 		.words = (record->header.size - sizeof(record->header)) / sizeof(__u64),
@@ -63,10 +77,17 @@ bool sample_parse(const struct event_record *record, __u64 type, __u64 registers
 	s->stream_id = take(&rest, type, PERF_SAMPLE_STREAM_ID);
 	s->cpu = take(&rest, type, PERF_SAMPLE_CPU);
 	s->period = take(&rest, type, PERF_SAMPLE_PERIOD);
+	if (type & PERF_SAMPLE_READ)
+		s->count_words = words_of_read(&rest, parts->read_format);
+	s->counts = take_many(&rest, s->count_words);
 	s->length = take(&rest, type, PERF_SAMPLE_CALLCHAIN);
 	s->chain = take_many(&rest, s->length);
+	s->branch_count = take(&rest, type, PERF_SAMPLE_BRANCH_STACK);
+	s->branch_index = take(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
+	s->branches = (const struct perf_branch_entry *)
+		take_many(&rest, s->branch_count * sizeof(*s->branches) / sizeof(__u64));
 	s->abi = take(&rest, type, PERF_SAMPLE_REGS_INTR);
-	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(registers) : 0);
+	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);
 	return !rest.too_short && !rest.words;
 }
 
@@ -95,8 +116,12 @@ int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_ev
 {
 	int err;
 
-	s->type = attr->sample_type;
-	s->registers = attr->sample_regs_intr;
+	s->parts = (struct sample_parts) {
+		.type = attr->sample_type,
+		.registers = attr->sample_regs_intr,
+		.read_format = attr->read_format,
+		.branch_type = attr->branch_sample_type,
+	};
 	s->ring.page = NULL;
 	s->fd = by->open(attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (s->fd < 0) {
@@ -121,7 +146,7 @@ void sampler_close(struct sampler *s)
 static void add_sample(struct sampler *s, struct seen *seen, struct sample *sample)
 {
 	seen->samples++;
-	if (!sample_parse(&s->record, s->type, s->registers, sample)) {
+	if (!sample_parse(&s->record, &s->parts, sample)) {
 		seen->malformed = true;
 		return;
 	}

@@ -17,17 +17,23 @@
 struct sample {
 	__u64 identifier, ip, time, addr, id, stream_id, period;
 	__u32 pid, tid, cpu;
+	__u64 count_words;
+	const __u64 *counts;	/* as from read(2) */
 	__u64 length;		/* of the call chain */
 	const __u64 *chain;
+	__u64 branch_count, branch_index;
+	const struct perf_branch_entry *branches;
 	__u64 abi;		/* of the registers at the interrupt */
 	const __u64 *registers;
 };
 
-/*
- * Takes a sample of the parts @type apart, of which registers, @registers as in
- * sample_regs_intr, are the last. False if it is longer or shorter than these.
- */
-bool sample_parse(const struct event_record *record, __u64 type, __u64 registers,
+/* The parts of samples: members of struct perf_event_attr. Registers are the last. */
+struct sample_parts {
+	__u64 type, registers, read_format, branch_type;
+};
+
+/* Takes a sample apart. False if it is longer or shorter than its parts. */
+bool sample_parse(const struct event_record *record, const struct sample_parts *parts,
 		  struct sample *sample);
 
 /* Takes the end apart that sample_id_all gives another record. */
@@ -37,7 +43,7 @@ bool sample_parse_end(const struct event_record *record, __u64 type, struct samp
 struct sampler {
 	int fd;			/* -1: it is not open */
 	struct event_ring ring;
-	__u64 type, registers;
+	struct sample_parts parts;
 	struct event_record record;	/* the last */
 };
 

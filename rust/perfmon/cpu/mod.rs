@@ -17,7 +17,7 @@ pub(crate) use self::{
     call::{on_cpu, on_each, on_each_within},
     hotplug::{Hotplug, HotplugCallbacks},
     power::{Power, PowerCallbacks},
-    processor::{cpuid, cr3, timestamp, tsc_khz, Regs, ADDRESS_SPACE},
+    processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, ADDRESS_SPACE},
     set::CpuSet,
 };
 

@@ -4,6 +4,7 @@
 use core::{
     arch::{asm, x86_64},
     marker::PhantomData,
+    num::NonZeroU64,
     ptr::NonNull,
 };
 use kernel::bindings;
@@ -66,6 +67,23 @@ pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> x86_64::CpuidResult {
 pub(crate) fn timestamp() -> u64 {
     // SAFETY: Every 64-bit CPU has the instruction, and the kernel may always execute it.
     unsafe { x86_64::_rdtsc() }
+}
+
+/// A time in cycles of the time-stamp counter.
+#[derive(Clone, Copy)]
+pub(crate) struct Cycles(pub(crate) u64);
+
+impl Cycles {
+    /// Returns the time in nanoseconds; 0 if the kernel does not know the frequency.
+    pub(crate) fn nanoseconds(self) -> u64 {
+        /// Nanoseconds of a millisecond.
+        const NS: u64 = 1_000_000;
+
+        let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
+            return 0;
+        };
+        self.0 / khz * NS + self.0 % khz * NS / khz
+    }
 }
 
 /// Returns the frequency of the time-stamp counter in kHz; 0 if the kernel does not know it.

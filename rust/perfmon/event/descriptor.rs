@@ -5,14 +5,13 @@ use super::{
     attach::{detach, refresh_everywhere},
     context::Context,
     event::{Event, Target},
-    follows_tasks, max_sample_rate, page, record,
+    follows_tasks, max_sample_rate, page, record, release,
     slot::{self, Seen, Slot, Slots},
     EVENTS,
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
     logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
-    ownership::OWNERSHIP,
     ring::Ring,
     sys::{
         descriptor::{Area, Descriptor, Open, Poll, Signals},
@@ -59,13 +58,14 @@ impl Descriptor for Event {
     #[inline]
     fn read(&self, to: usize, size: usize) -> Result<usize> {
         // The usual case: a number, and all of it is here.
-        if self.config.read_format.is_plain() && !self.config.inherit && size >= size_of::<u64>() {
+        if self.config.sampling.read.is_plain() && !self.config.inherit && size >= size_of::<u64>()
+        {
             let seen = with_here(|here, slots| Seen::here(here, slots.of(self)?, 0)).flatten();
             if let Some(seen) = seen {
                 return uaccess::put_words(to, &[seen.count]).map(|()| size_of::<u64>());
             }
         }
-        if self.config.read_format.is_group() {
+        if self.config.sampling.read.is_group() {
             read_group(self, to, size)
         } else {
             read_one(self, to, size)
@@ -101,7 +101,14 @@ impl Descriptor for Event {
                 self.sampler.set_rate(rate);
                 refresh(self);
             }
-            command::REFRESH => return Err(EINVAL),
+            command::REFRESH => {
+                if self.config.inherit || !self.sampler.is_sampled() {
+                    return Err(EINVAL);
+                }
+                self.sampler.alarm.allow(arg as u32);
+                self.state().set_enabled(true);
+                refresh(self);
+            }
             command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
                 return Err(errno(bindings::EOPNOTSUPP));
             }
@@ -112,7 +119,7 @@ impl Descriptor for Event {
 
     fn poll(&self, poll: Poll) -> u32 {
         // SAFETY: It lives as long as the event, whose descriptor is polled.
-        unsafe { self.wait.poll(&poll) };
+        unsafe { self.sampler.alarm.wait.poll(&poll) };
         let over = if self.is_over() { bindings::POLLHUP } else { 0 };
         let ready = match page::with_ring(self, Ring::take_ready) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
@@ -122,7 +129,8 @@ impl Descriptor for Event {
     }
 
     fn signal(&self, signals: Signals) -> Result {
-        self.wait.signal(&signals)
+        self.sampler.alarm.set();
+        self.sampler.alarm.wait.signal(&signals)
     }
 
     fn map(&self, area: &Area<'_>) -> Result {
@@ -158,28 +166,24 @@ impl Descriptor for Event {
             u8::from(self.config.inherit),
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
-            u8::from(self.is_enabled(u32::MAX)),
+            u8::from(self.state().is_enabled(u32::MAX)),
         );
     }
 
     fn close(this: Pin<KBox<Self>>) {
         {
             let mut events = EVENTS.lock();
-            this.close();
+            this.state().close();
             detach(&this);
             leave_group(&this, &mut events);
-            let mut ownership = OWNERSHIP.lock();
-            ownership.part(this.counter);
-            if this.config.exclusive {
-                ownership.end_exclusive(this.target.sharing());
-            }
-            drop(ownership);
+            release(this.counter, &this.config, this.target.sharing());
             record::end(&this);
             if follows_tasks(&this.config, &this.target) {
                 events.end_task_event();
             }
         }
         page::free(&this);
+        this.sampler.alarm.wait.sync();
         // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
         unsafe { Self::free_by_rcu(this) };
     }
@@ -275,7 +279,7 @@ fn times(seen: &Seen) -> EventTimes {
 /// Serves read(2) of one event.
 #[inline(never)]
 fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
-    let format = event.config.read_format;
+    let format = event.config.sampling.read;
     if size < format.size(1) {
         return Err(ENOSPC);
     }
@@ -298,7 +302,7 @@ fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
 /// Serves read(2) of a group: of all its events at one moment, in each task.
 #[inline(never)]
 fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
-    let format = event.config.read_format;
+    let format = event.config.sampling.read;
     let mut few = [0; FEW_WORDS];
     // The usual case: all of it is here.
     let read = with_here(|here, slots| {
@@ -322,7 +326,7 @@ fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
 /// Serves read(2) of a group whose tasks are anywhere.
 #[inline(never)]
 fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
-    let format = event.config.read_format;
+    let format = event.config.sampling.read;
     let mut room = KVec::new();
     let words = {
         let events = EVENTS.lock();

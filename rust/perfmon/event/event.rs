@@ -4,17 +4,15 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::{page::Page, EVENTS};
+use super::{page::Page, switch::on_last_sample, EVENTS};
 use crate::{
-    cpu::tsc_khz,
+    cpu::Cycles,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
     ownership::Sharing,
-    ring::Sampler,
-    sys::wait::Wait,
+    ring::{Sampler, State},
 };
 use core::{
     cell::UnsafeCell,
-    num::NonZeroU64,
     ptr::NonNull,
     sync::atomic::{
         AtomicU32, AtomicU64,
@@ -66,23 +64,6 @@ impl Target {
     }
 }
 
-/// A time in cycles of the time-stamp counter.
-#[derive(Clone, Copy)]
-pub(super) struct Cycles(pub(super) u64);
-
-impl Cycles {
-    /// Returns the time in nanoseconds; 0 if the kernel does not know the frequency.
-    pub(super) fn nanoseconds(self) -> u64 {
-        /// Nanoseconds of a millisecond.
-        const NS: u64 = 1_000_000;
-
-        let Some(khz) = NonZeroU64::new(tsc_khz().into()) else {
-            return 0;
-        };
-        self.0 / khz * NS + self.0 % khz * NS / khz
-    }
-}
-
 /// The group of an event.
 pub(super) struct Group {
     /// `None` if the event leads its group.
@@ -90,13 +71,6 @@ pub(super) struct Group {
     /// The events that it leads, in the order in which they were opened.
     pub(super) siblings: KVec<NonNull<Event>>,
 }
-
-/// [`Event::state`]: the event counts where it is not disabled by its group.
-const ENABLED: u32 = 1;
-/// [`Event::state`]: the descriptor is closed.
-const CLOSED: u32 = u32::MAX - 1;
-/// The lowest bit of the number of changes in [`Event::state`].
-const CHANGE: u32 = 2;
 
 /// An event, owned by its descriptor.
 ///
@@ -112,10 +86,6 @@ pub(super) struct Event {
     pub(super) id: u64,
     pub(super) counter: CounterId,
     pub(super) target: Target,
-    /// [`ENABLED`], and in the higher bits the number of changes; or [`CLOSED`].
-    ///
-    /// ATOMICS: relaxed. Who changes it makes the CPUs look at it again ([`super::refresh`]).
-    state: AtomicU32,
     /// Not 0 if events were missed.
     ///
     /// ATOMICS: relaxed. It never becomes 0 again.
@@ -143,8 +113,6 @@ pub(super) struct Event {
     pub(super) page: Page,
     /// What it writes into a ring.
     pub(super) sampler: Sampler,
-    /// Where programs wait for the end of what is counted, or for records.
-    pub(super) wait: Wait,
     rcu: UnsafeCell<bindings::callback_head>,
 }
 
@@ -165,14 +133,12 @@ impl Event {
         target: Target,
         id: u64,
     ) -> impl PinInit<Self, Error> {
-        let state = if config.disabled { 0 } else { ENABLED };
         try_pin_init!(Self {
             select: config.select_on(counter),
             config,
             id,
             counter,
             target,
-            state: AtomicU32::new(state),
             broken: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
@@ -183,49 +149,24 @@ impl Event {
                 siblings: KVec::new(),
             }),
             page <- Page::new(),
-            sampler: Sampler::new(*id, config.sampling, !config.select.is_kernel()),
-            wait: Wait::new()?,
+            sampler: Sampler::new(*id, config, on_last_sample)?,
             rcu: UnsafeCell::new(pin_init::zeroed()),
         }? Error)
     }
 
-    /// Returns whether a slot may count: the event is enabled, or was so for this task when its state had been
-    /// changed `enabled_at` times.
+    /// Returns whether the event is enabled.
     #[inline(always)]
-    pub(super) fn is_enabled(&self, enabled_at: u32) -> bool {
-        let state = self.state.load(Relaxed);
-        state & ENABLED != 0 || state / CHANGE == enabled_at
-    }
-
-    /// Returns how often the state was changed.
-    pub(super) fn changes(&self) -> u32 {
-        self.state.load(Relaxed) / CHANGE
+    pub(super) fn state(&self) -> &State {
+        &self.sampler.state
     }
 
     /// Enables or disables the event for all tasks. The caller makes the CPUs look at it.
     #[inline]
     pub(super) fn set_enabled(&self, enabled: bool) {
-        let enabled = if enabled { ENABLED } else { 0 };
-        let mut state = self.state.load(Relaxed);
-        loop {
-            // After 2^30 changes the count begins anew.
-            let next = (state & !ENABLED).wrapping_add(CHANGE);
-            let next = if next >= CLOSED { 0 } else { next };
-            match (self.state).compare_exchange(state, next | enabled, Relaxed, Relaxed) {
-                Ok(_) => return,
-                Err(other) => state = other,
-            }
+        if enabled && self.sampler.is_sampled() {
+            self.sampler.alarm.end_spent();
         }
-    }
-
-    /// Closes the event for all tasks.
-    pub(super) fn close(&self) {
-        self.state.store(CLOSED, SeqCst);
-    }
-
-    /// Returns whether the event is closed: no task inherits it any more.
-    pub(super) fn is_closed(&self) -> bool {
-        self.state.load(SeqCst) == CLOSED
+        self.state().set_enabled(enabled);
     }
 
     /// Adds what a window has counted.
@@ -271,8 +212,8 @@ impl Event {
 
     /// Uncounts a slot. With the last one the event is over, and who polls learns of it.
     pub(super) fn end_slot(&self) {
-        if self.slots.fetch_sub(1, SeqCst) == 1 && !self.is_closed() {
-            self.wait.hang_up();
+        if self.slots.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
+            self.sampler.alarm.wait.hang_up();
         }
     }
 

@@ -6,6 +6,7 @@
 use super::{
     context::Context,
     event::Event,
+    exit::Counts,
     page, record,
     slot::{self, Slots},
     table,
@@ -15,6 +16,7 @@ use crate::{
     ring::Change,
     sys::ffi,
 };
+use core::cell::Cell;
 use kernel::{
     alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
     bindings,
@@ -41,7 +43,9 @@ pub(super) unsafe extern "C" fn on_new_task(
     record::of_current(&Change::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
-        event.config.inherit && (is_thread || !event.config.inherit_thread) && !event.is_closed()
+        event.config.inherit
+            && (is_thread || !event.config.inherit_thread)
+            && !event.state().is_closed()
     };
     with_own(|_, slots| {
         if !slots.iter().any(|slot| inherits(slot.event())) {
@@ -96,7 +100,7 @@ fn give(
     while let Some(closed) = new
         .iter()
         .map(slot::Slot::event)
-        .find(|event| event.is_closed())
+        .find(|event| event.state().is_closed())
     {
         slot::remove(new, closed);
     }
@@ -121,7 +125,9 @@ pub(super) unsafe extern "C" fn on_exec(
     let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
     with_own(|here, slots| {
         if private {
-            return end(here, slots);
+            // The context is gone then.
+            close(here, slots);
+            return slot::remove_all(slots);
         }
         slots.iter_mut().for_each(slot::Slot::enable_on_exec);
         if let Some(here) = here {
@@ -147,7 +153,16 @@ pub(super) unsafe extern "C" fn on_exit(
     // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
     drop(table::lock());
     record::of_current(&Change::End);
-    with_own(end);
+    let _rcu = rcu::read_lock();
+    let counts = Cell::new(Counts::default());
+    with_own(|here, slots| {
+        close(here, slots);
+        let mut noted = counts.take();
+        noted.note(slots);
+        counts.set(noted);
+        slot::remove_all(slots);
+    });
+    counts.take().tell();
 }
 
 /// The tracepoint `task_rename`: a task gets a name.
@@ -172,10 +187,9 @@ pub(super) unsafe extern "C" fn on_rename(
     record::of_current(&Change::Name(copy, false));
 }
 
-/// Brings the sums up to date, and removes all slots: the context is gone then.
-fn end(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
+/// Brings the sums up to date.
+fn close(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
     if let Some(here) = here {
         slot::Readings::new(timestamp()).close(here, slots);
     }
-    slot::remove_all(slots);
 }

@@ -15,6 +15,7 @@ mod context;
 mod descriptor;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod event;
+mod exit;
 mod hooks;
 mod life;
 mod page;
@@ -38,19 +39,20 @@ use crate::{
     abi, cpu,
     logic::{
         admission::choose,
+        counter::CounterId,
         event_attr::{InvalidAttr, PerfEventAttr},
         event_config::EventConfig,
     },
     module_parameters,
     ownership::{
         policy::{allow_kernel, allow_perf},
-        Client, OWNERSHIP,
+        Client, Sharing, OWNERSHIP,
     },
     percpu, pmu,
     sys::{
         compat::parameter,
         descriptor::{Descriptor, Open, Reserved},
-        error::to_result,
+        error::{errno, to_result},
         ffi, uaccess,
     },
 };
@@ -162,7 +164,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
     let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
     config.sampling.rate.check(max_sample_rate())?;
-    if config.select.is_kernel() {
+    if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         allow_kernel()?;
     }
     let descriptor = Reserved::new(request.flags & flag::CLOEXEC != 0)?;
@@ -299,6 +301,10 @@ fn admit(
     let sharing = target.sharing();
     let busy = counters_of(&target);
     let exclusive = config.exclusive;
+    let branches = config.sampling.branches.map(|stack| stack.branches);
+    if branches.is_some() && !pmu::common().capabilities.last_branch {
+        return Err(errno(kernel::bindings::EOPNOTSUPP));
+    }
     let counter = {
         let mut ownership = OWNERSHIP.lock();
         if let Target::Cpu(cpu) = target {
@@ -316,8 +322,14 @@ fn admit(
         );
         let joined = chosen.ok_or(EBUSY).and_then(|counter| {
             ownership.check_event(config.select)?;
-            ownership.join(sharing, counter, config.select_on(counter))?;
-            Ok(counter)
+            if let Some(branches) = branches {
+                ownership.begin_branches(branches)?;
+            }
+            let joined = ownership.join(sharing, counter, config.select_on(counter));
+            if joined.is_err() && branches.is_some() {
+                ownership.end_branches();
+            }
+            joined.map(|()| counter)
         });
         if joined.is_err() && exclusive {
             ownership.end_exclusive(sharing);
@@ -327,22 +339,30 @@ fn admit(
     let event = KBox::pin_init(Event::new(config, counter, target, id), GFP_KERNEL_ACCOUNT);
     let result = event.and_then(|event| attach(&event, leader).map(|()| event));
     if result.is_err() {
-        let mut ownership = OWNERSHIP.lock();
-        ownership.part(counter);
-        if exclusive {
-            ownership.end_exclusive(sharing);
-        }
+        release(counter, &config, sharing);
     }
     result
+}
+
+/// Gives back what an event has of the machine.
+fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
+    let mut ownership = OWNERSHIP.lock();
+    ownership.part(counter);
+    if config.sampling.branches.is_some() {
+        ownership.end_branches();
+    }
+    if config.exclusive {
+        ownership.end_exclusive(sharing);
+    }
 }
 
 impl From<InvalidAttr> for Error {
     fn from(error: InvalidAttr) -> Self {
         match error {
             InvalidAttr::Invalid => EINVAL,
-            InvalidAttr::Unsupported => crate::sys::error::errno(kernel::bindings::EOPNOTSUPP),
+            InvalidAttr::Unsupported => errno(kernel::bindings::EOPNOTSUPP),
             InvalidAttr::NoEvent => ENOENT,
-            InvalidAttr::TooDeep => crate::sys::error::errno(kernel::bindings::EOVERFLOW),
+            InvalidAttr::TooDeep => errno(kernel::bindings::EOVERFLOW),
         }
     }
 }

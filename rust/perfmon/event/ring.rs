@@ -114,11 +114,11 @@ pub(super) fn replace(
     new: Option<Arc<Memory>>,
 ) -> Option<Arc<Memory>> {
     if let Some(old) = output {
-        old.ring.remove_reader(&event.wait);
+        old.ring.remove_reader(&event.sampler.alarm.wait);
     }
     if let Some(new) = &new {
         // SAFETY: The event leaves the ring before it is freed.
-        unsafe { new.ring.add_reader(&event.wait) };
+        unsafe { new.ring.add_reader(&event.sampler.alarm.wait) };
     }
     // SAFETY: The old ring is dropped after RCU has waited; the new one when it has been replaced as well.
     unsafe { event.sampler.set_ring(new.as_ref().map(|new| &new.ring)) };

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     cpu::ThisCpu,
-    logic::sampling::Rate,
+    logic::{event_attr::PERF_SAMPLE_READ, sampling::Rate},
     percpu::{Armed, PerCpu},
+    pmu::lbr,
     ring::Sampler,
 };
 use kernel::bindings;
@@ -71,10 +72,50 @@ pub(super) fn end(event: &Event, phase: &Phase) {
 #[inline(never)]
 pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let task = slots.task;
+    let mut tell = false;
+    for slot in slots.iter_mut() {
+        if slot.is_open() && slot.is_sampled() {
+            slot.hold(here);
+            tell |= slot.tells_counts();
+        }
+    }
+    if tell {
+        tell_counts(here, slots);
+    }
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
             slot.arm(here, now, task);
         }
+    }
+}
+
+/// Notes the counts that samples tell of the windows that are open: of events, or of their groups.
+#[cold]
+#[inline(never)]
+fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
+    let percpu = here.percpu();
+    for slot in slots.iter().filter(|slot| slot.tells_counts()) {
+        let (mut first, mut broken) = (None, false);
+        let mut group = slots.group(slot.event()).filter(|member| {
+            slot.event().sampler.sampling.read.is_group() || member.is_of(slot.event())
+        });
+        let mut next = group.next();
+        while let Some(member) = next {
+            next = group.next();
+            let event = member.event();
+            first = first.or(Some(member.counter()));
+            broken |= event.is_broken();
+            // SAFETY: The sampler lives as long as the event, whose slot is here while samples are armed.
+            unsafe {
+                percpu.set_count(
+                    member.counter(),
+                    &event.sampler,
+                    member.sampled_base(),
+                    next.map(Slot::counter),
+                );
+            }
+        }
+        percpu.set_group(slot.counter(), first.filter(|_| !broken));
     }
 }
 
@@ -84,7 +125,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
 pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         if slot.is_sampled() {
-            slot.disarm(here.percpu(), readings.now());
+            slot.disarm(here, readings.now());
         }
         let total = readings.close_window(here, slot);
         if slot.is_sampled() {
@@ -94,7 +135,22 @@ pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slot
 }
 
 impl Slot {
-    /// Makes overflows of the counter samples of `task`, or of a CPU if that is null. The window has just been opened.
+    /// Stops the counter. The window has just been opened, and begins where the counter stands still.
+    fn hold(&mut self, here: ThisCpu<'_>) {
+        if let Some(stack) = self.event().sampler.sampling.branches {
+            lbr::start(here, stack.branches);
+        }
+        here.pmu().stop_unchecked(here, self.counter());
+        self.start_at(here.percpu().value(self.counter()).total());
+    }
+
+    /// Returns whether samples tell counts.
+    fn tells_counts(&self) -> bool {
+        let format = self.event().sampler.sampling.format;
+        self.is_open() && self.is_sampled() && format.has(PERF_SAMPLE_READ)
+    }
+
+    /// Makes overflows of the counter, which [`Self::hold`] has stopped, samples of `task`, or of a CPU if that is null.
     fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
@@ -102,11 +158,8 @@ impl Slot {
             self.phase = Phase::new(sampler);
         }
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
-        // The handler must not come between. The window begins where the counter stands still.
-        pmu.stop_unchecked(here, counter);
         let value = percpu.value(counter);
         let total = value.total();
-        self.start_at(total);
         let Phase {
             period,
             left,
@@ -127,8 +180,11 @@ impl Slot {
     }
 
     /// Ends [`Self::arm`]; [`Self::settle`] follows.
-    fn disarm(&mut self, percpu: &PerCpu, now: u64) {
-        let armed = percpu.disarm(self.counter());
+    fn disarm(&mut self, here: ThisCpu<'_>, now: u64) {
+        let armed = here.percpu().disarm(self.counter());
+        if self.event().sampler.sampling.branches.is_some() {
+            lbr::stop(here, here.pmu());
+        }
         self.phase.period = armed.period;
         self.phase.left = armed.due;
         self.phase.elapsed = now.wrapping_sub(armed.time);

@@ -5,14 +5,14 @@
 //! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
 
 use super::{
-    event::{Cycles, Event},
+    event::Event,
     page,
     sampling::{self, Phase},
 };
 use crate::{
-    cpu::{timestamp, ThisCpu},
+    cpu::{timestamp, Cycles, ThisCpu},
     logic::{counter::CounterId, regs::Msr},
-    percpu::{PerCpu, UserPagePtr},
+    percpu::{Base, PerCpu, UserPagePtr},
     pmu,
 };
 use core::{
@@ -93,6 +93,10 @@ pub(super) struct Slot {
     /// The slot shows in the event's page.
     page: Option<UserPagePtr>,
     pub(super) phase: Phase,
+    /// What the windows that are closed have counted, and their time.
+    counted: Seen,
+    /// The task has inherited the event.
+    inherited: bool,
     /// The window is open.
     open: bool,
     enable_on_exec: bool,
@@ -123,6 +127,8 @@ impl Slot {
             needed: leader.map_or(0, bit),
             page: None,
             phase: Phase::new(&event.sampler),
+            counted: Seen::NOTHING,
+            inherited: false,
             open: false,
             enable_on_exec: event.config.enable_on_exec,
         }
@@ -183,6 +189,8 @@ impl Slot {
             start_time: 0,
             page: None,
             phase: Phase::new(&event.sampler),
+            counted: Seen::NOTHING,
+            inherited: true,
             open: false,
             needed: leader.map_or(0, bit),
             ..*self
@@ -193,13 +201,13 @@ impl Slot {
     pub(super) fn enable_on_exec(&mut self) {
         if self.enable_on_exec {
             self.enable_on_exec = false;
-            self.enabled_at = self.event().changes();
+            self.enabled_at = self.event().state().changes();
         }
     }
 
     /// Marks that the event, if it is enabled, is not counted while the task runs where it runs.
     pub(super) fn miss(&self) {
-        if self.event().is_enabled(self.enabled_at) && self.cpu == ANY_CPU {
+        if self.event().state().is_enabled(self.enabled_at) && self.cpu == ANY_CPU {
             self.event().mark_broken();
         }
     }
@@ -212,11 +220,42 @@ impl Slot {
 
     /// Adds what the window has counted up to now, when the counter's total is `total`.
     #[inline(always)]
-    fn add(&self, total: u64, now: u64) {
-        self.event().add(
-            total.wrapping_sub(self.start),
-            now.wrapping_sub(self.start_time),
-        );
+    fn add(&mut self, total: u64, now: u64) {
+        let count = total.wrapping_sub(self.start);
+        let time = now.wrapping_sub(self.start_time);
+        self.counted.count = self.counted.count.wrapping_add(count);
+        self.counted.time.0 = self.counted.time.0.wrapping_add(time);
+        self.event().add(count, time);
+    }
+
+    /// Returns what the closed windows of this task have counted, of an event that others inherit; otherwise what the
+    /// event has.
+    pub(super) fn counted(&self) -> Seen {
+        if self.event().config.inherit {
+            self.counted
+        } else {
+            Seen::closed(self.event())
+        }
+    }
+
+    /// Returns what samples need to tell the count.
+    pub(super) fn sampled_base(&self) -> Base {
+        let Seen { count, time } = self.counted();
+        let (start, start_time) = if self.open {
+            (self.start, self.start_time)
+        } else {
+            (0, 0)
+        };
+        Base {
+            count: count.wrapping_sub(start),
+            time: time.0.wrapping_sub(start_time),
+            is_open: self.open,
+        }
+    }
+
+    /// Returns whether the task's count is told when it ends: it has inherited the event.
+    pub(super) fn tells_at_exit(&self) -> bool {
+        self.inherited && self.event().sampler.sampling.read_at_exit
     }
 }
 
@@ -284,7 +323,7 @@ impl Readings {
         for slot in slots.iter_mut() {
             let this = bit;
             bit = bit.wrapping_shl(1);
-            if !slot.event().is_enabled(slot.enabled_at) {
+            if !slot.event().state().is_enabled(slot.enabled_at) {
                 continue;
             }
             enabled |= this;
@@ -376,6 +415,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    const NOTHING: Self = Self {
+        count: 0,
+        time: Cycles(0),
+    };
+
     /// Returns what the windows of an event have counted that are closed.
     pub(super) fn closed(event: &Event) -> Self {
         Self {

@@ -148,6 +148,27 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     }
 }
 
+/// Closes the windows of an event on this CPU that its last sample has disabled.
+///
+/// # Safety
+///
+/// To be called with interrupts off.
+pub(super) unsafe extern "C" fn on_last_sample() {
+    // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
+    let here = unsafe { ThisCpu::assume() };
+    let percpu = here.percpu();
+    // SAFETY: The context of a CPU is never freed while the module is loaded.
+    let of_cpu = unsafe { Context::from_address(percpu.cpu_context.get()) };
+    let contexts = [Context::loaded(percpu), of_cpu];
+    for context in contexts.into_iter().flatten() {
+        context.with_current(here, |at, slots| {
+            if let Some(here) = at {
+                refresh(here, slots, timestamp());
+            }
+        });
+    }
+}
+
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
     change_watched(

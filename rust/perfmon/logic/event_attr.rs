@@ -129,6 +129,19 @@ mod sample {
 
     /// The privilege levels of `branch_sample_type`.
     pub const PERF_SAMPLE_BRANCH_PLM_ALL: u64 = 0b111;
+    pub const PERF_SAMPLE_BRANCH_USER: u64 = 1 << 0;
+    pub const PERF_SAMPLE_BRANCH_KERNEL: u64 = 1 << 1;
+    pub const PERF_SAMPLE_BRANCH_HV: u64 = 1 << 2;
+    pub const PERF_SAMPLE_BRANCH_ANY: u64 = 1 << 3;
+    pub const PERF_SAMPLE_BRANCH_ANY_CALL: u64 = 1 << 4;
+    pub const PERF_SAMPLE_BRANCH_ANY_RETURN: u64 = 1 << 5;
+    pub const PERF_SAMPLE_BRANCH_IND_CALL: u64 = 1 << 6;
+    pub const PERF_SAMPLE_BRANCH_COND: u64 = 1 << 10;
+    pub const PERF_SAMPLE_BRANCH_IND_JUMP: u64 = 1 << 12;
+    pub const PERF_SAMPLE_BRANCH_CALL: u64 = 1 << 13;
+    pub const PERF_SAMPLE_BRANCH_NO_FLAGS: u64 = 1 << 14;
+    pub const PERF_SAMPLE_BRANCH_NO_CYCLES: u64 = 1 << 15;
+    pub const PERF_SAMPLE_BRANCH_HW_INDEX: u64 = 1 << 17;
     pub const PERF_SAMPLE_BRANCH_MAX: u64 = 1 << 20;
 }
 pub use sample::*;

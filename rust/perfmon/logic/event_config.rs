@@ -16,7 +16,6 @@ use super::event_attr::{
 use super::event_counters::EventCounters;
 use super::evtsel::EventSelect;
 use super::hardware_events::hardware_event;
-use super::read_format::ReadFormat;
 use super::sampling::Sampling;
 
 /// An event that these CPUs can count.
@@ -44,8 +43,6 @@ pub struct EventConfig {
     pub exclusive: bool,
     /// The next exec enables the event.
     pub enable_on_exec: bool,
-    /// What read(2) returns.
-    pub read_format: ReadFormat,
     /// What is written into a ring.
     pub sampling: Sampling,
 }
@@ -80,7 +77,6 @@ impl EventConfig {
             pinned: attr.has(PerfEventAttr::PINNED),
             exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
             enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
-            read_format: ReadFormat::new(attr.read_format)?,
             sampling: Sampling::new(attr)?,
         })
     }
@@ -166,6 +162,7 @@ fn raw_event(config: u64, capabilities: &Capabilities) -> Result<EventSelect, In
 mod tests {
     use super::super::cpuid::Architecture;
     use super::super::event_attr::{PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_REF_CPU_CYCLES};
+    use super::super::read_format::ReadFormat;
     use super::*;
     use InvalidAttr::{Invalid, NoEvent, Unsupported};
     use Microarchitecture::{Skylake, Zen4};
@@ -310,7 +307,7 @@ mod tests {
             read_format: 0x1f,
             ..CYCLES
         };
-        assert!(intel(format).is_ok_and(|config| Ok(config.read_format) == ReadFormat::new(0x1f)));
+        assert!(intel(format).is_ok_and(|config| Ok(config.sampling.read) == ReadFormat::new(0x1f)));
     }
 
     #[test]

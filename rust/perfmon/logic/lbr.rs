@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! Last branch records: the bits of their registers (Intel SDM, volume 3B, chapter 18).
 
-use super::evtsel::EventSelect;
 use crate::abi;
 use core::mem::offset_of;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes};
@@ -18,19 +17,6 @@ pub const DEBUGCTL_FREEZE: u64 = 1 << 11;
 /// mispredictions are in `MSR_LBR_INFO_x`.
 pub const FORMAT_INFO: u64 = 5;
 
-/// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
-const NO_KERNEL: u64 = 1 << 0;
-/// `MSR_LBR_SELECT`: leave out branches that end in other rings.
-const NO_USER: u64 = 1 << 1;
-
-/// Returns the value of `MSR_LBR_SELECT` for branches in the modes of `select`.
-#[must_use]
-pub const fn filter(select: EventSelect) -> u64 {
-    let kernel = if select.is_kernel() { 0 } else { NO_KERNEL };
-    let user = if select.is_user() { 0 } else { NO_USER };
-    kernel | user
-}
-
 /// The bit that is set in all addresses of the upper half, where the kernel is.
 const KERNEL: u64 = 1 << 63;
 
@@ -41,17 +27,6 @@ pub const fn is_kernel_address(address: u64) -> bool {
     address & KERNEL != 0
 }
 
-/// Returns a mask that tells which addresses to leave out when branches are recorded in the modes of `select`:
-/// the bit that all kernel addresses have, or 0 if the kernel is recorded.
-#[must_use]
-pub const fn kernel_bit_mask(select: EventSelect) -> u64 {
-    if select.is_kernel() {
-        0
-    } else {
-        KERNEL
-    }
-}
-
 /// Returns the `info` of a branch in a record, from the two halves of its `MSR_LBR_INFO_x`: bits 15:0 are the
 /// cycles, bit 63 is set if the branch was mispredicted.
 #[must_use]
@@ -59,6 +34,27 @@ pub const fn kernel_bit_mask(select: EventSelect) -> u64 {
 pub const fn info(low: u64, high: u64) -> u64 {
     let mispredicted = high >> 31 << abi::PERFMON_LAST_BRANCH_INFO_MISPRED_SHIFT;
     low & abi::PERFMON_LAST_BRANCH_INFO_CYCLES_MASK as u64 | mispredicted
+}
+
+/// Returns the flags of a branch in a sample (`struct perf_branch_entry`), from its `MSR_LBR_INFO_x`.
+#[must_use]
+#[inline]
+pub const fn flags(info: u64) -> u64 {
+    /// `mispred`
+    const MISPREDICTED: u64 = 1 << 0;
+    /// `predicted`
+    const PREDICTED: u64 = 1 << 1;
+    /// `cycles`
+    const CYCLES_SHIFT: u32 = 4;
+
+    let prediction = if info >> 63 != 0 {
+        MISPREDICTED
+    } else {
+        PREDICTED
+    };
+    // Bit 62, in a transaction, and bit 61, an abort, follow.
+    let transaction = (info >> 62 & 1) << 2 | (info >> 61 & 1) << 3;
+    prediction | transaction | (info & 0xffff) << CYCLES_SHIFT
 }
 
 /// The part of a LAST_BRANCH record before the branches.
@@ -86,15 +82,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filter_follows_the_modes() {
-        let filter = |user, kernel| filter(EventSelect::new(0, 0).with_modes(user, kernel));
-        assert_eq!(filter(true, true), 0);
-        assert_eq!(filter(true, false), 0b01);
-        assert_eq!(filter(false, true), 0b10);
-        assert_eq!(filter(false, false), 0b11);
-    }
-
-    #[test]
     fn info_is_cycles_and_misprediction() {
         assert_eq!(info(0xffff_ffff, 0xffff_ffff), 0x1_ffff);
         assert_eq!(info(0xffff_1234, 0x6fff_ffff), 0x1234);
@@ -102,12 +89,17 @@ mod tests {
     }
 
     #[test]
+    fn flags_are_those_of_linux() {
+        assert_eq!(flags(0), 0b10);
+        assert_eq!(flags(1 << 63 | 0x12), 0x121);
+        assert_eq!(flags(1 << 62), 0b110);
+        assert_eq!(flags(1 << 61), 0b1010);
+    }
+
+    #[test]
     fn halves_of_the_address_space() {
         assert!(is_kernel_address(0xffff_ffff_8100_0000));
         assert!(!is_kernel_address(0x7fff_ffff_f000));
-        let mask = |kernel| kernel_bit_mask(EventSelect::new(0, 0).with_modes(true, kernel));
-        assert_eq!(mask(true), 0);
-        assert!(is_kernel_address(mask(false)));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod branches;
 pub mod cache_events;
 pub mod config;
 pub mod counter;

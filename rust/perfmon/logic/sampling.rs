@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 //! What a `struct perf_event_attr` asks to be recorded.
 
-use super::event_attr::{InvalidAttr, PerfEventAttr, PERF_SAMPLE_CALLCHAIN};
+use super::branches::BranchStack;
+use super::event_attr::{
+    InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
+};
+use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
 /// How often an event is sampled.
@@ -58,10 +62,16 @@ pub struct Sampling {
     pub rate: Rate,
     /// What samples have.
     pub format: SampleFormat,
+    /// What read(2) returns, and samples tell of counts.
+    pub read: ReadFormat,
+    /// The end of a task that inherits the event is told with its count.
+    pub read_at_exit: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,
     /// The clock.
     pub clock: Clock,
+    /// The branches, if samples have them.
+    pub branches: Option<BranchStack>,
     /// The call chains, if samples have them.
     pub chains: Chains,
     /// The registers of the program in samples (`enum perf_event_x86_regs`).
@@ -128,9 +138,21 @@ impl Sampling {
             Ok(format) => format,
             Err(error) => return Err(error),
         };
+        let read = match ReadFormat::new(attr.read_format) {
+            Ok(read) => read,
+            Err(error) => return Err(error),
+        };
         let clock = match clock(attr) {
             Ok(clock) => clock,
             Err(error) => return Err(error),
+        };
+        let branches = if samples && format.has(PERF_SAMPLE_BRANCH_STACK) {
+            match BranchStack::new(attr) {
+                Ok(stack) => Some(stack),
+                Err(error) => return Err(error),
+            }
+        } else {
+            None
         };
         let depth = match attr.sample_max_stack {
             0 => Chains::MAX_DEPTH,
@@ -141,12 +163,15 @@ impl Sampling {
         Ok(Self {
             rate,
             format,
+            read,
+            read_at_exit: attr.has(PerfEventAttr::INHERIT_STAT),
             wakeup: if attr.has(PerfEventAttr::WATERMARK) {
                 Wakeup::Bytes(attr.wakeup_events)
             } else {
                 Wakeup::Samples(attr.wakeup_events)
             },
             clock,
+            branches,
             chains: Chains {
                 depth,
                 kernel: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL)
@@ -160,6 +185,15 @@ impl Sampling {
             task: attr.has(PerfEventAttr::TASK),
             switch: attr.has(PerfEventAttr::CONTEXT_SWITCH),
         })
+    }
+
+    /// Returns whether samples show branches of the kernel.
+    #[must_use]
+    pub const fn has_kernel_branches(&self) -> bool {
+        match self.branches {
+            Some(stack) => stack.branches.has_kernel(),
+            None => false,
+        }
     }
 
     /// Returns whether something is recorded that happens to tasks.

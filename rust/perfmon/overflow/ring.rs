@@ -5,10 +5,12 @@ use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
+        event_attr::PERF_SAMPLE_READ,
         pmu::Pmu,
         sampling::{period_for, Rate},
     },
     percpu::{EventState, Word},
+    pmu::lbr,
     ring::{Interrupt, Sampler},
 };
 
@@ -35,11 +37,22 @@ pub(super) fn sample(
         Rate::Frequency(_) => (event.take(total), 0),
         Rate::Never | Rate::Period(_) => (rate, skip(event, sampler, total, 1)),
     };
+    let counts = if sampler.sampling.format.has(PERF_SAMPLE_READ) {
+        counts(here, counter, sampler, now)
+    } else {
+        Some(&[][..])
+    };
+    let Some(counts) = counts else {
+        sampler.lose(1);
+        return event.load_for(event.rate.get().saturating_sub(since));
+    };
     sampler.sample(Interrupt {
         regs: regs.get(),
         task: percpu.sampled_task(counter),
         period,
         cpu: here.id().as_u32(),
+        counts,
+        branches: branches(here, sampler),
         // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
         chain: unsafe { percpu.chain() },
     });
@@ -52,6 +65,33 @@ pub(super) fn sample(
             .set((rate - rate / 4).wrapping_add(wanted / 4).max(1));
     }
     event.load_for(event.rate.get().saturating_sub(since))
+}
+
+/// Returns the counts that a sample tells. `None` if there are none: one of them was missed.
+#[cold]
+#[inline(never)]
+fn counts<'a>(
+    here: ThisCpu<'a>,
+    counter: CounterId,
+    sampler: &Sampler,
+    now: u64,
+) -> Option<&'a [u64]> {
+    let percpu = here.percpu();
+    let first = percpu.group(counter)?;
+    // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when `sample`
+    // returns.
+    unsafe { percpu.counts_in_nmi(here, here.pmu(), first, sampler.sampling.read, now) }
+}
+
+/// Returns the branches that a sample tells, if it does.
+#[inline(always)]
+fn branches<'a>(here: ThisCpu<'a>, sampler: &Sampler) -> (&'a [u64], u32) {
+    let Some(stack) = sampler.sampling.branches else {
+        return (&[], 0);
+    };
+    // SAFETY: This is the overflow handler, and the branches are not used any more when `sample` returns.
+    let stack = unsafe { lbr::read(here, here.pmu(), stack.info) };
+    (stack.words, stack.newest)
 }
 
 /// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.

@@ -7,6 +7,7 @@
 //! allocation, and with it everything that waits for `cpu_hotplug_lock`. Lock order: a session's trace
 //! (`crate::trace::Trace`), then this one.
 
+mod branches;
 mod claimant;
 mod client;
 mod cpus;
@@ -25,7 +26,7 @@ pub(crate) use self::{
     sharing::Sharing,
 };
 
-use self::{claimant::Claimant, cpus::Cpus, sharing::Shared};
+use self::{branches::BranchUser, claimant::Claimant, cpus::Cpus, sharing::Shared};
 use crate::{
     cpu,
     cpu::ThisCpu,
@@ -79,6 +80,8 @@ pub(crate) struct Ownership {
     claimants: [Claimant; MAX_COUNTERS],
     /// The exclusive groups of events of tasks, and of CPUs.
     exclusive: [u32; 2],
+    /// Who records branches.
+    branches: Option<BranchUser>,
     /// Keeps Linux perf away, from the first owner to the last.
     reservation: Option<Reservation>,
     /// The log already says that the counters are not to be had.
@@ -94,6 +97,7 @@ impl Ownership {
             owners: [None; MAX_COUNTERS],
             claimants: [Claimant::NONE; MAX_COUNTERS],
             exclusive: [0; 2],
+            branches: None,
             reservation: None,
             refusal_logged: false,
             writer: None,

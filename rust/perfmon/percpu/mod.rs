@@ -6,6 +6,7 @@
 
 mod budget;
 pub(crate) mod buffer;
+mod counts;
 mod pending;
 mod samplers;
 mod saved;
@@ -18,9 +19,10 @@ mod word;
 
 pub(crate) use self::{
     budget::Budget,
+    counts::{Base, SampledCounts},
     pending::PendingPmi,
     samplers::{ActiveSamplers, Armed},
-    saved::{SavedBranches, SavedRegisters},
+    saved::{BranchState, SavedRegisters},
     trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
@@ -89,6 +91,10 @@ pub(crate) struct PerCpu {
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.
     pub(crate) samplers: ActiveSamplers,
+    /// The counts that their samples tell.
+    counts: SampledCounts,
+    /// The branch records, and how they are used.
+    pub(crate) branches: BranchState,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
     /// By [`CounterId::index`].

@@ -30,6 +30,8 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
+    /// The index of the first counter whose count samples tell, and 1; 0 if there is none.
+    group: Word,
 }
 
 // SAFETY: The memory for call chains is used in this CPU's overflow handler only, which nothing interrupts.
@@ -111,6 +113,22 @@ impl PerCpu {
             .active
             .get(counter.index())
             .map(|active| &active.time)
+    }
+
+    /// Makes samples of a counter tell the counts of the group whose first counter this is; or of none.
+    pub(crate) fn set_group(&self, counter: CounterId, first: Option<CounterId>) {
+        if let Some(active) = self.samplers.active.get(counter.index()) {
+            let first = first.map_or(0, |first| first.index() as u64 + 1);
+            active.group.set(first);
+        }
+    }
+
+    /// Returns the first counter of [`Self::set_group`].
+    pub(crate) fn group(&self, counter: CounterId) -> Option<CounterId> {
+        match self.samplers.active.get(counter.index())?.group.get() {
+            0 => None,
+            first => CounterId::from_index((first as u8).wrapping_sub(1)),
+        }
     }
 
     /// Returns the memory for a call chain.

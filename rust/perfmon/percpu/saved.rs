@@ -2,7 +2,8 @@
 //! Registers as they were before they became ours.
 
 use super::Word;
-use crate::logic::{counter::MAX_GENERAL, plan::RestoreValues};
+use crate::logic::{counter::MAX_GENERAL, lbr::DEPTH, plan::RestoreValues};
+use core::cell::UnsafeCell;
 
 /// The registers of the counters before the first one was set up.
 pub(crate) struct SavedRegisters {
@@ -26,12 +27,35 @@ impl RestoreValues for SavedRegisters {
     }
 }
 
-/// The registers of the branch records before a trace recorded branches, and how the trace uses them.
-pub(crate) struct SavedBranches {
+/// The registers of the branch records before they were used, and how they are.
+pub(crate) struct BranchState {
+    /// How many use them on this CPU: a trace, or events whose windows are open.
+    pub(crate) users: Word,
     pub(crate) debugctl: Word,
     pub(crate) select: Word,
-    /// `MSR_LBR_SELECT` while branches are recorded.
+    /// [`Branches::filter`](crate::logic::branches::Branches::filter) while branches are recorded.
     pub(crate) filter: Word,
-    /// The bit of addresses that must not be told, or none.
+    /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit)
     pub(crate) kernel_bit: Word,
+    /// The branches of a sample, in the overflow handler.
+    stack: UnsafeCell<[u64; BRANCH_WORDS]>,
+}
+
+/// The words of the branches in a sample.
+pub(crate) const BRANCH_WORDS: usize = 3 * DEPTH as usize;
+
+// SAFETY: The memory for the branches is used in this CPU's overflow handler only, which nothing interrupts.
+unsafe impl Sync for BranchState {}
+
+impl BranchState {
+    /// Returns the memory for the branches of a sample.
+    ///
+    /// # Safety
+    ///
+    /// To be called in this CPU's overflow handler, once until the result has gone.
+    #[allow(clippy::mut_from_ref, reason = "the overflow handler alone uses it")]
+    pub(crate) unsafe fn stack(&self) -> &mut [u64; BRANCH_WORDS] {
+        // SAFETY: By the requirement there is no other reference.
+        unsafe { &mut *self.stack.get() }
+    }
 }

@@ -9,7 +9,7 @@
 
 use super::{
     buffer::{BufferPtr, Writer},
-    PerCpu, SavedBranches, TracedValues, Word,
+    PerCpu, TracedValues, Word,
 };
 use crate::{
     abi,
@@ -56,8 +56,6 @@ pub(crate) struct CpuTrace {
     pub(crate) full: Word,
     /// Not 0 while sampling is suspended.
     pub(crate) suspended: Word,
-    /// The branch records.
-    pub(crate) branches: SavedBranches,
     /// The values.
     pub(crate) values: TracedValues,
 }

@@ -33,6 +33,11 @@ impl Word {
         self.0.fetch_add(1, Relaxed);
     }
 
+    /// Takes one away.
+    pub(crate) fn decrement(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
     /// Sets the bits of `mask`.
     #[inline(always)]
     pub(crate) fn insert(&self, mask: u64) {

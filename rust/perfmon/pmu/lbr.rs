@@ -9,7 +9,7 @@ use crate::{
     abi,
     cpu::{msr, ThisCpu},
     logic::{
-        evtsel::EventSelect,
+        branches::Branches,
         lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
         plan::Step,
         pmu::Pmu,
@@ -21,14 +21,19 @@ use crate::{
 /// The bits of `IA32_DEBUGCTL` that are used.
 const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
-/// Starts to record branches in the modes of `select`, with an empty stack.
-pub(crate) fn start(here: ThisCpu<'_>, select: EventSelect) {
+/// Starts to record such branches, with an empty stack, unless that is being done: all who do so at once want the same
+/// branches.
+pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let percpu = here.percpu();
-    let saved = &percpu.trace.branches;
+    let saved = &percpu.branches;
+    saved.users.increment();
+    if saved.users.get() != 1 {
+        return;
+    }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, Msr::LBR_SELECT));
-    saved.kernel_bit.set(lbr::kernel_bit_mask(select));
-    saved.filter.set(lbr::filter(select));
+    saved.kernel_bit.set(branches.kernel_bit);
+    saved.filter.set(branches.filter);
     restart(here);
 }
 
@@ -36,7 +41,7 @@ pub(crate) fn start(here: ThisCpu<'_>, select: EventSelect) {
 fn restart(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    msr::write(here, Msr::LBR_SELECT, percpu.trace.branches.filter.get());
+    msr::write(here, Msr::LBR_SELECT, percpu.branches.filter.get());
     clear(here);
     // Before the stack is enabled: from then on the handler has to unfreeze it.
     percpu.slow_path.insert(SLOW_BRANCHES);
@@ -51,10 +56,15 @@ fn clear(here: ThisCpu<'_>) {
     }
 }
 
-/// Restores the registers, and empties the stack, so that nothing is left for others to read.
+/// Ends [`start`]. The last one restores the registers, and empties the stack, so that nothing is left for others to
+/// read.
 pub(crate) fn stop(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
-    let saved = &percpu.trace.branches;
+    let saved = &percpu.branches;
+    saved.users.decrement();
+    if saved.users.get() != 0 {
+        return;
+    }
     unfreeze(here, pmu);
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
     // A disabled stack is not frozen any more.
@@ -84,9 +94,11 @@ pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
         DEBUGCTL_FREEZE
     };
     let intact = msr::read(here, Msr::DEBUGCTL) & enabled == enabled
-        && msr::read(here, Msr::LBR_SELECT) == percpu.trace.branches.filter.get();
+        && msr::read(here, Msr::LBR_SELECT) == percpu.branches.filter.get();
     if !intact {
-        percpu.trace.mark_lost();
+        if percpu.trace.branching.get() != 0 {
+            percpu.trace.mark_lost();
+        }
         restart(here);
     }
 }
@@ -102,9 +114,32 @@ pub(crate) fn write(
     repair(here, pmu);
     let start = writer.skip(size_of::<lbr::Head>());
     let first = writer.end();
-    let kernel_bit = here.percpu().trace.branches.kernel_bit.get();
+    for_each(here, |n, from, to| {
+        // A branch in parts, which makes shorter code than a structure.
+        writer.put(from);
+        writer.put(to);
+        let (low, high) = msr::read_halves(here, Msr::lbr_info(n));
+        writer.put(lbr::info(low, high));
+    });
+    let bytes = writer.end().wrapping_sub(first);
+    writer.put_at(
+        start,
+        lbr::Head {
+            header,
+            num_branches: (bytes / size_of::<abi::perfmon_last_branch>()) as u32,
+            aspace,
+        },
+    );
+    writer
+}
+
+/// Calls `f` with the number and both addresses of each branch in the stack that may be told, the newest first. Returns
+/// the number of the newest register.
+#[inline(always)]
+fn for_each(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
+    let kernel_bit = here.percpu().branches.kernel_bit.get();
     let newest = msr::read(here, Msr::LBR_TOS) as u32;
-    // Newest first, downwards and around.
+    // Downwards and around.
     let mut left = DEPTH;
     while left != 0 {
         let n = newest.wrapping_add(left) % DEPTH;
@@ -116,22 +151,47 @@ pub(crate) fn write(
         let to = msr::read(here, Msr::lbr_to(n));
         // LBR_SELECT filters by the target only: a return to the program shows where the kernel was.
         if (from | to) & kernel_bit == 0 {
-            // A branch in parts, which makes shorter code than a structure.
-            writer.put(from);
-            writer.put(to);
-            let (low, high) = msr::read_halves(here, Msr::lbr_info(n));
-            writer.put(lbr::info(low, high));
+            f(n, from, to);
         }
         left = left.wrapping_sub(1);
     }
-    let bytes = writer.end().wrapping_sub(first);
-    writer.put_at(
-        start,
-        lbr::Head {
-            header,
-            num_branches: (bytes / size_of::<abi::perfmon_last_branch>()) as u32,
-            aspace,
-        },
-    );
-    writer
+    newest
+}
+
+/// The branches of a sample.
+pub(crate) struct Stack<'a> {
+    /// Of each the addresses and the flags, the newest first.
+    pub(crate) words: &'a [u64],
+    /// The number of the newest register.
+    pub(crate) newest: u32,
+}
+
+/// Reads the branches for a sample, with mispredictions and cycles or without.
+///
+/// # Safety
+///
+/// To be called in this CPU's overflow handler, once until the result has gone.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, info: bool) -> Stack<'a> {
+    repair(here, pmu);
+    // SAFETY: The requirements are those of this function.
+    let stack = unsafe { here.percpu().branches.stack() };
+    let mut used: usize = 0;
+    let newest = for_each(here, |n, from, to| {
+        let flags = if info {
+            lbr::flags(msr::read(here, Msr::lbr_info(n)))
+        } else {
+            0
+        };
+        let room = stack.get_mut(used..).and_then(<[u64]>::first_chunk_mut);
+        if let Some(room) = room {
+            *room = [from, to, flags];
+            used = used.wrapping_add(room.len());
+        }
+    });
+    Stack {
+        words: stack.get(..used).unwrap_or(&[]),
+        newest,
+    }
 }

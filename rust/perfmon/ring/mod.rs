@@ -3,15 +3,18 @@
 //!
 //! A [`Ring`] is the memory; a [`Sampler`] is an event that writes there. [`crate::event`] makes both.
 
+mod alarm;
 mod records;
 mod registers;
 mod sample;
 mod sampler;
+mod state;
 
 pub(crate) use self::{
     records::Change,
     sample::{Interrupt, CHAIN_WORDS},
     sampler::Sampler,
+    state::State,
 };
 
 use crate::{

@@ -11,6 +11,7 @@ mod kind {
     pub(super) const COMM: u32 = 3;
     pub(super) const EXIT: u32 = 4;
     pub(super) const FORK: u32 = 7;
+    pub(super) const READ: u32 = 8;
     pub(super) const SWITCH: u32 = 14;
     pub(super) const SWITCH_CPU_WIDE: u32 = 15;
 }
@@ -44,6 +45,15 @@ pub(crate) enum Change {
 pub(crate) type Other = Option<*mut bindings::task_struct>;
 
 impl Sampler {
+    /// Writes the record of what `task`, which ends, has counted: as from a read(2). To be called on the CPU of the ring,
+    /// with interrupts off.
+    #[cold]
+    pub(crate) fn record_counts(&self, counts: &[u64], task: *mut bindings::task_struct, cpu: u32) {
+        let moment = self.moment_of(task, cpu);
+        let ids = self.ids(task);
+        self.write(kind::READ, 0, &[&[ids], counts], &moment);
+    }
+
     /// Returns whether the event records such changes.
     #[inline(always)]
     pub(crate) fn records(&self, change: &Change) -> bool {
@@ -72,20 +82,20 @@ impl Sampler {
                 let misc = if *by_exec { misc::COMM_EXEC } else { 0 };
                 // A name of up to 7 bytes has its 0 in the first word.
                 if second == 0 && first.to_ne_bytes().contains(&0) {
-                    self.write(kind::COMM, misc, &[ids, first], &moment);
+                    self.write(kind::COMM, misc, &[&[ids, first]], &moment);
                 } else {
-                    self.write(kind::COMM, misc, &[ids, first, second], &moment);
+                    self.write(kind::COMM, misc, &[&[ids, first, second]], &moment);
                 }
             }
             Change::Begin(child) => {
                 let words = related(self.ids(*child), ids, self.time());
-                self.write(kind::FORK, 0, &words, &moment);
+                self.write(kind::FORK, 0, &[&words], &moment);
             }
             Change::End => {
                 // SAFETY: The task is the current one; the parent's numbers are read under RCU.
                 let parent = unsafe { ffi::perfmon_parent_ids(task, self.namespace()) };
                 let words = related(ids, parent, self.time());
-                self.write(kind::EXIT, 0, &words, &moment);
+                self.write(kind::EXIT, 0, &[&words], &moment);
             }
             Change::SwitchIn | Change::SwitchOut(_) => {
                 let misc = match change {
@@ -97,7 +107,7 @@ impl Sampler {
                     None => self.write(kind::SWITCH, misc, &[], &moment),
                     Some(other) => {
                         let words = [self.ids(other)];
-                        self.write(kind::SWITCH_CPU_WIDE, misc, &words, &moment);
+                        self.write(kind::SWITCH_CPU_WIDE, misc, &[&words], &moment);
                     }
                 }
             }

@@ -55,14 +55,31 @@ pub(crate) struct Interrupt<'a> {
     pub(crate) period: u64,
     /// The CPU.
     pub(crate) cpu: u32,
+    /// The counts, as from a read(2).
+    pub(crate) counts: &'a [u64],
+    /// The branches, of each the addresses and the flags, the newest first; and the number of the newest register.
+    pub(crate) branches: (&'a [u64], u32),
     /// Memory for a call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
 impl Sampler {
-    /// Writes a sample, in the overflow handler.
+    /// Serves an overflow, in the overflow handler: a sample is due.
     #[inline(never)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
+        let is_watched = self.alarm.is_set();
+        if is_watched && !self.alarm.admit(&self.state) {
+            return;
+        }
+        self.write_sample(interrupt);
+        if is_watched {
+            self.alarm.ring();
+        }
+    }
+
+    /// Writes a sample.
+    #[inline(always)]
+    fn write_sample(&self, interrupt: Interrupt<'_>) {
         let Some(ring) = self.ring() else {
             return;
         };
@@ -71,6 +88,8 @@ impl Sampler {
             task,
             period,
             cpu,
+            counts,
+            branches,
             chain,
         } = interrupt;
         if ring.lost.get() != 0 {
@@ -82,11 +101,13 @@ impl Sampler {
         let (mut frames, mut user) = (0, None);
         let is_usual = !format.has(!USUAL);
         if !is_usual {
+            words = words.wrapping_add(counts.len());
             user = regs.and_then(|regs| user_registers(regs, task));
             if format.has(PERF_SAMPLE_CALLCHAIN) {
                 frames = self.walk(regs.filter(|_| !is_user), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
             }
+            words = words.wrapping_add(self.branch_words(branches.0));
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
                 words = words.wrapping_add(self.register_words(regs, user));
             }
@@ -116,8 +137,9 @@ impl Sampler {
             record = self.put_words(record, cpu, period);
         }
         if !is_usual {
+            counts.iter().for_each(|&word| record.put(word));
             let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_rest(record, regs, user, chain);
+            record = self.put_rest(record, regs, user, chain, branches);
         }
         record.finish(true);
     }
@@ -149,11 +171,19 @@ impl Sampler {
         regs: Option<&pt_regs>,
         user: Option<&pt_regs>,
         chain: &[u64],
+        (branches, newest): (&[u64], u32),
     ) -> Record<'a> {
         let format = self.sampling.format;
         if format.has(PERF_SAMPLE_CALLCHAIN) {
             record.put(chain.len() as u64);
             chain.iter().for_each(|&address| record.put(address));
+        }
+        if let Some(stack) = self.sampling.branches {
+            record.put(branches.len() as u64 / 3);
+            if stack.index {
+                record.put(newest.into());
+            }
+            branches.iter().for_each(|&word| record.put(word));
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
             put_registers(&mut record, user, self.sampling.user_registers);
@@ -223,6 +253,17 @@ impl Sampler {
             add(context::USER, ffi::perfmon_user_chain, regs);
         }
         used
+    }
+
+    /// Returns the words of the branches in a sample.
+    fn branch_words(&self, branches: &[u64]) -> usize {
+        match self.sampling.branches {
+            Some(stack) => branches
+                .len()
+                .wrapping_add(1)
+                .wrapping_add(stack.index.into()),
+            None => 0,
+        }
     }
 
     /// Returns the words of the registers in a sample.

@@ -4,13 +4,14 @@
 //!
 //! Nothing of this sleeps, allocates or takes a lock.
 
-use super::{Record, Ring};
+use super::{alarm::Alarm, Record, Ring, State};
 use crate::{
     logic::{
         event_attr::{
             PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_STREAM_ID,
             PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
         },
+        event_config::EventConfig,
         sample_format::Header,
         sampling::{Clock, Rate, Sampling},
     },
@@ -23,7 +24,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
-use kernel::{bindings, ffi::c_int};
+use kernel::{bindings, prelude::*};
 
 /// `PERF_RECORD_*` that are written here.
 mod kind {
@@ -51,6 +52,9 @@ pub(crate) struct Sampler {
     rate: AtomicU64,
     /// ATOMICS: released when the ring is ready, and acquired by its writers.
     ring: AtomicPtr<Ring>,
+    /// Whether the event is enabled.
+    pub(crate) state: State,
+    pub(crate) alarm: Alarm,
     /// The samples that were lost.
     ///
     /// ATOMICS: relaxed additions by any CPU.
@@ -72,22 +76,44 @@ pub(super) struct Moment {
 }
 
 impl Sampler {
-    /// Returns what the event `id` writes, which the current task opens. There is no ring yet.
-    pub(crate) fn new(id: u64, sampling: Sampling, is_user_only: bool) -> Self {
+    /// Returns what the event `id` writes, which the current task opens. There is no ring yet. `on_last_sample` is called
+    /// in an interrupt on the CPU where the event has been disabled by its last sample.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(
+        id: u64,
+        config: &EventConfig,
+        on_last_sample: unsafe extern "C" fn(),
+    ) -> Result<Self> {
+        let sampling = config.sampling;
         let rate = match sampling.rate {
             Rate::Never => 0,
             Rate::Period(rate) | Rate::Frequency(rate) => rate,
         };
-        Self {
+        Ok(Self {
+            state: State::new(!config.disabled),
+            alarm: Alarm::new(on_last_sample)?,
             id,
             sampling,
-            is_user_only,
+            is_user_only: !config.select.is_kernel(),
             // SAFETY: The function has no preconditions; `drop` gives the reference back.
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
             rate: AtomicU64::new(rate),
             ring: AtomicPtr::new(ptr::null_mut()),
             lost: AtomicU64::new(0),
-        }
+        })
+    }
+
+    /// Returns whether the event is sampled.
+    pub(crate) fn is_sampled(&self) -> bool {
+        !matches!(self.sampling.rate, Rate::Never)
+    }
+
+    /// Returns the event's id.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Returns the namespace; null if it is the first one.
@@ -207,18 +233,27 @@ impl Sampler {
         };
         let time = self.time();
         let moment = self.moment_of(task, cpu);
-        self.write(kind, 0, &[time, self.id, self.id], &moment);
+        self.write(kind, 0, &[&[time, self.id, self.id]], &moment);
     }
 
-    /// Writes a record that is no sample.
-    pub(super) fn write(&self, kind: u32, misc: u16, words: &[u64], moment: &Moment) {
+    /// Notes that a record was not written that is no sample.
+    #[cold]
+    pub(crate) fn lose_record(&self) {
+        if let Some(ring) = self.ring() {
+            ring.lose(1);
+        }
+    }
+
+    /// Writes a record that is no sample, with these words one after the other.
+    pub(super) fn write(&self, kind: u32, misc: u16, words: &[&[u64]], moment: &Moment) {
         let Some(ring) = self.ring() else {
             return;
         };
         if ring.lost.get() != 0 {
             self.tell_lost(ring, moment);
         }
-        let size = 1 + words.len() + self.sampling.format.trailer_words();
+        let count: usize = words.iter().map(|words| words.len()).sum();
+        let size = 1 + count + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(size) else {
             ring.lose(1);
             return;
@@ -229,7 +264,11 @@ impl Sampler {
             words: size,
         };
         record.put(header.word());
-        words.iter().for_each(|&word| record.put(word));
+        words
+            .iter()
+            .copied()
+            .flatten()
+            .for_each(|&word| record.put(word));
         self.put_trailer(&mut record, moment);
         record.finish(false);
     }

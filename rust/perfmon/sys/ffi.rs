@@ -121,9 +121,13 @@ unsafe extern "C" {
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
     #[doc = " Keeps a mapping that is being set up from children, from growing, and from core\n dumps."]
     pub fn perfmon_area_keep(area: *mut vm_area_struct);
-    #[doc = " Makes a place where programs wait. NULL if there is no memory."]
-    pub fn perfmon_wait_new() -> *mut perfmon_wait;
-    #[doc = " Frees it; nobody waits there."]
+    #[doc = " Makes a place where programs wait. After an overflow that was the last one, ended()\n is called in an interrupt. NULL if there is no memory."]
+    pub fn perfmon_wait_new(
+        ended: ::core::option::Option<unsafe extern "C" fn()>,
+    ) -> *mut perfmon_wait;
+    #[doc = " Waits for the interrupt of the last perfmon_wait_overflow()."]
+    pub fn perfmon_wait_sync(wait: *mut perfmon_wait);
+    #[doc = " Frees it; nobody waits there, and there is no such interrupt."]
     pub fn perfmon_wait_free(wait: *mut perfmon_wait);
     #[doc = " Adds a poll(2) of the file to those who wait, and returns."]
     pub fn perfmon_wait_poll(
@@ -138,9 +142,11 @@ unsafe extern "C" {
         file: *mut file,
         on: ::kernel::ffi::c_int,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Wakes all who wait: poll(2) with these events, SIGIO with POLL_IN or POLL_HUP."]
+    #[doc = " Wakes those who poll with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0."]
     pub fn perfmon_wait_wake(wait: *mut perfmon_wait, events: u32, band: ::kernel::ffi::c_int);
-    #[doc = " Makes a waker: from any context it wakes those who wait, with EPOLLIN. NULL if\n there is no memory."]
+    #[doc = " Sends SIGIO soon, from any context: with POLL_IN, or with POLL_HUP after the last\n overflow."]
+    pub fn perfmon_wait_overflow(wait: *mut perfmon_wait, band: ::kernel::ffi::c_int);
+    #[doc = " Makes a waker: from any context it wakes those who poll, with EPOLLIN. NULL if\n there is no memory."]
     pub fn perfmon_waker_new() -> *mut perfmon_waker;
     #[doc = " Frees a waker that is not used any more. It sleeps."]
     pub fn perfmon_waker_free(waker: *mut perfmon_waker);

@@ -125,9 +125,14 @@ bool perfmon_is_file_of(struct file *file, const void *operations);
  */
 void perfmon_area_keep(struct vm_area_struct *area);
 
-/* Makes a place where programs wait. NULL if there is no memory. */
-struct perfmon_wait *perfmon_wait_new(void);
-/* Frees it; nobody waits there. */
+/*
+ * Makes a place where programs wait. After an overflow that was the last one, ended()
+ * is called in an interrupt. NULL if there is no memory.
+ */
+struct perfmon_wait *perfmon_wait_new(void (*ended)(void));
+/* Waits for the interrupt of the last perfmon_wait_overflow(). */
+void perfmon_wait_sync(struct perfmon_wait *wait);
+/* Frees it; nobody waits there, and there is no such interrupt. */
 void perfmon_wait_free(struct perfmon_wait *wait);
 /* Adds a poll(2) of the file to those who wait, and returns. */
 void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
@@ -135,10 +140,15 @@ void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
 /* Adds the file to those whose owners get SIGIO, or takes it away (O_ASYNC). */
 int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
 			int on);
-/* Wakes all who wait: poll(2) with these events, SIGIO with POLL_IN or POLL_HUP. */
+/* Wakes those who poll with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0. */
 void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band);
 /*
- * Makes a waker: from any context it wakes those who wait, with EPOLLIN. NULL if
+ * Sends SIGIO soon, from any context: with POLL_IN, or with POLL_HUP after the last
+ * overflow.
+ */
+void perfmon_wait_overflow(struct perfmon_wait *wait, int band);
+/*
+ * Makes a waker: from any context it wakes those who poll, with EPOLLIN. NULL if
  * there is no memory.
  */
 struct perfmon_waker *perfmon_waker_new(void);

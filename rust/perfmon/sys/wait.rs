@@ -23,14 +23,33 @@ unsafe impl Send for Wait {}
 unsafe impl Sync for Wait {}
 
 impl Wait {
+    /// `ended` is called in an interrupt after the last overflow.
+    ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The function has no preconditions.
-        let wait = unsafe { ffi::perfmon_wait_new() };
+    pub(crate) fn new(ended: unsafe extern "C" fn()) -> Result<Self> {
+        // SAFETY: The function lives as long as the module.
+        let wait = unsafe { ffi::perfmon_wait_new(Some(ended)) };
         // INVARIANT: Just made.
         NonNull::new(wait).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Sends SIGIO soon, from any context. After the last overflow, `ended` is called before.
+    pub(crate) fn overflow(&self, is_last: bool) {
+        let band = if is_last {
+            bindings::POLL_HUP
+        } else {
+            bindings::POLL_IN
+        };
+        // SAFETY: By the type invariant.
+        unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
+    }
+
+    /// Waits for the interrupt of the last [`Self::overflow`]. For tasks that may sleep.
+    pub(crate) fn sync(&self) {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
     /// Adds a poll(2) to those who wait.
@@ -69,12 +88,12 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. The descriptor has gone, so nobody waits.
+        // SAFETY: By the type invariant. The descriptor has gone, so nobody waits, and it has called `sync`.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }
 
-/// Wakes those who wait, from any context.
+/// Wakes those who poll, from any context.
 ///
 /// # Invariants
 ///

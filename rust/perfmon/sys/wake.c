@@ -16,6 +16,9 @@
 struct perfmon_wait {
 	struct wait_queue_head queue;
 	struct fasync_struct *signals;
+	struct irq_work work;
+	void (*ended)(void);
+	int band;			/* of the last overflow: POLL_IN or POLL_HUP */
 	struct list_head waker;		/* in perfmon_waker.waits, by its lock */
 };
 
@@ -25,15 +28,32 @@ struct perfmon_waker {
 	struct list_head waits;
 };
 
-struct perfmon_wait *perfmon_wait_new(void)
+static void tell_overflow(struct irq_work *work)
+{
+	struct perfmon_wait *wait = container_of(work, typeof(*wait), work);
+	int band = READ_ONCE(wait->band);
+
+	if (band == POLL_HUP)
+		wait->ended();
+	perfmon_wait_wake(wait, 0, band);
+}
+
+struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
 {
 	struct perfmon_wait *wait = kzalloc(sizeof(*wait), GFP_KERNEL_ACCOUNT);
 
 	if (wait) {
 		init_waitqueue_head(&wait->queue);
+		init_irq_work(&wait->work, tell_overflow);
+		wait->ended = ended;
 		INIT_LIST_HEAD(&wait->waker);
 	}
 	return wait;
+}
+
+void perfmon_wait_sync(struct perfmon_wait *wait)
+{
+	irq_work_sync(&wait->work);
 }
 
 void perfmon_wait_free(struct perfmon_wait *wait)
@@ -57,8 +77,16 @@ int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
 
 void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band)
 {
-	wake_up_poll(&wait->queue, (__force __poll_t)events);
-	kill_fasync(&wait->signals, SIGIO, band);
+	if (events)
+		wake_up_poll(&wait->queue, (__force __poll_t)events);
+	if (band)
+		kill_fasync(&wait->signals, SIGIO, band);
+}
+
+void perfmon_wait_overflow(struct perfmon_wait *wait, int band)
+{
+	WRITE_ONCE(wait->band, band);
+	irq_work_queue(&wait->work);
 }
 
 static void wake_all(struct irq_work *work)
@@ -69,7 +97,7 @@ static void wake_all(struct irq_work *work)
 
 	spin_lock_irqsave(&waker->lock, flags);
 	list_for_each_entry(wait, &waker->waits, waker)
-		perfmon_wait_wake(wait, EPOLLIN | EPOLLRDNORM, POLL_IN);
+		perfmon_wait_wake(wait, EPOLLIN | EPOLLRDNORM, 0);
 	spin_unlock_irqrestore(&waker->lock, flags);
 }
 

@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use crate::{
     cpu::{topology, CpuSet, ThisCpu, ADDRESS_SPACE},
     logic::{
+        branches::Branches,
         config::{Config, ConfigEvent, Role},
         counter::{bits, each, CounterId},
         record::HEADER,
@@ -106,7 +107,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     trace.recording.set(1);
     pmu_values::begin(here, recorded_values, following_values);
     if let Some(event) = config.config.last_branch() {
-        lbr::start(here, event.select);
+        let (user, kernel) = (event.select.is_user(), event.select.is_kernel());
+        lbr::start(here, Branches::in_modes(user, kernel));
     }
     // The timebase last: its samples read the others.
     for (counter, _) in config.events().skip(1) {

@@ -118,6 +118,7 @@ impl Inner {
         }
         ownership.on_each(|here| cpu::finish(here, 0));
         let intact = ownership.is_intact(self.counters);
+        ownership.end_traced_branches();
         if self.counters != 0 {
             ownership.free(self.counters);
         }
@@ -283,6 +284,13 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if mask != 0 {
         ownership.check_exclusive(None)?;
         ownership.reserve()?;
+        if staged.config.last_branch().is_some() {
+            if let Err(error) = ownership.begin_traced_branches() {
+                // With the reservation nothing has changed.
+                ownership.free(0);
+                return Err(error);
+            }
+        }
         ownership.set_traced(mask);
     }
     for (cpu, buffer) in ids().zip(&inner.buffers) {

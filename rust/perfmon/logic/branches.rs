@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+//! Which branches are recorded: the filter of the branch records, from the modes of an event or from what a `struct
+//! perf_event_attr` asks for (Intel SDM, volume 3B, section 18.4.2).
+
+use super::event_attr::{
+    InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_ANY_CALL,
+    PERF_SAMPLE_BRANCH_ANY_RETURN, PERF_SAMPLE_BRANCH_CALL, PERF_SAMPLE_BRANCH_COND,
+    PERF_SAMPLE_BRANCH_HV, PERF_SAMPLE_BRANCH_HW_INDEX, PERF_SAMPLE_BRANCH_IND_CALL,
+    PERF_SAMPLE_BRANCH_IND_JUMP, PERF_SAMPLE_BRANCH_KERNEL, PERF_SAMPLE_BRANCH_NO_CYCLES,
+    PERF_SAMPLE_BRANCH_NO_FLAGS, PERF_SAMPLE_BRANCH_PLM_ALL, PERF_SAMPLE_BRANCH_USER,
+};
+
+/// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
+const NO_KERNEL: u64 = 1 << 0;
+/// `MSR_LBR_SELECT`: leave out branches that end in other rings.
+const NO_USER: u64 = 1 << 1;
+/// `MSR_LBR_SELECT`: leave out branches of a kind.
+const NO_CONDITIONAL: u64 = 1 << 2;
+const NO_RELATIVE_CALL: u64 = 1 << 3;
+const NO_INDIRECT_CALL: u64 = 1 << 4;
+const NO_RETURN: u64 = 1 << 5;
+const NO_INDIRECT_JUMP: u64 = 1 << 6;
+const NO_RELATIVE_JUMP: u64 = 1 << 7;
+const NO_FAR: u64 = 1 << 8;
+/// All kinds.
+const NO_KIND: u64 = NO_CONDITIONAL
+    | NO_RELATIVE_CALL
+    | NO_INDIRECT_CALL
+    | NO_RETURN
+    | NO_INDIRECT_JUMP
+    | NO_RELATIVE_JUMP
+    | NO_FAR;
+
+/// The kinds that bits of `branch_sample_type` stand for. System calls, interrupts and the ways back from them are far
+/// branches, and neither calls nor returns here: the processor does not tell one from the other.
+const KINDS: [(u64, u64); 7] = [
+    (PERF_SAMPLE_BRANCH_ANY, NO_KIND),
+    (
+        PERF_SAMPLE_BRANCH_ANY_CALL,
+        NO_RELATIVE_CALL | NO_INDIRECT_CALL,
+    ),
+    (PERF_SAMPLE_BRANCH_ANY_RETURN, NO_RETURN),
+    (PERF_SAMPLE_BRANCH_IND_CALL, NO_INDIRECT_CALL),
+    (PERF_SAMPLE_BRANCH_COND, NO_CONDITIONAL),
+    (PERF_SAMPLE_BRANCH_IND_JUMP, NO_INDIRECT_JUMP),
+    (PERF_SAMPLE_BRANCH_CALL, NO_RELATIVE_CALL),
+];
+
+/// The bit that is set in all addresses of the upper half, where the kernel is.
+const KERNEL: u64 = 1 << 63;
+
+/// Which branches are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Branches {
+    /// `MSR_LBR_SELECT`
+    pub filter: u64,
+    /// The bit of addresses that must not be told, or none: the filter is about where a branch ends only, and a return to
+    /// the program shows where the kernel was.
+    pub kernel_bit: u64,
+}
+
+/// What samples tell of branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BranchStack {
+    /// Which branches.
+    pub branches: Branches,
+    /// Mispredictions and cycles.
+    pub info: bool,
+    /// The number of the newest register precedes them.
+    pub index: bool,
+}
+
+impl Branches {
+    /// Returns all branches in these modes.
+    #[must_use]
+    pub const fn in_modes(user: bool, kernel: bool) -> Self {
+        Self {
+            filter: if kernel { 0 } else { NO_KERNEL } | if user { 0 } else { NO_USER },
+            kernel_bit: if kernel { 0 } else { KERNEL },
+        }
+    }
+
+    /// Returns whether branches of the kernel are recorded.
+    #[must_use]
+    pub const fn has_kernel(self) -> bool {
+        self.kernel_bit == 0
+    }
+}
+
+impl BranchStack {
+    /// Returns what `attr` asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidAttr::Unsupported`] for call stacks, transactions and other parts of a branch.
+    pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
+        const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
+            | PERF_SAMPLE_BRANCH_NO_FLAGS
+            | PERF_SAMPLE_BRANCH_NO_CYCLES
+            | PERF_SAMPLE_BRANCH_HW_INDEX;
+        /// As in Linux perf: who wants neither spares the reading.
+        const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
+
+        let kind = attr.branch_sample_type;
+        let (mut rest, mut suppressed) = (kind & !SUPPORTED, NO_KIND);
+        let mut n = 0;
+        while n < KINDS.len() {
+            let (bit, kinds) = KINDS[n];
+            if kind & bit != 0 {
+                suppressed &= !kinds;
+                rest &= !bit;
+            }
+            n += 1;
+        }
+        if rest != 0 {
+            return Err(InvalidAttr::Unsupported);
+        }
+        // Without a mode they are those of the event.
+        let (user, kernel) = if kind & PERF_SAMPLE_BRANCH_PLM_ALL & !PERF_SAMPLE_BRANCH_HV == 0 {
+            (
+                !attr.has(PerfEventAttr::EXCLUDE_USER),
+                !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
+            )
+        } else {
+            (
+                kind & PERF_SAMPLE_BRANCH_USER != 0,
+                kind & PERF_SAMPLE_BRANCH_KERNEL != 0,
+            )
+        };
+        let Branches { filter, kernel_bit } = Branches::in_modes(user, kernel);
+        Ok(Self {
+            branches: Branches {
+                filter: filter | suppressed,
+                kernel_bit,
+            },
+            info: kind & NO_INFO != NO_INFO,
+            index: kind & PERF_SAMPLE_BRANCH_HW_INDEX != 0,
+        })
+    }
+}
+
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::macros::kunit_tests(perfmon_branches))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_follows_the_modes() {
+        let filter = |user, kernel| Branches::in_modes(user, kernel).filter;
+        assert_eq!(filter(true, true), 0);
+        assert_eq!(filter(true, false), 0b01);
+        assert_eq!(filter(false, true), 0b10);
+        assert_eq!(filter(false, false), 0b11);
+        assert!(Branches::in_modes(false, true).has_kernel());
+        assert!(!Branches::in_modes(true, false).has_kernel());
+    }
+
+    fn asked(branch_sample_type: u64, flags: u64) -> Result<BranchStack, InvalidAttr> {
+        BranchStack::new(&PerfEventAttr {
+            branch_sample_type,
+            flags,
+            ..PerfEventAttr::ZERO
+        })
+    }
+
+    fn filter(branch_sample_type: u64, flags: u64) -> u64 {
+        asked(branch_sample_type, flags).map_or(!0, |stack| stack.branches.filter)
+    }
+
+    #[test]
+    fn kinds_are_those_of_the_registers() {
+        const USER_ONLY: u64 = PerfEventAttr::EXCLUDE_KERNEL;
+        assert_eq!(filter(PERF_SAMPLE_BRANCH_ANY, 0), 0);
+        assert_eq!(filter(PERF_SAMPLE_BRANCH_ANY, USER_ONLY), 0b01);
+        assert_eq!(
+            filter(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER, 0),
+            0b01
+        );
+        assert_eq!(filter(PERF_SAMPLE_BRANCH_ANY_CALL, 0), 0b1_1110_0100);
+        assert_eq!(filter(PERF_SAMPLE_BRANCH_COND, 0), 0b1_1111_1000);
+        assert_eq!(
+            filter(PERF_SAMPLE_BRANCH_ANY_RETURN | PERF_SAMPLE_BRANCH_CALL, 0),
+            0b1_1101_0100
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        // Aborted transactions, call stacks, types, privileges, counters.
+        for bit in [7, 8, 9, 11, 16, 18, 19] {
+            let asked = asked(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
+            assert_eq!(asked, Err(InvalidAttr::Unsupported));
+        }
+        assert!(
+            asked(PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_HW_INDEX, 0)
+                .is_ok_and(|stack| stack.index && stack.info)
+        );
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The branch records, of which a CPU has one stack with one filter.
+
+use super::Ownership;
+use crate::logic::branches::Branches;
+use kernel::prelude::*;
+
+/// Who records branches.
+#[derive(Clone, Copy)]
+pub(super) enum BranchUser {
+    /// A trace.
+    Trace,
+    /// Events, so many, all with the same filter.
+    Events(Branches, u32),
+}
+
+impl Ownership {
+    /// Lets a trace record branches.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if events do so.
+    pub(crate) fn begin_traced_branches(&mut self) -> Result {
+        match self.branches {
+            None => {
+                self.branches = Some(BranchUser::Trace);
+                Ok(())
+            }
+            Some(_) => Err(EBUSY),
+        }
+    }
+
+    /// Ends [`Self::begin_traced_branches`], if it was begun.
+    pub(crate) fn end_traced_branches(&mut self) {
+        if let Some(BranchUser::Trace) = self.branches {
+            self.branches = None;
+        }
+    }
+
+    /// Lets one more event record branches.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if a trace does so, or an event with another filter.
+    pub(crate) fn begin_branches(&mut self, branches: Branches) -> Result {
+        let users = match self.branches {
+            None => 0,
+            Some(BranchUser::Events(others, users)) if others == branches => users,
+            Some(_) => return Err(EBUSY),
+        };
+        self.branches = Some(BranchUser::Events(branches, users + 1));
+        Ok(())
+    }
+
+    /// Ends [`Self::begin_branches`].
+    pub(crate) fn end_branches(&mut self) {
+        self.branches = match self.branches {
+            Some(BranchUser::Events(branches, users)) if users > 1 => {
+                Some(BranchUser::Events(branches, users - 1))
+            }
+            _ => None,
+        };
+    }
+}

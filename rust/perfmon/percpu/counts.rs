@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The counts that samples tell (`PERF_SAMPLE_READ`): of an event, or of its group.
+
+use super::{PerCpu, Word};
+use crate::{
+    cpu::{Cycles, ThisCpu},
+    logic::{
+        counter::{CounterId, MAX_COUNTERS},
+        pmu::Pmu,
+        read_format::{EventTimes, EventValue, ReadFormat},
+    },
+    ring::Sampler,
+};
+use core::{cell::UnsafeCell, ptr};
+
+/// The most words of a read(2): of a group with all there is.
+const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
+
+/// The counts of events whose windows are open, or of whose group another's is. All bits zero: none.
+///
+/// Switches, with interrupts off, write those of a group while its sampled counters are stopped; the overflow handler
+/// reads them.
+pub(crate) struct SampledCounts {
+    members: [Member; MAX_COUNTERS],
+    /// What a sample tells, in the overflow handler.
+    words: UnsafeCell<[u64; READ_WORDS]>,
+}
+
+// SAFETY: The words are used in this CPU's overflow handler only, which nothing interrupts.
+unsafe impl Sync for SampledCounts {}
+
+/// The event of a counter.
+struct Member {
+    /// The address of its [`Sampler`].
+    sampler: Word,
+    /// The count: while the window is open, less the counter's total.
+    count: Word,
+    /// The time in cycles of the time-stamp counter: while the window is open, less that counter.
+    time: Word,
+    /// Not 0 while the window is open.
+    is_open: Word,
+    /// The index of the next event in the group, and 1; 0 behind the last.
+    next: Word,
+}
+
+/// The count of an event: while its window is open, without what its counter and the time-stamp counter have now.
+#[derive(Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) count: u64,
+    pub(crate) time: u64,
+    pub(crate) is_open: bool,
+}
+
+impl PerCpu {
+    /// Notes the count of an event for samples, and the counter of the event that follows in its group.
+    ///
+    /// # Safety
+    ///
+    /// The sampler must live as long as samples of the group are armed.
+    pub(crate) unsafe fn set_count(
+        &self,
+        counter: CounterId,
+        sampler: &Sampler,
+        base: Base,
+        next: Option<CounterId>,
+    ) {
+        if let Some(member) = self.counts.members.get(counter.index()) {
+            let address = ptr::from_ref(sampler).expose_provenance() as u64;
+            member.sampler.set(address);
+            member.count.set(base.count);
+            member.time.set(base.time);
+            member.is_open.set(base.is_open.into());
+            member
+                .next
+                .set(next.map_or(0, |next| next.index() as u64 + 1));
+        }
+    }
+
+    /// Returns the words of a read(2) of the group whose first counter this is: at the moment `now`, in the overflow
+    /// handler. `None` if there is no such group.
+    ///
+    /// # Safety
+    ///
+    /// To be called in this CPU's overflow handler, once until the result has gone. The group is of a counter that is
+    /// armed.
+    pub(crate) unsafe fn counts_in_nmi(
+        &self,
+        here: ThisCpu<'_>,
+        pmu: &Pmu,
+        first: CounterId,
+        format: ReadFormat,
+        now: u64,
+    ) -> Option<&[u64]> {
+        // SAFETY: By the requirement there is no other reference.
+        let words = unsafe { &mut *self.counts.words.get() };
+        let member = self.counts.members.get(first.index())?;
+        let times = || {
+            let running = if member.is_open.get() != 0 { now } else { 0 };
+            let time = Cycles(member.time.get().wrapping_add(running)).nanoseconds();
+            EventTimes {
+                enabled: time,
+                running: time,
+            }
+        };
+        let mut next = Some(first);
+        let mut values = core::iter::from_fn(|| {
+            let counter = next?;
+            let member = self.counts.members.get(counter.index())?;
+            next = match member.next.get() {
+                0 => None,
+                index => CounterId::from_index((index as u8).wrapping_sub(1)),
+            };
+            // SAFETY: The group is of a counter that is armed, so its samplers are alive.
+            let sampler = unsafe {
+                ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()
+            }?;
+            let total = match member.is_open.get() {
+                0 => 0,
+                _ => self
+                    .value(counter)
+                    .update_in_nmi(here, pmu.msrs(counter).read),
+            };
+            Some(EventValue {
+                value: member.count.get().wrapping_add(total),
+                id: sampler.id(),
+                lost: sampler.lost(),
+            })
+        });
+        if format.is_group() {
+            format.encode_group(words, values.map(Some), times)
+        } else {
+            let words = words.first_chunk_mut()?;
+            Some(format.encode_one(words, values.next()?, times))
+        }
+    }
+}

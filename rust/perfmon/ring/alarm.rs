@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What an overflow does besides a sample: it sends SIGIO, and the last of as many as were wanted disables the event.
+
+use super::State;
+use crate::sys::wait::Wait;
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use kernel::prelude::*;
+
+/// [`Alarm::left`]: as many samples as there are.
+const UNLIMITED: u64 = 0;
+/// [`Alarm::left`]: there were as many as were wanted.
+const SPENT: u64 = u64::MAX;
+
+/// Who is told of overflows, and how many there may be.
+pub(crate) struct Alarm {
+    /// Where programs wait for records, or for the end of what is counted.
+    pub(crate) wait: Wait,
+    /// Not 0 if an overflow may have more to do than a sample.
+    ///
+    /// ATOMICS: relaxed. It never becomes 0 again.
+    is_set: AtomicU64,
+    /// The samples until the event is disabled; or [`UNLIMITED`] or [`SPENT`].
+    ///
+    /// ATOMICS: sequentially consistent; counted down by one overflow handler at a time, since the event is not inherited.
+    left: AtomicU64,
+}
+
+impl Alarm {
+    /// Returns an alarm that nobody has set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
+    /// event has been disabled.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(super) fn new(ended: unsafe extern "C" fn()) -> Result<Self> {
+        Ok(Self {
+            wait: Wait::new(ended)?,
+            is_set: AtomicU64::new(0),
+            left: AtomicU64::new(UNLIMITED),
+        })
+    }
+
+    /// Makes overflows look at it from now on.
+    pub(crate) fn set(&self) {
+        self.is_set.store(1, Relaxed);
+    }
+
+    /// Returns whether an overflow may have more to do than a sample.
+    #[inline(always)]
+    pub(super) fn is_set(&self) -> bool {
+        self.is_set.load(Relaxed) != 0
+    }
+
+    /// Allows so many samples more; 0 leaves an event without a limit as it is.
+    pub(crate) fn allow(&self, samples: u32) {
+        self.end_spent();
+        self.left.fetch_add(samples.into(), SeqCst);
+        self.set();
+    }
+
+    /// Lifts the limit if it is used up.
+    pub(crate) fn end_spent(&self) {
+        let _ = self
+            .left
+            .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
+    }
+
+    /// Counts an overflow. Returns whether it becomes a sample.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn admit(&self, state: &State) -> bool {
+        let count = |left| match left {
+            UNLIMITED | SPENT => None,
+            1 => Some(SPENT),
+            left => Some(left - 1),
+        };
+        match self.left.fetch_update(SeqCst, SeqCst, count) {
+            Ok(1) => {
+                state.set_enabled(false);
+                true
+            }
+            Ok(_) | Err(UNLIMITED) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Tells of an overflow that was admitted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ring(&self) {
+        self.wait.overflow(self.left.load(SeqCst) == SPENT);
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether an event is enabled. The overflow handler disables it, too, when it has had as many samples as wanted.
+
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// The event counts where it is not disabled by its group.
+const ENABLED: u32 = 1;
+/// The lowest bit of the number of changes.
+const CHANGE: u32 = 2;
+/// The event is closed.
+const CLOSED: u32 = u32::MAX - 1;
+
+/// Whether an event is enabled, and how often that was changed.
+///
+/// ATOMICS: relaxed. Who changes it makes the CPUs look at it again.
+pub(crate) struct State(AtomicU32);
+
+impl State {
+    /// Returns the state of a new event.
+    pub(super) fn new(enabled: bool) -> Self {
+        Self(AtomicU32::new(if enabled { ENABLED } else { 0 }))
+    }
+
+    /// Returns whether a task may be counted: the event is enabled, or was so for this task when its state had been
+    /// changed `enabled_at` times.
+    #[inline(always)]
+    pub(crate) fn is_enabled(&self, enabled_at: u32) -> bool {
+        let state = self.0.load(Relaxed);
+        state & ENABLED != 0 || state / CHANGE == enabled_at
+    }
+
+    /// Returns how often the state was changed.
+    pub(crate) fn changes(&self) -> u32 {
+        self.0.load(Relaxed) / CHANGE
+    }
+
+    /// Enables or disables the event for all tasks.
+    #[inline]
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        let enabled = if enabled { ENABLED } else { 0 };
+        let mut state = self.0.load(Relaxed);
+        loop {
+            if state == CLOSED {
+                return;
+            }
+            // After 2^30 changes the count begins anew.
+            let next = (state & !ENABLED).wrapping_add(CHANGE);
+            let next = if next >= CLOSED { 0 } else { next };
+            match (self.0).compare_exchange(state, next | enabled, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(other) => state = other,
+            }
+        }
+    }
+
+    /// Closes the event for all tasks.
+    pub(crate) fn close(&self) {
+        self.0.store(CLOSED, SeqCst);
+    }
+
+    /// Returns whether the event is closed: no task inherits it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.load(SeqCst) == CLOSED
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples with the branches before them (PERF_SAMPLE_BRANCH_STACK): those of a known
+ * piece of code, of the kinds and modes that were asked for, and of the task.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "branches.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+#include "trace_fixture.h"
+
+#define DEPTH	32
+#define ROUNDS	20000UL
+#define PERIOD	1009UL
+
+FIXTURE(event)
+{
+	struct sampler sampler, other;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	self->other.fd = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, pin_to_first_cpu());
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	sampler_close(&self->other);
+	restore_maker(_metadata, variant);
+}
+
+static struct perf_event_attr with_branches(__u64 branch_type)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+	attr.branch_sample_type = branch_type;
+	return attr;
+}
+
+/* A kind of branch in branches(). */
+enum place { RETURN, CALL, JUMP, ELSEWHERE };
+
+static enum place place_of(const struct sites *s, const struct perf_branch_entry *b)
+{
+	if (b->from == s->ret && b->to == s->next)
+		return RETURN;
+	if (b->from == s->call && b->to == s->target)
+		return CALL;
+	return b->from == s->jump && b->to == s->call ? JUMP : ELSEWHERE;
+}
+
+/* What the samples within branches() have. */
+struct told {
+	struct sites sites;
+	unsigned int places[ELSEWHERE];	/* that there should be, in turn, the newest first */
+	unsigned int kinds;
+	unsigned long samples, wrong, short_ones, flags;
+	__u64 index;
+};
+
+static bool is_within(const struct sites *s, __u64 ip)
+{
+	return ip == s->call || ip == s->target || ip == s->ret || ip == s->next || ip == s->jump;
+}
+
+static void see(const struct sample *sample, void *data)
+{
+	struct told *t = data;
+	unsigned int i, k;
+
+	if (!is_within(&t->sites, sample->ip))
+		return;
+	t->samples++;
+	/* A return from an interrupt may be among them, and is left out. */
+	t->short_ones += sample->branch_count < DEPTH - 1;
+	t->wrong += sample->branch_count > DEPTH;
+	t->index |= sample->branch_index;
+	for (i = 0; i < sample->branch_count; i++) {
+		enum place place = place_of(&t->sites, &sample->branches[i]);
+
+		for (k = 0; k < t->kinds && t->places[k] != place; k++)
+			;
+		t->wrong += k == t->kinds;
+		t->flags += sample->branches[i].predicted && !sample->branches[i].mispred;
+		/* They come in turn. */
+		if (i && t->kinds == ELSEWHERE)
+			t->wrong += place != (place_of(&t->sites, &sample->branches[i - 1]) + 1) %
+					     ELSEWHERE;
+	}
+}
+
+/* Samples branches(). Expects only branches of @told->places in the samples. */
+static void sample_branches(struct __test_metadata *_metadata, struct sampler *s,
+			    struct told *told)
+{
+	struct seen seen = SEEN_NOTHING;
+
+	ASSERT_EQ(0, event_enable(s->fd));
+	branches(&told->sites, ROUNDS);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see, told);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_LE(ROUND_INSNS * ROUNDS / PERIOD - 1, told->samples);
+	EXPECT_EQ(0UL, told->wrong);
+	/* Those of the first rounds. */
+	EXPECT_GE(1UL, told->short_ones);
+}
+
+static const struct kind {
+	const char *name;
+	__u64 type;
+	unsigned int places[ELSEWHERE], kinds;
+} kinds[] = {
+	{ "any", PERF_SAMPLE_BRANCH_ANY, { RETURN, CALL, JUMP }, 3 },
+	{ "any, user", PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_USER,
+	  { RETURN, CALL, JUMP }, 3 },
+	{ "calls", PERF_SAMPLE_BRANCH_ANY_CALL, { CALL }, 1 },
+	{ "direct calls", PERF_SAMPLE_BRANCH_CALL, { CALL }, 1 },
+	{ "returns", PERF_SAMPLE_BRANCH_ANY_RETURN, { RETURN }, 1 },
+	{ "conditional", PERF_SAMPLE_BRANCH_COND, { JUMP }, 1 },
+	{ "calls and returns", PERF_SAMPLE_BRANCH_ANY_CALL | PERF_SAMPLE_BRANCH_ANY_RETURN,
+	  { RETURN, CALL }, 2 },
+};
+
+TEST_F(event, samples_have_the_branches_of_their_kind)
+{
+	const struct kind *kind;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct told told = { .kinds = kinds[i].kinds };
+		struct perf_event_attr attr;
+
+		kind = &kinds[i];
+		TH_LOG("%s: %s", variant->by->name, kind->name);
+		memcpy(told.places, kind->places, sizeof(told.places));
+		attr = with_branches(kind->type);
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+		sample_branches(_metadata, &self->sampler, &told);
+		EXPECT_NE(0UL, told.flags);
+		sampler_close(&self->sampler);
+	}
+}
+
+/* Without flags, and with the number of the newest register. */
+TEST_F(event, parts_of_a_branch)
+{
+	struct told told = { .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE };
+	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY |
+						    PERF_SAMPLE_BRANCH_NO_FLAGS |
+						    PERF_SAMPLE_BRANCH_NO_CYCLES |
+						    PERF_SAMPLE_BRANCH_HW_INDEX);
+
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	sample_branches(_metadata, &self->sampler, &told);
+	EXPECT_EQ(0UL, told.flags);
+	EXPECT_NE(0ULL, told.index);
+	EXPECT_GT((__u64)DEPTH, told.index);
+}
+
+/* What an event of user mode must not tell: where the kernel is. */
+static void see_kernel(const struct sample *sample, void *data)
+{
+	unsigned long *found = data;
+	unsigned int i;
+
+	for (i = 0; i < sample->branch_count; i++)
+		*found += is_kernel_address(sample->branches[i].from) ||
+			  is_kernel_address(sample->branches[i].to);
+}
+
+TEST_F(event, branches_of_the_kernel_are_those_that_were_asked_for)
+{
+	int kernel, i;
+
+	for (kernel = 0; kernel < 2; kernel++) {
+		struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
+		struct seen seen = SEEN_NOTHING;
+		unsigned long found = 0;
+		struct sites sites;
+
+		attr.sample_period = 10007;
+		attr.exclude_kernel = !kernel;
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		for (i = 0; i < 500; i++) {
+			branches(&sites, 100);
+			getppid();
+		}
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		sampler_read(&self->sampler, &seen, see_kernel, &found);
+		EXPECT_LT(10UL, seen.samples);
+		EXPECT_EQ(kernel, found != 0);
+		sampler_close(&self->sampler);
+	}
+}
+
+/* Two tasks that share a CPU: neither sees where the other was. */
+struct pair {
+	struct sites sites;
+	unsigned long samples, foreign;
+};
+
+static void see_foreign(const struct sample *sample, void *data)
+{
+	struct pair *p = data;
+	unsigned int i;
+
+	p->samples++;
+	for (i = 0; i < sample->branch_count; i++)
+		p->foreign += place_of(&p->sites, &sample->branches[i]) != ELSEWHERE;
+}
+
+TEST_F(event, branches_are_those_of_the_task)
+{
+	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
+	struct seen seen = SEEN_NOTHING;
+	struct pair pair = { .samples = 0 };
+	int i, status;
+	pid_t pid;
+
+	/* Where the other task is. */
+	branches(&pair.sites, 1);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		struct sites sites;
+
+		for (;;) {
+			branches(&sites, 1000);
+			sched_yield();
+		}
+	}
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	for (i = 0; i < 300; i++) {
+		labelled_loop(PERIOD);
+		sched_yield();
+	}
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	sampler_read(&self->sampler, &seen, see_foreign, &pair);
+	EXPECT_LE(600UL, pair.samples);
+	EXPECT_EQ(0UL, pair.foreign);
+}
+
+/* Two events with the same filter, of the task and of its CPU. */
+TEST_F(event, events_share_the_branches)
+{
+	struct told told[2] = {
+		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
+		{ .places = { RETURN, CALL, JUMP }, .kinds = ELSEWHERE },
+	};
+	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
+	struct perf_event_attr calls = with_branches(PERF_SAMPLE_BRANCH_ANY_CALL);
+	struct seen seen = SEEN_NOTHING;
+	int fd;
+
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	attr.sample_period = 2003;
+	ASSERT_EQ(0, sampler_open(&self->other, variant->by, &attr, 0, -1, 6));
+	ASSERT_EQ(0, event_enable(self->other.fd));
+	sample_branches(_metadata, &self->sampler, &told[0]);
+	told[1].sites = told[0].sites;
+	sampler_read(&self->other, &seen, see, &told[1]);
+	EXPECT_LE(ROUND_INSNS * ROUNDS / 2003 - 1, told[1].samples);
+	EXPECT_EQ(0UL, told[1].wrong);
+	/* perf lets filters take turns. */
+	fd = variant->by->open(&calls, 0, -1, -1, 0);
+	EXPECT_EQ(variant->by->takes_turns, fd >= 0);
+	if (fd >= 0)
+		close(fd);
+	else
+		EXPECT_EQ(-EBUSY, fd);
+}
+
+static const __u64 refused[] = {
+	PERF_SAMPLE_BRANCH_CALL_STACK | PERF_SAMPLE_BRANCH_USER,
+	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_IN_TX,
+	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_NO_TX,
+	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_ABORT_TX,
+	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_TYPE_SAVE,
+	PERF_SAMPLE_BRANCH_ANY | PERF_SAMPLE_BRANCH_PRIV_SAVE,
+};
+
+TEST(filters_that_are_not_there_are_refused)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct perf_event_attr attr = with_branches(refused[i]);
+
+		EXPECT_EQ(-EOPNOTSUPP, event_maker_perfmon.open(&attr, 0, -1, -1, 0)) {
+			TH_LOG("%#llx", refused[i]);
+		}
+	}
+}
+
+/* There is one stack with one filter: it is a trace's, or that of events. */
+TEST(trace_and_events_take_turns)
+{
+	const struct perf_event_attr with = with_branches(PERF_SAMPLE_BRANCH_ANY);
+	struct perf_event_attr attr = with;
+	const struct perfmon_config config =
+		one_event(INSTRUCTIONS, 100003, FLAG_USER | FLAG_LAST_BRANCH);
+	struct trace trace;
+	int fd, device;
+
+	ASSERT_EQ(0, wait_until_idle());
+	device = open_device(_metadata, O_RDWR);
+	trace_on_first_cpu(_metadata, &trace, device, 4);
+	ASSERT_EQ(0, trace_stage(&trace, &config));
+	fd = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EBUSY, trace_start(&trace));
+	close(fd);
+	ASSERT_EQ(0, trace_start(&trace));
+	attr = with;
+	EXPECT_EQ(-EBUSY, event_maker_perfmon.open(&attr, 0, -1, -1, 0));
+	attr.sample_type &= ~PERF_SAMPLE_BRANCH_STACK;
+	fd = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	EXPECT_LE(0, fd);
+	close(fd);
+	ASSERT_EQ(0, trace_stop(&trace));
+	attr = with;
+	fd = event_maker_perfmon.open(&attr, 0, -1, -1, 0);
+	EXPECT_LE(0, fd);
+	close(fd);
+	trace_free(&trace);
+	close(device);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts in records: samples with what a read(2) returns, and the count of a task that
+ * ends.
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "samples.h"
+
+#define PERIOD		50021UL
+#define PERIODS		100
+#define CHILDREN	4
+
+/* More than a counter counts on until it is stopped. */
+#define SKID		200
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+	int sibling;
+	int cpu;	/* the first */
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	cpu_set_t cpus;
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	self->sibling = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	if (self->sibling >= 0)
+		close(self->sibling);
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* Samples with counts. */
+static struct perf_event_attr telling(__u64 read_format)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.sample_type |= PERF_SAMPLE_READ;
+	attr.read_format = read_format;
+	return attr;
+}
+
+/* What the samples of one task tell. */
+struct told {
+	pid_t tid;		/* of others nothing */
+	__u64 read_format, id, sibling_id;
+	unsigned long samples, wrong;
+	__u64 count, sibling, enabled;	/* the last */
+};
+
+static void see(const struct sample *s, void *data)
+{
+	struct told *t = data;
+	const __u64 *at = s->counts;
+	__u64 running = 0, enabled = 0, count = 0, due = (t->samples + 1) * PERIOD;
+
+	if (t->tid && s->tid != (__u32)t->tid)
+		return;
+	if (t->read_format & PERF_FORMAT_GROUP)
+		t->wrong += *at++ != (t->sibling_id ? 2 : 1);
+	else
+		count = *at++;
+	if (t->read_format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		enabled = *at++;
+	if (t->read_format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		running = *at++;
+	if (t->read_format & PERF_FORMAT_GROUP)
+		count = *at++;
+	if (t->read_format & PERF_FORMAT_ID)
+		t->wrong += *at++ != t->id;
+	if (t->read_format & PERF_FORMAT_LOST)
+		t->wrong += !!*at++;
+	t->wrong += count < due || count > due + SKID;
+	t->wrong += enabled && running && enabled != running;
+	t->wrong += enabled && enabled <= t->enabled;
+	if (t->sibling_id) {
+		/* Each LOOP_INSNS instructions are a branch, more or less. */
+		__u64 sibling = *at++;
+
+		t->wrong += t->samples && (sibling - t->sibling < PERIOD / LOOP_INSNS - SKID ||
+					   sibling - t->sibling > PERIOD / LOOP_INSNS + SKID);
+		t->sibling = sibling;
+		if (t->read_format & PERF_FORMAT_ID)
+			t->wrong += *at++ != t->sibling_id;
+	}
+	t->samples++;
+	t->count = count;
+	t->enabled = enabled;
+}
+
+/* Samples a loop of this task. Expects so many samples, all of which are right. */
+static void sample_loop(struct __test_metadata *_metadata, struct sampler *s, struct told *told)
+{
+	struct seen seen = SEEN_NOTHING;
+
+	told->id = event_id(s->fd);
+	ASSERT_EQ(0, event_enable(s->fd));
+	labelled_loop((PERIODS * PERIOD + PERIOD / 2) / LOOP_INSNS);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see, told);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ((unsigned long)PERIODS, told->samples);
+	EXPECT_EQ(0UL, told->wrong) {
+		TH_LOG("read_format %#llx, the last count %llu", told->read_format, told->count);
+	}
+}
+
+TEST_F(event, samples_tell_the_count)
+{
+	const __u64 all = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
+			  PERF_FORMAT_ID | PERF_FORMAT_GROUP | PERF_FORMAT_LOST;
+	__u64 format;
+
+	for (format = 0; format <= all; format++) {
+		struct perf_event_attr attr = telling(format);
+		struct told told = { .read_format = format };
+
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 5));
+		sample_loop(_metadata, &self->sampler, &told);
+		sampler_close(&self->sampler);
+	}
+}
+
+/* Of events of a group, the leader is sampled, or the other one. */
+TEST_F(event, samples_tell_the_counts_of_a_group)
+{
+	const __u64 format = PERF_FORMAT_GROUP | PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED;
+	struct perf_event_attr attr = telling(format);
+	struct told told = { .read_format = format };
+	struct perf_event_attr branches = event_instructions();
+
+	branches.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	branches.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	self->sibling = variant->by->open(&branches, 0, -1, self->sampler.fd, 0);
+	ASSERT_LE(0, self->sibling);
+	told.sibling_id = event_id(self->sibling);
+	sample_loop(_metadata, &self->sampler, &told);
+}
+
+/* Each thread's samples tell its own count. */
+TEST_F(event, samples_of_tasks_that_inherit_tell_their_own_counts)
+{
+	struct perf_event_attr attr = telling(0);
+	struct told told[2] = { { .tid = getpid() }, { .tid = 0 } };
+	int status;
+	pid_t pid;
+
+	attr.inherit = 1;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, self->cpu, 7));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(20 * PERIOD / LOOP_INSNS);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		labelled_loop(30 * PERIOD / LOOP_INSNS);
+		_exit(0);
+	}
+	told[1].tid = pid;
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	labelled_loop(20 * PERIOD / LOOP_INSNS);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	while (event_ring_next(&self->sampler.ring, &self->sampler.record)) {
+		struct sample s;
+
+		if (self->sampler.record.header.type != PERF_RECORD_SAMPLE)
+			continue;
+		ASSERT_TRUE(sample_parse(&self->sampler.record, &self->sampler.parts, &s));
+		see(&s, &told[0]);
+		see(&s, &told[1]);
+	}
+	EXPECT_LE(40UL, told[0].samples);
+	EXPECT_LE(30UL, told[1].samples);
+	EXPECT_EQ(0UL, told[0].wrong);
+	EXPECT_EQ(0UL, told[1].wrong);
+}
+
+/* A part of all instructions of each child, so that the children differ by it. */
+#define STEP		(10 * PERIOD)
+
+/* What PERF_RECORD_READ told of a task. */
+struct ended {
+	unsigned int records;
+	__u64 count, enabled;
+};
+
+/* Children on the CPUs in turn: each with one record for each event that it inherits. */
+TEST_F(event, task_that_ends_tells_its_count)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler *s = &self->sampler;
+	struct ended ended[CHILDREN] = { { 0 } };
+	pid_t pid[CHILDREN];
+	int i, status;
+
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	attr.sample_id_all = 1;
+	attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_IDENTIFIER;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_ID;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < CHILDREN; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i]) {
+			loop((i + 1) * STEP / LOOP_INSNS);
+			_exit(0);
+		}
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	while (event_ring_next(&s->ring, &s->record)) {
+		const __u64 *words = s->record.words;
+
+		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
+		/* Who ended; count, time, id; who wrote it, identifier. */
+		ASSERT_EQ(8 + 6 * sizeof(__u64), s->record.header.size);
+		for (i = 0; i < CHILDREN; i++)
+			if ((pid_t)words[0] == pid[i])
+				break;
+		ASSERT_NE(CHILDREN, i);
+		EXPECT_EQ((__u64)pid[i] << 32 | pid[i], words[0]);
+		EXPECT_EQ(words[0], words[4]);
+		EXPECT_EQ(event_id(s->fd), words[3]);
+		EXPECT_EQ(event_id(s->fd), words[5]);
+		ended[i].records++;
+		ended[i].count = words[1];
+		ended[i].enabled = words[2];
+	}
+	for (i = 0; i < CHILDREN; i++) {
+		const struct ended *last = &ended[CHILDREN - 1];
+
+		/* The parent's, which tells nothing. */
+		if (variant->by->children_swap_periods && !ended[i].records)
+			continue;
+		EXPECT_EQ(1U, ended[i].records);
+		EXPECT_NE(0ULL, ended[i].enabled);
+		EXPECT_EQ((CHILDREN - 1 - i) * STEP, last->count - ended[i].count);
+		EXPECT_LE((i + 1) * STEP, ended[i].count);
+		EXPECT_GE((i + 1) * STEP + 10000, ended[i].count);
+	}
+}
+
+/* Of an event for each CPU the task tells in each ring what it has counted there. */
+TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler *s = &self->sampler;
+	cpu_set_t cpus;
+	int status, other;
+	pid_t pid;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	other = cpu_next(&cpus, self->cpu);
+	if (other < 0)
+		SKIP(return, "there is one CPU only");
+	if (variant->by->children_swap_periods)
+		SKIP(return, "the child may have the parent's event, which tells nothing");
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	ASSERT_EQ(0, pin_to_cpu(other));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
+	ASSERT_EQ(0, event_enable(s->fd));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (pin_to_cpu(self->cpu))
+			_exit(1);
+		loop(STEP / LOOP_INSNS);
+		_exit(!!pin_to_cpu(other));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, event_disable(s->fd));
+	ASSERT_TRUE(event_ring_next(&s->ring, &s->record));
+	EXPECT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
+	EXPECT_EQ((__u64)pid << 32 | pid, s->record.words[0]);
+	/* The task was nowhere else counted: it has all of the event's. */
+	EXPECT_EQ((__u64)event_count(s->fd), s->record.words[1]);
+	EXPECT_LE(STEP, s->record.words[1]);
+	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
+}
+
+TEST_HARNESS_MAIN
