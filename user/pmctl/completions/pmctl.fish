@@ -92,38 +92,37 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Pri
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
 pid\t''
+tid\t''
 dso\t''
 symbol\t''
-cpu\t''"
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`' -r -f -a "caller\t'From outside: who calls comes first'
-callee\t'From inside: who is called comes first'"
+cpu\t''
+srcline\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`; behind a comma, the least percentage' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l width -d 'Cut lines after COLUMNS characters' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s G -l inverted -d 'The same as -g caller, as perf has it'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-inline -d 'Known from perf: only with --inline they are looked up'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l children -d 'Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-children -d 'Known from perf: only with --children they are counted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Known from perf: the samples are shown always'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Known from perf: the report is text always'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r -f -a "comm\t''
-pid\t''
-tid\t''
-cpu\t''
-time\t''
-event\t''
-period\t''
-ip\t''
-sym\t''
-dso\t''
-brstack\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-inline -d 'Known from perf: only with --inline they are looked up'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s o -l output -d 'Write the picture to FILE; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s e -l event -d 'Draw this event [default: the first]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -l folded -d 'Print the stacks as text instead, each with its event count, for other tools'
+complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -l inline -d 'Show functions that were inlined, from debug information'
 complete -c pmctl -n "__fish_pmctl_using_subcommand flamegraph" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s v -l verbose -d 'Show each call that opens an event, and its answer'
 complete -c pmctl -n "__fish_pmctl_using_subcommand wrap" -s h -l help -d 'Print help'

@@ -11,14 +11,19 @@ use inferno::flamegraph::{self, Options};
 use crate::cli::Flamegraph;
 use crate::exit::Usage;
 use crate::perfdata::Recording;
-use crate::profile::{self, Site};
+use crate::profile::{self, Details, Frame};
+use crate::screen::Colors;
 use crate::text::thousands;
 
 /// Draws the picture.
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = event(&recording, args.event.as_deref())?;
-    let stacks = stacks(&recording, event)?;
+    let details = args.inline.then(|| Details::new(&recording));
+    let stacks = stacks(&recording, event, details.as_ref())?;
+    if let Some(details) = &details {
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
     if stacks.is_empty() {
         return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
     }
@@ -75,21 +80,27 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
 }
 
 /// Returns the stacks, and the event count of each.
-fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> {
+fn stacks(
+    recording: &Recording,
+    event: usize,
+    details: Option<&Details<'_>>,
+) -> Result<BTreeMap<String, u64>> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     let has_chains = recording.parts().chain;
     profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
+            let frames: Vec<Frame<'_>> = match details {
+                Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+                None if has_chains => names.chain(named).collect(),
+                None => vec![Frame::of_sample(named)],
+            };
             if has_chains {
-                let mut frames: Vec<String> =
-                    names.chain(named).map(|(_, site)| frame(&site)).collect();
-                frames.reverse();
-                levels.append(&mut frames);
+                levels.extend(frames.iter().rev().map(label));
             } else {
                 levels.push(named.site.dso().into_owned());
-                levels.push(named.site.symbol().to_owned());
+                levels.extend(frames.iter().rev().map(Frame::label));
             }
             // The semicolon stands between two levels.
             let levels = levels.iter().map(|level| level.replace(';', ":"));
@@ -103,11 +114,11 @@ fn stacks(recording: &Recording, event: usize) -> Result<BTreeMap<String, u64>> 
 }
 
 /// Returns the name of a function in a stack; that of its file if the function is not known.
-fn frame(site: &Site<'_>) -> String {
-    if site.has_symbol() {
-        site.symbol().to_owned()
+fn label(frame: &Frame<'_>) -> String {
+    if frame.inlined.is_some() || frame.site.has_symbol() {
+        frame.label()
     } else {
-        format!("[{}]", site.dso().trim_matches(['[', ']']))
+        format!("[{}]", frame.site.dso().trim_matches(['[', ']']))
     }
 }
 
@@ -121,7 +132,7 @@ mod tests {
         let bytes = include_bytes!("../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {
-            let stacks = stacks(&recording, index).expect("nothing fails");
+            let stacks = stacks(&recording, index, None).expect("nothing fails");
             let of_event = recording.samples().filter(|(_, s)| s.event == index);
             let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
             assert_eq!(stacks.values().sum::<u64>(), events);

@@ -7,24 +7,33 @@ use anyhow::Result;
 
 use crate::cli::{Field, Script};
 use crate::perfdata::{self, Event};
-use crate::profile::{self, Named, Names, Site};
+use crate::profile::{self, Details, Frame, Named, Names, Site};
 use crate::screen::{Colors, Screen};
 use crate::text::{printable, push_decimal, push_hexadecimal, push_left};
 
 /// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let fields: Vec<Field> = args
-        .fields
+    let wanted = args.fields.list();
+    let fields: Vec<Field> = wanted
         .iter()
         .copied()
         .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
     let has_chains = recording.parts().chain;
+    let has_lines = fields.contains(&Field::Srcline);
+    let details = (args.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
     profile::each_sample(&recording, |named, names| {
         line.clear();
         for field in &fields {
+            if let (Field::Srcline, Some(details)) = (field, &details) {
+                if !has_chains {
+                    let frames = names.detailed_chain(named, details, (false, 1));
+                    line.extend(frames.iter().map(Frame::line));
+                }
+                continue;
+            }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
         }
@@ -35,11 +44,20 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             line = printable(&line);
         }
         line.push('\n');
-        if has_chains {
-            push_chain(&mut line, named, names);
+        match &details {
+            _ if !has_chains => {}
+            None => push_chain(&mut line, names.chain(named), false),
+            Some(details) => {
+                let frames = names.detailed_chain(named, details, (args.inline, usize::MAX));
+                push_chain(&mut line, frames.into_iter(), has_lines);
+            }
         }
         Ok(output.write_all(line.as_bytes())?)
     })?;
+    if let Some(details) = &details {
+        output.flush()?;
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
     if output.is_paged() {
         return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
     }
@@ -86,6 +104,8 @@ fn push_field(
             line.push(')');
         }
         Field::Brstack => push_branches(line, named, names),
+        // It takes more than the sample.
+        Field::Srcline => {}
     }
 }
 
@@ -126,18 +146,28 @@ fn push_branches(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
     }
 }
 
-/// Appends the call chain, an address a line, and an empty line: as perf does it.
-fn push_chain(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
-    for (address, site) in names.chain(named) {
-        let mut frame = String::new();
-        push_site(&mut frame, &site);
+/// Appends the call chain, an address a line and below it the source line, and an empty line: as perf does it.
+fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, has_lines: bool) {
+    for frame in frames {
         line.push('\t');
-        push_hexadecimal(line, address, 16);
+        push_hexadecimal(line, frame.address, 16);
         line.push(' ');
-        line.push_str(&printable(&frame));
-        line.push_str(" (");
-        line.push_str(&printable(&site.path()));
-        line.push_str(")\n");
+        if frame.inlined.is_some() {
+            line.push_str(&printable(&frame.label()));
+        } else {
+            let mut function = String::new();
+            push_site(&mut function, &frame.site);
+            line.push_str(&printable(&function));
+            line.push_str(" (");
+            line.push_str(&printable(&frame.site.path()));
+            line.push(')');
+        }
+        line.push('\n');
+        if has_lines {
+            line.push_str("  ");
+            line.push_str(&printable(frame.line()));
+            line.push('\n');
+        }
     }
     line.push('\n');
 }

@@ -2,6 +2,7 @@
 //! The command line.
 
 mod sampling;
+mod viewing;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use sampling::{DEFAULT_FILE, Field, Flamegraph, Key, Order, Record, Report, Script};
+pub(crate) use sampling::{DEFAULT_FILE, Record};
+pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
 
 use crate::exit::Usage;
 use crate::machine::parse_cpus;

@@ -205,6 +205,11 @@ impl AddressSpaces {
 }
 
 impl File {
+    /// Returns the number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
     /// Returns the number as an index.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize

@@ -2,6 +2,7 @@
 //! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
 
 mod address_spaces;
+mod chain;
 mod refresh;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO};
+pub(crate) use chain::{Details, Frame};
 
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
@@ -80,6 +82,13 @@ impl Site<'_> {
     /// Returns whether the function is known.
     pub(crate) const fn has_symbol(&self) -> bool {
         self.symbol.is_some()
+    }
+
+    /// Returns the offset of the address in the file.
+    fn place(&self) -> u64 {
+        self.symbol
+            .map_or(0, |symbol| symbol.start)
+            .wrapping_add(self.offset)
     }
 
     /// Returns the name of the function, `[unknown]` if there is none.
@@ -153,32 +162,10 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the names of a sample's call chain, from the sampled address outward, each with its address. Without a call
-    /// chain it is the sampled address alone.
-    pub(crate) fn chain<'b>(
-        &'b self,
-        named: &'b Named<'_>,
-    ) -> impl Iterator<Item = (u64, Site<'b>)> + 'b {
-        let (pid, sample) = (named.stamp.task.pid, named.sample);
-        let addresses = sample.chain.iter().copied().filter(|word| !is_mark(*word));
-        let alone = if addresses.clone().next().is_none() {
-            Some(sample.ip)
-        } else {
-            None
-        };
-        let all = alone.into_iter().chain(addresses);
-        all.map(move |address| (address, self.site(pid, address)))
-    }
-
     /// Returns the names of both ends of a branch.
     pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
         (self.site(pid, branch.from), self.site(pid, branch.to))
     }
-}
-
-/// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
-const fn is_mark(word: u64) -> bool {
-    word >= 4095_u64.wrapping_neg()
 }
 
 /// Returns the number of a process or thread as text; -1 if it is not known, as perf shows it.

@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::cli::Order;
-use crate::profile::Site;
+use crate::profile::Frame;
 
 /// Functions that are called by one, or that call one, with the events of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree(BTreeMap<String, (u64, Tree)>);
 
-/// Parts of all events below this one, in thousandths, are not shown.
-const LEAST: u64 = 5;
 /// The most levels that are shown.
 const LEVELS: usize = 40;
 
@@ -35,25 +33,26 @@ impl Tree {
         }
     }
 
-    /// Returns a line for each function, the largest first, with its part of `whole`.
-    pub(super) fn lines(&self, whole: u64) -> Vec<String> {
+    /// Returns a line for each function, the largest first, with its part of `whole`; without those that have less than
+    /// `least` percent.
+    pub(super) fn lines(&self, whole: u64, least: f64) -> Vec<String> {
         let mut lines = Vec::new();
-        self.push(whole, 0, &mut lines);
+        self.push((whole, least), 0, &mut lines);
         lines
     }
 
-    fn push(&self, whole: u64, level: usize, lines: &mut Vec<String>) {
+    fn push(&self, (whole, least): (u64, f64), level: usize, lines: &mut Vec<String>) {
         let mut nodes: Vec<_> = self.0.iter().collect();
         nodes.sort_by(|(a_name, a), (b_name, b)| b.0.cmp(&a.0).then_with(|| a_name.cmp(b_name)));
         for (name, (events, below)) in nodes {
-            let is_small = u128::from(*events) * 1000 < u128::from(whole) * u128::from(LEAST);
+            let is_small = *events as f64 * 100.0 < whole as f64 * least;
             if is_small || level >= LEVELS {
                 continue;
             }
             let indent = 12 + 2 * level;
             let percent = super::percent(*events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
-            below.push(whole, level + 1, lines);
+            below.push((whole, least), level + 1, lines);
         }
     }
 }
@@ -62,14 +61,13 @@ impl Tree {
 /// with [`Order::Caller`] the functions from outside down to it; what it calls, if rows have all functions of a chain.
 pub(super) fn path<'a>(
     order: Order,
-    chain: &'a [(u64, Site<'a>)],
+    chain: &'a [Frame<'a>],
     (index, has_children): (usize, bool),
 ) -> Box<dyn Iterator<Item = String> + 'a> {
-    let name = |(_, site): &(u64, Site<'_>)| site.symbol().to_owned();
     match order {
-        Order::Callee => Box::new(chain[index + 1..].iter().map(name)),
-        Order::Caller if has_children => Box::new(chain[..index].iter().rev().map(name)),
-        Order::Caller => Box::new(chain.iter().rev().map(name)),
+        Order::Callee => Box::new(chain[index + 1..].iter().map(Frame::label)),
+        Order::Caller if has_children => Box::new(chain[..index].iter().rev().map(Frame::label)),
+        Order::Caller => Box::new(chain.iter().rev().map(Frame::label)),
     }
 }
 
@@ -96,6 +94,6 @@ mod tests {
             "               30.00%  medium",
             "              9.60%  start",
         ];
-        assert_eq!(tree.lines(1000), expected);
+        assert_eq!(tree.lines(1000, 0.5), expected);
     }
 }

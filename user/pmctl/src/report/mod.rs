@@ -8,6 +8,7 @@ mod packages;
 mod table;
 
 use std::io::Write;
+use std::slice;
 
 use ahash::AHashMap;
 use anyhow::Result;
@@ -15,7 +16,7 @@ use anyhow::Result;
 use crate::cli::{Key, Report};
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording, is_kernel};
-use crate::profile::{self, File, Name, Named, Names, Site, number};
+use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
 use callers::Tree;
@@ -31,7 +32,7 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
         )
         .into());
     }
-    if (args.children || args.graph.is_some()) && !recording.parts().chain {
+    if (args.children || args.graph().is_some()) && !recording.parts().chain {
         return Err(Usage(
             "-g, --children: no call chains were recorded. `pmctl record -g` does.".to_owned(),
         )
@@ -58,8 +59,13 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     if args.branches {
         return branches::write(&recording, args, output);
     }
-    let (tables, nameless) = shares(&recording, args)?;
-    if args.sort.contains(&Key::Symbol) || args.graph.is_some() {
+    let wants_details = args.inline || args.sort.contains(&Key::Srcline);
+    let details = wants_details.then(|| Details::new(&recording));
+    let (tables, nameless) = shares(&recording, args, details.as_ref())?;
+    if let Some(details) = &details {
+        details.write_warnings(output.colors, output)?;
+    }
+    if args.sort.contains(&Key::Symbol) || args.graph().is_some() {
         nameless.write(&recording, output)?;
     }
     for (index, shares) in tables.iter().enumerate() {
@@ -100,19 +106,17 @@ struct RowId {
     comm: Option<Name>,
     idle: bool,
     pid: u32,
+    tid: u32,
     function: (Option<File>, Option<u64>),
     kernel: bool,
     cpu: u32,
+    inlined: Option<u32>,
+    line: Option<u32>,
 }
 
 impl RowId {
-    /// Returns the row of a sample, or of the function `site` in its call chain.
-    fn new(
-        keys: &[Key],
-        named: &Named<'_>,
-        (address, site): (u64, &Site<'_>),
-        names: &Names<'_>,
-    ) -> Self {
+    /// Returns the row of a sample, or of a function in its call chain.
+    fn new(keys: &[Key], named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> Self {
         let mut id = Self {
             event: named.sample.event,
             ..Self::default()
@@ -125,11 +129,14 @@ impl RowId {
                     id.idle = named.stamp.task.pid == 0;
                 }
                 Key::Pid => id.pid = named.stamp.task.pid,
-                Key::Dso => id.function.0 = site.number(),
+                Key::Tid => id.tid = named.stamp.task.tid,
+                Key::Dso => id.function.0 = frame.site.number(),
                 Key::Symbol => {
-                    id.function = site.function();
-                    id.kernel = is_kernel(address);
+                    id.function = frame.site.function();
+                    id.kernel = is_kernel(frame.address);
+                    id.inlined = frame.inlined.as_ref().map(|name| name.number);
                 }
+                Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
                 Key::Cpu => id.cpu = named.stamp.cpu,
             }
         }
@@ -138,42 +145,68 @@ impl RowId {
 }
 
 /// Adds up the samples of each event by row.
-fn shares(recording: &Recording, args: &Report) -> Result<(Vec<Shares>, Nameless)> {
+fn shares(
+    recording: &Recording,
+    args: &Report,
+    details: Option<&Details<'_>>,
+) -> Result<(Vec<Shares>, Nameless)> {
     let keys = &args.sort[..];
     let mut nameless = Nameless::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
-    let wants_chain = args.children || args.graph.is_some();
+    let graph = args.graph();
+    let wants_chain = args.children || graph.is_some();
+    let has_lines = keys.contains(&Key::Srcline);
+    let limit = if wants_chain {
+        args.max_stack.max(1)
+    } else {
+        1
+    };
     let mut taken = Vec::new();
     profile::each_sample(recording, |named, names| {
         let events = named.sample.period;
         nameless.take(named);
-        let chain: Vec<_> = if wants_chain {
-            names.chain(named).collect()
-        } else {
-            vec![(named.sample.ip, named.site)]
+        let (alone, all);
+        let chain = match details {
+            Some(details) => {
+                all = names.detailed_chain(named, details, (args.inline, limit));
+                &all[..]
+            }
+            None if wants_chain => {
+                all = names.chain(named).take(limit).collect();
+                &all[..]
+            }
+            None => {
+                alone = Frame::of_sample(named);
+                slice::from_ref(&alone)
+            }
         };
-        let depth = if args.children { chain.len() } else { 1 };
+        // A function has the samples of what was inlined into it, as with perf; but not their lines.
+        let own = chain
+            .iter()
+            .position(|frame| has_lines || frame.inlined.is_none());
+        let own = own.unwrap_or(0);
         taken.clear();
-        for (index, (address, site)) in chain.iter().take(depth).enumerate() {
-            let id = RowId::new(keys, named, (*address, site), names);
+        let first = if args.children { 0 } else { own };
+        let last = if args.children { chain.len() } else { own + 1 };
+        for (index, frame) in chain[..last].iter().enumerate().skip(first) {
+            let id = RowId::new(keys, named, frame, names);
+            let (_, share) = rows.entry(id).or_insert_with(|| {
+                let text = |key: &Key| text(*key, named, frame, names);
+                (keys.iter().map(text).collect(), Share::default())
+            });
+            if index == own {
+                share.events = share.events.saturating_add(events);
+                share.samples += 1;
+            }
             // A function that calls itself has the sample once.
             if taken.contains(&id) {
                 continue;
             }
             taken.push(id);
-            let (_, share) = rows.entry(id).or_insert_with(|| {
-                let text = |key: &Key| text(*key, named, (*address, site), names);
-                (keys.iter().map(text).collect(), Share::default())
-            });
-            if index == 0 {
-                share.events = share.events.saturating_add(events);
-                share.samples += 1;
-            }
             share.children = share.children.saturating_add(events);
-            if let Some(order) = args.graph {
-                share
-                    .callers
-                    .take(callers::path(order, &chain, (index, args.children)), events);
+            if let Some(graph) = graph {
+                let path = callers::path(graph.order, chain, (index, args.children));
+                share.callers.take(path, events);
             }
         }
         Ok(())
@@ -186,21 +219,22 @@ fn shares(recording: &Recording, args: &Report) -> Result<(Vec<Shares>, Nameless
 }
 
 /// Returns the text of a key for a sample.
-fn text(
-    key: Key,
-    named: &Named<'_>,
-    (address, site): (u64, &Site<'_>),
-    names: &Names<'_>,
-) -> String {
+fn text(key: Key, named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> String {
     match key {
         Key::Comm => names.comm(named.stamp.task).to_owned(),
         Key::Pid => number(named.stamp.task.pid),
-        Key::Dso => site.dso().into_owned(),
+        Key::Tid => number(named.stamp.task.tid),
+        Key::Dso => frame.site.dso().into_owned(),
         Key::Symbol => {
             // As perf has it: which functions are the kernel's is seen at a glance.
-            let mode = if is_kernel(address) { "[k]" } else { "[.]" };
-            format!("{mode} {}", site.symbol())
+            let mode = if is_kernel(frame.address) {
+                "[k]"
+            } else {
+                "[.]"
+            };
+            format!("{mode} {}", frame.label())
         }
+        Key::Srcline => frame.line().to_owned(),
         Key::Cpu => format!("{:03}", named.stamp.cpu),
     }
 }
@@ -209,8 +243,10 @@ const fn heading(key: Key) -> &'static str {
     match key {
         Key::Comm => "comm",
         Key::Pid => "pid",
+        Key::Tid => "tid",
         Key::Dso => "dso",
         Key::Symbol => "symbol",
+        Key::Srcline => "srcline",
         Key::Cpu => "cpu",
     }
 }
@@ -257,6 +293,7 @@ fn write_event(
     }
     headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
     let mut table = Table::new(&headings);
+    let least = args.graph().map_or(0.0, |graph| graph.least);
     let part = |share: &Share| size(share) as f64 / events as f64;
     for (row, share) in shown(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
@@ -265,7 +302,7 @@ fn write_event(
         }
         cells.extend(row.iter().cloned());
         table.row(&cells, output.colors.share(part(share)));
-        table.under(share.callers.lines(events));
+        table.under(share.callers.lines(events, least));
     }
     table.write(args.width, output.colors.heading, output)?;
     Ok(write_rest(rows.len() - table.len(), output)?)

@@ -6,10 +6,12 @@
 
 mod debug_files;
 mod elf;
+mod lines;
 mod names;
 
 pub(crate) use debug_files::DebugFiles;
 pub(crate) use elf::Elf;
+pub(crate) use lines::{Level, Lines, Text};
 pub(crate) use names::Names;
 
 #[cfg(test)]

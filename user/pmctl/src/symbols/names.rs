@@ -168,7 +168,7 @@ fn vdso() -> Option<u64> {
 ///
 /// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
 /// so take a function `i` for `int`.
-fn demangled(name: &str) -> String {
+pub(super) fn demangled(name: &str) -> String {
     let rust = || {
         let symbol = rustc_demangle::try_demangle(name).ok()?;
         // Without the hash at the end.

@@ -38,18 +38,11 @@ impl Split {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let (program, debug) = compile(folder.path(), "program", 1);
-        let whole = fs::read(folder.path().join("program.whole")).expect("it was compiled");
-        let whole = object::File::parse(&*whole).expect("it is well formed");
         let elf = Elf::read(&program).expect("it is well formed");
-        let offset = |name: &str| {
-            let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));
-            let address = symbol.expect("it has a name").address();
-            let mut offsets = (0..1 << 20).filter(|offset| elf.address(*offset) == Some(address));
-            offsets.next().expect("it is mapped")
-        };
+        let whole = folder.path().join("program.whole");
         Self {
-            hidden: offset("hidden"),
-            shown: offset("shown"),
+            hidden: offset(&whole, &elf, "hidden"),
+            shown: offset(&whole, &elf, "shown"),
             folder,
             program,
             debug,
@@ -116,4 +109,57 @@ pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBu
     let elsewhere = folder.join("elsewhere");
     fs::rename(&debug, &elsewhere).expect("it can be moved");
     (program, elsewhere)
+}
+
+/// A program with two functions that were inlined into a third.
+pub(crate) struct Inlined {
+    _folder: TempDir,
+    pub(crate) path: PathBuf,
+    pub(crate) build_id: Vec<u8>,
+    /// The offset of a place in the innermost function.
+    pub(crate) here: u64,
+}
+
+impl Inlined {
+    const SOURCE: &str = "static inline __attribute__((always_inline)) long inner(long n) {
+	__asm__ volatile(\".globl here\\nhere: nop\" : \"+r\"(n)); return n; }
+
+static inline __attribute__((always_inline)) long middle(long n) {
+	return inner(n + 1) * 2; }
+
+int main(int argc, char **argv) {
+	return middle(argc); }
+";
+
+    /// Compiles the program with these flags.
+    pub(crate) fn new(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (
+            folder.path().join("inlined.c"),
+            folder.path().join("inlined"),
+        );
+        fs::write(&source, Self::SOURCE).expect("it can be written");
+        let options = ["-O1", "-Wl,--build-id", "-o"];
+        run(Command::new("cc")
+            .args(flags)
+            .args(options)
+            .args([&path, &source]));
+        let elf = Elf::read(&path).expect("it is well formed");
+        Self {
+            here: offset(&path, &elf, "here"),
+            build_id: elf.build_id.expect("it has one"),
+            path,
+            _folder: folder,
+        }
+    }
+}
+
+/// Returns the offset of a symbol of `whole` in a file.
+fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
+    let whole = fs::read(whole).expect("it was compiled");
+    let whole = object::File::parse(&*whole).expect("it is well formed");
+    let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));
+    let address = symbol.expect("it has a name").address();
+    let mut offsets = (0..1 << 20).filter(|offset| elf.address(*offset) == Some(address));
+    offsets.next().expect("it is mapped")
 }

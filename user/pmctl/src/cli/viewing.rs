@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command lines of what looks at recordings.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::DEFAULT_FILE;
+
+/// Options of the commands that read a recording.
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// Read the recording in FILE; - is standard input
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    pub(crate) input: PathBuf,
+}
+
+/// Options of the commands that print much.
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    /// Don't use a pager ($PAGER or less) on a terminal
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+}
+
+const SCRIPT_HELP: &str = "\
+Fields:
+  comm     name of the task          period    events since the last sample
+  pid      process                   ip        address
+  tid      thread                    sym       function + offset
+  cpu      CPU                       dso       program or library
+  time     in seconds                brstack   last branches, newest first:
+  event    event                               from/to/M or P (mispredicted
+  srcline  source line                         or predicted)/cycles
+
+FIELDS replace the usual ones; with + or - before each they are added or left out.
+
+Examples:
+  pmctl script                              all samples of ./perf.data
+  pmctl script -F +srcline,-cpu             with source lines
+  pmctl script -F comm,sym | sort | uniq -c";
+
+#[derive(Debug, Args)]
+#[command(after_help = SCRIPT_HELP)]
+pub(crate) struct Script {
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    /// Print these fields of each sample, separated by commas
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "FIELDS",
+        default_value = "comm,pid,cpu,time,event,ip,sym,brstack",
+        value_parser = Fields::parse,
+        allow_hyphen_values = true
+    )]
+    pub(crate) fields: Fields,
+
+    /// Show functions that were inlined, from debug information, in call chains
+    #[arg(long, overrides_with = "no_inline")]
+    pub(crate) inline: bool,
+
+    /// Known from perf: only with --inline they are looked up
+    #[arg(long, hide = true)]
+    pub(crate) no_inline: bool,
+
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+/// A field of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Field {
+    Comm,
+    Pid,
+    Tid,
+    Cpu,
+    Time,
+    Event,
+    Period,
+    Ip,
+    Sym,
+    Dso,
+    Brstack,
+    Srcline,
+}
+
+/// The fields of `pmctl script -F`.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields(Vec<Field>);
+
+impl Fields {
+    /// Those without -F, in their order.
+    const USUAL: [Field; 8] = [
+        Field::Comm,
+        Field::Pid,
+        Field::Cpu,
+        Field::Time,
+        Field::Event,
+        Field::Ip,
+        Field::Sym,
+        Field::Brstack,
+    ];
+
+    /// Parses fields that replace the usual ones, or change them: `+srcline,-cpu`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut fields = Vec::new();
+        if text.starts_with(['+', '-']) {
+            fields = Self::USUAL.to_vec();
+        }
+        for word in text.split(',') {
+            let name = word.trim_start_matches(['+', '-']);
+            let field = Field::from_str(name, true).map_err(|_| {
+                let known = Field::value_variants().iter();
+                let known = known
+                    .filter_map(|field| Some(field.to_possible_value()?.get_name().to_owned()));
+                format!(
+                    "there is no field `{name}`: {}",
+                    known.collect::<Vec<_>>().join(", ")
+                )
+            })?;
+            fields.retain(|other| *other != field);
+            if !word.starts_with('-') {
+                fields.push(field);
+            }
+        }
+        Ok(Self(fields))
+    }
+
+    /// Returns the fields in their order.
+    pub(crate) fn list(&self) -> &[Field] {
+        &self.0
+    }
+}
+
+const REPORT_HELP: &str = "\
+Keys:
+  comm     name of the task          symbol    function
+  pid      process                   cpu       CPU
+  tid      thread                    srcline   source line
+  dso      program or library
+
+Each event has a table. The overhead of a row is its part of the event count of all samples in the table. On a \
+terminal the report has colors (not with NO_COLOR=1) and a pager.
+
+Examples:
+  pmctl report                     by program, library and function
+  pmctl report --sort symbol       by function
+  pmctl report --sort cpu,comm     what each CPU did
+  pmctl report -g callee           who called each function
+  pmctl report -g caller,5         from outside inward, what has 5% or more
+  pmctl report --sort srcline      by source line
+  pmctl report --children -g       what each function calls, the largest first
+  pmctl report --branches          branches, of `pmctl record -b`";
+
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    /// Group samples by these keys, separated by commas
+    #[arg(
+        short,
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        default_value = "comm,dso,symbol",
+        hide_possible_values = true
+    )]
+    pub(crate) sort: Vec<Key>,
+
+    /// Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted
+    #[arg(long)]
+    pub(crate) branches: bool,
+
+    /// Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`;
+    /// behind a comma, the least percentage
+    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", value_parser = Graph::parse, conflicts_with = "branches")]
+    pub(crate) graph: Option<Graph>,
+
+    /// The same as -g caller, as perf has it
+    #[arg(short = 'G', long, hide = true, conflicts_with_all = ["branches", "graph"])]
+    pub(crate) inverted: bool,
+
+    /// Show at most N functions of a call chain
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 127,
+        hide_default_value = true
+    )]
+    pub(crate) max_stack: usize,
+
+    /// Show functions that were inlined, from debug information, in call chains
+    #[arg(long, overrides_with = "no_inline")]
+    pub(crate) inline: bool,
+
+    /// Known from perf: only with --inline they are looked up
+    #[arg(long, hide = true)]
+    pub(crate) no_inline: bool,
+
+    /// Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls
+    #[arg(long, conflicts_with = "branches")]
+    pub(crate) children: bool,
+
+    /// Known from perf: only with --children they are counted
+    #[arg(long, hide = true, conflicts_with = "children")]
+    pub(crate) no_children: bool,
+
+    /// Show the first N rows of each table
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Show rows with an overhead of at least PERCENT
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 0.0,
+        hide_default_value = true
+    )]
+    pub(crate) percent_limit: f64,
+
+    /// Cut lines after COLUMNS characters
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) width: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) view: View,
+
+    /// Known from perf: the samples are shown always
+    #[arg(short = 'n', long, hide = true)]
+    pub(crate) show_nr_samples: bool,
+
+    /// Known from perf: the report is text always
+    #[arg(long, hide = true)]
+    pub(crate) stdio: bool,
+}
+
+/// The order of the functions of a call chain in `pmctl report -g`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// From outside: who calls comes first.
+    Caller,
+    /// From inside: who is called comes first.
+    Callee,
+}
+
+impl Report {
+    /// Returns how call chains are shown, if they are.
+    pub(crate) fn graph(&self) -> Option<Graph> {
+        self.graph
+            .or_else(|| self.inverted.then_some(Graph::CALLER))
+    }
+}
+
+/// The call chains of `pmctl report -g`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Graph {
+    pub(crate) order: Order,
+    /// Functions with a smaller part of all events, in percent, are not shown.
+    pub(crate) least: f64,
+}
+
+impl Graph {
+    /// What `-g` and `-G` mean.
+    pub(crate) const CALLER: Self = Self {
+        order: Order::Caller,
+        least: 0.5,
+    };
+
+    /// Parses an order and a percentage, in any order, among the words of perf's that change nothing here.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut graph = Self::CALLER;
+        for word in text.split(',') {
+            match word {
+                "caller" => graph.order = Order::Caller,
+                "callee" => graph.order = Order::Callee,
+                "graph" | "function" | "percent" => {}
+                _ => {
+                    let least = word
+                        .parse()
+                        .ok()
+                        .filter(|least| (0.0..=100.0).contains(least));
+                    graph.least = least.ok_or_else(|| {
+                        format!("it takes `caller` or `callee`, and a percentage as in `caller,5`, not `{word}`")
+                    })?;
+                }
+            }
+        }
+        Ok(graph)
+    }
+}
+
+/// A key of `pmctl report --sort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Key {
+    Comm,
+    Pid,
+    Tid,
+    Dso,
+    #[value(alias = "sym")]
+    Symbol,
+    Cpu,
+    Srcline,
+}
+
+const FLAMEGRAPH_HELP: &str = "\
+Open the picture in a web browser; a click enlarges a part of it. The levels are the functions of call chains \
+(`pmctl record -g`); without call chains they are program, library and function.
+
+Examples:
+  pmctl record -g -- make; pmctl flamegraph -o make.svg
+  pmctl flamegraph --folded | sort -k 2       the stacks as text, for other tools";
+
+#[derive(Debug, Args)]
+#[command(after_help = FLAMEGRAPH_HELP)]
+pub(crate) struct Flamegraph {
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    /// Write the picture to FILE; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "flamegraph.svg")]
+    pub(crate) output: PathBuf,
+
+    /// Print the stacks as text instead, each with its event count, for other tools
+    #[arg(long)]
+    pub(crate) folded: bool,
+
+    /// Show functions that were inlined, from debug information
+    #[arg(long)]
+    pub(crate) inline: bool,
+
+    /// Draw this event [default: the first]
+    #[arg(short, long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions of a call chain.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::{Named, Names, Site};
+use crate::perfdata::Recording;
+use crate::screen::Colors;
+use crate::symbols::{DebugFiles, Level, Lines, Text};
+use crate::text::{count, printable};
+
+/// Source lines and inlined functions of a recording.
+pub(crate) struct Details<'a> {
+    lines: Lines,
+    recording: &'a Recording,
+}
+
+impl<'a> Details<'a> {
+    /// Creates one that has read nothing yet.
+    pub(crate) fn new(recording: &'a Recording) -> Self {
+        Self {
+            lines: Lines::new(DebugFiles::of_user()),
+            recording,
+        }
+    }
+
+    /// Returns what is at the address of a site, from inside outward; at a return address, what is before it.
+    pub(crate) fn at(&self, site: &Site<'_>, is_return: bool) -> Rc<[Level]> {
+        let file = site.file.filter(|(_, path)| is_file(path));
+        let Some((number, path)) = file else {
+            return NOTHING.into();
+        };
+        let offset = site.place().wrapping_sub(u64::from(is_return));
+        let id = self.recording.build_id(path);
+        self.lines.at((number.number(), path), id, offset)
+    }
+
+    /// Writes why some files have no lines.
+    pub(crate) fn write_warnings(&self, colors: Colors, output: &mut impl Write) -> io::Result<()> {
+        const MOST: usize = 5;
+        let mark = colors.warning;
+        let warnings = self.lines.warnings();
+        for warning in warnings.iter().take(MOST) {
+            writeln!(output, "{mark}NO LINES{mark:#}: {}.", printable(warning))?;
+        }
+        match warnings.len().saturating_sub(MOST) {
+            0 => Ok(()),
+            more => writeln!(
+                output,
+                "{mark}NO LINES{mark:#}: {}.",
+                count(more as u64, "more file")
+            ),
+        }
+    }
+}
+
+/// Where nothing is known.
+const NOTHING: [Level; 1] = [Level {
+    inlined: None,
+    line: None,
+}];
+
+/// Returns whether it is the name of a file, and not of the kernel or of memory without a file.
+fn is_file(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    name.starts_with(b"/") && !name.starts_with(b"//")
+}
+
+/// A function of a call chain.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) address: u64,
+    /// The names of the address.
+    pub(crate) site: Site<'a>,
+    /// It has the address because a caller returns there.
+    pub(crate) is_return: bool,
+    /// The function that was inlined at the address, if this is one.
+    pub(crate) inlined: Option<Text>,
+    /// The source line, if it was asked for.
+    pub(crate) line: Option<Text>,
+}
+
+impl<'a> Frame<'a> {
+    /// Returns the function at the sampled address.
+    pub(crate) fn of_sample(named: &Named<'a>) -> Self {
+        Self {
+            address: named.sample.ip,
+            site: named.site,
+            is_return: false,
+            inlined: None,
+            line: None,
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// Returns the name for a list of functions, as perf has it.
+    pub(crate) fn label(&self) -> String {
+        match &self.inlined {
+            Some(name) => format!("{} (inlined)", name.text),
+            None => self.site.symbol().to_owned(),
+        }
+    }
+
+    /// Returns the source line.
+    pub(crate) fn line(&self) -> &str {
+        self.line.as_ref().map_or(NO_LINE, |line| &line.text)
+    }
+}
+
+/// Stands for a line that is not known, as with addr2line.
+const NO_LINE: &str = "??:0";
+
+impl Names<'_> {
+    /// Returns the functions of a sample's call chain, from the sampled address outward. Without a call chain it is the
+    /// function at the sampled address alone.
+    pub(crate) fn chain<'b>(
+        &'b self,
+        named: &'b Named<'_>,
+    ) -> impl Iterator<Item = Frame<'b>> + 'b {
+        let (pid, sample) = (named.stamp.task.pid, named.sample);
+        let has_chain = sample.chain.iter().any(|word| !is_mark(*word));
+        let alone = if has_chain { None } else { Some(sample.ip) };
+        // Behind a mark is where the kernel or the program was interrupted.
+        let mut is_return = false;
+        let addresses = alone.into_iter().chain(sample.chain.iter().copied());
+        addresses.filter_map(move |address| {
+            if is_mark(address) {
+                is_return = false;
+                return None;
+            }
+            let frame = Frame {
+                address,
+                site: self.site(pid, address),
+                is_return,
+                inlined: None,
+                line: None,
+            };
+            is_return = true;
+            Some(frame)
+        })
+    }
+
+    /// Returns at most `limit` of these with the functions that were inlined there, if `inline` is set, and with source
+    /// lines.
+    pub(crate) fn detailed_chain<'b>(
+        &'b self,
+        named: &'b Named<'_>,
+        details: &Details<'_>,
+        (inline, limit): (bool, usize),
+    ) -> Vec<Frame<'b>> {
+        let mut frames = Vec::new();
+        for frame in self.chain(named).take(limit) {
+            let levels = details.at(&frame.site, frame.is_return);
+            let first = if inline { 0 } else { levels.len() - 1 };
+            // The innermost line is that of the address.
+            let line = levels.first().and_then(|level| level.line.clone());
+            for level in &levels[first..] {
+                frames.push(Frame {
+                    inlined: level.inlined.clone(),
+                    line: if inline {
+                        level.line.clone()
+                    } else {
+                        line.clone()
+                    },
+                    ..frame.clone()
+                });
+            }
+        }
+        frames
+    }
+}
+
+/// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
+const fn is_mark(word: u64) -> bool {
+    word >= 4095_u64.wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::perfdata::{Body, BuildId, Map, Record, Records, Sample, Stamp, Task};
+    use crate::profile::each_sample;
+    use crate::symbols::testing::Inlined;
+
+    /// A mark in a call chain: the program's addresses follow.
+    const USER: u64 = 512_u64.wrapping_neg();
+    const START: u64 = 0x40_0000;
+
+    /// A recording with one sample, in a function that was inlined.
+    fn recorded(program: &Inlined) -> Recording {
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: START,
+            length: 0x10_0000,
+            file: program.path.clone(),
+            ..Map::default()
+        });
+        let sample = Body::Sample(Sample {
+            ip: START + program.here,
+            // As if the place were a return address, too.
+            chain: vec![USER, START + program.here, START + program.here + 1],
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let records = [map, sample].map(|body| Record { stamp, body });
+        Recording {
+            records: Records::from(&records[..]),
+            build_ids: vec![BuildId {
+                file: program.path.clone(),
+                kernel: false,
+                id: program.build_id.clone(),
+            }],
+            ..Recording::default()
+        }
+    }
+
+    /// The functions and lines of the sample, and the warnings.
+    fn frames(recording: &Recording, inline: bool) -> (Vec<String>, Vec<String>) {
+        let details = Details {
+            lines: Lines::new(DebugFiles::of_user()),
+            recording,
+        };
+        let mut all = Vec::new();
+        let walked = each_sample(recording, |named, names| {
+            let frames = names.detailed_chain(named, &details, (inline, 9));
+            all.extend(frames.iter().map(|f| format!("{} {}", f.label(), f.line())));
+            Ok(())
+        });
+        walked.expect("nothing fails");
+        (all, details.lines.warnings())
+    }
+
+    #[test]
+    fn inlined_functions_are_frames_of_their_own() {
+        let program = Inlined::new(&["-g"]);
+        let recording = recorded(&program);
+        let once = [
+            "inner (inlined) inlined.c:2",
+            "middle (inlined) inlined.c:5",
+            "[unknown] inlined.c:8",
+        ];
+        let (all, warnings) = frames(&recording, true);
+        assert_eq!(all, [once, once].concat());
+        assert_eq!(warnings, [""; 0]);
+        let (all, _) = frames(&recording, false);
+        assert_eq!(all, ["[unknown] inlined.c:2"; 2]);
+    }
+
+    #[test]
+    fn a_program_without_lines_is_named_once() {
+        let program = Inlined::new(&[]);
+        let (all, warnings) = frames(&recorded(&program), true);
+        assert_eq!(all, ["[unknown] ??:0"; 2]);
+        let [warning] = &warnings[..] else {
+            panic!("{warnings:?}")
+        };
+        assert!(warning.contains("compile it with -g"), "{warning}");
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_has_no_lines() {
+        let program = Inlined::new(&["-g"]);
+        let mut recording = recorded(&program);
+        recording.build_ids[0].id[0] ^= 1;
+        let (all, warnings) = frames(&recording, true);
+        assert_eq!(all, ["[unknown] ??:0"; 2]);
+        assert!(warnings[0].contains("was replaced"), "{warnings:?}");
+        recording.build_ids[0].file = PathBuf::from("/other");
+        let (_, warnings) = frames(&recording, true);
+        assert!(warnings[0].contains("has no build-id"), "{warnings:?}");
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Source lines and inlined functions, from the debug information of programs.
+//!
+//! They are looked up when a report asks for them, address by address: reading the debug information of a large program
+//! takes longer than the whole report, and putting all of it into the recording would take more than the samples.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ahash::AHashMap;
+use blazesym::symbolize::source::{self, Source};
+use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
+
+use super::names::demangled;
+use super::{DebugFiles, Elf};
+
+/// A text with a number: equal texts have one number.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) number: u32,
+    pub(crate) text: Rc<str>,
+}
+
+/// What is at an address: a function that was inlined there, or the one that the address is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    /// Name of the function; `None` for the one that the address is in.
+    pub(crate) inlined: Option<Text>,
+    /// The line, or that of the call which was replaced by a function, as `file.c:12`.
+    pub(crate) line: Option<Text>,
+}
+
+/// Looks lines up.
+pub(crate) struct Lines {
+    symbolizer: Symbolizer,
+    debug_files: DebugFiles,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Files that were asked for; `None` if there is nothing in them.
+    files: AHashMap<PathBuf, Option<Found>>,
+    /// Levels by file and offset.
+    levels: AHashMap<(u32, u64), Rc<[Level]>>,
+    texts: AHashMap<Rc<str>, u32>,
+    warnings: Vec<String>,
+}
+
+/// A program with its debug information.
+#[derive(Clone)]
+struct Found {
+    elf: Rc<Elf>,
+    /// The program or its debug file.
+    path: Rc<Path>,
+}
+
+impl Lines {
+    /// Creates one that has read nothing yet, and looks for separate debug files in these folders.
+    pub(crate) fn new(debug_files: DebugFiles) -> Self {
+        Self {
+            symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
+            debug_files,
+            state: RefCell::default(),
+        }
+    }
+
+    /// Returns what is at a place of a file, from inside outward; the last is the function that the place is in. Without
+    /// debug information there is only that. The file has the number `key`, and must have this build-id.
+    pub(crate) fn at(
+        &self,
+        (key, file): (u32, &Path),
+        build_id: Option<&[u8]>,
+        offset: u64,
+    ) -> Rc<[Level]> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(levels) = state.levels.get(&(key, offset)) {
+            return levels.clone();
+        }
+        let found = match state.files.get(file) {
+            Some(found) => found.clone(),
+            None => {
+                let found = self.find(file, build_id);
+                let found = found.map_err(|reason| state.warnings.push(reason)).ok();
+                state.files.insert(file.to_owned(), found.clone());
+                found
+            }
+        };
+        let levels = found.and_then(|found| self.levels(&found, offset, &mut state.texts));
+        let levels = levels.unwrap_or_else(|| {
+            [Level {
+                inlined: None,
+                line: None,
+            }]
+            .into()
+        });
+        state.levels.insert((key, offset), Rc::clone(&levels));
+        levels
+    }
+
+    /// Returns why some files have no lines.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.state.borrow().warnings.clone()
+    }
+
+    /// Finds the debug information of a file.
+    fn find(&self, file: &Path, build_id: Option<&[u8]>) -> Result<Found, String> {
+        let name = file.display();
+        let none = "its source lines and inlined functions are not shown";
+        let Some(id) = build_id else {
+            return Err(format!(
+                "{name} has no build-id, so that {none}: it may be another version"
+            ));
+        };
+        let elf = match Elf::read(file) {
+            Some(elf) if elf.build_id.as_deref() == Some(id) => elf,
+            Some(_) => {
+                return Err(format!(
+                    "{name} was replaced since the recording (the build-id is another one): {none}"
+                ));
+            }
+            None => return Err(format!("{name} is not on this machine: {none}")),
+        };
+        let path = if elf.has_lines {
+            Some(file.to_owned())
+        } else {
+            self.debug_files.find(file, &elf)
+        };
+        match path {
+            Some(path) => Ok(Found {
+                elf: elf.into(),
+                path: path.into(),
+            }),
+            None => Err(format!(
+                "{name} has no debug information: compile it with -g, or install its debug symbols"
+            )),
+        }
+    }
+
+    fn levels(
+        &self,
+        found: &Found,
+        offset: u64,
+        texts: &mut AHashMap<Rc<str>, u32>,
+    ) -> Option<Rc<[Level]>> {
+        let address = found.elf.address(offset)?;
+        let source = Source::Elf(source::Elf::new(&*found.path));
+        let symbol = self
+            .symbolizer
+            .symbolize_single(&source, Input::VirtOffset(address));
+        let Ok(Symbolized::Sym(symbol)) = symbol else {
+            return None;
+        };
+        let mut line = |info: &CodeInfo<'_>| {
+            let line = info.line.unwrap_or(0);
+            intern(&format!("{}:{line}", info.file.to_string_lossy()), texts)
+        };
+        let own = symbol.code_info.as_deref().map(&mut line);
+        let inlined: Vec<_> = symbol
+            .inlined
+            .iter()
+            .map(|f| (&f.name, f.code_info.as_ref().map(&mut line)))
+            .collect();
+        // The library begins outside.
+        let inlined = inlined.into_iter().rev().map(|(name, line)| Level {
+            inlined: Some(intern(&demangled(name), texts)),
+            line,
+        });
+        let inlined: Vec<Level> = inlined.collect();
+        let outer = Level {
+            inlined: None,
+            line: own,
+        };
+        Some(inlined.into_iter().chain([outer]).collect())
+    }
+}
+
+fn intern(text: &str, texts: &mut AHashMap<Rc<str>, u32>) -> Text {
+    if let Some((text, number)) = texts.get_key_value(text) {
+        let text = Rc::clone(text);
+        return Text {
+            number: *number,
+            text,
+        };
+    }
+    let number = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+    let text: Rc<str> = text.into();
+    texts.insert(Rc::clone(&text), number);
+    Text { number, text }
+}
