@@ -4,11 +4,13 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 
 use crate::perfdata::{Body, Map, Record, Task, is_kernel};
+use crate::symbols::jit;
 
 /// Names and mappings of the processes of a recording, kept while its records are read.
 #[derive(Debug, Default)]
@@ -112,7 +114,13 @@ impl AddressSpaces {
     }
 
     fn map(&mut self, map: &Map) {
-        let file = File(self.paths.number(file_name(map)));
+        let is_code = !map.kernel && is_anonymous(&map.file);
+        let file = if is_code {
+            self.paths.number(&*jit::map_of(map.task.pid))
+        } else {
+            self.paths.number(file_name(map))
+        };
+        let file = File(file);
         let maps = if map.kernel {
             &mut self.kernel
         } else {
@@ -142,8 +150,12 @@ impl AddressSpaces {
                 maps.insert(end, rest);
             }
         }
-        // The kernel's places are addresses: an offset in its image is of no use.
-        let offset = if map.kernel { map.start } else { map.offset };
+        // The kernel's places are addresses: an offset in its image is of no use. So are those in no file.
+        let offset = if map.kernel || is_code {
+            map.start
+        } else {
+            map.offset
+        };
         let mapping = Mapping {
             length: end - map.start,
             offset,
@@ -226,6 +238,22 @@ const VDSO32: &str = "[vdso32]";
 /// The name of the kernel's image, to which the record of its mapping appends a symbol.
 pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
+/// Returns whether memory of this name is of no file, so that code in it was made at run time.
+fn is_anonymous(name: &Path) -> bool {
+    const NAMES: [&str; 8] = [
+        "//anon",
+        "/anon_hugepage",
+        "/dev/zero",
+        "/memfd:",
+        "/SYSV",
+        "[anon",
+        "[heap]",
+        "[stack",
+    ];
+    let name = name.as_os_str().as_bytes();
+    name.is_empty() || NAMES.iter().any(|start| name.starts_with(start.as_bytes()))
+}
+
 /// Returns the file that is mapped.
 fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
@@ -276,6 +304,28 @@ mod tests {
         assert_eq!(place(&spaces, 1, 0x3000), Some(("old", 0x3000)));
         assert_eq!(place(&spaces, 1, 0x4000), None);
         assert_eq!(place(&spaces, 2, 0x2000), None);
+    }
+
+    #[test]
+    fn memory_of_no_file_is_its_process_s() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x1000, 0x1000, "//anon"));
+        spaces.apply(&map(2, 0x1000, 0x1000, "/memfd:code (deleted)"));
+        assert_eq!(place(&spaces, 1, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+        assert_eq!(place(&spaces, 2, 0x1008), Some(("/tmp/perf-2.map", 0x1008)));
+        let (child, parent) = (Task::leader(3), Task::leader(1));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 3, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+    }
+
+    #[test]
+    fn programs_of_32_bits_have_another_vdso() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0xf7f0_0000, 0x1000, VDSO));
+        spaces.apply(&map(2, 0x7fff_0000_0000, 0x1000, VDSO));
+        let name = |pid, address| place(&spaces, pid, address).map(|(name, _)| name);
+        assert_eq!(name(1, 0xf7f0_0000), Some(VDSO32));
+        assert_eq!(name(2, 0x7fff_0000_0000), Some(VDSO));
     }
 
     #[test]

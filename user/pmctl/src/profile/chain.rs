@@ -2,14 +2,13 @@
 //! The functions of a call chain.
 
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use super::{Named, Names, Site};
 use crate::perfdata::Recording;
 use crate::screen::Colors;
-use crate::symbols::{DebugFiles, Level, Lines, Text};
+use crate::symbols::{DebugFiles, Level, Lines, Text, jit};
 use crate::text::{count, printable};
 
 /// Source lines and inlined functions of a recording.
@@ -65,8 +64,7 @@ const NOTHING: [Level; 1] = [Level {
 
 /// Returns whether it is the name of a file, and not of the kernel or of memory without a file.
 fn is_file(path: &Path) -> bool {
-    let name = path.as_os_str().as_bytes();
-    name.starts_with(b"/") && !name.starts_with(b"//")
+    path.is_absolute() && jit::process_of(path).is_none()
 }
 
 /// A function of a call chain.

@@ -20,7 +20,7 @@ use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
 use crate::record::Places;
-use crate::symbols::DebugFiles;
+use crate::symbols::{DebugFiles, jit};
 
 /// Opens a recording.
 ///
@@ -102,9 +102,12 @@ impl Site<'_> {
         path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
     }
 
-    /// Returns the name of the file without its folder.
+    /// Returns the name of the file without its folder; of code that was made at run time, what perf calls it.
     pub(crate) fn dso(&self) -> Cow<'_, str> {
         let path = self.file.map(|(_, path)| path);
+        if let Some(pid) = path.and_then(jit::process_of) {
+            return Cow::Owned(format!("[JIT] tid {pid}"));
+        }
         let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
         name.map_or(Cow::Borrowed(UNKNOWN), OsStr::to_string_lossy)
     }

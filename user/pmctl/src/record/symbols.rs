@@ -120,6 +120,7 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::perfdata::{Map, Sample, Stamp, Symbol, Task};
+    use crate::symbols::testing::Generator;
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
@@ -161,6 +162,40 @@ mod tests {
         let (symbol, map) = look_up(address);
         assert!(symbol.name.contains("build_id"), "{symbol:?}");
         assert_eq!(symbol.start, address - map.start + map.offset);
+    }
+
+    #[test]
+    fn a_function_that_a_program_made_has_its_name() {
+        let mut program = Generator::start();
+        let task = Task::leader(program.process.id());
+        let mut records = super::super::processes::process(task.pid);
+        let sample = Body::Sample(Sample {
+            ip: program.address + 5,
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        records.push(Record {
+            stamp,
+            body: sample,
+        });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let made = SymbolTable {
+            file: format!("/tmp/perf-{}.map", task.pid),
+            symbols: vec![Symbol {
+                start: program.address,
+                length: 6,
+                name: "made".to_owned(),
+            }],
+            partial: false,
+        };
+        assert_eq!(places.look_up().0, [made.clone()]);
+        program.process.kill().expect("it is ours");
+        program.process.wait().expect("it ends");
+        assert_eq!(places.look_up().0, [made], "and after its end");
     }
 
     /// What is found at an address in this test's own process, and where its file is mapped.

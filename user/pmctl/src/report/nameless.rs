@@ -10,7 +10,7 @@ use super::{packages, percent};
 use crate::perfdata::Recording;
 use crate::profile::{File, Named};
 use crate::screen::Screen;
-use crate::symbols::Elf;
+use crate::symbols::{Elf, jit};
 use crate::text::printable;
 
 /// Parts of all samples below this one, in percent, are not worth a word.
@@ -48,10 +48,33 @@ impl Nameless {
         let mut files: Vec<&(String, u64)> = files
             .filter(|(path, samples)| is_large(*samples) && lacks_names(recording, path))
             .collect();
-        if files.is_empty() {
-            return Ok(());
-        }
         files.sort_by(|(a_path, a), (b_path, b)| b.cmp(a).then_with(|| a_path.cmp(b_path)));
+        let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
+        let (generated, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(path, _)| is_generated(path));
+        let mark = output.colors.warning;
+        if !files.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: {}: without a symbol table, functions are [unknown].",
+                self.list(&files)
+            )?;
+            write_advice(recording, &files, output)?;
+        }
+        if !generated.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: code that was made at run time, without {}.\n  \
+                 Many programs write this file if they are told: node --perf-basic-prof,\n  \
+                 python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
+                self.list(&generated)
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first of these files with their parts of all samples.
+    fn list(&self, files: &[&(String, u64)]) -> String {
         let names = files.iter().take(FILES).map(|(path, samples)| {
             format!("{} ({})", printable(path), percent(*samples, self.samples))
         });
@@ -60,37 +83,39 @@ impl Nameless {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let mark = output.colors.warning;
-        writeln!(
-            output,
-            "{mark}NO SYMBOLS{mark:#}: {}{more}: without a symbol table, functions are [unknown].",
-            names.join(", ")
-        )?;
-        let paths = files.iter().take(FILES).map(|(path, _)| Path::new(path));
-        let paths: Vec<&Path> = paths
-            .filter(|path| {
-                let id = recording.build_id(path);
-                id.is_some_and(|id| Elf::read_version(path, id).is_some())
-            })
-            .collect();
-        let install = packages::install_command(&paths);
-        let install = install.map_or(String::new(), |command| format!(" (`{command}`)"));
-        let later = match &paths[..] {
-            [] => "",
-            _ => "\n  This recording gets the names then, too.",
-        };
-        writeln!(
-            output,
-            "  Install their debug symbols{install},\n  \
-             fetch them (`debuginfod-find debuginfo FILE`), or build with -g and don't strip.{later}"
-        )
+        names.join(", ") + &more
     }
+}
+
+/// Prints what gives these files names.
+fn write_advice(
+    recording: &Recording,
+    files: &[&(String, u64)],
+    output: &mut Screen,
+) -> io::Result<()> {
+    let paths = files.iter().take(FILES).map(|(path, _)| Path::new(path));
+    let paths: Vec<&Path> = paths
+        .filter(|path| {
+            let id = recording.build_id(path);
+            id.is_some_and(|id| Elf::read_version(path, id).is_some())
+        })
+        .collect();
+    let install = packages::install_command(&paths);
+    let install = install.map_or(String::new(), |command| format!(" (`{command}`)"));
+    let later = match &paths[..] {
+        [] => "",
+        _ => "\n  This recording gets the names then, too.",
+    };
+    writeln!(
+        output,
+        "  Install their debug symbols{install},\n  \
+         fetch them (`debuginfod-find debuginfo FILE`), or build with -g and don't strip.{later}"
+    )
 }
 
 /// Returns whether this is a file that had no symbol table.
 fn lacks_names(recording: &Recording, path: &str) -> bool {
     let mut tables = recording.notes.symbols.iter();
     let table = tables.find(|table| table.file == path);
-    let is_file = path.starts_with('/') && !path.starts_with("//");
-    is_file && table.is_none_or(|table| table.partial || table.symbols.is_empty())
+    path.starts_with('/') && table.is_none_or(|table| table.partial || table.symbols.is_empty())
 }

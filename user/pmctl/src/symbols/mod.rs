@@ -6,6 +6,7 @@
 
 mod debug_files;
 mod elf;
+pub(crate) mod jit;
 mod lines;
 mod names;
 

@@ -8,6 +8,7 @@ use blazesym::symbolize::source::{self, Kernel, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use blazesym::{Addr, MaybeDefault, Pid};
 
+use super::jit::{self, Functions};
 use super::{DebugFiles, Elf};
 use crate::perfdata::{Symbol, SymbolTable, is_kernel};
 use crate::profile::VDSO;
@@ -43,6 +44,17 @@ impl Names {
             table.symbols = symbols(&places, &self.of_kernel(&places));
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
+        } else if let Some(pid) = jit::process_of(file) {
+            let functions = Functions::read(pid).unwrap_or_default();
+            let found = places.iter().map(|place| {
+                let (start, end, name) = functions.at(*place)?;
+                Some(Function {
+                    offset: place - start,
+                    size: end - start,
+                    name: name.to_owned(),
+                })
+            });
+            table.symbols = symbols(&places, &found.collect::<Vec<_>>());
         } else if let Some(elf) = Elf::read(file) {
             let debug_file = if elf.has_table {
                 None

@@ -2,15 +2,16 @@
 //! Programs for tests: compiled, and their names taken away.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use ahash::AHashSet;
 use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
 
 use super::debug_files::hexadecimal;
-use super::{DebugFiles, Elf, Names};
+use super::{DebugFiles, Elf, Names, jit};
 
 const SOURCE: &str = "
 static __attribute__((noinline)) long hidden(long n) { __asm__ volatile(\"\" : \"+r\"(n)); return n * 3; }
@@ -26,6 +27,72 @@ pub(crate) struct Split {
     /// Offsets in the file.
     pub(crate) hidden: u64,
     pub(crate) shown: u64,
+}
+
+/// A program that makes a function `made`, executes it, and waits.
+pub(crate) struct Generator {
+    pub(crate) process: Child,
+    /// Where the function is.
+    pub(crate) address: u64,
+    _folder: TempDir,
+}
+
+impl Generator {
+    const SOURCE: &str = "
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int main(void)
+{
+	static const unsigned char code[] = { 0xb8, 42, 0, 0, 0, 0xc3 };
+	char name[64];
+	void *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FILE *map;
+
+	memcpy(made, code, sizeof(code));
+	sprintf(name, \"/tmp/perf-%d.map\", getpid());
+	map = fopen(name, \"w\");
+	fprintf(map, \"%lx %zx made\\n\", (unsigned long)made, sizeof(code));
+	fclose(map);
+	printf(\"%lx %d\\n\", (unsigned long)made, ((int (*)(void))made)());
+	fflush(stdout);
+	return pause();
+}
+";
+
+    /// Compiles and starts it.
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (folder.path().join("made.c"), folder.path().join("made"));
+        fs::write(&source, Self::SOURCE).expect("it can be written");
+        run(Command::new("cc").arg("-o").args([&path, &source]));
+        let mut process = Command::new(&path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was compiled");
+        let mut line = String::new();
+        let output = process.stdout.as_mut().expect("it is a pipe");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("it is text");
+        let (address, result) = line.trim().split_once(' ').expect("there are two numbers");
+        assert_eq!(result, "42");
+        Self {
+            address: u64::from_str_radix(address, 16).expect("it is a number"),
+            process,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_file(jit::map_of(self.process.id()));
+    }
 }
 
 fn run(command: &mut Command) {

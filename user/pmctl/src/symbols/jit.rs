@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Code that a program has made at run time: some write its functions to `/tmp/perf-PID.map`.
+//!
+//! A line of the file has the first address and the size of a function, both hexadecimal, and its name, which may have
+//! blanks.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::libc;
+use nix::unistd::geteuid;
+
+/// The largest file that is read, in bytes.
+const LARGEST: u64 = 1 << 28;
+
+/// Returns the name that memory without a file has for a process: where its functions are.
+pub(crate) fn map_of(pid: u32) -> PathBuf {
+    format!("/tmp/perf-{pid}.map").into()
+}
+
+/// Returns the process whose memory has this name.
+pub(crate) fn process_of(path: &Path) -> Option<u32> {
+    let name = path.to_str()?.strip_prefix("/tmp/perf-")?;
+    name.strip_suffix(".map")?.parse().ok()
+}
+
+/// The functions of a process.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    /// End and name by the beginning; none overlap.
+    functions: BTreeMap<u64, (u64, String)>,
+}
+
+impl Functions {
+    /// Reads those of a process, which may live, also in another mount and PID namespace, or have ended.
+    pub(super) fn read(pid: u32) -> Option<Self> {
+        let begin = begin(pid);
+        let owner = fs::metadata(format!("/proc/{pid}"))
+            .ok()
+            .map(|process| process.uid());
+        let inside = inner_number(pid).unwrap_or(pid);
+        let inside = format!("/proc/{pid}/root/tmp/perf-{inside}.map");
+        let bytes = [PathBuf::from(inside), map_of(pid)]
+            .iter()
+            .find_map(|path| read(path, owner, begin))?;
+        Some(Self::parse(&String::from_utf8_lossy(&bytes)))
+    }
+
+    /// Parses the content of a file. What is no line of a function is skipped: the program may be writing the last one.
+    fn parse(text: &str) -> Self {
+        let mut all = Self::default();
+        for line in text.lines() {
+            let mut fields = line.splitn(3, ' ');
+            let mut number = || {
+                let field = fields.next()?;
+                u64::from_str_radix(field.trim_start_matches("0x"), 16).ok()
+            };
+            let (Some(start), Some(size)) = (number(), number()) else {
+                continue;
+            };
+            if let Some(name) = fields.next().filter(|name| !name.is_empty()) {
+                all.add(start, start.saturating_add(size), name);
+            }
+        }
+        all
+    }
+
+    /// Adds a function. It replaces those whose memory it has now.
+    fn add(&mut self, start: u64, end: u64, name: &str) {
+        let before = self.functions.range(..end).rev();
+        let covered = before.take_while(|(_, (old_end, _))| *old_end > start);
+        let covered: Vec<u64> = covered.map(|(start, _)| *start).collect();
+        for start in covered {
+            self.functions.remove(&start);
+        }
+        self.functions.insert(start, (end, name.to_owned()));
+    }
+
+    /// Returns beginning, end and name of the function at an address.
+    pub(super) fn at(&self, address: u64) -> Option<(u64, u64, &str)> {
+        let (start, (end, name)) = self.functions.range(..=address).next_back()?;
+        (address < *end).then_some((*start, *end, name))
+    }
+}
+
+/// Reads a file if it is the process's: not another user's, and not from an earlier process of this number.
+fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
+    // A pipe of this name must not stop pmctl, and a link must not lead elsewhere.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file: File = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .ok()?;
+    let facts = file.metadata().ok()?;
+    let user = geteuid();
+    let is_trusted = facts.uid() == 0
+        || match owner {
+            Some(owner) => facts.uid() == owner,
+            None => user.is_root() || facts.uid() == user.as_raw(),
+        };
+    let is_old = begin.is_some_and(|begin| facts.modified().is_ok_and(|time| time < begin));
+    if !facts.is_file() || !is_trusted || is_old {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Returns the number that a process has in its own PID namespace.
+fn inner_number(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let numbers = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().next_back()?.parse().ok()
+}
+
+/// Returns when a process began, or somewhat earlier; `None` if it has ended.
+fn begin(pid: u32) -> Option<SystemTime> {
+    /// `USER_HZ`, which is part of the ABI on x86.
+    const TICKS: f64 = 100.0;
+    const MARGIN: f64 = 1.0;
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may contain anything (proc_pid_stat(5)): the third field is behind it.
+    let (_, fields) = status.rsplit_once(')')?;
+    let start: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let age = uptime - start / TICKS + MARGIN;
+    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_is_in_the_name() {
+        assert_eq!(process_of(&map_of(42)), Some(42));
+        for other in ["/tmp/perf-x.map", "/tmp/perf-42", "/var/tmp/perf-42.map"] {
+            assert_eq!(process_of(Path::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn lines_are_functions_and_later_ones_replace_earlier_ones() {
+        let text = "1000 100 old\n0x2000 0x10 a b::c(int)\nx y z\n3000\n1080 100 new\n1200 10 behind\n4000 20 ";
+        let functions = Functions::parse(text);
+        let name = |address| functions.at(address).map(|(_, _, name)| name);
+        assert_eq!(name(0x1000), None, "its memory has another function");
+        assert_eq!(functions.at(0x10ff), Some((0x1080, 0x1180, "new")));
+        assert_eq!(name(0x1180), None);
+        assert_eq!(name(0x1205), Some("behind"));
+        assert_eq!(name(0x2000), Some("a b::c(int)"));
+        assert_eq!(name(0x4000), None, "its line is not complete");
+    }
+
+    /// A process that sleeps, and its file, which is removed.
+    struct Program(std::process::Child, PathBuf);
+
+    impl Program {
+        fn new() -> Self {
+            let mut sleep = std::process::Command::new("sleep");
+            let child = sleep.arg("60").spawn().expect("there is one");
+            let path = map_of(child.id());
+            fs::write(&path, "1000 10 f\n").expect("it can be written");
+            Self(child, path)
+        }
+
+        fn name(&self) -> Option<String> {
+            let functions = Functions::read(self.0.id())?;
+            functions.at(0x1000).map(|(_, _, name)| name.to_owned())
+        }
+
+        fn end(&mut self) {
+            self.0.kill().expect("it is ours");
+            self.0.wait().expect("it ends");
+        }
+    }
+
+    impl Drop for Program {
+        fn drop(&mut self) {
+            self.end();
+            let _ = fs::remove_file(&self.1);
+        }
+    }
+
+    #[test]
+    fn a_process_has_functions_while_it_lives_and_afterwards() {
+        let mut program = Program::new();
+        assert_eq!(program.name().as_deref(), Some("f"));
+        program.end();
+        assert_eq!(program.name().as_deref(), Some("f"));
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_process_is_not_read() {
+        let program = Program::new();
+        let file = File::options()
+            .write(true)
+            .open(&program.1)
+            .expect("it is there");
+        let earlier = SystemTime::now() - Duration::from_secs(3600);
+        file.set_modified(earlier).expect("it is ours");
+        assert_eq!(program.name(), None);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let program = Program::new();
+        fs::remove_file(&program.1).expect("it is there");
+        nix::unistd::mkfifo(&program.1, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
+        assert_eq!(program.name(), None, "and there is an answer");
+        fs::remove_file(&program.1).expect("it is there");
+        let elsewhere = tempfile::NamedTempFile::new().expect("it can be made");
+        fs::write(elsewhere.path(), "1000 10 f\n").expect("it can be written");
+        std::os::unix::fs::symlink(elsewhere.path(), &program.1).expect("it can be made");
+        assert_eq!(program.name(), None);
+    }
+}
