@@ -3,8 +3,10 @@
 
 use std::fmt;
 
-use perfmon::CounterId;
 use perfmon::spec::EventSpec;
+use perfmon::{CounterId, Device, Pmu};
+
+use crate::decode;
 
 /// Counters of the CPU.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,17 @@ pub(crate) struct CounterSupply {
     pub(crate) fixed: u16,
 }
 
+impl CounterSupply {
+    /// The counters that the driver has.
+    pub(crate) fn of(device: &Device, pmu: &Pmu) -> Self {
+        Self {
+            general: u8::try_from(device.properties().general.number).unwrap_or(u8::MAX),
+            // The driver tells how many, CPUID tells which.
+            fixed: pmu.fixed_bitmap(),
+        }
+    }
+}
+
 /// Reason why an event gets no counter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ScheduleError {
@@ -23,6 +36,12 @@ pub(crate) enum ScheduleError {
         label: String,
         counter: CounterId,
         by: Option<String>,
+    },
+    /// Only these counters can count this event and others, which are too many.
+    Crowded {
+        label: String,
+        counters: Vec<CounterId>,
+        by: Vec<String>,
     },
     /// No counter is left for this event.
     Full {
@@ -53,6 +72,24 @@ impl fmt::Display for ScheduleError {
                 write!(
                     f,
                     "{label} needs {counter}, which this machine's driver does not have"
+                )
+            }
+            Self::Crowded { label, by, .. } if by.is_empty() => {
+                write!(f, "{label}: no counter of this machine can count it")
+            }
+            Self::Crowded {
+                label,
+                counters,
+                by,
+            } => {
+                let counters: Vec<String> = counters.iter().copied().map(decode::counter).collect();
+                let has = if by.len() == 1 { "has" } else { "have" };
+                write!(
+                    f,
+                    "{label}: no counter is left: only {} can count it, which {} {has}\n\
+                     Count one of them in another run.",
+                    counters.join(", "),
+                    by.join(", ")
                 )
             }
             Self::Full {
@@ -127,12 +164,9 @@ pub(crate) fn schedule(
         plan.places[index] = place;
     }
     for (index, event) in events.iter().enumerate() {
-        if plan.places[index].is_none() && !plan.make_room(events, index, &mut Vec::new()) {
-            return Err(ScheduleError::Full {
-                label: event.label.clone(),
-                events: events.len(),
-                supply: (supply.general.into(), supply.fixed.count_ones()),
-            });
+        let mut seen = Vec::new();
+        if plan.places[index].is_none() && !plan.make_room(events, index, &mut seen) {
+            return Err(plan.conflict(events, event, seen));
         }
     }
     Ok(plan.places.into_iter().flatten().collect())
@@ -192,6 +226,35 @@ impl Plan {
             }
         }
         false
+    }
+
+    /// Returns why there is no room for an event. `seen` are the counters that it and those that have them can use.
+    fn conflict(
+        &self,
+        events: &[EventSpec],
+        event: &EventSpec,
+        mut seen: Vec<CounterId>,
+    ) -> ScheduleError {
+        let label = event.label.clone();
+        let uses_all = (0..self.supply.general).all(|n| seen.contains(&CounterId::General(n)));
+        if uses_all && self.supply.general > 0 {
+            return ScheduleError::Full {
+                label,
+                events: events.len(),
+                supply: (self.supply.general.into(), self.supply.fixed.count_ones()),
+            };
+        }
+        seen.sort_unstable();
+        let has_one = |place: &Option<CounterId>| place.is_some_and(|c| seen.contains(&c));
+        let by = events
+            .iter()
+            .zip(&self.places)
+            .filter(|(_, place)| has_one(place));
+        ScheduleError::Crowded {
+            label,
+            by: by.map(|(event, _)| event.label.clone()).collect(),
+            counters: seen,
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = CounterId> + use<> {
@@ -332,8 +395,50 @@ mod tests {
             schedule(&events, supply),
             Ok(vec![General(0), General(2), General(1)])
         );
-        assert!(schedule(&[limited(0b100), limited(0b100)], supply).is_err());
         assert!(schedule(&[limited(0b1000)], supply).is_err());
+    }
+
+    #[test]
+    fn a_conflict_is_named() {
+        let supply = CounterSupply {
+            general: 4,
+            fixed: 0,
+        };
+        let named = |label: &str, event: EventSpec| EventSpec {
+            label: label.to_owned(),
+            ..event
+        };
+        let told = |events: &[EventSpec]| {
+            let error = schedule(events, supply).expect_err("there is no room");
+            error.to_string().lines().next().map(str::to_owned)
+        };
+        let (any, only) = (event(true, None, None), limited(0b100));
+        let two = [
+            named("a", any.clone()),
+            named("b", only.clone()),
+            named("c", only),
+        ];
+        assert_eq!(
+            told(&two).as_deref(),
+            Some("c: no counter is left: only PMC2 can count it, which b has")
+        );
+        let of_two = [0b011, 0b011, 0b001].map(limited);
+        let three = [
+            named("a", of_two[0].clone()),
+            named("b", of_two[1].clone()),
+            named("c", of_two[2].clone()),
+        ];
+        let told_of_three = told(&three).expect("it has a line");
+        assert!(
+            told_of_three.contains("only PMC0, PMC1 can count it, which "),
+            "{told_of_three}"
+        );
+        assert_eq!(
+            told(&[named("x", limited(0b1_0000))]).as_deref(),
+            Some("x: no counter of this machine can count it")
+        );
+        let many = told(&vec![any; 5]).expect("it has a line");
+        assert!(many.contains("the CPU has 4 general"), "{many}");
     }
 
     /// Whether some assignment exists, by trying them all.

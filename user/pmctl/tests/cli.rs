@@ -205,3 +205,32 @@ fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     assert!(piped.starts_with("Recorded"), "{piped}");
     assert!(!piped.contains('\x1b'), "{piped}");
 }
+
+/// Returns what bash offers behind `pmctl stat -e`, on a Skylake.
+fn completed(typed: &str) -> Vec<String> {
+    let script = r#"
+        . completions/pmctl
+        pmctl() { [ "$*" = "list --raw" ] && "$PMCTL" list --model skylake --raw; }
+        COMP_WORDS=(pmctl stat -e "$1") COMP_CWORD=3
+        _pmctl pmctl "$1" -e
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let output = std::process::Command::new("bash")
+        .args(["-c", script, "bash", typed])
+        .env("PMCTL", env!("CARGO_BIN_EXE_pmctl"))
+        .output()
+        .expect("there is bash");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_names_of_events() {
+    assert_eq!(completed("instr"), ["instructions"]);
+    assert_eq!(
+        completed("cycles,uops_issued.a"),
+        ["cycles,uops_issued.any"]
+    );
+    assert_eq!(completed("INST_RETIRED.PREC"), ["INST_RETIRED.PREC_DIST"]);
+    assert!(completed("").len() > 200);
+}

@@ -50,9 +50,60 @@ fn make(top: &Path) -> Result<Vec<(String, String)>> {
         let mut text = Vec::new();
         clap_complete::generate(shell, &mut pmctl::command(), "pmctl", &mut text);
         let text = String::from_utf8(text).context("a completion is no text")?;
+        let text = if shell == Shell::Bash {
+            with_names(&text)?
+        } else {
+            text
+        };
         files.push((format!("{COMPLETIONS}/{name}"), with_license(&text)));
     }
     Ok(files)
+}
+
+/// What completes events, the last of a list, and models. Events are in the letters that were typed.
+const NAMES_IN_BASH: &str = r#"_pmctl_events() {
+    local last=${cur##*,} names
+    names=$(pmctl list --raw 2>/dev/null)
+    [[ -z ${last} || ${last} == *[A-Z]* ]] || names=${names,,}
+    COMPREPLY=($(compgen -P "${cur%"${last}"}" -W "${names}" -- "${last}"))
+    compopt -o nospace 2>/dev/null
+}
+
+_pmctl_models() {
+    COMPREPLY=($(compgen -W "$(pmctl list --model help 2>/dev/null)" -- "${cur}"))
+}
+
+"#;
+
+/// Returns bash's completion with names of events and of models, where clap has those of files.
+fn with_names(bash: &str) -> Result<String> {
+    const FILES: &str = r#"COMPREPLY=($(compgen -f "${cur}"))"#;
+    let (mut text, mut command, mut option) = (NAMES_IN_BASH.to_owned(), "", "");
+    let mut replaced = 0;
+    for line in bash.lines() {
+        let word = line.trim();
+        if let Some(name) = word
+            .strip_prefix("pmctl__subcmd__")
+            .and_then(|rest| rest.strip_suffix(')'))
+        {
+            command = name;
+        } else if let Some(name) = word.strip_suffix(')').filter(|name| name.starts_with('-')) {
+            option = name;
+        }
+        let function = match (command, option) {
+            ("stat" | "record", "-e" | "--event" | "--timebase" | "--count") => "_pmctl_events",
+            ("list" | "encode", "-m" | "--model") => "_pmctl_models",
+            _ => FILES,
+        };
+        let changed = line.replace(FILES, function);
+        replaced += usize::from(changed != line);
+        text += &changed;
+        text.push('\n');
+    }
+    if replaced != 10 {
+        bail!("bash's completion has another form than expected: {replaced} places for names");
+    }
+    Ok(text)
 }
 
 /// Returns a completion with its licence: behind zsh's mark, which must be the first line.

@@ -61,18 +61,13 @@ impl Plan {
         let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
         refuse_the_impossible(args, &events)?;
 
-        let properties = session.device().properties();
-        if args.branches && !properties.last_branch {
+        if args.branches && !session.device().properties().last_branch {
             return Err(Usage(
                 "-b: this CPU does not record branches (LBR). Leave -b out.".to_owned(),
             )
             .into());
         }
-        let supply = CounterSupply {
-            general: u8::try_from(properties.general.number).unwrap_or(u8::MAX),
-            // The driver tells how many, CPUID tells which.
-            fixed: pmu.fixed_bitmap(),
-        };
+        let supply = CounterSupply::of(session.device(), pmu);
         let places = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;
 
         let mut planned = Vec::new();

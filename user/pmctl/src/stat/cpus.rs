@@ -33,12 +33,7 @@ pub(super) fn of_cpus(
         )
         .into());
     }
-    let properties = session.device().properties();
-    let supply = CounterSupply {
-        general: number(properties.general.number),
-        // The driver tells how many, CPUID tells which.
-        fixed: pmu.fixed_bitmap(),
-    };
+    let supply = CounterSupply::of(session.device(), pmu);
     let columns = columns_on(events, supply)?;
     let counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));
@@ -111,11 +106,6 @@ pub(super) fn columns_on(
         event,
     };
     Ok(events.into_iter().map(column).collect())
-}
-
-/// A number of counters; no CPU has as many as 255.
-fn number(counters: u16) -> u8 {
-    u8::try_from(counters).unwrap_or(u8::MAX)
 }
 
 /// The counters of all CPUs, which count whatever runs there.

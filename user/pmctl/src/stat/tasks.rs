@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
-use perfmon::{Cause, Device, Error, Group, Modes};
+use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::Column;
 use super::rights;
@@ -15,7 +15,7 @@ use super::source::{Count, Counts, Source};
 use super::threads::Thread;
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
-use crate::schedule;
+use crate::schedule::{self, CounterSupply, ScheduleError};
 
 /// How events of tasks count.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +190,16 @@ impl Tasks {
         changed
     }
 
+    /// Returns which events want the same counters, if that is why they do not go together.
+    fn conflict(&self) -> Option<String> {
+        let supply = CounterSupply::of(&self.device, &Pmu::here());
+        let present = self.events.iter().filter(|event| !event.is_absent());
+        match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
+            Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
+            _ => None,
+        }
+    }
+
     /// Returns the event with the thread and the manner of this measurement.
     fn leader(&self, event: Builder, tid: u32) -> Builder {
         let event = event.pid(tid).disabled();
@@ -254,6 +264,9 @@ impl Source for Tasks {
                 Err(refused) => {
                     let is_own = self.threads.is_empty();
                     if !self.adapt(&refused) {
+                        if let Some(conflict) = self.conflict() {
+                            return Err(Usage(conflict).into());
+                        }
                         let Refused { error, tid, .. } = refused;
                         return Err(rights::explained(error, (!is_own).then_some(tid)));
                     }
