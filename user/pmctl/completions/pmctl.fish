@@ -45,6 +45,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand info" -s h -l help -d 'Print
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s m -l model -d 'List the events of this CPU model' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s a -l all -d 'List also events that the driver can\'t count, and outdated names'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s d -l desc -d 'Show descriptions, too, of /usr/share/perfmon/events/MODEL/*.json'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s j -l json -d 'Print JSON: an array with an object for each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l raw -d 'Print names only, one on a line'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s h -l help -d 'Print help'

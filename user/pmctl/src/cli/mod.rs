@@ -72,6 +72,7 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct List {
     /// List events with this in their names
     pub(crate) glob: Option<String>,
@@ -83,6 +84,10 @@ pub(crate) struct List {
     /// List also events that the driver can't count, and outdated names
     #[arg(short, long)]
     pub(crate) all: bool,
+
+    /// Show descriptions, too, of /usr/share/perfmon/events/MODEL/*.json
+    #[arg(short, long, conflicts_with = "raw")]
+    pub(crate) desc: bool,
 
     /// Print JSON: an array with an object for each event
     #[arg(short, long, conflicts_with = "raw")]

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl list`: the events that have names.
 
+mod descriptions;
+
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use perfmon::spec::models::{Event, Model, models};
 use perfmon::spec::{self, OnCounters};
 use perfmon::{CounterId, Encoding, EventSelect, Pmu};
 use serde::Serialize;
+
+use descriptions::Descriptions;
 
 use crate::cli::List;
 use crate::decode;
 use crate::exit::{FAILURE, Usage};
 use crate::machine::Machine;
 use crate::stdio::complain;
-use crate::text::count;
+use crate::text::{count, wrap};
 
 /// The argument of --model that asks for the names of the models.
 const HELP: &str = "help";
@@ -38,6 +42,14 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         return Ok(0);
     }
     let pmu = pmu(args.model.as_deref(), machine)?;
+    let descriptions = if args.desc {
+        let model = pmu
+            .model()
+            .context("there are no descriptions for this CPU, whose model is unknown")?;
+        Descriptions::read(model, machine)?
+    } else {
+        Descriptions::default()
+    };
     let all = named(&pmu);
     let matching: Vec<Named> = all
         .into_iter()
@@ -49,7 +61,10 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         .filter(|event| args.all || event.is_current())
         .collect();
     if args.json {
-        let rows: Vec<Row<'_>> = shown.iter().map(Row::new).collect();
+        let rows: Vec<Row<'_>> = shown
+            .iter()
+            .map(|event| Row::new(event, &descriptions))
+            .collect();
         serde_json::to_writer_pretty(&mut *output, &rows)?;
         writeln!(output)?;
     } else if args.raw {
@@ -57,7 +72,7 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
             writeln!(output, "{}", event.name)?;
         }
     } else if !shown.is_empty() {
-        write_table(&shown, &pmu, output)?;
+        write_table(&shown, &pmu, &descriptions, output)?;
     }
     output.flush()?;
     tell_of_others(args, &pmu, shown.len(), found);
@@ -153,8 +168,12 @@ fn named(pmu: &Pmu) -> Vec<Named> {
 impl Named {
     /// Returns whether a name of it has `glob`, or is of its form.
     fn matches(&self, glob: &str) -> bool {
-        let mut names = std::iter::once(&*self.name).chain(self.also.iter().copied());
-        names.any(|name| matches(&glob.to_ascii_lowercase(), &name.to_ascii_lowercase()))
+        self.all_names()
+            .any(|name| matches(&glob.to_ascii_lowercase(), &name.to_ascii_lowercase()))
+    }
+
+    fn all_names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.also.iter().copied())
     }
 
     /// Returns whether it can be counted, and its name is not outdated.
@@ -210,7 +229,14 @@ fn is_like(glob: &[u8], name: &[u8]) -> bool {
     }
 }
 
-fn write_table(events: &[Named], pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+fn write_table(
+    events: &[Named],
+    pmu: &Pmu,
+    descriptions: &Descriptions,
+    output: &mut dyn Write,
+) -> Result<()> {
+    /// The width of descriptions.
+    const WIDTH: usize = 76;
     let width = |of: &dyn Fn(&Named) -> usize, least: usize| {
         events.iter().map(of).max().unwrap_or(0).max(least)
     };
@@ -241,6 +267,12 @@ fn write_table(events: &[Named], pmu: &Pmu, output: &mut dyn Write) -> Result<()
             counters(event)
         );
         writeln!(output, "{}", line.trim_end())?;
+        for line in descriptions
+            .of(event.all_names())
+            .map_or(Vec::new(), |text| wrap(text, WIDTH))
+        {
+            writeln!(output, "    {line}")?;
+        }
     }
     Ok(())
 }
@@ -327,10 +359,12 @@ struct Row<'a> {
     deprecated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_here: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
 }
 
 impl<'a> Row<'a> {
-    fn new(event: &'a Named) -> Self {
+    fn new(event: &'a Named, descriptions: &'a Descriptions) -> Self {
         let (listed, found) = (event.listed.as_ref(), event.on.as_ref().ok());
         let general = found.map_or(0, |found| found.general);
         Self {
@@ -352,6 +386,7 @@ impl<'a> Row<'a> {
             period: listed.and_then(|event| event.period),
             deprecated: listed.is_some_and(|event| event.deprecated),
             not_here: event.on.as_ref().err().map(String::as_str),
+            description: descriptions.of(event.all_names()),
         }
     }
 }
