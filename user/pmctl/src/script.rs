@@ -38,11 +38,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             line.push(' ');
         }
         line.truncate(line.trim_end().len());
-        // Without a branch for each byte: nearly all lines are printable.
-        let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
-        if !line.bytes().fold(true, is_printable) {
-            line = printable(&line);
-        }
+        make_printable(&mut line, 0);
         line.push('\n');
         match &details {
             _ if !has_chains => {}
@@ -152,24 +148,38 @@ fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, ha
         line.push('\t');
         push_hexadecimal(line, frame.address, 16);
         line.push(' ');
-        if frame.inlined.is_some() {
-            line.push_str(&printable(&frame.label()));
+        let start = line.len();
+        if let Some(name) = &frame.inlined {
+            line.push_str(&name.text);
+            line.push_str(" (inlined)");
         } else {
-            let mut function = String::new();
-            push_site(&mut function, &frame.site);
-            line.push_str(&printable(&function));
+            push_site(line, &frame.site);
             line.push_str(" (");
-            line.push_str(&printable(&frame.site.path()));
+            line.push_str(&frame.site.path());
             line.push(')');
         }
+        make_printable(line, start);
         line.push('\n');
         if has_lines {
             line.push_str("  ");
-            line.push_str(&printable(frame.line()));
+            let start = line.len();
+            line.push_str(frame.line());
+            make_printable(line, start);
             line.push('\n');
         }
     }
     line.push('\n');
+}
+
+/// Replaces what is not printable in the text from `start` on.
+fn make_printable(text: &mut String, start: usize) {
+    // Without a branch for each byte: nearly all texts are printable.
+    let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
+    if !text[start..].bytes().fold(true, is_printable) {
+        let rest = printable(&text[start..]);
+        text.truncate(start);
+        text.push_str(&rest);
+    }
 }
 
 /// Appends the function and the offset in it.

@@ -86,6 +86,13 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
             "The buffers were changed {times}; {time:.1} ms in all were not recorded."
         )?;
     }
+    for table in notes.symbols.iter().filter(|table| table.replaced) {
+        let file = printable(&table.file);
+        writeln!(
+            output,
+            "{mark}DEGRADED{mark:#}: {file} is not what was recorded, it was replaced: its functions have no names."
+        )?;
+    }
     for reason in &notes.degraded {
         writeln!(output, "{mark}DEGRADED{mark:#}: {}.", printable(reason))?;
     }
@@ -186,6 +193,9 @@ pub(crate) struct SymbolTable {
     /// tell.
     #[serde(default)]
     pub(crate) partial: bool,
+    /// The file was replaced since it was recorded, so that it was not read.
+    #[serde(default)]
+    pub(crate) replaced: bool,
 }
 
 /// A function.
@@ -278,6 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_replaced_is_told() {
+        let table = |file: &str, replaced| SymbolTable {
+            file: file.to_owned(),
+            replaced,
+            ..SymbolTable::default()
+        };
+        let notes = Notes {
+            symbols: vec![table("/bin/a", false), table("/bin/b", true)],
+            ..Notes::default()
+        };
+        assert_eq!(
+            warning(&notes),
+            "DEGRADED: /bin/b is not what was recorded, it was replaced: its functions have no names.\n"
+        );
+    }
+
+    #[test]
     fn a_single_change_of_buffers_is_one_time() {
         let gaps = Gaps {
             number: 1,
@@ -303,7 +330,7 @@ mod tests {
         let table = SymbolTable {
             file: "x".to_owned(),
             symbols: vec![symbol(0x100, "first"), symbol(0x120, "second")],
-            partial: false,
+            ..SymbolTable::default()
         };
         let name = |offset| table.at(offset).map(|symbol| symbol.name.as_str());
         assert_eq!(name(0xff), None);

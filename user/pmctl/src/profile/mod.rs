@@ -36,8 +36,9 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
     if recording.unfinished {
-        // The files may be others meanwhile; but nobody has looked the symbols up before.
-        let mut places = Places::default();
+        // Nobody has looked the symbols up before.
+        let end = path.metadata().and_then(|facts| facts.modified());
+        let mut places = Places::of_past(end.ok());
         for record in recording.records.iter() {
             places.take(&record?);
         }

@@ -15,7 +15,7 @@ use crate::symbols::{DebugFiles, Elf};
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
     let found = recording.notes.symbols.iter().filter(|table| {
         let path = Path::new(&table.file);
-        let lacks_names = table.partial || table.symbols.is_empty();
+        let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
         lacks_names && has_debug_file(recording, path, debug_files)
     });
     let wanted: AHashSet<String> = found.map(|table| table.file.clone()).collect();

@@ -2,13 +2,15 @@
 //! The names of what was sampled, looked up while the files are those that ran.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ahash::AHashSet;
 
 use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
 use crate::profile::{AddressSpaces, KERNEL};
-use crate::symbols::{DebugFiles, Elf, Names};
+use crate::symbols::{DebugFiles, Elf, Names, jit};
 
 /// Addresses of samples, call chains and branches.
 #[derive(Debug, Default)]
@@ -17,16 +19,31 @@ pub(crate) struct Places {
     spaces: AddressSpaces,
     /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
     files: Vec<AHashSet<u64>>,
+    /// What each file was when its name came up first.
+    versions: Vec<Option<Version>>,
+    /// When the recording ended, if that was long ago.
+    end: Option<SystemTime>,
     /// Addresses since the last change of what is mapped, by process: most samples are where others were.
     seen: AHashSet<(u32, u64)>,
 }
 
 impl Places {
+    /// Creates one for a recording that has ended at this time, if it is known: what has changed since has no names.
+    pub(crate) fn of_past(end: Option<SystemTime>) -> Self {
+        Self {
+            end,
+            ..Self::default()
+        }
+    }
+
     /// Applies a record. Records must come by time.
     pub(crate) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
             self.seen.clear();
             self.spaces.apply(record);
+            let new = self.spaces.files().skip(self.versions.len());
+            let new: Vec<_> = new.map(Version::of).collect();
+            self.versions.extend(new);
             if let Body::Exit { task, .. } = &record.body {
                 self.spaces.end(*task);
             }
@@ -56,8 +73,9 @@ impl Places {
     /// Returns the symbols and the build-ids of all files with samples.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
-        let ids = self.files().into_iter();
-        (tables, ids.filter_map(|(file, _)| build_id(file)).collect())
+        let same = self.files().into_iter().filter(|file| !file.is_replaced());
+        let ids = same.filter_map(|file| build_id(file.path)).collect();
+        (tables, ids)
     }
 
     /// Returns the symbols of those files with samples that are `wanted`.
@@ -69,17 +87,93 @@ impl Places {
         let names = Names::new(debug_files.clone());
         let files = self.files().into_iter();
         files
-            .filter(|(file, _)| wanted(file))
-            .map(|(file, offsets)| names.look_up(file, offsets))
+            .filter(|file| wanted(file.path))
+            .map(|file| {
+                if file.is_replaced() {
+                    return SymbolTable {
+                        file: file.path.to_string_lossy().into_owned(),
+                        replaced: true,
+                        ..SymbolTable::default()
+                    };
+                }
+                names.look_up(file.path, file.offsets)
+            })
             .collect()
     }
 
     /// Returns the files with samples, by their names.
-    fn files(&self) -> Vec<(&Path, &AHashSet<u64>)> {
-        let files = self.spaces.files().zip(&self.files);
-        let mut files: Vec<_> = files.filter(|(_, offsets)| !offsets.is_empty()).collect();
-        files.sort_unstable_by_key(|(file, _)| *file);
+    fn files(&self) -> Vec<Sampled<'_>> {
+        let files = self.spaces.files().zip(&self.files).zip(&self.versions);
+        let files = files.map(|((path, offsets), version)| Sampled {
+            path,
+            offsets,
+            version: version.as_ref(),
+            end: self.end,
+        });
+        let mut files: Vec<_> = files.filter(|file| !file.offsets.is_empty()).collect();
+        files.sort_unstable_by_key(|file| file.path);
         files
+    }
+}
+
+/// A file with samples.
+struct Sampled<'a> {
+    path: &'a Path,
+    offsets: &'a AHashSet<u64>,
+    version: Option<&'a Version>,
+    /// When the recording ended.
+    end: Option<SystemTime>,
+}
+
+impl Sampled<'_> {
+    /// Returns whether the file was another one before: then its names are those of other functions.
+    fn is_replaced(&self) -> bool {
+        let is_another = |before| Version::of(self.path).as_ref() != Some(before);
+        self.version.is_some_and(is_another)
+            || self.end.is_some_and(|end| is_younger(self.path, end))
+    }
+}
+
+/// Returns whether a file has changed, or the kernel was started, after this time.
+fn is_younger(path: &Path, time: SystemTime) -> bool {
+    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    if path.is_absolute() {
+        return fs::metadata(path).is_ok_and(|facts| facts.ctime() > time);
+    }
+    boot().is_some_and(|boot| boot > time)
+}
+
+/// Returns when the kernel was started, in seconds since 1970.
+fn boot() -> Option<i64> {
+    let facts = fs::read_to_string("/proc/stat").ok()?;
+    let time = facts.lines().find_map(|line| line.strip_prefix("btime "))?;
+    time.parse().ok()
+}
+
+/// What tells a file from another one of the same name, and changes if it is written to.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// In seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl Version {
+    fn of(path: &Path) -> Option<Self> {
+        let facts = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        // A file of generated functions grows.
+        if jit::process_of(path).is_some() {
+            return None;
+        }
+        Some(Self {
+            device: facts.dev(),
+            inode: facts.ino(),
+            size: facts.size(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+        })
     }
 }
 
@@ -119,8 +213,10 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     use crate::perfdata::{Map, Sample, Stamp, Symbol, Task};
-    use crate::symbols::testing::Generator;
+    use crate::symbols::testing::{Generator, Split};
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
@@ -165,6 +261,56 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_replaced_has_no_names() {
+        let split = Split::new();
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: 0x40_0000,
+            length: 0x10_0000,
+            file: split.program.clone(),
+            ..Map::default()
+        });
+        let sample = Body::Sample(Sample {
+            ip: 0x40_0000 + split.shown,
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let mut places = Places::default();
+        for body in [map, sample] {
+            places.take(&Record { stamp, body });
+        }
+        let (tables, ids) = places.look_up();
+        assert_eq!(tables[0].symbols[0].name, "shown");
+        assert_eq!(ids.len(), 1);
+        // As a linker does it, with the same program, which is younger.
+        let new = split.folder.path().join("new");
+        fs::copy(&split.program, &new).expect("it can be copied");
+        fs::rename(&new, &split.program).expect("it can be moved");
+        let (tables, ids) = places.look_up();
+        assert!(
+            tables[0].replaced && tables[0].symbols.is_empty(),
+            "{tables:?}"
+        );
+        assert_eq!(ids, []);
+        fs::remove_file(&split.program).expect("it is there");
+        assert!(places.look_up().0[0].replaced);
+    }
+
+    #[test]
+    fn what_changed_after_the_recording_is_known() {
+        let file = tempfile::NamedTempFile::new().expect("it can be made");
+        let hour = Duration::from_secs(3600);
+        let (before, after) = (SystemTime::now() - hour, SystemTime::now() + hour);
+        assert!(is_younger(file.path(), before) && !is_younger(file.path(), after));
+        let kernel = Path::new(KERNEL);
+        assert!(is_younger(kernel, UNIX_EPOCH) && !is_younger(kernel, after));
+    }
+
+    #[test]
     fn a_function_that_a_program_made_has_its_name() {
         let mut program = Generator::start();
         let task = Task::leader(program.process.id());
@@ -190,7 +336,7 @@ mod tests {
                 length: 6,
                 name: "made".to_owned(),
             }],
-            partial: false,
+            ..SymbolTable::default()
         };
         assert_eq!(places.look_up().0, [made.clone()]);
         program.process.kill().expect("it is ours");

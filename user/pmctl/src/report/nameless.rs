@@ -7,7 +7,7 @@ use std::path::Path;
 use ahash::AHashMap;
 
 use super::{packages, percent};
-use crate::perfdata::Recording;
+use crate::perfdata::{Recording, SymbolTable};
 use crate::profile::{File, Named};
 use crate::screen::Screen;
 use crate::symbols::{Elf, jit};
@@ -117,5 +117,6 @@ fn write_advice(
 fn lacks_names(recording: &Recording, path: &str) -> bool {
     let mut tables = recording.notes.symbols.iter();
     let table = tables.find(|table| table.file == path);
-    path.starts_with('/') && table.is_none_or(|table| table.partial || table.symbols.is_empty())
+    let has_none = |table: &SymbolTable| table.partial || table.symbols.is_empty();
+    path.starts_with('/') && table.is_none_or(|table| !table.replaced && has_none(table))
 }
