@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Names that pmctl's reports find, beside perf's on the same file: functions that
+# were inlined, their callers, and those that a program has made.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"; rm -f /tmp/perf-*.map' EXIT
+cd "$dir" || exit 1
+
+n=20000000
+event=instructions:u
+period=100003
+program=$here/pmctl_origins
+
+# ours PATTERN OPTION... : the first percentage of the line with PATTERN in pmctl's
+# report, in hundredths of a percent
+ours() {
+	pattern=$1
+	shift
+	pmctl report --no-pager "$@" 2>/dev/null | hundredths "$pattern"
+}
+
+# theirs PATTERN OPTION... : the same in perf's report
+theirs() {
+	pattern=$1
+	shift
+	perf report --stdio --no-inline "$@" 2>/dev/null | hundredths "$pattern"
+}
+
+hundredths() {
+	grep -E "$1" | awk 'NR == 1 { n = $1 } END { printf "%d", n * 100 + 0.5 }'
+}
+
+# near NAME EXPECTED GOT: within one percent of the whole
+near() {
+	distance=$(($2 - $3))
+	if [ "$distance" -ge -100 ] && [ "$distance" -le 100 ]; then
+		result 0 "$1"
+	else
+		echo "# $1: expected about $2 hundredths of a percent, got $3"
+		result 1 "$1"
+	fi
+}
+
+plan 22
+
+is "record -g succeeds" 0 "$(pmctl record -g -e $event -c $period -- "$program" $n >words 2>&1; echo $?)"
+sed 's/^/# /' words
+
+# Without the chains, each row has its own samples.
+near "a function that was made has its share" 5000 \
+	"$(ours 'made at run time$' --sort symbol)"
+near "the function around what was inlined has its share" 5000 "$(ours ' outer$' --sort symbol)"
+says "its memory is called as perf calls it" "$(pmctl report --sort dso)" '\[JIT\] tid [0-9]+'
+for name in 'made at run time' outer; do
+	is "perf report shows the share of $name" \
+		"$(theirs "\] $name " --no-children -g none --sort symbol)" \
+		"$(ours "$name\$" --sort symbol)"
+done
+
+# A sample counts for each function of its chain.
+for name in main turn outer 'made at run time'; do
+	is "perf report --children shows the share of $name" \
+		"$(theirs "\] $name " --children -g none --sort symbol)" \
+		"$(ours "\\[.\\] $name\$" --children --sort symbol)"
+done
+says "report -g callee shows who called" "$(pmctl report -g callee --sort symbol | grep -A 1 ' outer$')" \
+	'%  turn$'
+says "report -G shows how it was reached" "$(pmctl report -G --sort symbol | grep -A 8 '\] outer$')" \
+	'%  main$'
+is "report -g with a percentage leaves small parts out" 0 \
+	"$(pmctl report -g callee,100 --sort symbol | grep -c '%  turn$')"
+check "report --max-stack 1 has no callers" \
+	[ "$(ours '\] turn$' --children --max-stack 1 --sort symbol)" -le 100 ]
+
+# perf shows inlined functions in call chains by default.
+is "report without --inline reads no lines" 0 "$(pmctl report --children --sort symbol | grep -c inlined)"
+near "an inlined function has a row among the children" \
+	"$(ours '\[.\] outer$' --children --sort symbol)" \
+	"$(ours 'inner \(inlined\)$' --children --inline --sort symbol)"
+says "folded stacks have it inside the function around it" "$(pmctl flamegraph --folded --inline)" \
+	';main;turn;outer;inner \(inlined\)'
+pmctl script -F ip,srcline --inline >ours.script 2>words
+says "script shows the inlined function" "$(cat ours.script)" 'inner \(inlined\)$'
+says "script shows lines of the source" "$(cat ours.script)" '^  origins\.c:[0-9]+$'
+says "the lines are of both files" "$(pmctl report --sort srcline)" 'loop\.h:[0-9]+'
+
+# As in a container, whose /tmp is another one.
+"$program" 100000000000 alone &
+runs=$!
+sleep 1
+pmctl record -p $runs -e $event -c $period -o inside.data --duration 1 >words 2>&1
+kill $runs
+wait
+check "the file is not in this mount namespace" [ ! -e /tmp/perf-$runs.map ]
+near "a function that was made has its share in another mount namespace" 5000 \
+	"$(ours 'made at run time$' -i inside.data --sort symbol)"
+
+finish
