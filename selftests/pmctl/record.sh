@@ -54,7 +54,7 @@ near() {
 	fi
 }
 
-plan 84
+plan 92
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -196,7 +196,7 @@ says "record tells of the limit" "$(cat words)" "LOST: the end of the recording:
 check "the recording of a limited file has samples" \
 	[ "$(pmctl script -i limited.data 2>/dev/null | wc -l)" -gt 10000 ]
 
-# Through a pipe, the recording follows when it has ended.
+# Standard output gets perf's form for pipes.
 pmctl record -e $event -c $period -o - -- "$shares" $n 2>words | cat >piped.data
 is "a piped recording is whole" 0 "$(pmctl report -i piped.data >/dev/null 2>&1; echo $?)"
 says "record tells where the recording went" "$(cat words)" "to standard output"
@@ -207,7 +207,39 @@ pmctl record -e $event -c $period -o - -- sh -c "echo printed; exec $shares $n" 
 	pmctl report -i - >piped.report 2>&1
 says "report reads the recording of a command that prints" "$(cat piped.report)" "pmctl_shares"
 says "record -o - sends the command's output to standard error" "$(cat words)" "^printed"
-check "perf reads a piped recording" [ "$(perf script -i piped.data 2>/dev/null | wc -l)" -gt 100 ]
+perf report -i - --stdio --sort symbol <piped.data >piped.report 2>/dev/null
+is "perf report reads a recording from a pipe" "$(pmctl report -i - --sort symbol <piped.data |
+	hundredths share_60)" "$(hundredths share_60 <piped.report)"
+is "perf script reads a recording from a pipe" "$(pmctl script -i - <piped.data | wc -l)" \
+	"$(perf script -i - <piped.data 2>/dev/null | wc -l)"
+says "perf names the event of a piped recording" "$(cat piped.report)" "event '$event'"
+says "perf knows the host of a piped recording" \
+	"$(perf report -i - --header --stdio <piped.data 2>/dev/null)" "os release : $(uname -r)"
+head -c $(($(stat -c %s piped.data) / 2)) piped.data >half.data
+says "script reads the half of a piped recording" "$(pmctl script -i - <half.data 2>&1)" \
+	"was not finished"
+check "the half of a piped recording has samples" \
+	[ "$(pmctl script -i half.data 2>/dev/null | wc -l)" -gt 100 ]
+# perf shows what has been recorded while the recording goes on.
+"$here/pmctl_loop" 100000000000 &
+runs=$!
+pmctl record -p $runs -e $event -c 10007 -o - 2>words | perf script -i - >piped.script 2>/dev/null &
+piped=$!
+seconds=0
+until [ "$(wc -l <piped.script)" -gt 100 ] || [ $seconds -ge 60 ]; do
+	sleep 1
+	seconds=$((seconds + 1))
+done
+check "perf script shows samples while they are recorded" [ "$(wc -l <piped.script)" -gt 100 ]
+kill $runs
+wait $piped
+# A reader that ends too early.
+{
+	pmctl record -e $event -c 10007 -o - -- "$here/pmctl_loop" 42 exit 2>words
+	echo $? >code
+} | true
+is "record exits with 125 if nobody reads it" 125 "$(cat code)"
+says "record tells that nobody reads it" "$(cat words)" "standard output: .*Broken pipe"
 
 # Nothing to see.
 pmctl record -e $event -- true 2>words

@@ -61,9 +61,11 @@ pub fn main() -> ExitCode {
         Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
+    // What a recording is cut off by is always said.
+    let is_record = matches!(cli.command, Command::Record(_));
     match run(&cli.command) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) && !is_record => ExitCode::SUCCESS,
         Err(error) => {
             complain(format_args!("{error:#}"));
             ExitCode::from(exit_code(&error).unwrap_or(failure))

@@ -32,6 +32,8 @@ Examples:
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
   pmctl record -b -- gzip file               with the last branches
+  pmctl record -o - -- make | perf script -i -
+                                             perf shows them as they come
   pmctl record --timebase cycles --count branches,instructions -- ls
                                              count others from sample to sample
 
@@ -109,7 +111,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
 
-    /// Write the recording to FILE; - is standard output
+    /// Write the recording to FILE; - is standard output, as a stream for `-i -`
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) output: PathBuf,
 

@@ -17,6 +17,8 @@ const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
+/// From here on the numbers are perf's own.
+const FIRST_OF_PERF: u32 = 64;
 
 /// `PERF_RECORD_MISC_*`; the bits from 13 on have a meaning for each type.
 const MISC_KERNEL: u16 = 1;
@@ -33,7 +35,7 @@ const BRANCH_CYCLES_MASK: u64 = 0xffff;
 
 /// The size of the stamp at the end of what is no sample.
 const TRAILER: usize = 32;
-const HEADER: usize = 8;
+pub(super) const HEADER: usize = 8;
 
 impl Record {
     /// Appends the record; samples have these parts.
@@ -256,9 +258,10 @@ pub(super) fn size(bytes: &[u8]) -> Option<usize> {
     Some(size.into()).filter(|size| *size >= HEADER)
 }
 
-/// Returns the time of the first record of `bytes`.
+/// Returns the time of the first record of `bytes`, if it has one.
 pub(super) fn time(bytes: &[u8]) -> Option<u64> {
     let place = match Reader(bytes).u32()? {
+        FIRST_OF_PERF.. => return None,
         // Behind the identifier, the address and the task.
         SAMPLE => HEADER + 24,
         // Behind the task, at the end.
@@ -278,6 +281,10 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
         let (stamp, sample) = Sample::decode(Reader(content), parts)?;
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
+    }
+    // It is perf's, and not the kernel's: without a stamp.
+    if kind >= FIRST_OF_PERF {
+        return Some((None, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
     let mut reader = Reader(content);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::bytes::{Put, Reader};
-use super::{Attr, Event, FIRST_ID, Host, Notes, attr, parts};
+use super::{Attr, Event, FIRST_ID, Host, Notes, attr, codec, parts};
 
 /// The numbers of the features.
 pub(super) const BUILD_ID: u32 = 2;
@@ -47,27 +47,32 @@ pub(super) struct Ending<'a> {
 
 /// The features, in the order of their numbers.
 pub(super) fn encode(ending: &Ending<'_>) -> serde_json::Result<Vec<(u32, Vec<u8>)>> {
-    let host = ending.host;
+    let mut features = vec![(BUILD_ID, build_ids(ending.build_ids))];
+    features.extend(known(ending.events, ending.host));
+    features.push((SAMPLE_TIME, sample_time(ending.times)));
+    features.push((NOTES, serde_json::to_vec(ending.notes)?));
+    Ok(features)
+}
+
+/// The features that are known before the recording, in the order of their numbers.
+pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
     let text = |text: &str| {
         let mut bytes = Vec::new();
         put_text(text, &mut bytes);
         bytes
     };
     let mut features = vec![
-        (BUILD_ID, build_ids(ending.build_ids)),
         (HOSTNAME, text(&host.name)),
         (OSRELEASE, text(&host.release)),
         (ARCH, text(&host.architecture)),
         (NRCPUS, cpus(host)),
         (CMDLINE, command_line(&host.command_line)),
-        (EVENT_DESC, descriptions(ending.events)),
+        (EVENT_DESC, descriptions(events)),
     ];
-    if parts(ending.events).branches {
+    if parts(events).branches {
         features.push((BRANCH_STACK, Vec::new()));
     }
-    features.push((SAMPLE_TIME, sample_time(ending.times)));
-    features.push((NOTES, serde_json::to_vec(ending.notes)?));
-    Ok(features)
+    features
 }
 
 fn put_text(text: &str, bytes: &mut Vec<u8>) {
@@ -122,30 +127,39 @@ fn descriptions(events: &[Event]) -> Vec<u8> {
     bytes
 }
 
-/// Each is a record of its own kind, without a type, of which the size was once uncertain: a flag says that it is
-/// given.
+/// Each is a record of its own kind, without a type.
 fn build_ids(ids: &[BuildId]) -> Vec<u8> {
-    const MISC_SIZE: u16 = 1 << 15;
-    const MISC_KERNEL: u16 = 1;
-    const MISC_USER: u16 = 2;
-    const ID: usize = 20;
     let mut bytes = Vec::new();
-    for BuildId { file, kernel, id } in ids {
+    for id in ids {
         let start = bytes.len();
-        let id = &id[..id.len().min(ID)];
-        let mode = if *kernel { MISC_KERNEL } else { MISC_USER };
         bytes.u32(0);
-        bytes.u16(mode | MISC_SIZE);
+        bytes.u16(build_id_flags(id));
         bytes.u16(0);
-        bytes.u32(u32::MAX); // of no process
-        bytes.extend(id);
-        bytes.resize(start + 12 + ID, 0);
-        bytes.u32(count(id.len()));
-        bytes.padded(file.as_os_str().as_bytes(), ALIGN);
+        put_build_id(id, &mut bytes);
         let size = u16::try_from(bytes.len() - start).unwrap_or(u16::MAX);
         bytes[start + 6..start + 8].copy_from_slice(&size.to_le_bytes());
     }
     bytes
+}
+
+/// Returns the flags of the record of a build-id, of which the size was once uncertain: a flag says that it is given.
+pub(super) const fn build_id_flags(id: &BuildId) -> u16 {
+    const MISC_SIZE: u16 = 1 << 15;
+    const MISC_KERNEL: u16 = 1;
+    const MISC_USER: u16 = 2;
+    MISC_SIZE | if id.kernel { MISC_KERNEL } else { MISC_USER }
+}
+
+/// Appends what is behind the header of the record of a build-id.
+pub(super) fn put_build_id(BuildId { file, id, .. }: &BuildId, bytes: &mut Vec<u8>) {
+    const ID: usize = 20;
+    let id = &id[..id.len().min(ID)];
+    bytes.u32(u32::MAX); // of no process
+    let start = bytes.len();
+    bytes.extend(id);
+    bytes.resize(start + ID, 0);
+    bytes.u32(count(id.len()));
+    bytes.padded(file.as_os_str().as_bytes(), ALIGN);
 }
 
 fn sample_time((first, last): (u64, u64)) -> Vec<u8> {
@@ -223,17 +237,22 @@ fn names(reader: &mut Reader<'_>) -> Option<Vec<String>> {
 fn decode_build_ids(reader: &mut Reader<'_>) -> Option<Vec<BuildId>> {
     let mut ids = Vec::new();
     while !reader.0.is_empty() {
-        let (_type, misc) = (reader.u32()?, reader.u16()?);
-        let size = usize::from(reader.u16()?);
-        let mut content = Reader(reader.take(size.checked_sub(8)?)?);
-        let _pid = content.u32()?;
-        let id = content.take(20)?;
-        let length = usize::try_from(content.u32()? & 0xff).ok()?;
-        ids.push(BuildId {
-            file: content.name().into(),
-            kernel: misc & 7 == 1,
-            id: id.get(..length)?.to_vec(),
-        });
+        let size = codec::size(reader.0)?;
+        ids.push(build_id(reader.take(size)?)?);
     }
     Some(ids)
+}
+
+/// Returns the build-id of a record.
+pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
+    let mut content = Reader(record);
+    let (_type, misc, _size) = (content.u32()?, content.u16()?, content.u16()?);
+    let _pid = content.u32()?;
+    let id = content.take(20)?;
+    let length = usize::try_from(content.u32()? & 0xff).ok()?;
+    Some(BuildId {
+        file: content.name().into(),
+        kernel: misc & 7 == 1,
+        id: id.get(..length)?.to_vec(),
+    })
 }

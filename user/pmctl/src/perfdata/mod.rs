@@ -15,6 +15,8 @@
 //! Every tool must be able to open it. So the events have the size 112, which perf has known since Linux 4.8 (a
 //! larger one is refused by versions that don't know it), and the same fields in every sample. What only pmctl
 //! can use is in a feature of its own, [`Notes`], which others skip.
+//!
+//! Standard output gets a stream instead: [`pipe`].
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
@@ -25,6 +27,7 @@ mod codec;
 pub(crate) mod example;
 mod features;
 mod notes;
+mod pipe;
 mod read;
 mod record;
 mod records;
@@ -35,6 +38,7 @@ pub(crate) use attr::{Attr, Kind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
 pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
 pub(crate) use records::Records;

@@ -11,7 +11,7 @@ use super::bytes::Reader;
 use super::features::{self, Features};
 use super::source::Source;
 use super::write::SECTION_SIZE;
-use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records};
+use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, pipe};
 
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +85,58 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     if Reader(&front).u64() != Some(MAGIC) {
         return Err(ReadError::NotPerfData);
     }
-    if front.len() < HEADER_SIZE {
-        return Err(ReadError::Broken("header"));
-    }
-    // perf may have larger attrs than pmctl.
-    let header = Header::decode(Reader(&front)).ok_or(ReadError::NotOurs)?;
+    let parsed = if pipe::is_pipe(&front) {
+        pipe::parse(&source).ok_or(ReadError::Broken("list of records"))?
+    } else {
+        if front.len() < HEADER_SIZE {
+            return Err(ReadError::Broken("header"));
+        }
+        // perf may have larger attrs than pmctl.
+        let header = Header::decode(Reader(&front)).ok_or(ReadError::NotOurs)?;
+        parse(&source, &header)?
+    };
     drop(front);
-    let attrs = read_attrs(&source, &header)?;
+    assemble(source, parsed)
+}
+
+/// What a recording has besides its records.
+pub(super) struct Parsed {
+    pub(super) attrs: Vec<Attr>,
+    pub(super) features: Features,
+    /// It has no end.
+    pub(super) unfinished: bool,
+    /// Offsets of the first record, and behind the last one.
+    pub(super) section: (u64, u64),
+}
+
+/// Reads all but the records of a file.
+fn parse(source: &Source, header: &Header) -> Result<Parsed, ReadError> {
+    let attrs = read_attrs(source, header)?;
     // They are written last.
     let unfinished = header.numbers().next().is_none();
     let features = if unfinished {
         Features::unfinished(&attrs)
     } else {
-        read_features(&source, &header).ok_or(ReadError::Broken("list of features"))?
+        read_features(source, header).ok_or(ReadError::Broken("list of features"))?
     };
+    let (start, size) = header.data;
+    let end = start.checked_add(size).filter(|end| *end <= source.size());
+    Ok(Parsed {
+        attrs,
+        features,
+        unfinished,
+        section: (start, end.ok_or(ReadError::Broken("list of records"))?),
+    })
+}
+
+/// Checks the records, and puts all together.
+fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
+    let Parsed {
+        attrs,
+        features,
+        unfinished,
+        section,
+    } = parsed;
     let notes = features.notes.ok_or(ReadError::NotOurs)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version(notes.version));
@@ -113,10 +151,7 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     let events = features.names.into_iter().zip(attrs);
     let events: Vec<Event> = events.map(|(name, attr)| Event { name, attr }).collect();
 
-    let (start, size) = header.data;
-    let end = start.checked_add(size).filter(|end| *end <= source.size());
-    let end = end.ok_or(ReadError::Broken("list of records"))?;
-    let records = Records::read(source, (start, end), parts, events.len())?;
+    let records = Records::read(source, section, parts, events.len())?;
     Ok(Recording {
         events,
         records,

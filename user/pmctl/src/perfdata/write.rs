@@ -49,12 +49,24 @@ const SLACK: u64 = 1 << 13;
 
 /// A place between two records, and the sums in front of it.
 #[derive(Clone, Copy, Default)]
-struct Mark {
+pub(super) struct Mark {
     /// The bytes of the records.
-    size: u64,
-    samples: u64,
+    pub(super) size: u64,
+    pub(super) samples: u64,
     /// The times of the first sample and of the last.
     times: Option<(u64, u64)>,
+}
+
+impl Mark {
+    /// Adds a record of so many bytes; of a sample, `time` is known.
+    pub(super) fn add(&mut self, bytes: usize, time: Option<u64>) {
+        self.size += bytes as u64;
+        if let Some(time) = time {
+            let (first, last) = self.times.unwrap_or((time, time));
+            self.times = Some((first.min(time), last.max(time)));
+            self.samples += 1;
+        }
+    }
 }
 
 /// A file that is being written. Until [`finish`](Self::finish) it has no features, by which
@@ -113,12 +125,10 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// Those of the output. What is not written yet is gone then.
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
-        if record.is_sample() {
-            self.count(record.stamp.time);
-        }
         let before = self.block.len();
         record.encode(self.parts, &mut self.block);
-        self.now.size += (self.block.len() - before) as u64;
+        let time = record.is_sample().then_some(record.stamp.time);
+        self.now.add(self.block.len() - before, time);
         self.flush_if_large()
     }
 
@@ -128,19 +138,9 @@ impl<W: Write + Seek> Writer<W> {
     /// # Errors
     /// As [`record`](Self::record).
     pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
-        if let Some(time) = time {
-            self.count(time);
-        }
         self.block.extend_from_slice(bytes);
-        self.now.size += bytes.len() as u64;
+        self.now.add(bytes.len(), time);
         self.flush_if_large()
-    }
-
-    /// Counts a sample.
-    fn count(&mut self, time: u64) {
-        let (first, last) = self.now.times.unwrap_or((time, time));
-        self.now.times = Some((first.min(time), last.max(time)));
-        self.now.samples += 1;
     }
 
     fn flush_if_large(&mut self) -> io::Result<()> {

@@ -93,9 +93,9 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
     let ready = Ready::new(&session, &plan.config, args.pages)?;
     sideband::visit(&online)?;
     let scope = Scope::new(args, process, log.knows_tasks());
-    let file = target.begin().with_context(cannot_write)?;
-    let stream = Stream::new(&plan, scope, args.branches, file);
-    let mut stream = stream.with_context(cannot_write)?;
+    let host = host(online.len())?;
+    let sink = target.begin(plan.describe(args.branches), &host);
+    let mut stream = Stream::new(&plan, scope, sink.with_context(cannot_write)?);
     let run = run::run(args, ready, (&signals, waiting), |chunks| {
         // The driver's records first: so all that happened before them is told.
         log.watch(device);
@@ -111,13 +111,8 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .append(notes.losses.iter().map(lost))
         .with_context(cannot_write)?;
     let others = ended.counted.others;
-    let host = host(online.len())?;
-    let Finished {
-        samples,
-        size,
-        output,
-    } = ended.finish(&host, &mut notes).with_context(cannot_write)?;
-    target.end(output).with_context(cannot_write)?;
+    let Finished { samples, size, .. } =
+        ended.finish(&host, &mut notes).with_context(cannot_write)?;
     let written = Written {
         name: target.name(),
         samples,

@@ -56,10 +56,7 @@ pub(super) fn run(
             }
         }
         if round(collector.poll()?)?.is_break() {
-            complain(format_args!(
-                "there is no room for more in {}: the recording ends here",
-                args.output.display()
-            ));
+            complain_of_end(args);
             break;
         }
         if args
@@ -90,6 +87,18 @@ pub(super) fn run(
         elapsed,
         ending,
     })
+}
+
+/// Says that nothing more can be written.
+pub(super) fn complain_of_end(args: &Record) {
+    if args.output.as_os_str() == "-" {
+        complain("nothing more can be written to standard output: the recording ends here");
+    } else {
+        complain(format_args!(
+            "there is no room for more in {}: the recording ends here",
+            args.output.display()
+        ));
+    }
 }
 
 /// Reaction to a signal.

@@ -18,14 +18,15 @@ use super::convert::convert;
 use super::plan::Plan;
 use super::scope::Scope;
 use super::symbols::Places;
+use super::target::Sink;
 use super::task_log::TaskLog;
-use crate::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable, Writer, is_full};
+use crate::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable};
 
 /// A file that is being recorded.
 pub(super) struct Stream<'a> {
     plan: &'a Plan,
     scope: Scope<'a>,
-    writer: Writer<File>,
+    writer: Sink,
     /// Records that are not written yet.
     pending: Vec<Record>,
     /// Latest time in the round before.
@@ -62,20 +63,12 @@ impl Counted {
 }
 
 impl<'a> Stream<'a> {
-    /// Creates a file without records.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub(super) fn new(
-        plan: &'a Plan,
-        scope: Scope<'a>,
-        branches: bool,
-        file: File,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    /// Begins to write to `sink`.
+    pub(super) fn new(plan: &'a Plan, scope: Scope<'a>, sink: Sink) -> Self {
+        Self {
             plan,
             scope,
-            writer: Writer::new(file, plan.describe(branches))?,
+            writer: sink,
             pending: Vec::new(),
             limit: 0,
             places: Places::default(),
@@ -86,7 +79,7 @@ impl<'a> Stream<'a> {
                 last: BTreeMap::new(),
                 others: 0,
             },
-        })
+        }
     }
 
     /// Adds the records since the last round.
@@ -130,7 +123,7 @@ impl<'a> Stream<'a> {
         if !self.full {
             let written = self.write_until(limit, log);
             match written.and_then(|()| self.writer.save()) {
-                Err(error) if is_full(&error) => self.full = true,
+                Err(error) if self.writer.is_full(&error) => self.full = true,
                 result => return result,
             }
         }
@@ -177,7 +170,7 @@ impl<'a> Stream<'a> {
 
 /// A file with all of its records but without its end.
 pub(super) struct Ended<'a> {
-    writer: Writer<File>,
+    writer: Sink,
     pub(super) scope: Scope<'a>,
     pub(super) counted: Counted,
     pub(super) symbols: Vec<SymbolTable>,
@@ -192,7 +185,7 @@ impl Ended<'_> {
     pub(super) fn append(&mut self, records: impl Iterator<Item = Record>) -> io::Result<()> {
         for record in records {
             match self.writer.record(&record) {
-                Err(error) if is_full(&error) => return Ok(()),
+                Err(error) if self.writer.is_full(&error) => return Ok(()),
                 result => result?,
             }
         }
@@ -204,8 +197,6 @@ impl Ended<'_> {
     /// # Errors
     /// Those of the file.
     pub(super) fn finish(self, host: &Host, notes: &mut Notes) -> io::Result<Finished<File>> {
-        let finished = self.writer.finish(host, &self.build_ids, notes)?;
-        finished.output.set_len(finished.size)?;
-        Ok(finished)
+        self.writer.finish(host, &self.build_ids, notes)
     }
 }

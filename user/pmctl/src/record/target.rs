@@ -1,24 +1,94 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Destination of a recording: a file, or at its end standard output.
+//! Destination of a recording: a file, or a stream to standard output.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Seek};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nix::libc;
 
+use crate::perfdata::{self, BuildId, Event, Finished, Host, Notes, Pipe, Record, Writer};
 use crate::stdio;
 
 /// Destination of a recording.
 pub(super) enum Target {
     /// This file; what is in it goes to a file of the same name with `.old`.
     File(PathBuf),
-    /// Standard output. The header is written last, so the recording is in a file without a name until then.
+    /// Standard output, whatever it is: as a stream.
     Output,
+}
+
+/// A recording that is being written.
+pub(super) enum Sink {
+    File(Writer<File>),
+    Output(Pipe<File>),
+}
+
+impl Sink {
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// Those of the output. What is not written yet is gone then.
+    pub(super) fn record(&mut self, record: &Record) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.record(record),
+            Self::Output(pipe) => pipe.record(record),
+        }
+    }
+
+    /// Appends a record as the kernel has written it, with the event's identifier in it. Of a sample, `time` is known.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.bytes(bytes, time),
+            Self::Output(pipe) => pipe.bytes(bytes, time),
+        }
+    }
+
+    /// Writes all records, such that a reader knows them.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn save(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.save(),
+            Self::Output(pipe) => pipe.save(),
+        }
+    }
+
+    /// Returns whether an error means that nothing more can be written, and that what there is can be kept.
+    pub(super) fn is_full(&self, error: &io::Error) -> bool {
+        match self {
+            Self::File(_) => perfdata::is_full(error),
+            Self::Output(_) => {
+                error.kind() == io::ErrorKind::BrokenPipe || perfdata::is_full(error)
+            }
+        }
+    }
+
+    /// Writes the end.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn finish(
+        self,
+        host: &Host,
+        build_ids: &[BuildId],
+        notes: &mut Notes,
+    ) -> io::Result<Finished<File>> {
+        match self {
+            Self::File(writer) => {
+                let finished = writer.finish(host, build_ids, notes)?;
+                finished.output.set_len(finished.size)?;
+                Ok(finished)
+            }
+            Self::Output(pipe) => pipe.finish(build_ids, notes),
+        }
+    }
 }
 
 impl Target {
@@ -55,34 +125,25 @@ impl Target {
         }
     }
 
-    /// Creates an empty file for the recording.
+    /// Begins to write a recording of these events.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(super) fn begin(&self) -> io::Result<File> {
-        let mut options = File::options();
-        options.read(true).write(true);
+    pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
         match self {
             Self::File(path) => {
                 if fs::metadata(path).is_ok_and(|there| there.len() > 0) {
                     fs::rename(path, old(path))?;
                 }
-                options.create(true).truncate(true).open(path)
+                let mut options = File::options();
+                options.read(true).write(true).create(true).truncate(true);
+                Ok(Sink::File(Writer::new(options.open(path)?, events)?))
             }
-            Self::Output => options.custom_flags(libc::O_TMPFILE).open(env::temp_dir()),
+            Self::Output => {
+                let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                Ok(Sink::Output(Pipe::new(output, &events, host)?))
+            }
         }
-    }
-
-    /// Copies the recording to standard output, if that is the destination.
-    ///
-    /// # Errors
-    /// Those of standard output.
-    pub(super) fn end(&self, mut file: File) -> io::Result<()> {
-        if let Self::Output = self {
-            file.rewind()?;
-            io::copy(&mut file, &mut io::stdout().lock())?;
-        }
-        Ok(())
     }
 }
 
@@ -96,7 +157,6 @@ fn old(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
 
     #[test]
     fn what_was_there_before_is_kept() {
@@ -104,9 +164,9 @@ mod tests {
         let path = folder.path().join("perf.data");
         for content in ["first", "second"] {
             let target = Target::open(&path).expect("it can be written");
-            let mut file = target.begin().expect("it can be made");
-            file.write_all(content.as_bytes()).expect("there is room");
-            target.end(file).expect("it is there already");
+            let begun = target.begin(Vec::new(), &Host::default());
+            assert!(matches!(begun, Ok(Sink::File(_))));
+            fs::write(&path, content).expect("there is room");
         }
         let content = |name: &str| fs::read(folder.path().join(name)).expect("it is there");
         assert_eq!(content("perf.data"), b"second");

@@ -65,8 +65,11 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     let mut maps = Maps::open(&tasks, &online);
     let mut samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, maps.are_ours()))?;
     maps.begin(&tasks, plan.has_kernel());
-    let file = target.begin().with_context(cannot_write)?;
-    let stream = Stream::new(&plan, file).with_context(cannot_write)?;
+    let host = host(online.len())?;
+    let sink = target
+        .begin(plan.describe(), &host)
+        .with_context(cannot_write)?;
+    let stream = Stream::new(&plan, sink);
     let (mut stream, run) = run::run(
         args,
         (&mut samplers, &tasks),
@@ -87,16 +90,9 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         symbols,
         ..Notes::default()
     };
-    let host = host(online.len())?;
-    let Finished {
-        samples,
-        size,
-        output,
-    } = stream
+    let Finished { samples, size, .. } = stream
         .finish(&host, &build_ids, &mut notes)
         .with_context(cannot_write)?;
-    output.set_len(size).with_context(cannot_write)?;
-    target.end(output).with_context(cannot_write)?;
     let written = Written {
         name: target.name(),
         samples,

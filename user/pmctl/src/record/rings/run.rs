@@ -12,9 +12,8 @@ use super::stream::Stream;
 use super::{Run, is_one_alive};
 use crate::child::Waiting;
 use crate::cli::Record as Args;
-use crate::record::run::{INTERVAL, Next, Progress, react};
+use crate::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
 use crate::signals::Signals;
-use crate::stdio::complain;
 
 /// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
 /// from the file of a pmctl that is killed.
@@ -62,10 +61,7 @@ pub(super) fn run(
             }
         }
         if stream.round(samplers, maps)?.is_break() {
-            complain(format_args!(
-                "there is no room for more in {}: the recording ends here",
-                args.output.display()
-            ));
+            complain_of_end(args);
             break;
         }
         if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {

@@ -18,14 +18,14 @@ use super::maps::Maps;
 use super::plan::Plan;
 use super::samplers::Samplers;
 use crate::perfdata::{
-    Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, Writer, decode, identifier,
-    is_full,
+    Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
 };
 use crate::record::Places;
+use crate::record::target::Sink;
 
 /// A file that is being recorded.
 pub(super) struct Stream {
-    writer: Writer<File>,
+    writer: Sink,
     parts: Parts,
     /// Records that are not written yet: their time, and what they are.
     pending: Vec<(u64, Pending)>,
@@ -50,13 +50,10 @@ enum Pending {
 }
 
 impl Stream {
-    /// Creates a file without records.
-    ///
-    /// # Errors
-    /// Those of the file.
-    pub(super) fn new(plan: &Plan, file: File) -> io::Result<Self> {
-        Ok(Self {
-            writer: Writer::new(file, plan.describe())?,
+    /// Begins to write to `sink`.
+    pub(super) fn new(plan: &Plan, sink: Sink) -> Self {
+        Self {
+            writer: sink,
             parts: plan.parts(),
             pending: Vec::new(),
             bytes: Vec::new(),
@@ -64,7 +61,7 @@ impl Stream {
             places: Places::default(),
             full: false,
             size: 0,
-        })
+        }
     }
 
     /// Takes the records since the last round, and writes those that no later one can precede. Breaks if there is no
@@ -129,7 +126,7 @@ impl Stream {
                 .iter()
                 .try_for_each(|(time, what)| self.write(*time, what));
             match written.and_then(|()| self.writer.save()) {
-                Err(error) if is_full(&error) => self.full = true,
+                Err(error) if self.writer.is_full(&error) => self.full = true,
                 result => result?,
             }
         }

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recording as a stream, for standard output: perf's form for pipes, which `perf report -i -` reads.
+//!
+//! ```text
+//! header          16 bytes: PERFILE2, and its size
+//! HEADER_ATTR     of each event: a `struct perf_event_attr` and its identifier
+//! HEADER_FEATURE  host name, command line, ...
+//! EVENT_UPDATE    of a type of pmctl's, empty: the notes follow at the end
+//! records         as in the file, with FINISHED_ROUND behind each round
+//! BUILD_ID        of each file with samples
+//! EVENT_UPDATE    the notes, in parts
+//! ```
+//!
+//! perf refuses features of numbers that it does not know, and skips updates of types that it does not know: so the
+//! notes are no feature here.
+
+use std::io::{self, Write};
+
+use super::bytes::{Put, Reader};
+use super::features::{self, Features};
+use super::read::Parsed;
+use super::source::{Source, Walk};
+use super::write::{Finished, Mark};
+use super::{
+    Attr, BuildId, Event, FIRST_ID, Host, MAGIC, Notes, Parts, Record, attr, codec, identifier,
+};
+
+/// `PERF_RECORD_*` that perf makes and not the kernel.
+const HEADER_ATTR: u32 = 64;
+const HEADER_BUILD_ID: u32 = 67;
+const FINISHED_ROUND: u32 = 68;
+const EVENT_UPDATE: u32 = 78;
+const HEADER_FEATURE: u32 = 80;
+
+/// The type of the updates that have the notes.
+const NOTES: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
+
+/// Size of the header.
+const HEADER_SIZE: usize = 16;
+/// The most bytes of a record, and those in front of the content of an update.
+const LONGEST: usize = (u16::MAX as usize + 1) - 8;
+const UPDATE: usize = 24;
+/// Bytes of records that are written at once.
+const BLOCK: usize = 1 << 16;
+
+/// A stream that is being written.
+pub(crate) struct Pipe<W: Write> {
+    output: W,
+    /// The parts of samples.
+    parts: Parts,
+    /// What is not written yet.
+    block: Vec<u8>,
+    now: Mark,
+    /// There are records behind the last round.
+    in_round: bool,
+}
+
+impl<W: Write> Pipe<W> {
+    /// Begins to write.
+    ///
+    /// # Errors
+    /// Those of `output`.
+    pub(crate) fn new(output: W, events: &[Event], host: &Host) -> io::Result<Self> {
+        let mut pipe = Self {
+            output,
+            parts: super::parts(events),
+            block: Vec::new(),
+            now: Mark::default(),
+            in_round: false,
+        };
+        pipe.block.u64(MAGIC);
+        pipe.block.u64(HEADER_SIZE as u64);
+        for (index, event) in events.iter().enumerate() {
+            pipe.put((HEADER_ATTR, 0), |bytes| {
+                bytes.extend(event.attr.encode());
+                bytes.u64(identifier(index));
+            });
+        }
+        for (number, content) in features::known(events, host) {
+            pipe.put((HEADER_FEATURE, 0), |bytes| {
+                bytes.u64(number.into());
+                bytes.extend(content);
+            });
+        }
+        pipe.put_notes(&[]);
+        pipe.flush()?;
+        Ok(pipe)
+    }
+
+    /// Puts a record into the block; one that is too long is left out.
+    fn put(&mut self, (kind, flags): (u32, u16), content: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.block.len();
+        self.block.u32(kind);
+        self.block.u16(flags);
+        self.block.u16(0);
+        content(&mut self.block);
+        let end = start + (self.block.len() - start).next_multiple_of(8);
+        self.block.resize(end, 0);
+        match u16::try_from(end - start) {
+            Ok(size) => self.block[start + 6..start + 8].copy_from_slice(&size.to_le_bytes()),
+            Err(_) => self.block.truncate(start),
+        }
+    }
+
+    fn put_notes(&mut self, part: &[u8]) {
+        self.put((EVENT_UPDATE, 0), |bytes| {
+            bytes.u64(NOTES);
+            bytes.u64(FIRST_ID);
+            bytes.extend(part);
+        });
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
+        let before = self.block.len();
+        record.encode(self.parts, &mut self.block);
+        let time = record.is_sample().then_some(record.stamp.time);
+        self.added(self.block.len() - before, time)
+    }
+
+    /// Appends a record as the kernel has written it, with [`identifier`] in it. Of a sample, `time` is known.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(crate) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+        self.block.extend_from_slice(bytes);
+        self.added(bytes.len(), time)
+    }
+
+    fn added(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
+        self.now.add(bytes, time);
+        self.in_round = true;
+        if self.block.len() < BLOCK {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.output.write_all(&self.block);
+        self.block.clear();
+        result?;
+        self.output.flush()
+    }
+
+    /// Ends a round: what comes now is later than all that came before the round.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        if self.in_round {
+            self.put((FINISHED_ROUND, 0), |_| {});
+            self.in_round = false;
+        }
+        self.flush()
+    }
+
+    /// Writes the end of the stream.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub(crate) fn finish(
+        mut self,
+        build_ids: &[BuildId],
+        notes: &Notes,
+    ) -> io::Result<Finished<W>> {
+        for id in build_ids {
+            self.put((HEADER_BUILD_ID, features::build_id_flags(id)), |bytes| {
+                features::put_build_id(id, bytes);
+            });
+        }
+        for part in serde_json::to_vec(notes)?.chunks(LONGEST - UPDATE) {
+            self.put_notes(part);
+        }
+        self.now.size += self.block.len() as u64;
+        self.flush()?;
+        Ok(Finished {
+            output: self.output,
+            samples: self.now.samples,
+            size: self.now.size,
+        })
+    }
+}
+
+/// Returns whether a file that begins so is a stream.
+pub(super) fn is_pipe(front: &[u8]) -> bool {
+    let mut reader = Reader(front);
+    (reader.u64(), reader.u64()) == (Some(MAGIC), Some(HEADER_SIZE as u64))
+}
+
+/// Reads all but the kernel's records; `None` if something is no record, or broken. A record that is cut off is the end.
+pub(super) fn parse(source: &Source) -> Option<Parsed> {
+    let mut attrs = Vec::new();
+    let mut features = Features::default();
+    let mut notes: Option<Vec<u8>> = None;
+    let start = HEADER_SIZE as u64;
+    let mut end = start;
+    let mut walk = Walk::new(source, (start, source.size()));
+    loop {
+        let rest = walk.rest()?;
+        if rest.len() < codec::HEADER {
+            break;
+        }
+        let size = codec::size(rest)?;
+        let Some(record) = rest.get(..size) else {
+            break;
+        };
+        let mut reader = Reader(record);
+        let kind = reader.u32()?;
+        let _ = reader.u32()?;
+        match kind {
+            HEADER_ATTR => attrs.push(Attr::decode(reader.take(attr::SIZE)?)?),
+            HEADER_FEATURE => {
+                let number = u32::try_from(reader.u64()?).ok()?;
+                features.add(number, reader.0)?;
+            }
+            HEADER_BUILD_ID => features.build_ids.push(features::build_id(record)?),
+            EVENT_UPDATE if reader.u64()? == NOTES => {
+                let _id = reader.u64()?;
+                notes.get_or_insert_default().extend_from_slice(reader.0);
+            }
+            _ => {}
+        }
+        walk.skip(size);
+        end += size as u64;
+    }
+    // Of another program there are none at all.
+    let notes = notes.map(|bytes| {
+        // Behind the last byte the record is filled with zeros.
+        let length = bytes.iter().rposition(|byte| *byte != 0);
+        length.and_then(|last| serde_json::from_slice(&bytes[..=last]).ok())
+    });
+    let unfinished = notes == Some(None);
+    features.notes = match notes {
+        Some(None) => Features::unfinished(&attrs).notes,
+        Some(read) => read,
+        None => None,
+    };
+    Some(Parsed {
+        attrs,
+        features,
+        unfinished,
+        section: (start, end),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{example, records};
+    use super::super::read::{ReadError, read};
+    use super::super::{Recording, Records, SymbolTable};
+    use super::*;
+    use linux_perf_data::{PerfFileReader, PerfFileRecord};
+    use proptest::prelude::*;
+
+    /// Writes a recording with rounds of three records.
+    fn written(recording: &Recording) -> Vec<u8> {
+        let mut pipe = begun(recording);
+        for (index, record) in recording.records.iter().enumerate() {
+            let record = record.expect("it is well formed");
+            pipe.record(&record).expect("a vector takes everything");
+            if index % 3 == 0 {
+                pipe.save().expect("a vector takes everything");
+            }
+        }
+        let finished = pipe.finish(&recording.build_ids, &recording.notes);
+        finished.expect("a vector takes everything").output
+    }
+
+    fn begun(recording: &Recording) -> Pipe<Vec<u8>> {
+        let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
+        pipe.expect("a vector takes everything")
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for all in [false, true] {
+            let mut recording = example(all);
+            // So long that they take several records.
+            recording.notes.symbols = vec![
+                SymbolTable {
+                    file: "a name".to_owned(),
+                    ..SymbolTable::default()
+                };
+                5000
+            ];
+            assert_eq!(read(written(&recording)), Ok(recording));
+        }
+    }
+
+    #[test]
+    fn what_another_reader_finds_is_what_was_meant() {
+        let bytes = written(&example(true));
+        let PerfFileReader {
+            mut record_iter,
+            mut perf_file,
+        } = PerfFileReader::parse_pipe(&bytes[..]).expect("it is well formed");
+        let names: Vec<_> = perf_file
+            .event_attributes()
+            .iter()
+            .map(|event| event.name().unwrap_or("none").to_owned())
+            .collect();
+        assert_eq!(names, ["cycles:u", "r1c0"]);
+        let host = perf_file.hostname().expect("it is well formed");
+        assert_eq!(host, Some("here"));
+        let mut found = 0;
+        while let Some(record) = record_iter
+            .next_record(&mut perf_file)
+            .expect("it is well formed")
+        {
+            found += usize::from(matches!(record, PerfFileRecord::EventRecord { .. }));
+        }
+        assert_eq!(found, records(true).len());
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_off_is_read_up_to_there() {
+        let mut recording = example(true);
+        let whole = written(&recording);
+        recording.build_ids.clear();
+        let mut pipe = begun(&recording);
+        for record in &records(true) {
+            pipe.record(record).expect("a vector takes everything");
+        }
+        pipe.save().expect("a vector takes everything");
+        let mut bytes = pipe.output;
+        bytes.truncate(bytes.len() - 12);
+        let cut = read(bytes).expect("it is whole as far as it goes");
+        assert!(cut.unfinished);
+        assert_eq!(cut.host, recording.host);
+        let mut kept = records(true);
+        kept.pop();
+        assert_eq!(cut.records, Records::from(&kept[..]));
+        // Whatever is missing, nothing panics, and only the whole is called whole.
+        for length in 0..whole.len() {
+            let read = read(&whole[..length]);
+            assert!(
+                read.is_err() || read.is_ok_and(|read| read.unfinished),
+                "{length}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_damage_is_survived(places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+            let mut bytes = written(&example(true));
+            for (place, value) in places {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            let _ = read(bytes);
+        }
+    }
+
+    #[test]
+    fn a_stream_of_perfs_is_told_apart() {
+        let recording = example(false);
+        let mut pipe = begun(&recording);
+        pipe.save().expect("a vector takes everything");
+        let bytes = pipe.output;
+        // The empty notes are at the end.
+        assert_eq!(
+            read(&bytes[..bytes.len() - UPDATE]),
+            Err(ReadError::NotOurs)
+        );
+        assert!(read(bytes).is_ok_and(|read| read.unfinished));
+    }
+}
