@@ -67,6 +67,9 @@ impl Driver for Files {
         match call {
             EventCall::Id(id) => *id = 6 + self.events.lock().unwrap().len() as u64,
             EventCall::SetOutput(_) => self.asked.lock().unwrap().push("output".to_owned()),
+            EventCall::Pause(paused) => {
+                self.asked.lock().unwrap().push(format!("pause {paused}"));
+            }
             _ => {}
         }
         Ok(())
@@ -96,9 +99,18 @@ impl Ring {
         for word in [&[header], words].concat() {
             let place = PAGE + self.head % PAGE;
             self.file.write_all_at(&word.to_ne_bytes(), place).unwrap();
-            self.head += 8;
+            self.head = self.head.wrapping_add(8);
         }
         self.publish(self.head);
+    }
+
+    /// The same in front of the last record.
+    fn put_backward(&mut self, kind: u64, words: &[u64]) {
+        let before = self.head.wrapping_sub((words.len() as u64 + 1) * 8);
+        self.head = before;
+        self.put(kind, 0, words);
+        self.head = before;
+        self.publish(before);
     }
 
     fn publish(&self, head: u64) {
@@ -316,6 +328,56 @@ fn events_share_a_ring() {
     assert_eq!(numbers, [None, Some(0), Some(1), None]);
 }
 
+/// Returns the times of the samples, in their order.
+fn times(sampler: &mut Sampler) -> Vec<u64> {
+    let records = sampler.records();
+    let time = |record: Result<Record<'_>, _>| record.unwrap().stamp().unwrap().time;
+    records.iter().map(time).collect()
+}
+
+#[test]
+fn an_overwritten_ring_has_the_newest_records() {
+    let (mut sampler, mut ring) = sampler(Event::cycles().period(97).overwrite());
+    let put = |ring: &mut Ring, times: std::ops::Range<u64>| {
+        for time in times {
+            let mut sample = SAMPLE;
+            sample[3] = time;
+            ring.put_backward(9, &sample);
+        }
+    };
+    assert_eq!(times(&mut sampler), []);
+    put(&mut ring, 0..3);
+    assert_eq!(times(&mut sampler), [2, 1, 0]);
+    assert_eq!(times(&mut sampler), [], "each is read once");
+    assert_eq!(ring.tail(), 0, "the reader can't write there");
+    // A page has room for 73 samples of 56 bytes and 8 bytes more.
+    for (from, to) in [(3, 76), (76, 150), (150, 500), (500, 501)] {
+        put(&mut ring, from..to);
+        let oldest = from.max(to - 73);
+        let newest_first: Vec<u64> = (oldest..to).rev().collect();
+        assert_eq!(times(&mut sampler), newest_first);
+    }
+}
+
+#[test]
+fn a_ring_is_paused_and_goes_on() {
+    let files = Arc::new(Files::default());
+    let device = files.device();
+    let first = Event::cycles().period(97).overwrite();
+    let mut sampler = first.sample_on(&device).unwrap();
+    let second = Event::instructions().period(5);
+    sampler.add_on(&second, &device).unwrap();
+    sampler.pause().unwrap();
+    sampler.resume().unwrap();
+    Sampler::pause_all([&sampler, &sampler]).unwrap();
+    let asked = files.asked.lock().unwrap();
+    let backward = format!("flags {:#x} ", 1 << 18 | 1 << 27);
+    assert!(asked[0].contains(&backward), "{asked:?}");
+    assert!(asked[1].contains(&backward), "both in one direction");
+    let pauses = ["pause true", "pause false", "pause true", "pause true"];
+    assert_eq!(asked[3..], pauses);
+}
+
 #[test]
 fn a_ring_has_a_power_of_two_pages() {
     let files = Arc::new(Files::default());
@@ -401,17 +463,20 @@ proptest! {
             0..512,
         ),
         heads in prop::collection::vec(prop_oneof![any::<u64>(), (0..=WORDS).prop_map(|n| n * 8)], 1..4),
-        has_chain: bool,
+        (has_chain, overwritten) in any::<(bool, bool)>(),
     ) {
         let builder = Event::cycles().period(97);
         let builder = if has_chain { builder.callchain() } else { builder };
+        let builder = if overwritten { builder.overwrite() } else { builder };
         let (mut sampler, ring) = sampler(builder);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         ring.file.write_all_at(&bytes, PAGE).unwrap();
         for head in heads {
             ring.publish(head);
             read(&mut sampler);
-            prop_assert_eq!(ring.tail(), head);
+            if !overwritten {
+                prop_assert_eq!(ring.tail(), head);
+            }
         }
     }
 }

@@ -61,6 +61,12 @@ impl Builder {
         self
     }
 
+    /// Lets the newest records take the place of the oldest, as a flight recorder does: see
+    /// [`Sampler::pause`](super::Sampler::pause).
+    pub fn overwrite(self) -> Self {
+        self.flag(PerfEventAttr::WRITE_BACKWARD, true)
+    }
+
     /// Makes the descriptor readable after so many samples, and not when the ring is half full.
     pub fn wake_after(mut self, samples: u32) -> Self {
         self.attr.wakeup_events = samples;
@@ -90,6 +96,11 @@ impl Builder {
     /// As [`sample`](Self::sample).
     pub fn sample_on(&self, device: &Device) -> Result<Sampler, Error> {
         Sampler::new(self, device)
+    }
+
+    /// Returns whether the newest records take the place of the oldest.
+    pub(super) fn overwrites(&self) -> bool {
+        self.attr.flags & PerfEventAttr::WRITE_BACKWARD != 0
     }
 
     /// Returns whether samples have call chains.

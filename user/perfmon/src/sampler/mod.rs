@@ -26,6 +26,7 @@
 //!   [`pages`](Builder::pages), and read when [`wait`](Sampler::wait) returns.
 //! - **Async**: a sampler is a descriptor ([`AsFd`], [`AsRawFd`]) that becomes readable when the ring is half full, or as
 //!   [`wake_after`](Builder::wake_after) says. It fits into poll(2), epoll(7), and `AsyncFd` of Tokio.
+//! - **Flight recording**: a ring that is [overwritten](Builder::overwrite) has the newest records.
 //! - **Several events** share a ring, and so one order and one descriptor: [`Sampler::add`].
 //! - **Programs with children**: [`inherit`](Builder::inherit) needs a sampler for each [CPU](Builder::cpu), as Linux's perf
 //!   does.
@@ -43,7 +44,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::event::{Builder, Event, shared};
-use crate::sys::{EventCall, RingMapping};
+use crate::sys::{EventCall, RingMapping, wait_for_kernel};
 use crate::{Attempt, Device, Error};
 
 pub use raw::RawRecord;
@@ -85,7 +86,8 @@ impl Sampler {
                 errno,
             )
         };
-        let ring = RingMapping::new(event.as_fd(), builder.pages).map_err(attempt)?;
+        let overwrites = builder.overwrites();
+        let ring = RingMapping::new(event.as_fd(), builder.pages, !overwrites).map_err(attempt)?;
         Ok(Self {
             ring,
             tail: 0,
@@ -108,7 +110,11 @@ impl Sampler {
     /// # Errors
     /// As [`add`](Self::add).
     pub fn add_on(&mut self, event: &Builder, device: &Device) -> Result<usize, Error> {
-        let event = event.with_chain(self.has_chain).open_sampled(device)?;
+        let mut event = event.with_chain(self.has_chain);
+        if self.ring.tail().is_none() {
+            event = event.overwrite();
+        }
+        let event = event.open_sampled(device)?;
         let attempt = Attempt::ShareRing(event.label().clone());
         event.call(attempt, EventCall::SetOutput(self.as_fd()))?;
         self.events.push((event.id()?, event));
@@ -127,12 +133,64 @@ impl Sampler {
         self.events.iter().position(|(known, _)| *known == id)
     }
 
-    /// Returns the records that there are, in their order.
+    /// Returns the records that there are since the last call, in their order.
     ///
-    /// Their room in the ring is free again when they are dropped.
+    /// Their room in the ring is free again when they are dropped. Of a ring that is
+    /// [overwritten](Builder::overwrite) they come the newest first, as far as they are there still:
+    /// [`pause`](Self::pause) it before.
     pub fn records(&mut self) -> Records<'_> {
         let event = &self.events[0].1;
         Records::new(&self.ring, &mut self.tail, event, self.has_chain)
+    }
+
+    /// Lets the kernel write no more to the ring, until [`resume`](Self::resume): to read one that is
+    /// [overwritten](Builder::overwrite) in peace. Samples of the meantime are lost.
+    ///
+    /// ```no_run
+    /// use perfmon::Event;
+    /// use perfmon::sampler::Record;
+    ///
+    /// let mut sampler = Event::cycles().user().period(100_003).overwrite().sample()?;
+    /// // When something has gone wrong:
+    /// sampler.pause()?;
+    /// for record in &sampler.records() {
+    ///     if let Record::Sample(sample) = record? {
+    ///         println!("{:#x} at {}", sample.ip, sample.stamp.time);
+    ///     }
+    /// }
+    /// sampler.resume()?;
+    /// # Ok::<(), perfmon::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the ioctl: a descriptor that is no event's.
+    pub fn pause(&self) -> Result<(), Error> {
+        Self::pause_all([self])
+    }
+
+    /// The same for several at once, which takes no longer.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub fn pause_all<'a>(samplers: impl IntoIterator<Item = &'a Self>) -> Result<(), Error> {
+        let mut samplers = samplers.into_iter();
+        samplers.try_for_each(|sampler| sampler.call(EventCall::Pause(true)))?;
+        // A record that was begun before is ended.
+        wait_for_kernel();
+        Ok(())
+    }
+
+    /// Lets the kernel write to the ring again.
+    ///
+    /// # Errors
+    /// As [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<(), Error> {
+        self.call(EventCall::Pause(false))
+    }
+
+    fn call(&self, call: EventCall<'_>) -> Result<(), Error> {
+        let event = &self.events[0].1;
+        event.call(Attempt::ControlEvent(event.label().clone()), call)
     }
 
     /// Waits until the ring is half full, or as [`wake_after`](Builder::wake_after) says; at most so long.

@@ -29,7 +29,7 @@ impl<'a> Records<'a> {
         has_chain: bool,
     ) -> Self {
         // ATOMICS: Pairs with the kernel's store, after which it writes no more to what is before the head.
-        let head = ring.positions().head.load(Ordering::Acquire);
+        let head = ring.head().load(Ordering::Acquire);
         Self {
             ring,
             tail,
@@ -42,10 +42,24 @@ impl<'a> Records<'a> {
     /// Returns the number of bytes of all records.
     #[must_use]
     pub fn bytes(&self) -> u64 {
+        if self.is_backward() {
+            let size = size_of_val(self.ring.words()) as u64;
+            return self.written_backward().min(size);
+        }
         self.head.wrapping_sub(*self.tail)
     }
 
-    /// Returns the records in their order.
+    /// The kernel writes from the end to the front, and does not wait for the reader.
+    fn is_backward(&self) -> bool {
+        self.ring.tail().is_none()
+    }
+
+    /// Returns the number of bytes since the last time, with those that were overwritten.
+    fn written_backward(&self) -> u64 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    /// Returns the records in their order; of a ring that is overwritten the newest first.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter {
@@ -59,6 +73,11 @@ impl<'a> Records<'a> {
     pub fn raw(&self) -> RawRecords<'_> {
         let ring = self.ring.words();
         let bytes = self.bytes();
+        let start = if self.is_backward() {
+            self.head
+        } else {
+            *self.tail
+        };
         // Programs may write to the head, too. The kernel never is a whole ring ahead.
         let known = usize::try_from(bytes)
             .ok()
@@ -68,12 +87,13 @@ impl<'a> Records<'a> {
             clippy::cast_possible_truncation,
             reason = "it counts modulo the length of the ring, a power of 2"
         )]
-        let next = (*self.tail / WORD as u64) as usize;
+        let next = (start / WORD as u64) as usize;
         RawRecords {
             ring,
             next,
             left: left.unwrap_or(0),
             failed: left.is_none(),
+            overwritten: self.is_backward() && self.written_backward() > bytes,
             event: self.event,
         }
     }
@@ -92,8 +112,9 @@ impl Drop for Records<'_> {
     fn drop(&mut self) {
         *self.tail = self.head;
         // ATOMICS: All loads of records come before; the kernel loads the tail before it writes there again.
-        let tail = &self.ring.positions().tail;
-        tail.store(self.head, Ordering::Release);
+        if let Some(tail) = self.ring.tail() {
+            tail.store(self.head, Ordering::Release);
+        }
     }
 }
 
@@ -132,6 +153,8 @@ pub struct RawRecords<'a> {
     /// Words that are left.
     left: usize,
     failed: bool,
+    /// The last record is overwritten behind its header.
+    overwritten: bool,
     event: &'a Event,
 }
 
@@ -149,7 +172,7 @@ impl<'a> Iterator for RawRecords<'a> {
         }
         let Some(record) = RawRecord::new(self.ring, self.next, self.left) else {
             self.left = 0;
-            return Some(Err(bad_ring(self.event)));
+            return (!self.overwritten).then(|| Err(bad_ring(self.event)));
         };
         self.next = self.next.wrapping_add(record.size());
         self.left -= record.size();

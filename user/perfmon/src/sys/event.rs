@@ -78,6 +78,8 @@ pub enum EventCall<'a> {
     Reset { group: bool },
     /// `PERF_EVENT_IOC_ID`.
     Id(&'a mut u64),
+    /// `PERF_EVENT_IOC_PAUSE_OUTPUT`: nothing is written to the event's ring, or it goes on.
+    Pause(bool),
     /// `PERF_EVENT_IOC_SET_OUTPUT`: to the ring of this event.
     SetOutput(BorrowedFd<'a>),
 }
@@ -95,6 +97,7 @@ impl EventCall<'_> {
                 Self::Disable { group } => ioctl::disable(fd, flags(group)),
                 Self::Reset { group } => ioctl::reset(fd, flags(group)),
                 Self::Id(id) => ioctl::id(fd, id),
+                Self::Pause(paused) => ioctl::pause_output(fd, i32::from(paused)),
                 Self::SetOutput(other) => ioctl::set_output(fd, other.as_raw_fd()),
             }
         };
@@ -114,7 +117,9 @@ pub(super) fn read_event(event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usi
 
 /// The ioctls. Those of perf have a letter and a number that `<linux/perf_event.h>` gives them.
 mod ioctl {
-    use nix::{ioctl_read, ioctl_write_int_bad, ioctl_write_ptr_bad, request_code_none};
+    use nix::{
+        ioctl_read, ioctl_write_int_bad, ioctl_write_ptr_bad, request_code_none, request_code_write,
+    };
     use perfmon_core::abi;
 
     ioctl_write_ptr_bad!(event_open, abi::PERFMON_EVENT_OPEN, abi::perfmon_event_open);
@@ -123,6 +128,8 @@ mod ioctl {
     ioctl_write_int_bad!(reset, request_code_none!(b'$', 3));
     ioctl_write_int_bad!(set_output, request_code_none!(b'$', 5));
     ioctl_read!(id, b'$', 7, u64);
+    // It has the number of a call that takes a pointer, and takes the number itself.
+    ioctl_write_int_bad!(pause_output, request_code_write!(b'$', 9, size_of::<u32>()));
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use perfmon_core::abi;
 
 pub use event::{EventCall, EventOpen};
 pub use mapping::Mapping;
-pub(crate) use ring::RingMapping;
+pub(crate) use ring::{RingMapping, wait_for_kernel};
 
 /// A call to the driver: one variant an ioctl, with its structure of the ABI.
 #[expect(

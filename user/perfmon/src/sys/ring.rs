@@ -9,6 +9,7 @@ use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::logic::user_page::RingControl;
 
@@ -17,9 +18,9 @@ const PAGE: usize = 4096;
 /// The positions of a ring, for a reader.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Positions {
-    pub(crate) head: AtomicU64,
-    pub(crate) tail: AtomicU64,
+struct Positions {
+    head: AtomicU64,
+    tail: AtomicU64,
 }
 
 const _: () = {
@@ -34,11 +35,12 @@ const _: () = {
 /// The kernel writes there at any time, and so may every program that has the descriptor: all words are atomics.
 ///
 /// # Invariants
-/// `start` is the beginning of a mapping of `1 + pages` pages, until the drop.
+/// `start` is the beginning of a mapping of `1 + pages` pages, until the drop; one for writing if `writable`.
 #[derive(Debug)]
 pub(crate) struct RingMapping {
     start: NonNull<u8>,
     pages: usize,
+    writable: bool,
 }
 
 // SAFETY: The mapping belongs to no thread, and it is reached through atomics only.
@@ -47,22 +49,25 @@ unsafe impl Send for RingMapping {}
 unsafe impl Sync for RingMapping {}
 
 impl RingMapping {
-    /// Maps the control page and `pages` pages of records.
+    /// Maps the control page and `pages` pages of records; without `writable` the kernel overwrites records that were
+    /// not read.
     ///
     /// # Errors
     /// Those of mmap(2); EINVAL also if `pages` is no power of 2.
-    pub(crate) fn new(event: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
+    pub(crate) fn new(event: BorrowedFd<'_>, pages: usize, writable: bool) -> Result<Self, Errno> {
         if !pages.is_power_of_two() {
             return Err(Errno::EINVAL);
         }
         let length = Self::length(pages).ok_or(Errno::EINVAL)?;
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let mut protection = ProtFlags::PROT_READ;
+        protection.set(ProtFlags::PROT_WRITE, writable);
         // SAFETY: The kernel chooses an address where nothing is, so that no memory of Rust's changes.
         let start = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, event, 0) }?;
         // INVARIANT: Just mapped, and only the drop unmaps it.
         Ok(Self {
             start: start.cast(),
             pages,
+            writable,
         })
     }
 
@@ -71,10 +76,20 @@ impl RingMapping {
         NonZeroUsize::new(pages.checked_mul(PAGE)?)
     }
 
-    /// Returns the positions.
-    pub(crate) fn positions(&self) -> &Positions {
-        // SAFETY: By the invariant the first page can be read and written as long as `self` lives; the positions are
-        // within it and aligned, as asserted above. Whatever others write is a value of the atomics.
+    /// Returns the position of the kernel.
+    pub(crate) fn head(&self) -> &AtomicU64 {
+        &self.positions().head
+    }
+
+    /// Returns the position of the reader; `None` if the kernel does not look at it.
+    pub(crate) fn tail(&self) -> Option<&AtomicU64> {
+        self.writable.then(|| &self.positions().tail)
+    }
+
+    /// Returns the positions; what is not writable is to be loaded only.
+    fn positions(&self) -> &Positions {
+        // SAFETY: By the invariant the first page can be read as long as `self` lives; the positions are within it and
+        // aligned, as asserted above. Whatever others write is a value of the atomics.
         unsafe {
             self.start
                 .byte_add(RingControl::OFFSET)
@@ -102,5 +117,17 @@ impl Drop for RingMapping {
             let result = unsafe { munmap(self.start.cast(), length.get()) };
             debug_assert!(result.is_ok(), "munmap of what mmap gave");
         }
+    }
+}
+
+/// Waits until every CPU has left what it was doing in the kernel: interrupt handlers too.
+pub(crate) fn wait_for_kernel() {
+    /// `MEMBARRIER_CMD_GLOBAL`: an RCU grace period.
+    const GLOBAL: libc::c_int = 1;
+    // SAFETY: The call takes numbers and no memory.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    if result == -1 {
+        // The kernel has isolated CPUs. A handler takes some microseconds.
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
