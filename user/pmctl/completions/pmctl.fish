@@ -85,10 +85,13 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count t
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s o -l output -d 'Write the recording to FILE; - is standard output, as a stream for `-i -`' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-output -d 'Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-max-files -d 'Keep the last N files of --switch-output' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -d 'Record call chains, by frame pointers'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample, by a trace of the whole machine'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''

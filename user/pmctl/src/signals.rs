@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Child,
     /// The other descriptor has something to read.
     Other,
+    /// SIGUSR2, if it is held.
+    Switch,
     /// A signal asks for the end: from the terminal, which sent it to the command too, or from another process.
     End { signal: Signal, by_terminal: bool },
 }
@@ -35,7 +37,15 @@ pub(crate) enum Event {
 impl Signals {
     /// Blocks the signals.
     pub(crate) fn hold() -> Result<Self> {
-        let mut mask = SigSet::empty();
+        Self::hold_all(SigSet::empty())
+    }
+
+    /// Blocks one more signal, which is [`Event::Switch`].
+    pub(crate) fn hold_with(signal: Signal) -> Result<Self> {
+        Self::hold_all(signal.into())
+    }
+
+    fn hold_all(mut mask: SigSet) -> Result<Self> {
         for signal in [
             Signal::SIGCHLD,
             Signal::SIGINT,
@@ -131,6 +141,7 @@ impl Signals {
         Ok(
             match Signal::try_from(number).context("an unknown signal")? {
                 Signal::SIGCHLD => Event::Child,
+                Signal::SIGUSR2 => Event::Switch,
                 // A code above 0 is the kernel's: the terminal tells its whole process group.
                 signal => Event::End {
                     signal,

@@ -32,6 +32,8 @@ Examples:
   pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
                                              each with a period of its own
   pmctl record -b -- gzip file               with the last branches
+  pmctl record -a --overwrite --switch-output
+                                             a flight recorder (kill -USR2)
   pmctl record -o - -- make | perf script -i -
                                              perf shows them as they come
   pmctl record --timebase cycles --count branches,instructions -- ls
@@ -115,9 +117,30 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     pub(crate) output: PathBuf,
 
+    /// Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_output)]
+    pub(crate) switch_output: Option<SwitchOutput>,
+
+    /// Keep the last N files of --switch-output
+    #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) switch_max_files: Option<u32>,
+
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// When a new file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwitchOutput {
+    Signal,
+    /// In bytes.
+    Size(u64),
+    Time(Duration),
 }
 
 impl Record {
@@ -140,6 +163,34 @@ fn period(text: &str) -> Result<u32, String> {
             u32::MAX
         )),
     }
+}
+
+fn switch_output(text: &str) -> Result<SwitchOutput, String> {
+    const UNITS: [(char, bool, u64); 8] = [
+        ('B', true, 1),
+        ('K', true, 1 << 10),
+        ('M', true, 1 << 20),
+        ('G', true, 1 << 30),
+        ('s', false, 1),
+        ('m', false, 60),
+        ('h', false, 60 * 60),
+        ('d', false, 24 * 60 * 60),
+    ];
+    if text == "signal" {
+        return Ok(SwitchOutput::Signal);
+    }
+    let parsed = UNITS.iter().find_map(|(unit, is_size, factor)| {
+        let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+        let number = number.checked_mul(*factor).filter(|n| *n > 0)?;
+        Some(if *is_size {
+            SwitchOutput::Size(number)
+        } else {
+            SwitchOutput::Time(Duration::from_secs(number))
+        })
+    });
+    parsed.ok_or_else(|| {
+        "it takes `signal`, a time as 10m (s, m, h, d) or a size as 100M (B, K, M, G)".to_owned()
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

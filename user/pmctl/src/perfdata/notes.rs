@@ -27,6 +27,9 @@ pub(crate) struct Notes {
     /// Only the recorded tasks were counted. Recordings of earlier versions don't tell.
     #[serde(default)]
     pub(crate) tasks_only: bool,
+    /// The rings were overwritten: there are the newest samples only. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) overwritten: bool,
     /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
     #[serde(default)]
     pub(crate) rotate: bool,
@@ -72,6 +75,12 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
         writeln!(
             output,
             "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason})."
+        )?;
+    }
+    if notes.overwritten {
+        writeln!(
+            output,
+            "A flight recording (--overwrite): of each CPU the newest samples that its ring had room for."
         )?;
     }
     let Gaps {

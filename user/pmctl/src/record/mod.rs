@@ -8,6 +8,7 @@
 mod clock;
 mod collect;
 mod convert;
+mod local_time;
 mod plan;
 mod processes;
 mod ring;
@@ -42,7 +43,7 @@ use target::Target;
 use task_log::TaskLog;
 
 use crate::child::{Command, Ending, Waiting};
-use crate::cli::{DEFAULT_FILE, Record as Args};
+use crate::cli::{DEFAULT_FILE, Record as Args, SwitchOutput};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
@@ -119,10 +120,11 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         size,
         others,
         elapsed: run.elapsed,
+        cpus: host.cpus_online,
         period: Some(args.period),
     };
     // The recording is whole without it.
-    let _ = summarize(args, &host, &notes, &written);
+    let _ = summarize(args, &notes, &written);
 
     if let Some(words) = run.ending.and_then(Ending::in_words) {
         complain(words);
@@ -148,6 +150,20 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             args.needs_trace() && (args.frequency.is_some() || args.has_chains()),
             "-F and -g: traces of the whole machine, which -b, --timebase and --rotate take, have neither a frequency nor \
              call chains. Leave out one or the other.",
+        ),
+        (
+            args.needs_trace() && (args.overwrite || args.switch_output.is_some()),
+            "--overwrite and --switch-output: not with -b, --timebase or --rotate, which trace the whole machine. Leave out \
+             one or the other.",
+        ),
+        (
+            args.overwrite && matches!(args.switch_output, Some(SwitchOutput::Size(_))),
+            "--overwrite: nothing is written until there is a reason, so no file gets large. Give a time or `signal` to \
+             --switch-output, and the size of the rings with -m.",
+        ),
+        (
+            args.switch_output.is_some() && args.output.as_os_str() == "-",
+            "--switch-output writes files, and not to standard output. Leave `-o -` out.",
         ),
         (
             args.needs_trace() && (!args.tid.is_empty() || args.pid.len() > 1),
@@ -197,6 +213,7 @@ fn notes(
         totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
+        overwritten: false,
         rotate: args.rotate,
         gaps: collected.gaps,
         // It is known when the file is finished.
@@ -264,12 +281,14 @@ struct Written {
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     others: u64,
     elapsed: Duration,
+    /// CPUs of the machine.
+    cpus: u32,
     /// The smallest period; `None` with frequencies.
     period: Option<u32>,
 }
 
 /// Tells the user what there is now, what is missing, and how to look at it.
-fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::Result<()> {
+fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     let mut output = anstream::stderr().lock();
     write!(
         output,
@@ -277,7 +296,7 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
         count(written.samples, "sample"),
         written.name,
         written.elapsed.as_secs_f64(),
-        count(host.cpus_online, "CPU"),
+        count(written.cpus, "CPU"),
         thousands(written.size.div_ceil(1024)),
     )?;
     let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
@@ -314,9 +333,9 @@ fn summarize(args: &Args, host: &Host, notes: &Notes, written: &Written) -> io::
         _ => Ok(()),
     }?;
     if written.samples > 0 && args.output.as_os_str() != "-" {
-        let input = match args.output.to_str() {
-            Some(DEFAULT_FILE) => String::new(),
-            _ => format!(" -i {}", args.output.display()),
+        let input = match &written.name[..] {
+            DEFAULT_FILE => String::new(),
+            name => format!(" -i {name}"),
         };
         writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
     }

@@ -129,7 +129,7 @@ impl Server<'_> {
                         running.signal(signal);
                     }
                 }
-                Event::Nothing => {}
+                Event::Nothing | Event::Switch => {}
             }
         }
     }

@@ -137,14 +137,15 @@ impl Maps {
     }
 
     /// Reasons why samples may have no name.
-    pub(super) fn degraded(mut self) -> Vec<String> {
+    pub(super) fn degraded(&self) -> Vec<String> {
+        let mut degraded = self.degraded.clone();
         if self.lost > 0 {
-            self.degraded.push(format!(
+            degraded.push(format!(
                 "perf could not tell {} of the changes of memory: some samples may have no name",
                 self.lost
             ));
         }
-        self.degraded
+        degraded
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Planned {
 pub(super) struct Plan {
     pub(super) events: Vec<Planned>,
     parts: Parts,
+    /// The rings keep the newest samples.
+    overwrite: bool,
     /// What is not as it was asked for.
     pub(super) degraded: Vec<String>,
 }
@@ -66,6 +68,7 @@ impl Plan {
                 chain: args.has_chains(),
                 branches: false,
             },
+            overwrite: args.overwrite,
             degraded: Vec::new(),
         })
     }
@@ -98,8 +101,13 @@ impl Plan {
             SampleRate::Period(period) => builder.period(period),
             SampleRate::Frequency(hertz) => builder.frequency(hertz),
         };
-        Some(if self.parts.chain {
+        let builder = if self.parts.chain {
             builder.callchain()
+        } else {
+            builder
+        };
+        Some(if self.overwrite {
+            builder.overwrite()
         } else {
             builder
         })

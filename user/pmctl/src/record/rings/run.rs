@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use anyhow::Result;
 
+use super::files::Files;
+use super::is_one_alive;
 use super::maps::Maps;
 use super::plan::Tasks;
 use super::samplers::Samplers;
 use super::stream::Stream;
-use super::{Run, is_one_alive};
-use crate::child::Waiting;
+use crate::child::{Ending, Waiting};
 use crate::cli::Record as Args;
 use crate::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
-use crate::signals::Signals;
+use crate::signals::{Event, Signals};
 
 /// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
 /// from the file of a pmctl that is killed.
@@ -21,9 +22,9 @@ pub(super) fn run(
     args: &Args,
     (samplers, tasks): (&mut Samplers, &Tasks),
     (signals, waiting): (&Signals, Option<Waiting<'_>>),
-    mut stream: Stream,
+    (stream, files): (&mut Stream, &mut Files<'_>),
     maps: &mut Maps,
-) -> Result<(Stream, Run)> {
+) -> Result<Option<Ending>> {
     let begin = Instant::now();
     samplers.start()?;
     let running = waiting.map(Waiting::release).transpose()?;
@@ -38,9 +39,14 @@ pub(super) fn run(
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let limit = INTERVAL.min(left.unwrap_or(INTERVAL));
+        let limit = [left, files.time_left()].into_iter().flatten().min();
+        let limit = INTERVAL.min(limit.unwrap_or(INTERVAL));
         let event = {
             let mut descriptors = samplers.descriptors();
+            // Rings that are overwritten need no reader.
+            if args.overwrite {
+                ended = descriptors.len();
+            }
             // Of those that have ended, poll(2) would say so each time.
             let all = descriptors.len();
             if ended == all {
@@ -52,6 +58,7 @@ pub(super) fn run(
             }
             event
         };
+        let mut switch = event == Event::Switch;
         match react(event, running.as_ref())? {
             Next::GoOn => {}
             Next::End => break,
@@ -60,19 +67,26 @@ pub(super) fn run(
                 break;
             }
         }
-        if stream.round(samplers, maps)?.is_break() {
+        if args.overwrite {
+            stream.keep(maps);
+        } else if stream.round(samplers, maps)?.is_break() {
             complain_of_end(args);
             break;
+        }
+        switch |= files.is_due(stream);
+        if switch {
+            files.switch(stream, samplers, maps)?;
         }
         if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
             break;
         }
         progress.show(stream.size());
     }
-    let elapsed = begin.elapsed();
     samplers.stop()?;
-    // What it says is of no use any more.
-    let _ = stream.round(samplers, maps)?;
+    if !args.overwrite {
+        // What it says is of no use any more.
+        let _ = stream.round(samplers, maps)?;
+    }
     drop(progress);
     // The recording was over before the command.
     while let (None, Some(running)) = (ending, &running) {
@@ -80,5 +94,5 @@ pub(super) fn run(
             ending = Some(how);
         }
     }
-    Ok((stream, Run { elapsed, ending }))
+    Ok(ending)
 }

@@ -32,6 +32,8 @@ struct Ring {
     sampler: Sampler,
     /// The event of the plan by the kernel's number.
     numbers: AHashMap<u64, usize>,
+    /// Samples that were lost while it was paused to be read.
+    paused: u64,
 }
 
 impl Samplers {
@@ -40,12 +42,12 @@ impl Samplers {
         plan: &mut Plan,
         tasks: &Tasks,
         device: &Device,
-        (pages, maps_are_ours): (Option<u32>, bool),
+        (pages, with_tasks): (Option<u32>, bool),
     ) -> Result<Self> {
         let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
         let mut size = wanted.unwrap_or(DEFAULT_PAGES);
         loop {
-            let error = match Self::try_open(plan, tasks, device, (size, maps_are_ours)) {
+            let error = match Self::try_open(plan, tasks, device, (size, with_tasks)) {
                 Ok(rings) => {
                     return Ok(Self {
                         rings,
@@ -119,6 +121,7 @@ impl Samplers {
                 cpu: *cpu,
                 sampler,
                 numbers: ids,
+                paused: 0,
             });
         }
         Ok(rings)
@@ -167,18 +170,41 @@ impl Samplers {
         Ok(())
     }
 
+    /// Calls `take` for each record of rings that are overwritten, since the last call: of each ring the newest first.
+    pub(super) fn drain_newest(
+        &mut self,
+        take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
+    ) -> Result<()> {
+        Sampler::pause_all(self.rings.iter().map(|ring| &ring.sampler)).map_err(exit::with_help)?;
+        let before = self.lost_of_all()?;
+        let drained = self.drain(take);
+        self.each(Sampler::resume)?;
+        // Those of the meantime are what the user has asked for.
+        let now = self.lost_of_all()?;
+        let paused = now
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.saturating_sub(before));
+        for (ring, lost) in self.rings.iter_mut().zip(paused) {
+            ring.paused += lost;
+        }
+        drained
+    }
+
     /// Returns how many samples each CPU has lost, for those that have lost some.
     pub(super) fn lost(&self) -> Result<Vec<(u32, u64)>> {
-        let mut all = Vec::new();
-        for Ring { cpu, sampler, .. } in &self.rings {
-            match sampler.lost() {
-                Ok(0) => {}
-                Ok(lost) => all.push((*cpu, lost)),
-                Err(error) if error.cause == Cause::Missed => {}
-                Err(error) => return Err(exit::with_help(error)),
-            }
-        }
-        Ok(all)
+        let lost = self.lost_of_all()?;
+        let of = |(ring, lost): (&Ring, u64)| (ring.cpu, lost.saturating_sub(ring.paused));
+        let all = self.rings.iter().zip(lost).map(of);
+        Ok(all.filter(|(_, lost)| *lost > 0).collect())
+    }
+
+    fn lost_of_all(&self) -> Result<Vec<u64>> {
+        let lost = |ring: &Ring| match ring.sampler.lost() {
+            Err(error) if error.cause == Cause::Missed => Ok(0),
+            result => result.map_err(exit::with_help),
+        };
+        self.rings.iter().map(lost).collect()
     }
 
     /// Returns the count of each event of the plan.

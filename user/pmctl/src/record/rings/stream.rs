@@ -14,18 +14,20 @@ use ahash::AHashMap;
 use anyhow::Result;
 use perfmon::sampler::RawRecord;
 
+use super::history::History;
 use super::maps::Maps;
 use super::plan::Plan;
 use super::samplers::Samplers;
 use crate::perfdata::{
     Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
 };
-use crate::record::Places;
 use crate::record::target::Sink;
+use crate::record::{Places, processes};
 
 /// A file that is being recorded.
 pub(super) struct Stream {
-    writer: Sink,
+    /// The file that is being written; `None` while a flight recorder only keeps what may be written.
+    sink: Option<Sink>,
     parts: Parts,
     /// Records that are not written yet: their time, and what they are.
     pending: Vec<(u64, Pending)>,
@@ -35,6 +37,8 @@ pub(super) struct Stream {
     limit: u64,
     /// Places of the samples that were written.
     places: Places,
+    /// What the next file has to begin with, if there are several.
+    history: Option<History>,
     /// No room is left: nothing more is written.
     full: bool,
     /// Size of all records so far in bytes.
@@ -50,18 +54,69 @@ enum Pending {
 }
 
 impl Stream {
-    /// Begins to write to `sink`.
-    pub(super) fn new(plan: &Plan, sink: Sink) -> Self {
+    /// Returns a stream without a file. Is `has_history` set, there may be more than one.
+    pub(super) fn new(plan: &Plan, has_history: bool) -> Self {
         Self {
-            writer: sink,
+            sink: None,
             parts: plan.parts(),
             pending: Vec::new(),
             bytes: Vec::new(),
             limit: 0,
             places: Places::default(),
+            history: has_history.then(History::default),
             full: false,
             size: 0,
         }
+    }
+
+    /// Begins to write to `sink`: what was known of tasks before.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn begin(&mut self, mut sink: Sink) -> io::Result<()> {
+        self.places = Places::default();
+        self.full = false;
+        self.size = 0;
+        for record in self.history.iter().flat_map(History::before) {
+            self.places.take(&record);
+            sink.record(&record)?;
+        }
+        self.sink = Some(sink);
+        Ok(())
+    }
+
+    /// Keeps what is told of tasks, while the rings are overwritten.
+    pub(super) fn keep(&mut self, maps: &mut Maps) {
+        if let Some(history) = &mut self.history {
+            maps.take()
+                .into_iter()
+                .for_each(|record| history.keep(record));
+        }
+    }
+
+    /// Writes what is in rings that are overwritten.
+    ///
+    /// # Errors
+    /// Those of the file and of the rings.
+    pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
+        samplers.drain_newest(|record, numbers| self.take(record, numbers, maps))?;
+        // All that was told before the newest sample.
+        self.keep(maps);
+        if let (true, Some(history)) = (maps.are_ours(), &mut self.history) {
+            let all = processes::all();
+            all.iter().for_each(|record| history.fold(record));
+        }
+        // The oldest first.
+        self.pending.reverse();
+        let recent = self.history.as_mut().map(History::take_recent);
+        let tasks = recent
+            .into_iter()
+            .flatten()
+            .map(|record| (record.stamp.time, Pending::Task(Box::new(record))));
+        let samples = mem::take(&mut self.pending);
+        self.pending = tasks.chain(samples).collect();
+        self.pending.sort_by_key(|(time, _)| *time);
+        Ok(self.write_or_drop(u64::MAX)?)
     }
 
     /// Takes the records since the last round, and writes those that no later one can precede. Breaks if there is no
@@ -125,8 +180,11 @@ impl Stream {
             let written = now
                 .iter()
                 .try_for_each(|(time, what)| self.write(*time, what));
-            match written.and_then(|()| self.writer.save()) {
-                Err(error) if self.writer.is_full(&error) => self.full = true,
+            let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
+            match written {
+                Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
+                    self.full = true;
+                }
                 result => result?,
             }
         }
@@ -144,10 +202,14 @@ impl Stream {
     }
 
     fn write(&mut self, time: u64, what: &Pending) -> io::Result<()> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
         let range = match what {
             Pending::Task(record) => {
                 self.places.take(record);
-                return self.writer.record(record);
+                self.history.iter_mut().for_each(|h| h.fold(record));
+                return sink.record(record);
             }
             Pending::Ring(range) => range.clone(),
         };
@@ -160,10 +222,13 @@ impl Stream {
         if let Some(record) = &record {
             match &record.body {
                 Body::Lost(_) => {}
-                _ => self.places.take(record),
+                _ => {
+                    self.places.take(record);
+                    self.history.iter_mut().for_each(|h| h.fold(record));
+                }
             }
         }
-        self.writer.bytes(bytes, is_sample.then_some(time))
+        sink.bytes(bytes, is_sample.then_some(time))
     }
 
     /// Returns the size of all records so far in bytes.
@@ -171,7 +236,7 @@ impl Stream {
         self.size
     }
 
-    /// Writes all remaining records, and looks the symbols up.
+    /// Writes all remaining records of the file, and looks the symbols up.
     ///
     /// # Errors
     /// Those of the file.
@@ -185,12 +250,13 @@ impl Stream {
     /// # Errors
     /// Those of the file.
     pub(super) fn finish(
-        self,
+        &mut self,
         host: &Host,
         build_ids: &[BuildId],
         notes: &mut Notes,
     ) -> io::Result<Finished<File>> {
-        self.writer.finish(host, build_ids, notes)
+        let sink = self.sink.take().ok_or(io::ErrorKind::NotFound)?;
+        sink.finish(host, build_ids, notes)
     }
 }
 

@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record --overwrite and --switch-output: a flight recorder, and files that follow
+# each other.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+# perf and the driver throttle if the interrupts of an emulated CPU take long.
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+
+event=instructions:u
+loop=$here/pmctl_loop
+
+# files: those with a time in their names, the oldest first
+files() {
+	for file in perf.data.[0-9]*; do
+		[ ! -e "$file" ] || echo "$file"
+	done
+}
+
+# begin_files: forgets those that there are
+begin_files() {
+	rm -f perf.data*
+}
+
+# nth N: the N-th of the files
+nth() {
+	files | sed -n "$1p"
+}
+
+# samples FILE: how many samples it has
+samples() {
+	pmctl script -i "$1" 2>/dev/null | wc -l
+}
+
+# times FILE: the times of its samples, as pmctl shows them
+times() {
+	pmctl script -i "$1" -F time 2>/dev/null | tr -d ' :'
+}
+
+# is_sorted: whether the numbers of standard input are
+# shellcheck disable=SC2317 # check calls it
+is_sorted() {
+	sort -c -n 2>/dev/null
+}
+
+plan 35
+
+# A page has room for 73 samples of 56 bytes, of some 6000 in all.
+begin_files
+is "record --overwrite succeeds" 0 "$(pmctl record --overwrite -e $event -c 10007 -m 1 -- \
+	"$loop" 30000000 2>words; echo $?)"
+kept=$(samples perf.data)
+cpus=$(nproc)
+check "a ring of one page is full" [ "$kept" -ge 60 ]
+check "no ring has more than it has room for" [ "$kept" -le $((73 * cpus)) ]
+is "perf script shows as many samples" "$kept" "$(perf script 2>/dev/null | wc -l)"
+is "perf report takes the file" 0 "$(perf report --stdio >/dev/null 2>&1; echo $?)"
+check "the samples are in the order of their times" is_sorted <<-END
+	$(times perf.data)
+END
+says "report tells what it is" "$(pmctl report)" "flight recording"
+says "the samples have names" "$(pmctl script -F comm,sym)" "pmctl_loop.*(run|loop)"
+# The last samples are those of the end: the same time as in a recording of all.
+distances=$(times perf.data | awk 'NR > 1 { d = $1 - last; if (d > most) most = d } { last = $1 }
+	END { print (most < 0.1) ? "small" : most }')
+[ "$cpus" -gt 1 ] || is "no sample is missing between them" small "$distances"
+[ "$cpus" = 1 ] || check "there is a newest sample" [ -n "$distances" ]
+
+# Two dumps on request and one at the end. All of the program's memory was told before
+# the first.
+begin_files
+# The inner shell expands.
+# shellcheck disable=SC2016
+is "record --switch-output succeeds" 0 "$(pmctl record --overwrite --switch-output -e $event \
+	-c 10007 -m 4 -- sh -c '"$0" 100000000000 & l=$!
+	for i in 1 2; do sleep 1; kill -USR2 $PPID; done
+	sleep 1; kill $l; wait' "$loop" 2>words; echo $?)"
+sed 's/^/# /' words
+is "there are two dumps and the end" 3 "$(files | wc -l)"
+is "there is no other file" 3 "$(find . -name 'perf.data*' | wc -l)"
+says "record tells of each dump" "$(cat words)" 'wrote [0-9,]+ samples to perf.data.[0-9]{16}$'
+is "record tells of two dumps" 2 "$(grep -c '^pmctl: wrote [0-9,]* samples to [a-z0-9.]*$' words)"
+for n in 1 2 3; do
+	file=$(nth $n)
+	check "file $n has samples" [ "$(samples "$file")" -ge 100 ]
+	says "file $n has the program's function" "$(pmctl report -i "$file" --sort comm,symbol)" \
+		"pmctl_loop +\[\.\] (run|loop)"
+	is "perf script shows as many samples of file $n" "$(samples "$file")" \
+		"$(perf script -i "$file" 2>/dev/null | wc -l)"
+	says "perf finds the function in file $n" \
+		"$(perf report -i "$file" --stdio --sort comm,sym 2>/dev/null)" \
+		"pmctl_loop +\[\.\] (run|loop)"
+done
+check "no sample is in two files" [ -z "$(for n in 1 2 3; do
+	pmctl script -i "$(nth $n)" -F cpu,time,ip; done | sort | uniq -d)" ]
+check "the files follow each other" is_sorted <<-END
+	$(for n in 1 2 3; do times "$(nth $n)" | head -n 1; done)
+END
+
+# Without --overwrite nothing is missing: 11991 samples of 56 bytes each.
+begin_files
+is "record --switch-output=100K succeeds" 0 "$(pmctl record --switch-output=100K -m 512 -e $event \
+	-c 10007 -- "$loop" 60000000 2>words; echo $?)"
+sed 's/^/# /' words
+check "there are several files" [ "$(files | wc -l)" -ge 3 ]
+all=$(for file in $(files); do samples "$file"; done | awk '{ n += $1 } END { print n }')
+check "together they have all samples" [ "$all" -ge 11990 ]
+check "and no more" [ "$all" -le 12050 ]
+says "the last file has the program's function" \
+	"$(pmctl report -i "$(files | tail -n 1)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
+
+begin_files
+pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 --duration 4 -- \
+	"$loop" 3000000000 2>words
+sed 's/^/# /' words
+is "--switch-max-files keeps the last" 2 "$(files | wc -l)"
+check "a file was removed" [ "$(grep -c '^pmctl: wrote' words)" -ge 3 ]
+
+finish

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of a recording: one, or with `--switch-output` one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::maps::Maps;
+use super::plan::{Plan, Tasks};
+use super::samplers::Samplers;
+use super::stream::Stream;
+use crate::cli::{Record as Args, SwitchOutput};
+use crate::perfdata::{Event, Finished, Host, Loss, Notes};
+use crate::record::local_time::LocalTime;
+use crate::record::target::Target;
+use crate::record::{Written, summarize};
+use crate::stdio::complain;
+use crate::text::count;
+
+/// The files of a recording.
+pub(super) struct Files<'a> {
+    args: &'a Args,
+    target: Target,
+    events: Vec<Event>,
+    host: Host,
+    scope: String,
+    /// Reasons why samples are not as they were asked for.
+    degraded: Vec<String>,
+    smallest_period: Option<u32>,
+    tasks_only: bool,
+    /// When the file was begun, and when the recording was.
+    since: Instant,
+    /// The counts and the lost samples that were told in the files before.
+    totals: Vec<u64>,
+    lost: BTreeMap<u32, u64>,
+    /// The files that are finished, the oldest first.
+    finished: VecDeque<PathBuf>,
+}
+
+impl<'a> Files<'a> {
+    /// Opens the destination of the command line.
+    pub(super) fn new(
+        args: &'a Args,
+        target: Target,
+        (plan, tasks): (&Plan, &Tasks),
+        host: Host,
+    ) -> Self {
+        Self {
+            args,
+            target,
+            events: plan.describe(),
+            host,
+            scope: tasks.in_words(args),
+            degraded: plan.degraded.clone(),
+            smallest_period: plan.smallest_period(),
+            tasks_only: tasks.are_some(),
+            since: Instant::now(),
+            totals: vec![0; plan.events.len()],
+            lost: BTreeMap::new(),
+            finished: VecDeque::new(),
+        }
+    }
+
+    fn cannot_write(&self) -> String {
+        format!("can't write {}", self.target.name())
+    }
+
+    /// Returns how long the file may get by the clock: until the next one begins.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        match self.args.switch_output {
+            Some(SwitchOutput::Time(limit)) => Some(limit.saturating_sub(self.since.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a new file is due.
+    pub(super) fn is_due(&self, stream: &Stream) -> bool {
+        match self.args.switch_output {
+            Some(SwitchOutput::Time(limit)) => self.since.elapsed() >= limit,
+            Some(SwitchOutput::Size(limit)) => stream.size() >= limit,
+            Some(SwitchOutput::Signal) | None => false,
+        }
+    }
+
+    /// Begins the first file, unless it is written at the end only.
+    pub(super) fn begin(&mut self, stream: &mut Stream) -> Result<()> {
+        self.since = Instant::now();
+        if self.args.overwrite {
+            return Ok(());
+        }
+        self.open(stream)
+    }
+
+    fn open(&self, stream: &mut Stream) -> Result<()> {
+        let sink = self.target.begin(self.events.clone(), &self.host);
+        sink.and_then(|sink| stream.begin(sink))
+            .with_context(|| self.cannot_write())
+    }
+
+    /// Ends the file, and begins the next one.
+    pub(super) fn switch(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<()> {
+        let (_, written) = self.close(stream, samplers, maps)?;
+        complain(format_args!(
+            "wrote {} to {}",
+            count(written.samples, "sample"),
+            written.name
+        ));
+        if self.args.overwrite {
+            Ok(())
+        } else {
+            self.open(stream)
+        }
+    }
+
+    /// Ends the last file, and tells the user about it. Returns whether it has all samples.
+    pub(super) fn end(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<bool> {
+        let (notes, written) = self.close(stream, samplers, maps)?;
+        // The recording is whole without it.
+        let _ = summarize(self.args, &notes, &written);
+        Ok(notes.is_whole())
+    }
+
+    fn close(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<(Notes, Written)> {
+        let elapsed = self.since.elapsed();
+        self.since = Instant::now();
+        if self.args.overwrite {
+            self.open(stream)?;
+            stream.dump(samplers, maps)?;
+        }
+        let name = self.target.name();
+        let cannot_write = || format!("can't write {name}");
+        let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
+        let totals = samplers.totals()?;
+        let before = mem::replace(&mut self.totals, totals.clone());
+        let mut notes = Notes {
+            version: Notes::VERSION,
+            scope: self.scope.clone(),
+            totals: totals
+                .iter()
+                .zip(before)
+                .map(|(now, before)| now.saturating_sub(before))
+                .collect(),
+            degraded: [self.degraded.clone(), maps.degraded()].concat(),
+            losses: self.losses(samplers)?,
+            tasks_only: self.tasks_only,
+            overwritten: self.args.overwrite,
+            symbols,
+            ..Notes::default()
+        };
+        let Finished { samples, size, .. } = stream
+            .finish(&self.host, &build_ids, &mut notes)
+            .with_context(cannot_write)?;
+        let renamed = match (self.args.switch_output, &self.target) {
+            (Some(_), Target::File(path)) => Some(rename(path).with_context(cannot_write)?),
+            _ => None,
+        };
+        let name_now = renamed.as_ref().map(|path| path.display().to_string());
+        self.finished.extend(renamed);
+        self.remove_oldest();
+        let written = Written {
+            name: name_now.unwrap_or(name),
+            samples,
+            size,
+            others: 0,
+            elapsed,
+            cpus: self.host.cpus_online,
+            period: self.smallest_period,
+        };
+        Ok((notes, written))
+    }
+
+    /// Returns the losses since the file before.
+    fn losses(&mut self, samplers: &Samplers) -> Result<Vec<Loss>> {
+        let mut losses = Vec::new();
+        for (cpu, lost) in samplers.lost()? {
+            let before = self.lost.insert(cpu, lost).unwrap_or(0);
+            let samples = lost.saturating_sub(before);
+            if samples > 0 {
+                losses.push(Loss {
+                    cpu,
+                    // Nothing is ever too much for a ring that is overwritten.
+                    reason: if self.args.overwrite {
+                        "throttled"
+                    } else {
+                        "ring full"
+                    }
+                    .to_owned(),
+                    samples,
+                    counted: true,
+                });
+            }
+        }
+        Ok(losses)
+    }
+
+    /// Removes the files beyond `--switch-max-files`.
+    fn remove_oldest(&mut self) {
+        let most = self.args.switch_max_files.unwrap_or(u32::MAX) as usize;
+        while self.finished.len() > most {
+            if let Some(path) = self.finished.pop_front() {
+                if let Err(error) = fs::remove_file(&path) {
+                    complain(format_args!("can't remove {}: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+/// Adds the time to the name of a file, as perf does, and returns the new name.
+fn rename(path: &Path) -> std::io::Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", LocalTime::now()));
+    fs::rename(path, &name)?;
+    Ok(name.into())
+}
