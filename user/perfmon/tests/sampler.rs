@@ -175,6 +175,7 @@ fn each_method_has_its_bits() {
         asked(event().no_kernel_callchain()),
         expected(usual, 1 << 21)
     );
+    assert_eq!(asked(event().no_user_callchain()), expected(usual, 1 << 22));
     assert!(asked(event().wake_after(5)).ends_with("wakeup 5"));
 }
 

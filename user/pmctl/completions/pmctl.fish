@@ -75,7 +75,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'The same as -g, as perf has it' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C' -r
@@ -83,15 +83,32 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s D -l delay -d 'Begin to sample MS milliseconds after the start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when it has SIZE, as 100M (B, K, M, G); a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s o -l output -d 'Write the recording to FILE; - is standard output, as a stream for `-i -`' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-output -d 'Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-max-files -d 'Keep the last N files of --switch-output' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s g -d 'Record call chains, by frame pointers'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l user-callchains -d 'Record call chains of programs only; with -g'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l kernel-callchains -d 'Record call chains of the kernel only; with -g'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Sample user mode only, as `:u` behind each event'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` behind each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample, by a trace of the whole machine'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s q -l quiet -d 'Print no summary'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s N -l no-buildid-cache
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s B -l no-buildid
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s T -l timestamp
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s P -l sample-period
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s R -l raw-samples
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l sample-cpu
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l sample-identifier
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timestamp-boundary
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l no-buffering
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''

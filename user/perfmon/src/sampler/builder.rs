@@ -41,6 +41,11 @@ impl Builder {
         self.flag(PerfEventAttr::EXCLUDE_CALLCHAIN_KERNEL, true)
     }
 
+    /// Records no call chains of programs.
+    pub fn no_user_callchain(self) -> Self {
+        self.flag(PerfEventAttr::EXCLUDE_CALLCHAIN_USER, true)
+    }
+
     /// Records the names of tasks, their beginnings and ends: [`Comm`](super::Record::Comm),
     /// [`Fork`](super::Record::Fork), [`Exit`](super::Record::Exit).
     pub fn tasks(self) -> Self {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use sampling::{DEFAULT_FILE, Record, SwitchOutput};
+pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
 
 use crate::exit::Usage;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Cpus;
+use super::{Cpus, interval};
 
 /// The recording, if no other is named.
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
@@ -56,9 +56,9 @@ pub(crate) struct Record {
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period)]
     pub(crate) period: u32,
 
-    /// Take about HZ samples a second, and not one each N events
-    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) frequency: Option<u32>,
+    /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
+    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = frequency)]
+    pub(crate) frequency: Option<Frequency>,
 
     /// Record call chains, by frame pointers
     #[arg(short = 'g')]
@@ -67,6 +67,22 @@ pub(crate) struct Record {
     /// The same as -g, as perf has it
     #[arg(long, value_name = "MODE", hide = true)]
     pub(crate) call_graph: Option<String>,
+
+    /// Record call chains of programs only; with -g
+    #[arg(long, conflicts_with = "kernel_callchains")]
+    pub(crate) user_callchains: bool,
+
+    /// Record call chains of the kernel only; with -g
+    #[arg(long)]
+    pub(crate) kernel_callchains: bool,
+
+    /// Sample user mode only, as `:u` behind each event
+    #[arg(long, conflicts_with = "all_kernel")]
+    pub(crate) all_user: bool,
+
+    /// Sample the kernel only, as `:k` behind each event
+    #[arg(long)]
+    pub(crate) all_kernel: bool,
 
     /// Sample all programs; without a command until Ctrl-C
     #[arg(short, long)]
@@ -84,8 +100,12 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
+    /// Don't sample what the command or the tasks create
+    #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) no_inherit: bool,
+
     /// Record the last branches before each sample, by a trace of the whole machine
-    #[arg(short, long)]
+    #[arg(short, long, alias = "branch-any")]
     pub(crate) branches: bool,
 
     /// Sample by this event only, and count those of --count, by a trace of the whole machine
@@ -109,6 +129,14 @@ pub(crate) struct Record {
     #[arg(long)]
     pub(crate) rotate: bool,
 
+    /// Begin to sample MS milliseconds after the start
+    #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
+    pub(crate) delay: Option<Duration>,
+
+    /// Stop recording when it has SIZE, as 100M (B, K, M, G); a command goes on
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
+
     /// Stop recording after SECS seconds; a command goes on
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
@@ -129,9 +157,56 @@ pub(crate) struct Record {
     #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) switch_max_files: Option<u32>,
 
+    /// Print no summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) perfs: Perfs,
+
     /// Command to run, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Options of perf that ask for what is so anyway.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Perfs {
+    #[arg(short = 'N', long, hide = true)]
+    no_buildid_cache: bool,
+
+    #[arg(short = 'B', long, hide = true)]
+    no_buildid: bool,
+
+    #[arg(short = 'T', long, hide = true)]
+    timestamp: bool,
+
+    #[arg(short = 'P', long = "sample-period", hide = true)]
+    sample_period: bool,
+
+    #[arg(short = 'R', long, hide = true)]
+    raw_samples: bool,
+
+    #[arg(long, hide = true)]
+    sample_cpu: bool,
+
+    #[arg(long, hide = true)]
+    sample_identifier: bool,
+
+    #[arg(long, hide = true)]
+    timestamp_boundary: bool,
+
+    #[arg(long, hide = true)]
+    no_buffering: bool,
+}
+
+/// How many samples a second -F asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frequency {
+    Hertz(u32),
+    /// As many as the module allows.
+    Max,
 }
 
 /// When a new file begins.
@@ -165,30 +240,42 @@ fn period(text: &str) -> Result<u32, String> {
     }
 }
 
-fn switch_output(text: &str) -> Result<SwitchOutput, String> {
-    const UNITS: [(char, bool, u64); 8] = [
-        ('B', true, 1),
-        ('K', true, 1 << 10),
-        ('M', true, 1 << 20),
-        ('G', true, 1 << 30),
-        ('s', false, 1),
-        ('m', false, 60),
-        ('h', false, 60 * 60),
-        ('d', false, 24 * 60 * 60),
-    ];
-    if text == "signal" {
-        return Ok(SwitchOutput::Signal);
+fn frequency(text: &str) -> Result<Frequency, String> {
+    if text == "max" {
+        return Ok(Frequency::Max);
     }
-    let parsed = UNITS.iter().find_map(|(unit, is_size, factor)| {
+    let hertz = text.parse().ok().filter(|hertz| *hertz > 0);
+    hertz
+        .map(Frequency::Hertz)
+        .ok_or_else(|| "it takes a number of samples in a second, 1 or more, or `max`".to_owned())
+}
+
+/// A letter behind a number, and what it stands for.
+type Unit = (char, u64);
+const SIZES: [Unit; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
+const TIMES: [Unit; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
+
+/// Returns a number above 0 with one of these units.
+fn number(text: &str, units: &[Unit]) -> Option<u64> {
+    units.iter().find_map(|(unit, factor)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
-        let number = number.checked_mul(*factor).filter(|n| *n > 0)?;
-        Some(if *is_size {
-            SwitchOutput::Size(number)
-        } else {
-            SwitchOutput::Time(Duration::from_secs(number))
-        })
-    });
-    parsed.ok_or_else(|| {
+        number.checked_mul(*factor).filter(|number| *number > 0)
+    })
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    number(text, &SIZES).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
+}
+
+fn switch_output(text: &str) -> Result<SwitchOutput, String> {
+    let time = |seconds| SwitchOutput::Time(Duration::from_secs(seconds));
+    match text {
+        "signal" => Some(SwitchOutput::Signal),
+        text => number(text, &SIZES)
+            .map(SwitchOutput::Size)
+            .or_else(|| number(text, &TIMES).map(time)),
+    }
+    .ok_or_else(|| {
         "it takes `signal`, a time as 10m (s, m, h, d) or a size as 100M (B, K, M, G)".to_owned()
     })
 }

@@ -152,6 +152,20 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
              call chains. Leave out one or the other.",
         ),
         (
+            args.needs_trace()
+                && (args.delay.is_some()
+                    || args.max_size.is_some()
+                    || args.no_inherit
+                    || args.all_user
+                    || args.all_kernel),
+            "-D, -i, --max-size, --all-user and --all-kernel: not with -b, --timebase or --rotate, which trace the whole \
+             machine. `:u` behind an event samples user mode.",
+        ),
+        (
+            !args.has_chains() && (args.user_callchains || args.kernel_callchains),
+            "--user-callchains and --kernel-callchains choose a part of the call chains, which -g records. Add -g.",
+        ),
+        (
             args.needs_trace() && (args.overwrite || args.switch_output.is_some()),
             "--overwrite and --switch-output: not with -b, --timebase or --rotate, which trace the whole machine. Leave out \
              one or the other.",
@@ -170,7 +184,9 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "-t, and -p with several processes: not with -b, --timebase or --rotate, which trace the whole machine.",
         ),
         (
-            matches!(args.call_graph.as_deref(), Some("dwarf")),
+            args.call_graph
+                .as_deref()
+                .is_some_and(|mode| mode == "dwarf" || mode.starts_with("dwarf,")),
             "--call-graph=dwarf: the driver does not copy stacks; it follows frame pointers (-g).\n\
              Compile with -fno-omit-frame-pointer, or use `perf record --call-graph=dwarf`.",
         ),
@@ -290,6 +306,9 @@ struct Written {
 /// Tells the user what there is now, what is missing, and how to look at it.
 fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     let mut output = anstream::stderr().lock();
+    if args.quiet {
+        return perfdata::warn(notes, Colors::new(true), &mut output);
+    }
     write!(
         output,
         "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",

@@ -31,7 +31,7 @@ pub(crate) mod threads;
 mod values;
 mod wanted;
 
-pub(crate) use tasks::in_user_mode;
+pub(crate) use tasks::{in_mode, in_user_mode};
 
 use std::time::Duration;
 

@@ -362,12 +362,17 @@ fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
 
 /// Returns the name of an event with the mode that perf adds.
 pub(crate) fn in_user_mode(label: &str) -> String {
+    in_mode(label, 'u')
+}
+
+/// Returns the name of an event of both modes in one of them: `u` or `k`.
+pub(crate) fn in_mode(label: &str, mode: char) -> String {
     let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
     // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
     if label.ends_with('/') {
-        format!("{label}u")
+        format!("{label}{mode}")
     } else {
-        format!("{label}:u")
+        format!("{label}:{mode}")
     }
 }
 

@@ -6,7 +6,7 @@ use perfmon::event::Builder;
 use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::{Modes, Pmu};
 
-use crate::cli::Record as Args;
+use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
 use crate::perfdata::{self, Attr, Parts};
 use crate::record::plan::{DEFAULT, kind};
@@ -20,13 +20,25 @@ pub(super) struct Planned {
     rate: SampleRate,
 }
 
+/// How tasks are sampled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Also what they create.
+    pub(super) inherit: bool,
+    /// A command from its exec on; else from the start.
+    pub(super) from_exec: bool,
+}
+
 /// The events of a recording.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) events: Vec<Planned>,
     parts: Parts,
+    /// The chains of programs and of the kernel.
+    chains: (bool, bool),
     /// The rings keep the newest samples.
     overwrite: bool,
+    pub(super) manner: Manner,
     /// What is not as it was asked for.
     pub(super) degraded: Vec<String>,
 }
@@ -39,8 +51,14 @@ impl Plan {
             texts => texts,
         };
         let general = match args.frequency {
-            Some(hertz) => SampleRate::Frequency(hertz.into()),
+            Some(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
+            Some(Frequency::Max) => SampleRate::Frequency(highest_frequency()?),
             None => SampleRate::Period(args.period.into()),
+        };
+        let modes = match (args.all_user, args.all_kernel) {
+            (true, _) => Modes::User,
+            (_, true) => Modes::Kernel,
+            _ => Modes::Both,
         };
         let mut events = Vec::new();
         for text in texts {
@@ -59,6 +77,19 @@ impl Plan {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
                 let rate = spec.rate.unwrap_or(general);
+                let spec = match (spec.modes, modes) {
+                    (Modes::Both, Modes::User) => EventSpec {
+                        label: crate::stat::in_user_mode(&spec.label),
+                        modes,
+                        ..spec
+                    },
+                    (Modes::Both, Modes::Kernel) => EventSpec {
+                        label: crate::stat::in_mode(&spec.label, 'k'),
+                        modes,
+                        ..spec
+                    },
+                    _ => spec,
+                };
                 events.push(Planned { spec, rate });
             }
         }
@@ -68,7 +99,12 @@ impl Plan {
                 chain: args.has_chains(),
                 branches: false,
             },
+            chains: (!args.kernel_callchains, !args.user_callchains),
             overwrite: args.overwrite,
+            manner: Manner {
+                inherit: !args.no_inherit,
+                from_exec: args.delay.is_none(),
+            },
             degraded: Vec::new(),
         })
     }
@@ -101,10 +137,11 @@ impl Plan {
             SampleRate::Period(period) => builder.period(period),
             SampleRate::Frequency(hertz) => builder.frequency(hertz),
         };
-        let builder = if self.parts.chain {
-            builder.callchain()
-        } else {
-            builder
+        let builder = match (self.parts.chain, self.chains) {
+            (false, _) => builder,
+            (true, (true, true)) => builder.callchain(),
+            (true, (of_programs, _)) if of_programs => builder.callchain().no_kernel_callchain(),
+            (true, _) => builder.callchain().no_user_callchain(),
         };
         Some(if self.overwrite {
             builder.overwrite()
@@ -146,6 +183,18 @@ impl Plan {
             SampleRate::Frequency(_) => None,
         });
         periods.min().flatten()
+    }
+}
+
+/// Returns the most samples in a second that the module allows.
+fn highest_frequency() -> Result<u64, Usage> {
+    const LIMIT: &str = "/sys/module/perfmon/parameters/perf_event_max_sample_rate";
+    let text = std::fs::read_to_string(LIMIT).unwrap_or_default();
+    match text.trim().parse() {
+        Ok(limit) if limit > 0 => Ok(limit),
+        _ => Err(Usage(format!(
+            "-F max: the module has no limit ({LIMIT} is 0 or can't be read). Give a number, as -F 9999."
+        ))),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::child::{Ending, Waiting};
 use crate::cli::Record as Args;
 use crate::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
 use crate::signals::{Event, Signals};
+use crate::stdio::complain;
 
 /// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
 /// from the file of a pmctl that is killed.
@@ -26,7 +27,10 @@ pub(super) fn run(
     maps: &mut Maps,
 ) -> Result<Option<Ending>> {
     let begin = Instant::now();
-    samplers.start()?;
+    if args.delay.is_none() {
+        samplers.start()?;
+    }
+    let mut to_start = args.delay;
     let running = waiting.map(Waiting::release).transpose()?;
     let mut progress = Progress::new(begin);
     let mut ending = None;
@@ -39,7 +43,12 @@ pub(super) fn run(
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let limit = [left, files.time_left()].into_iter().flatten().min();
+        let wait = to_start.map(|delay| delay.saturating_sub(begin.elapsed()));
+        if wait.is_some_and(|wait| wait.is_zero()) {
+            to_start = None;
+            samplers.start()?;
+        }
+        let limit = [left, wait, files.time_left()].into_iter().flatten().min();
         let limit = INTERVAL.min(limit.unwrap_or(INTERVAL));
         let event = {
             let mut descriptors = samplers.descriptors();
@@ -71,6 +80,10 @@ pub(super) fn run(
             stream.keep(maps);
         } else if stream.round(samplers, maps)?.is_break() {
             complain_of_end(args);
+            break;
+        }
+        if args.max_size.is_some_and(|limit| stream.size() >= limit) {
+            complain("--max-size: the recording ends here");
             break;
         }
         switch |= files.is_due(stream);

@@ -9,7 +9,7 @@ use perfmon::event::Builder;
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
-use super::plan::{Plan, Tasks};
+use super::plan::{Manner, Plan, Tasks};
 use crate::exit::{self, Usage};
 
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
@@ -52,7 +52,7 @@ impl Samplers {
                     return Ok(Self {
                         rings,
                         events: plan.events.len(),
-                        from_exec: matches!(tasks, Tasks::Command { .. }),
+                        from_exec: matches!(tasks, Tasks::Command { .. }) && plan.manner.from_exec,
                     });
                 }
                 Err(error) => error,
@@ -89,7 +89,7 @@ impl Samplers {
             };
             let mut sampler: Option<Sampler> = None;
             let mut numbers = Vec::new();
-            for task in targets(tasks) {
+            for task in targets(tasks, plan.manner) {
                 for index in 0..plan.events.len() {
                     let Some(builder) = plan.builder(index) else {
                         continue;
@@ -230,13 +230,23 @@ impl Samplers {
 }
 
 /// Returns how events are directed to each of the tasks.
-fn targets(tasks: &Tasks) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
-    let thread = |tid: u32| Box::new(move |event: Builder| event.pid(tid).inherit()) as Box<_>;
+fn targets(tasks: &Tasks, manner: Manner) -> Vec<Box<dyn Fn(Builder) -> Builder>> {
+    let Manner { inherit, from_exec } = manner;
+    let task = move |event: Builder, tid| {
+        let event = event.pid(tid);
+        if inherit { event.inherit() } else { event }
+    };
+    let thread = |tid: u32| Box::new(move |event: Builder| task(event, tid)) as Box<_>;
     match tasks {
         Tasks::Command { pid, .. } => {
             let pid = *pid;
             vec![Box::new(move |event| {
-                event.pid(pid).inherit().enable_on_exec()
+                let event = task(event, pid);
+                if from_exec {
+                    event.enable_on_exec()
+                } else {
+                    event
+                }
             })]
         }
         Tasks::Threads { tids, .. } => tids.iter().copied().map(thread).collect(),

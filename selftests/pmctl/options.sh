@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Options of pmctl record that users of perf record type.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+event=instructions:u
+loop=$here/pmctl_loop
+
+# record OPTION... : records the rest of the command line, gives pmctl's exit code
+record() {
+	rm -f perf.data
+	pmctl record "$@" >words 2>&1
+	echo $?
+}
+
+# samples: how many there are
+samples() {
+	pmctl script 2>/dev/null | wc -l
+}
+
+# of_kernel: how many are in the kernel, by their addresses
+of_kernel() {
+	pmctl script -F ip | grep -c '^ *ffff'
+}
+
+plan 20
+
+is "record -i succeeds" 0 "$(record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true")"
+check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
+is "record -i has none of its children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
+
+# 59958 samples of the whole.
+is "record -D succeeds" 0 "$(record -D 300 -e $event -c 10007 -- "$loop" 300000000)"
+late=$(samples)
+check "record -D has samples" [ "$late" -ge 10 ]
+check "record -D has none of the beginning" [ "$late" -lt 59900 ]
+is "record -D after the end succeeds" 0 "$(record -D 60000 -e $event -c 10007 -- "$loop" 1000)"
+is "record -D after the end has no sample" 0 "$(samples)"
+
+is "record --all-user succeeds" 0 "$(record --all-user -e instructions -c 10007 -- ls -lR /sys/kernel)"
+is "record --all-user has none of the kernel" 0 "$(of_kernel)"
+says "record --all-user names the event so" "$(pmctl report)" "event 'instructions:u'"
+is "record --all-kernel succeeds" 0 "$(record --all-kernel -e instructions -c 10007 -- ls -lR /sys/kernel)"
+is "record --all-kernel has none of programs" "$(samples)" "$(of_kernel)"
+is "perf knows that they are the kernel's" 0 \
+	"$(perf script -F ip 2>/dev/null | grep -vc '^ *ffff')"
+
+is "record --user-callchains succeeds" 0 \
+	"$(record -g --user-callchains -e instructions -c 10007 -- ls -lR /sys/kernel)"
+is "call chains have no function of the kernel" 0 \
+	"$(pmctl script -F ip | awk 'NF > 1 || /^\t/' | grep -c 'ffff[89a-f]')"
+is "record --kernel-callchains succeeds" 0 \
+	"$(record -g --kernel-callchains -e instructions -c 10007 -- ls -lR /sys/kernel)"
+
+# Of 671 KB.
+is "record --max-size succeeds" 0 "$(record --max-size=64K -m 8 -e $event -c 10007 -- "$loop" 60000000)"
+check "the file has that size at most, and a few rings" [ "$(stat -c %s perf.data)" -le 400000 ]
+
+is "record -q prints nothing" "" "$(record -q -N -B -T -e $event -- "$loop" 60000000 >/dev/null; cat words)"
+
+finish
