@@ -33,17 +33,17 @@ of_kernel() {
 	pmctl script -F ip | grep -c '^ *ffff'
 }
 
-plan 20
+plan 22
 
 is "record -i succeeds" 0 "$(record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true")"
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
 is "record -i has none of its children" 0 "$(pmctl script -F comm | grep -c pmctl_loop)"
 
-# 59958 samples of the whole.
-is "record -D succeeds" 0 "$(record -D 300 -e $event -c 10007 -- "$loop" 300000000)"
+# 5999 samples of the whole.
+is "record -D succeeds" 0 "$(record -D 300 -m 512 -e $event -c 100003 -- "$loop" 300000000)"
 late=$(samples)
 check "record -D has samples" [ "$late" -ge 10 ]
-check "record -D has none of the beginning" [ "$late" -lt 59900 ]
+check "record -D has none of the beginning" [ "$late" -lt 5990 ]
 is "record -D after the end succeeds" 0 "$(record -D 60000 -e $event -c 10007 -- "$loop" 1000)"
 is "record -D after the end has no sample" 0 "$(samples)"
 
@@ -51,16 +51,22 @@ is "record --all-user succeeds" 0 "$(record --all-user -e instructions -c 10007 
 is "record --all-user has none of the kernel" 0 "$(of_kernel)"
 says "record --all-user names the event so" "$(pmctl report)" "event 'instructions:u'"
 is "record --all-kernel succeeds" 0 "$(record --all-kernel -e instructions -c 10007 -- ls -lR /sys/kernel)"
-is "record --all-kernel has none of programs" "$(samples)" "$(of_kernel)"
-is "perf knows that they are the kernel's" 0 \
-	"$(perf script -F ip 2>/dev/null | grep -vc '^ *ffff')"
+# An interrupt may come when the program goes on already.
+check "record --all-kernel has hardly any of programs" [ "$(of_kernel)" -ge $(($(samples) * 98 / 100)) ]
+is "perf shows the same addresses" "$(of_kernel)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
 
 is "record --user-callchains succeeds" 0 \
-	"$(record -g --user-callchains -e instructions -c 10007 -- ls -lR /sys/kernel)"
+	"$(record -g --user-callchains -m 512 -e instructions -c 100003 -- ls -lR /sys/kernel)"
 is "call chains have no function of the kernel" 0 \
-	"$(pmctl script -F ip | awk 'NF > 1 || /^\t/' | grep -c 'ffff[89a-f]')"
+	"$(pmctl script -F ip | awk 'NF > 1 { print $1 }' | grep -c '^ffff')"
 is "record --kernel-callchains succeeds" 0 \
-	"$(record -g --kernel-callchains -e instructions -c 10007 -- ls -lR /sys/kernel)"
+	"$(record -g --kernel-callchains -m 512 -e instructions -c 100003 -- ls -lR /sys/kernel)"
+check "call chains have functions of the kernel" \
+	[ "$(pmctl script -F ip | awk 'NF > 1 { print $1 }' | grep -c '^ffff')" -ge 100 ]
+# What has no chain is shown as a chain of its own address.
+is "call chains have no function of programs" 0 \
+	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
+		grep -vc '^ffff')"
 
 # Of 671 KB.
 is "record --max-size succeeds" 0 "$(record --max-size=64K -m 8 -e $event -c 10007 -- "$loop" 60000000)"

@@ -122,6 +122,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         elapsed: run.elapsed,
         cpus: host.cpus_online,
         period: Some(args.period),
+        is_all: true,
     };
     // The recording is whole without it.
     let _ = summarize(args, &notes, &written);
@@ -301,6 +302,8 @@ struct Written {
     cpus: u32,
     /// The smallest period; `None` with frequencies.
     period: Option<u32>,
+    /// There are no other files of the recording.
+    is_all: bool,
 }
 
 /// Tells the user what there is now, what is missing, and how to look at it.
@@ -341,6 +344,7 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
         .and_then(|period| smaller_period(period, written.samples));
     let smaller = smaller.filter(|_| notes.is_whole());
     match (smaller, written.samples) {
+        _ if !written.is_all => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(
             output,

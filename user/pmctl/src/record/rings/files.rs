@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -184,6 +185,7 @@ impl<'a> Files<'a> {
             elapsed,
             cpus: self.host.cpus_online,
             period: self.smallest_period,
+            is_all: self.finished.len() <= 1,
         };
         Ok((notes, written))
     }
@@ -227,8 +229,16 @@ impl<'a> Files<'a> {
 
 /// Adds the time to the name of a file, as perf does, and returns the new name.
 fn rename(path: &Path) -> std::io::Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", LocalTime::now()));
-    fs::rename(path, &name)?;
-    Ok(name.into())
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}", LocalTime::now()));
+        let name = PathBuf::from(name);
+        // Two within a hundredth of a second.
+        if name.exists() {
+            thread::sleep(Duration::from_millis(2));
+            continue;
+        }
+        fs::rename(path, &name)?;
+        return Ok(name);
+    }
 }

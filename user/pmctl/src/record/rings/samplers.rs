@@ -175,8 +175,8 @@ impl Samplers {
         &mut self,
         take: impl FnMut(RawRecord<'_>, &AHashMap<u64, usize>),
     ) -> Result<()> {
-        Sampler::pause_all(self.rings.iter().map(|ring| &ring.sampler)).map_err(exit::with_help)?;
         let before = self.lost_of_all()?;
+        Sampler::pause_all(self.rings.iter().map(|ring| &ring.sampler)).map_err(exit::with_help)?;
         let drained = self.drain(take);
         self.each(Sampler::resume)?;
         // Those of the meantime are what the user has asked for.
