@@ -45,6 +45,7 @@ static __thread struct thread *self;
 
 static void read_ring(struct thread *t)
 {
+	const struct sample_parts parts = { .type = TYPE };
 	struct sample sample;
 
 	while (event_ring_next(&t->ring, &t->record)) {
@@ -54,7 +55,7 @@ static void read_ring(struct thread *t)
 		    t->record.header.type == PERF_RECORD_UNTHROTTLE)
 			continue;
 		if (t->record.header.type != PERF_RECORD_SAMPLE ||
-		    !sample_parse(&t->record, TYPE, 0, &sample)) {
+		    !sample_parse(&t->record, &parts, &sample)) {
 			t->foreign++;
 			continue;
 		}

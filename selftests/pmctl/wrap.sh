@@ -36,7 +36,7 @@ line() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 39
+plan 50
 
 # perf's own table with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -54,7 +54,7 @@ check "instructions:k counts the kernel" [ "${k:-0}" -gt 0 ]
 pmctl wrap -v -- perf stat -e instructions:u,task-clock -- "$loop" 50000000 2>"$dir/table"
 is "perf stat succeeds" 0 $?
 says "its events are the driver's" "$(cat "$dir/table")" \
-	"perf_event_open\((rc0|instructions), pid .*: an event of the driver's"
+	"perf_event_open\((rc0|instructions):u, pid .*: an event of the driver's"
 says "its software events are the kernel's" "$(cat "$dir/table")" "left to the kernel"
 says "its table has the driver's event" "$(cat "$dir/table")" '^ +[0-9,]+ +instructions:u'
 says "its table has the kernel's event" "$(cat "$dir/table")" '^ +[0-9,.]+ +(msec )?task-clock'
@@ -75,9 +75,45 @@ says "the last is not" "$(cat "$dir/table.many")" '<not supported> +r0fc0:u'
 says "pmctl says why" "$(cat "$dir/words")" \
 	'no counter was free for [0-9]+ events.* pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
 
+# perf's samples are the driver's. It has no names of what is executed later, and pmctl
+# says so.
 pmctl wrap -- perf record -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- "$loop" 50000000 \
 	>"$dir/words" 2>&1
-is "perf record samples by the kernel" 0 $?
+is "perf record succeeds" 0 $?
+samples=$(perf script -i "$dir/perf.data" 2>/dev/null | wc -l)
+check "perf record has a sample for each period" [ "$samples" -ge 99 ]
+check "and no more" [ "$samples" -le 101 ]
+says "pmctl says that there are no names" "$(cat "$dir/words")" 'what programs map'
+says "and what to type" "$(cat "$dir/words")" '.pmctl record -e (rc0|instructions):u '
+pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000 2>"$dir/words"
+is "pmctl says nothing about perf stat" "" "$(cat "$dir/words")"
+
+# perf record -a asks for an event that never happens, beside the others. What runs
+# already has names.
+"$loop" 100000000000 &
+runs=$!
+pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- sleep 2 \
+	>"$dir/words" 2>&1
+is "perf record -a succeeds" 0 $?
+kill $runs
+wait
+sed 's/^/# /' "$dir/words"
+says "the event for tasks is the driver's" "$(cat "$dir/words")" 'dummy.*an event of the driver.s'
+says "programs that ran before have names" \
+	"$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)" \
+	'pmctl_loop +\[\.\] (run|loop)'
+
+# A profiler with a ring for each thread and signals, as async-profiler.
+pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile" 2>"$dir/words"
+is "a program with its own rings succeeds" 0 $?
+sed 's/^/# /' "$dir/words" "$dir/profile"
+is "its threads have all samples of the driver" 3 "$(grep -c \
+	'^thread: anon_inode:\[perfmon.*\] samples all signals come places right chains whole' \
+	"$dir/profile")"
+"$here/pmctl_profiler" 20000000 >"$dir/profile"
+sed 's/^/# /' "$dir/profile"
+is "the kernel's perf gives it the same" 3 "$(grep -c \
+	'^thread: anon_inode:\[perf_event\] .* places right chains whole' "$dir/profile")"
 
 # A static program, its threads and children, and programs of 32 bits.
 for bits in "" _32; do

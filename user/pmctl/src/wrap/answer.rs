@@ -15,7 +15,12 @@ use super::target::Target;
 #[derive(Debug)]
 pub(super) enum Answer {
     /// An event of the driver's.
-    Event { event: OwnedFd, close_on_exec: bool },
+    Event {
+        event: OwnedFd,
+        close_on_exec: bool,
+        /// It is sampled, and was to tell what programs map.
+        lacks_maps: bool,
+    },
     /// The kernel's perf does it, for this reason.
     Kernel(&'static str),
     /// The call fails: what the driver said, and what the caller is told.
@@ -26,6 +31,19 @@ pub(super) enum Answer {
 
 /// `PERF_TYPE_*` that the driver has: hardware events, caches, raw encodings.
 const TYPES: [u32; 3] = [0, 3, 4];
+
+/// Offsets in `struct perf_event_attr`.
+const CONFIG: usize = 8;
+const PERIOD: usize = 16;
+const FLAGS: usize = 40;
+
+/// Its flags: modes; mappings, also in the long form; tasks; a frequency instead of a period.
+const EXCLUDE_USER: u64 = 1 << 4;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const MMAP: u64 = 1 << 8;
+const MMAP2: u64 = 1 << 23;
+const TASK: u64 = 1 << 13;
+const FREQUENCY: u64 = 1 << 10;
 
 /// `PERF_FLAG_*`.
 const PID_CGROUP: u64 = 1 << 2;
@@ -70,6 +88,10 @@ pub(super) fn answer(
     if group.as_ref().is_some_and(is_kernels) {
         return Answer::Kernel("the group's leader is an event of the kernel's");
     }
+    let stands_in = attributes.is_of_tasks() && others && group.is_none() && equal;
+    if stands_in {
+        attributes.become_ours();
+    }
     if !TYPES.contains(&attributes.kind) {
         return match group {
             None => Answer::Kernel("the type of the event is the kernel's"),
@@ -104,7 +126,9 @@ pub(super) fn answer(
         Ok(event) => Answer::Event {
             event,
             close_on_exec: flags & FD_CLOEXEC != 0,
+            lacks_maps: !stands_in && attributes.wants_maps(),
         },
+        Err(_) if stands_in => Answer::Kernel("the driver has no counter for it"),
         Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
             Answer::Kernel("the driver does not count so")
         }
@@ -133,11 +157,13 @@ pub(super) fn event_in_words(target: Target, address: u64) -> String {
     let Ok(attributes) = Attributes::read(target, address) else {
         return "attributes that can't be read".to_owned();
     };
-    let config = attributes.bytes.get(8..16).map(<[u8; 8]>::try_from);
-    let Some(Ok(config)) = config else {
-        return "attributes without an event".to_owned();
-    };
-    event_name(attributes.kind, u64::from_ne_bytes(config))
+    let name = event_name(attributes.kind, attributes.word(CONFIG));
+    let flags = attributes.word(FLAGS);
+    match (flags & EXCLUDE_USER, flags & EXCLUDE_KERNEL) {
+        (0, 0) => name,
+        (0, _) => name + ":u",
+        _ => name + ":k",
+    }
 }
 
 /// Returns the name of an event of `PERF_TYPE_*`.
@@ -146,11 +172,50 @@ fn event_name(kind: u32, config: u64) -> String {
         (0, Ok(number)) => Encoding::Hardware(number).to_string(),
         (3, Ok(number)) => Encoding::Cache(number).to_string(),
         (4, _) => format!("r{config:x}"),
+        (1, Ok(9)) => "dummy".to_owned(),
         _ => format!("type {kind}, config {config:#x}"),
     }
 }
 
 impl Attributes {
+    /// Returns the word of 8 bytes at an offset; 0 behind the end.
+    fn word(&self, at: usize) -> u64 {
+        let bytes = self.bytes.get(at..at + 8);
+        bytes.map_or(0, |bytes| bytes.try_into().map_or(0, u64::from_ne_bytes))
+    }
+
+    fn set_word(&mut self, at: usize, word: u64) {
+        if let Some(bytes) = self.bytes.get_mut(at..at + 8) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    /// Returns whether it is the event of the kernel's that never happens, of which a program wants the records of tasks.
+    fn is_of_tasks(&self) -> bool {
+        const SOFTWARE: u32 = 1;
+        const DUMMY: u64 = 9;
+        self.kind == SOFTWARE && self.word(CONFIG) == DUMMY && self.word(FLAGS) & TASK != 0
+    }
+
+    /// Makes it an event of the driver's that has the same records of tasks, and no samples. The kernel's can't write to
+    /// the ring of the driver's.
+    fn become_ours(&mut self) {
+        const HARDWARE: u32 = 0;
+        const INSTRUCTIONS: u64 = 1;
+        self.kind = HARDWARE;
+        if let Some(bytes) = self.bytes.get_mut(..4) {
+            bytes.copy_from_slice(&HARDWARE.to_ne_bytes());
+        }
+        self.set_word(CONFIG, INSTRUCTIONS);
+        self.set_word(PERIOD, 0);
+        self.set_word(FLAGS, self.word(FLAGS) & !FREQUENCY);
+    }
+
+    /// Returns whether its samples were to come with records of what programs map.
+    fn wants_maps(&self) -> bool {
+        self.word(PERIOD) != 0 && self.word(FLAGS) & (MMAP | MMAP2) != 0
+    }
+
     /// Reads `struct perf_event_attr` of its own size.
     fn read(target: Target, address: u64) -> Result<Self, Errno> {
         let head = target.read(address, 8)?;
@@ -195,6 +260,27 @@ mod tests {
         assert_eq!(event_name(4, 0x1c0), "r1c0");
         assert_eq!(event_name(1, 2), "type 1, config 0x2");
         assert_eq!(event_name(0, 1 << 32), "type 0, config 0x100000000");
+    }
+
+    #[test]
+    fn an_event_for_tasks_becomes_one_of_ours() {
+        let mut bytes = vec![0; 112];
+        bytes[0] = 1;
+        bytes[4] = 112;
+        let mut dummy = Attributes { bytes, kind: 1 };
+        dummy.set_word(CONFIG, 9);
+        dummy.set_word(PERIOD, 1);
+        assert!(!dummy.is_of_tasks(), "it wants no records of tasks");
+        dummy.set_word(FLAGS, TASK | MMAP | FREQUENCY);
+        assert!(dummy.is_of_tasks() && dummy.wants_maps());
+        dummy.become_ours();
+        assert_eq!(dummy.bytes[..8], [0, 0, 0, 0, 112, 0, 0, 0]);
+        assert_eq!(
+            (dummy.kind, dummy.word(CONFIG), dummy.word(PERIOD)),
+            (0, 1, 0)
+        );
+        assert_eq!(dummy.word(FLAGS), TASK | MMAP);
+        assert!(!dummy.is_of_tasks() && !dummy.wants_maps());
     }
 
     #[test]

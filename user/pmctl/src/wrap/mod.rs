@@ -52,6 +52,7 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
         verbose: args.verbose,
         others: false,
         device,
+        nameless: None,
         refused: 0,
         owners: None,
     };
@@ -103,6 +104,8 @@ struct Server<'a> {
     /// The program has got events.
     others: bool,
     device: Device,
+    /// The first event whose samples come without records of what programs map.
+    nameless: Option<String>,
     /// How many events the driver had no counter for.
     refused: u64,
     /// Who had the counters when the first of them was refused.
@@ -148,8 +151,13 @@ impl Server<'_> {
             Answer::Event {
                 event,
                 close_on_exec,
+                lacks_maps,
             } => {
                 self.others = true;
+                if lacks_maps && self.nameless.is_none() {
+                    let caller = Target(request.thread);
+                    self.nameless = Some(answer::event_in_words(caller, request.arguments[0]));
+                }
                 self.listener.give(&request, event.as_fd(), close_on_exec)
             }
             Answer::Kernel(_) => self.listener.leave_to_kernel(&request),
@@ -167,6 +175,13 @@ impl Server<'_> {
 
     /// Says at the end what the program could not know.
     fn conclude(&self) {
+        if let Some(event) = &self.nameless {
+            complain(format_args!(
+                "the driver's events don't tell what programs map: functions of programs that were executed meanwhile have \
+                 no names.\n\
+                 `pmctl record -e {event} -- COMMAND` has the same samples with names, in a file that `perf report` reads."
+            ));
+        }
         if let Some(owners) = &self.owners {
             let events = crate::text::count(self.refused, "event");
             complain(format_args!(
