@@ -33,7 +33,7 @@ of_kernel() {
 	pmctl script -F ip | grep -c '^ *ffff'
 }
 
-plan 22
+plan 25
 
 is "record -i succeeds" 0 "$(record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true")"
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
@@ -57,16 +57,31 @@ is "perf shows the same addresses" "$(of_kernel)" "$(perf script -F ip 2>/dev/nu
 
 is "record --user-callchains succeeds" 0 \
 	"$(record -g --user-callchains -m 512 -e instructions -c 100003 -- ls -lR /sys/kernel)"
+# What has no chain is shown as a chain of its own address.
 is "call chains have no function of the kernel" 0 \
-	"$(pmctl script -F ip | awk 'NF > 1 { print $1 }' | grep -c '^ffff')"
+	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
+		grep -c '^ffff')"
 is "record --kernel-callchains succeeds" 0 \
 	"$(record -g --kernel-callchains -m 512 -e instructions -c 100003 -- ls -lR /sys/kernel)"
 check "call chains have functions of the kernel" \
 	[ "$(pmctl script -F ip | awk 'NF > 1 { print $1 }' | grep -c '^ffff')" -ge 100 ]
-# What has no chain is shown as a chain of its own address.
 is "call chains have no function of programs" 0 \
 	"$(pmctl script -F ip | awk 'NF > 1 && frames++ { print $1 } NF <= 1 { frames = 0 }' |
 		grep -vc '^ffff')"
+
+# Branches of some kinds: each iteration of the loop ends with one that is no call.
+if pmctl info | grep -q 'no last branches'; then
+	is "record -j is refused without last branches" 2 "$(record -j any,u -- "$loop" 1000)"
+	says "record -j says why" "$(cat words)" "does not record branches"
+	says "and what to do" "$(cat words)" "Leave -b out"
+else
+	is "record -j succeeds" 0 "$(record -j any_call,any_ret,u -m 512 -e branches:u -c 100003 -- \
+		"$here/pmctl_shares" 5000000)"
+	says "record -j has calls" "$(pmctl report --branches)" "main.*share_60"
+	is "perf shows as many branches" \
+		"$(pmctl script -F brstack | tr ' ' '\n' | grep -c '0x')" \
+		"$(perf script -F brstack 2>/dev/null | tr ' ' '\n' | grep -c '0x')"
+fi
 
 # Of 671 KB.
 is "record --max-size succeeds" 0 "$(record --max-size=64K -m 8 -e $event -c 10007 -- "$loop" 60000000)"

@@ -80,6 +80,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Th
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
@@ -96,7 +97,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-user -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l all-kernel -d 'Sample the kernel only, as `:k` behind each event'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s a -l all-cpus -d 'Sample all programs; without a command until Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s i -l no-inherit -d 'Don\'t sample what the command or the tasks create'
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample, by a trace of the whole machine'
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s b -l branches -d 'Record the last branches before each sample'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l rotate -d 'Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l overwrite -d 'Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s q -l quiet -d 'Print no summary'

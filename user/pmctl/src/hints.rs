@@ -75,15 +75,13 @@ const SYNTHESIS: &str =
 const ZSTD: &str = "Compress what goes to standard output: `pmctl record -o - -- COMMAND | zstd >FILE`, and read it \
                     with `zstd -dc FILE | pmctl report -i -`.";
 const FLIGHT: &str = "A flight recorder is `pmctl record --overwrite --switch-output`: `kill -USR2` writes what it has.";
-const BRANCHES: &str =
-    "`-b` records branches of all kinds, of the event's modes: `pmctl record -b -e branches:u`.";
 const CONTROL: &str =
     "`-D MS` begins later, --duration ends it, and --switch-output=signal makes a file at SIGUSR2.";
 const KERNEL_ONLY: &str =
     "The driver records no such things; `perf record` does, on the kernel's counters.";
 
 /// Those of `perf record`.
-const RECORD: [Hint; 60] = [
+const RECORD: [Hint; 58] = [
     ("-d", ADDRESSES),
     ("--data", ADDRESSES),
     ("--phys-data", ADDRESSES),
@@ -116,8 +114,6 @@ const RECORD: [Hint; 60] = [
     ("-S", FLIGHT),
     ("--snapshot", FLIGHT),
     ("--switch-output-event", FLIGHT),
-    ("-j", BRANCHES),
-    ("--branch-filter", BRANCHES),
     ("--control", CONTROL),
     ("--filter", KERNEL_ONLY),
     ("--exclude-perf", KERNEL_ONLY),

@@ -30,6 +30,14 @@ impl Builder {
         self.with_chain(true)
     }
 
+    /// Records the last branches before each sample, of these kinds: `PERF_SAMPLE_BRANCH_*`. They are in the records as
+    /// they stand in the ring: [`RawRecord`](super::RawRecord).
+    pub fn branches(mut self, kinds: u64) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_BRANCH_STACK;
+        self.attr.branch_sample_type = kinds;
+        self
+    }
+
     /// Records at most so many addresses of each call chain; 127 without this.
     pub fn depth(mut self, addresses: u16) -> Self {
         self.attr.sample_max_stack = addresses;
@@ -117,6 +125,7 @@ impl Builder {
     pub(super) fn with_chain(&self, has_chain: bool) -> Self {
         let mut builder = self.clone();
         builder.attr.sample_type = ALWAYS
+            | builder.attr.sample_type & attr::PERF_SAMPLE_BRANCH_STACK
             | if has_chain {
                 attr::PERF_SAMPLE_CALLCHAIN
             } else {

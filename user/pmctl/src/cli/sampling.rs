@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{Cpus, interval};
+use crate::perfdata::BranchKinds;
 
 /// The recording, if no other is named.
 pub(crate) const DEFAULT_FILE: &str = "perf.data";
@@ -18,7 +19,7 @@ also who called it. Events are written as for `pmctl stat`. Samples go to the fi
 can be read up to that moment.
 
 Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
--a and -C, and -b, --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
+-a and -C, and --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
 
 The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
 
@@ -104,9 +105,14 @@ pub(crate) struct Record {
     #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) no_inherit: bool,
 
-    /// Record the last branches before each sample, by a trace of the whole machine
+    /// Record the last branches before each sample
     #[arg(short, long, alias = "branch-any")]
     pub(crate) branches: bool,
+
+    /// Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`,
+    /// `ind_jmp`, `cond`, `call`, and modes `u`, `k`
+    #[arg(short = 'j', long = "branch-filter", value_name = "KINDS", value_parser = BranchKinds::parse)]
+    pub(crate) branch_filter: Option<BranchKinds>,
 
     /// Sample by this event only, and count those of --count, by a trace of the whole machine
     #[arg(
@@ -221,7 +227,13 @@ pub(crate) enum SwitchOutput {
 impl Record {
     /// Returns whether only a trace can do it.
     pub(crate) const fn needs_trace(&self) -> bool {
-        self.timebase.is_some() || self.branches || self.rotate
+        self.timebase.is_some() || self.rotate
+    }
+
+    /// Returns the kinds of branches that are asked for.
+    pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
+        let any = self.branches.then_some(BranchKinds::ANY);
+        self.branch_filter.or(any)
     }
 
     /// Returns whether call chains are asked for.

@@ -62,6 +62,52 @@ const BRANCH_USER: u64 = 1 << 0;
 const BRANCH_KERNEL: u64 = 1 << 1;
 const BRANCH_ANY: u64 = 1 << 3;
 
+/// Kinds of branches that are recorded: bits of `branch_sample_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BranchKinds(u64);
+
+impl BranchKinds {
+    /// All.
+    pub(crate) const ANY: Self = Self(BRANCH_ANY);
+
+    /// Those that the driver can tell apart, by perf's names.
+    const NAMES: [(&str, u64); 11] = [
+        ("any", BRANCH_ANY),
+        ("any_call", 1 << 4),
+        ("any_ret", 1 << 5),
+        ("ind_call", 1 << 6),
+        ("cond", 1 << 10),
+        ("ind_jmp", 1 << 12),
+        ("call", 1 << 13),
+        ("no_flags", 1 << 14),
+        ("no_cycles", 1 << 15),
+        ("u", BRANCH_USER),
+        ("k", BRANCH_KERNEL),
+    ];
+
+    /// Parses names with commas between them.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        const KINDS: u64 = (1 << 14) - 1 & !(BRANCH_USER | BRANCH_KERNEL);
+        let mut bits = 0;
+        for word in text.split(',') {
+            let known = Self::NAMES.iter().find(|(name, _)| *name == word.trim());
+            let (_, bit) = known.ok_or_else(|| {
+                let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "`{word}` is none that can be told apart; there are: {}",
+                    names.join(" ")
+                )
+            })?;
+            bits |= bit;
+        }
+        Ok(Self(if bits & KINDS == 0 {
+            bits | BRANCH_ANY
+        } else {
+            bits
+        }))
+    }
+}
+
 /// Number of an event, by where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -121,6 +167,23 @@ impl Attr {
     pub(crate) fn with_frequency(self) -> Self {
         let flags = self.flags | FREQUENCY;
         Self { flags, ..self }
+    }
+
+    /// Records branches of these kinds, in these modes or else in those of the event.
+    pub(crate) const fn with_branches(self, kinds: BranchKinds) -> Self {
+        const MODES: u64 = BRANCH_USER | BRANCH_KERNEL;
+        let modes = if kinds.0 & MODES == 0 {
+            self.branches & MODES
+        } else {
+            0
+        };
+        let branches = kinds.0 | modes;
+        Self { branches, ..self }
+    }
+
+    /// Returns the kinds of branches: `branch_sample_type`.
+    pub(crate) const fn branches(&self) -> u64 {
+        self.branches
     }
 
     /// Describes the records of some tasks, and of what they create if `inherit` is set, or of all tasks. Users may
@@ -236,5 +299,31 @@ impl Attr {
             branches,
             clock,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_branches_have_perfs_names() {
+        let of = |text: &str| BranchKinds::parse(text).map(|kinds| kinds.0);
+        assert_eq!(of("any"), Ok(0b1000));
+        assert_eq!(of("u"), Ok(0b1001), "of all kinds");
+        assert_eq!(of("any_call,u"), Ok(0b1_0001));
+        assert_eq!(of("cond, k"), Ok(0b100_0000_0010));
+        assert_eq!(of("no_flags"), Ok(1 << 14 | 1 << 3));
+        assert!(of("stack").is_err_and(|error| error.contains("ind_jmp")));
+        assert!(of("").is_err());
+        let parts = Parts {
+            branches: true,
+            ..Parts::default()
+        };
+        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::User, parts);
+        let with = |text| attr.with_branches(BranchKinds::parse(text).expect("it is one"));
+        assert_eq!(attr.branches(), 0b1001);
+        assert_eq!(with("any_ret").branches(), 1 << 5 | 1);
+        assert_eq!(with("any_ret,k").branches(), 1 << 5 | 2);
     }
 }

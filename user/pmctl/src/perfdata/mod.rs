@@ -34,7 +34,7 @@ mod records;
 mod source;
 mod write;
 
-pub(crate) use attr::{Attr, Kind, Parts};
+pub(crate) use attr::{Attr, BranchKinds, Kind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};

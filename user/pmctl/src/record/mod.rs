@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl record`: samples while a command runs.
 //!
-//! [`rings`] is the usual way. The modules beside it record with a trace of the whole machine, for `--timebase`, `-b`
+//! [`rings`] is the usual way. The modules beside it record with a trace of the whole machine, for `--timebase`
 //! and `--rotate`: a trace says where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did
 //! meanwhile; [`stream`] puts both together and writes [perf's file](crate::perfdata) while it is recorded.
 
@@ -148,8 +148,12 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "-p and -t take no command: they record until the tasks end, or for --duration SECS.",
         ),
         (
+            args.needs_trace() && args.branch_filter.is_some(),
+            "-j: traces of the whole machine, which --timebase and --rotate take, have branches of all kinds: give -b.",
+        ),
+        (
             args.needs_trace() && (args.frequency.is_some() || args.has_chains()),
-            "-F and -g: traces of the whole machine, which -b, --timebase and --rotate take, have neither a frequency nor \
+            "-F and -g: traces of the whole machine, which --timebase and --rotate take, have neither a frequency nor \
              call chains. Leave out one or the other.",
         ),
         (
@@ -159,7 +163,7 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
                     || args.no_inherit
                     || args.all_user
                     || args.all_kernel),
-            "-D, -i, --max-size, --all-user and --all-kernel: not with -b, --timebase or --rotate, which trace the whole \
+            "-D, -i, --max-size, --all-user and --all-kernel: not with --timebase or --rotate, which trace the whole \
              machine. `:u` behind an event samples user mode.",
         ),
         (
@@ -168,7 +172,7 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
         ),
         (
             args.needs_trace() && (args.overwrite || args.switch_output.is_some()),
-            "--overwrite and --switch-output: not with -b, --timebase or --rotate, which trace the whole machine. Leave out \
+            "--overwrite and --switch-output: not with --timebase or --rotate, which trace the whole machine. Leave out \
              one or the other.",
         ),
         (
@@ -182,7 +186,7 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
         ),
         (
             args.needs_trace() && (!args.tid.is_empty() || args.pid.len() > 1),
-            "-t, and -p with several processes: not with -b, --timebase or --rotate, which trace the whole machine.",
+            "-t, and -p with several processes: not with --timebase or --rotate, which trace the whole machine.",
         ),
         (
             args.call_graph

@@ -6,6 +6,7 @@ use perfmon::spec::{self, EventSpec, Meaning, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
 
+use super::rings::refuse_values;
 use crate::cli::Record;
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind, Parts};
@@ -13,6 +14,10 @@ use crate::schedule::{CounterSupply, schedule};
 
 /// Default event.
 pub(super) const DEFAULT: &str = "cycles";
+
+/// Why events of different modes have no branches.
+pub(super) const MIXED_BRANCHES: &str =
+    "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
 
 /// Events of the fixed counters, by number.
 const FIXED: [FixedEvent; 4] = [
@@ -125,6 +130,7 @@ impl Planned {
 /// Returns the events that make samples, and those that are counted at them.
 fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
     let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
+        texts.iter().try_for_each(|text| refuse_values(text))?;
         let lists = texts
             .iter()
             .map(|text| spec::parse_without_groups(text, pmu));
@@ -160,7 +166,7 @@ fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usag
         ),
         (
             args.branches && args.timebase.is_none() && mixed,
-            "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.",
+            MIXED_BRANCHES,
         ),
     ];
     match refused.into_iter().find(|(applies, _)| *applies) {

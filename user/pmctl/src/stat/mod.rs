@@ -32,6 +32,7 @@ mod values;
 mod wanted;
 
 pub(crate) use tasks::{in_mode, in_user_mode};
+pub(crate) use values::is_value;
 
 use std::time::Duration;
 

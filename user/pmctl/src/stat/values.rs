@@ -131,6 +131,11 @@ pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     (rest, values)
 }
 
+/// Returns whether this is the name of a value.
+pub(crate) fn is_value(name: &str) -> bool {
+    VALUES.iter().any(|value| value.name == name.trim())
+}
+
 /// Refuses what has no meaning for values.
 pub(super) fn refuse_the_impossible(args: &Stat, values: &[Value]) -> Result<(), Usage> {
     let Some(value) = values.first() else {

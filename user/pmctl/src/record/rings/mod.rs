@@ -18,6 +18,7 @@ use perfmon::{Device, Pmu};
 
 use self::files::Files;
 use self::maps::Maps;
+pub(super) use self::plan::refuse_values;
 use self::plan::{Plan, Tasks};
 use self::samplers::Samplers;
 use self::stream::Stream;
@@ -25,7 +26,7 @@ use super::target::Target;
 use super::{host, processes};
 use crate::child::{Command, Ending, Waiting};
 use crate::cli::Record as Args;
-use crate::exit;
+use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::signals::Signals;
 use crate::stat::threads::threads;
@@ -51,6 +52,12 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     threads(&args.pid, &args.tid)?;
     let mut plan = Plan::new(args, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
+    let properties = device.properties();
+    if args.branch_kinds().is_some() && !properties.last_branch {
+        return Err(
+            Usage("-b: this CPU does not record branches (LBR). Leave -b out.".to_owned()).into(),
+        );
+    }
     // Before the work: whoever can't write learns it now.
     let target = Target::open(&args.output)?;
     let signals = match args.switch_output {

@@ -8,8 +8,8 @@ use perfmon::{Modes, Pmu};
 
 use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
-use crate::perfdata::{self, Attr, Parts};
-use crate::record::plan::{DEFAULT, kind};
+use crate::perfdata::{self, Attr, BranchKinds, Parts};
+use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
 use crate::stat::threads::threads;
 
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     parts: Parts,
     /// The chains of programs and of the kernel.
     chains: (bool, bool),
+    /// The kinds of branches.
+    branches: Option<BranchKinds>,
     /// The rings keep the newest samples.
     overwrite: bool,
     pub(super) manner: Manner,
@@ -62,6 +64,7 @@ impl Plan {
         };
         let mut events = Vec::new();
         for text in texts {
+            refuse_values(text)?;
             let found = spec::parse_without_groups(text, pmu);
             for spec in found.map_err(|error| Usage(error.to_string()))? {
                 let label = &spec.label;
@@ -93,12 +96,18 @@ impl Plan {
                 events.push(Planned { spec, rate });
             }
         }
+        let branches = args.branch_kinds();
+        let mixed = |event: &Planned| event.spec.modes != events[0].spec.modes;
+        if branches.is_some() && events.iter().any(mixed) {
+            return Err(Usage(MIXED_BRANCHES.to_owned()));
+        }
         Ok(Self {
             events,
             parts: Parts {
                 chain: args.has_chains(),
-                branches: false,
+                branches: branches.is_some(),
             },
+            branches,
             chains: (!args.kernel_callchains, !args.user_callchains),
             overwrite: args.overwrite,
             manner: Manner {
@@ -112,7 +121,11 @@ impl Plan {
     /// Describes the events for the file.
     pub(super) fn describe(&self) -> Vec<perfdata::Event> {
         let describe = |Planned { spec, rate }: &Planned| {
-            let attr = |number| Attr::sampled(kind(spec), number, spec.modes, self.parts);
+            let attr = |number| {
+                let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
+                self.branches
+                    .map_or(attr, |kinds| attr.with_branches(kinds))
+            };
             perfdata::Event {
                 name: spec.label.clone(),
                 attr: match rate {
@@ -142,6 +155,13 @@ impl Plan {
             (true, (true, true)) => builder.callchain(),
             (true, (of_programs, _)) if of_programs => builder.callchain().no_kernel_callchain(),
             (true, _) => builder.callchain().no_user_callchain(),
+        };
+        let builder = match self.branches {
+            Some(kinds) => {
+                let attr = Attr::sampled(kind(spec), 0, spec.modes, self.parts);
+                builder.branches(attr.with_branches(kinds).branches())
+            }
+            None => builder,
         };
         Some(if self.overwrite {
             builder.overwrite()
@@ -183,6 +203,18 @@ impl Plan {
             SampleRate::Frequency(_) => None,
         });
         periods.min().flatten()
+    }
+}
+
+/// Refuses what no counter counts.
+pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
+    let mut words = text.split(',');
+    match words.find(|word| crate::stat::is_value(word)) {
+        Some(value) => Err(Usage(format!(
+            "{value}: no counter counts it, so it makes no samples. `pmctl stat -a -e {value} -- COMMAND` has it of the \
+             whole run."
+        ))),
+        None => Ok(()),
     }
 }
 
