@@ -59,7 +59,7 @@ static _Noreturn void yield_with_secret(void)
 	}
 }
 
-TEST_F(event, samples_in_the_context_switch_show_no_other_task)
+TEST_F_TIMEOUT(event, samples_in_the_context_switch_show_no_other_task, 300)
 {
 	struct perf_event_attr attr = event_instructions();
 	unsigned long samples = 0, of_others = 0, secrets = 0;

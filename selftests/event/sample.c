@@ -141,7 +141,8 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 		ASSERT_EQ(0, event_disable(s->fd));
 		count = expect_samples(_metadata, variant, s, period, is_here, &e);
 		EXPECT_EQ(0UL, e.wrong);
-		count -= LOOP_INSNS * cases[i].n;
+		/* An overflow outside may be shown later. */
+		count += environment("SKID", 0) - LOOP_INSNS * cases[i].n;
 		EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
 		sampler_close(s);
 	}
