@@ -54,6 +54,18 @@ static int depth;
 
 static unsigned long long timed_loop(void);
 
+/* A kind of sample. */
+struct row {
+	const char *name;
+	int (*open)(const struct row *row);
+	int (*run)(struct run *run);
+	void (*close)(void);
+	__u32 flags;		/* of a trace's event */
+	const struct event_maker *by;
+	__u64 parts;		/* of a ring's samples */
+	int members, calls;
+};
+
 /* Each call has a frame of its own. */
 __attribute__((noinline, optimize("no-omit-frame-pointer")))
 static unsigned long long nested_loop(int calls)
@@ -81,16 +93,16 @@ static unsigned long long timed_loop(void)
 
 static struct trace trace;
 
-/* Stages a config with @flags, and with MEMBERS dependents if @members. */
-static int trace_open(__u32 flags, bool members)
+/* Stages a config with the flags, and the dependents. */
+static int open_trace(const struct row *row)
 {
 	struct perfmon_config c = one_event(INSTRUCTIONS, RATE,
-					    FLAG_USER | FLAG_PC | flags);
+					    FLAG_USER | FLAG_PC | row->flags);
 	int i, err, fd = device_open(O_RDWR);
 
 	if (fd < 0)
 		return fd;
-	for (i = 0; i < MEMBERS && members; i++) {
+	for (i = 0; i < row->members; i++) {
 		err = trace_define(fd, i, EVENT_INSTRUCTIONS);
 		if (err)
 			return err;
@@ -99,21 +111,6 @@ static int trace_open(__u32 flags, bool members)
 	}
 	err = trace_alloc(&trace, fd, 64);
 	return err ? err : trace_stage(&trace, &c);
-}
-
-static int open_trace(void)
-{
-	return trace_open(0, false);
-}
-
-static int open_trace_members(void)
-{
-	return trace_open(0, true);
-}
-
-static int open_trace_branches(void)
-{
-	return trace_open(FLAG_LAST_BRANCH, false);
 }
 
 static int run_trace(struct run *run)
@@ -145,21 +142,25 @@ static void close_trace(void)
 
 #define RING_PAGES	256
 
+/* For sample_regs_user. */
+#define REGISTER_SP	(1ULL << 7)
+
 static int fds[1 + MEMBERS];
 static int fd_count;
 static struct perf_event_mmap_page *ring;
 
-static int ring_open(const struct event_maker *by, __u64 sample_type, int members)
+static int open_ring(const struct row *row)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(attr),
 		.config = PERF_COUNT_HW_INSTRUCTIONS,
 		.sample_period = RATE,
-		.sample_type = sample_type,
-		.read_format = members ? PERF_FORMAT_GROUP : 0,
-		.branch_sample_type = sample_type & PERF_SAMPLE_BRANCH_STACK ?
-			PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY : 0,
+		.sample_type = row->parts,
+		.read_format = row->members ? PERF_FORMAT_GROUP : 0,
+		.branch_sample_type = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY,
+		.sample_regs_user = REGISTER_SP,
+		.sample_stack_user = 1024,
 		.disabled = 1,
 		.exclude_kernel = 1,
 		.watermark = 1,
@@ -168,11 +169,12 @@ static int ring_open(const struct event_maker *by, __u64 sample_type, int member
 	long size = (1 + RING_PAGES) * sysconf(_SC_PAGESIZE);
 	void *p;
 
+	depth = row->calls;
 	/* CPU 0, whatever runs there: as a trace. */
-	for (fd_count = 0; fd_count <= members; fd_count++) {
+	for (fd_count = 0; fd_count <= row->members; fd_count++) {
 		int leader = fd_count ? fds[0] : -1;
 
-		fds[fd_count] = by->open(&attr, -1, 0, leader, 0);
+		fds[fd_count] = row->by->open(&attr, -1, 0, leader, 0);
 		if (fds[fd_count] < 0)
 			return fds[fd_count];
 
@@ -186,50 +188,6 @@ static int ring_open(const struct event_maker *by, __u64 sample_type, int member
 		return -errno;
 	ring = p;
 	return 0;
-}
-
-static int open_perf(void)
-{
-	return ring_open(&event_maker_perf, PERF_SAMPLE_IP | PERF_SAMPLE_TIME, 0);
-}
-
-#define USUAL (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME)
-
-static int open_perf_tid(void)
-{
-	return ring_open(&event_maker_perf, USUAL, 0);
-}
-
-static int open_event_tid(void)
-{
-	return ring_open(&event_maker_perfmon, USUAL, 0);
-}
-
-/* With timed_loop() and main() these are 12 addresses. */
-#define CALLS	9
-
-static int open_perf_chain(void)
-{
-	depth = CALLS;
-	return ring_open(&event_maker_perf, USUAL | PERF_SAMPLE_CALLCHAIN, 0);
-}
-
-static int open_event_chain(void)
-{
-	depth = CALLS;
-	return ring_open(&event_maker_perfmon, USUAL | PERF_SAMPLE_CALLCHAIN, 0);
-}
-
-static int open_perf_members(void)
-{
-	return ring_open(&event_maker_perf,
-			 PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_READ, MEMBERS);
-}
-
-static int open_perf_branches(void)
-{
-	return ring_open(&event_maker_perf,
-			 PERF_SAMPLE_IP | PERF_SAMPLE_TIME | PERF_SAMPLE_BRANCH_STACK, 0);
 }
 
 /* Returns the number of samples between two offsets of the ring; no other records. */
@@ -278,24 +236,41 @@ static void close_ring(void)
 
 /* --- The table ----------------------------------------------------------- */
 
-static const struct row {
-	const char *name;
-	int (*open)(void);
-	int (*run)(struct run *run);
-	void (*close)(void);
-} rows[] = {
-	{ "PC", open_trace, run_trace, close_trace },
-	{ "perf: ip,time", open_perf, run_ring, close_ring },
-	{ "event: ip,tid,time", open_event_tid, run_ring, close_ring },
-	{ "perf: ip,tid,time", open_perf_tid, run_ring, close_ring },
-	{ "event: and a chain of 12", open_event_chain, run_ring, close_ring },
-	{ "perf: and a chain of 12", open_perf_chain, run_ring, close_ring },
-	{ "PC, 6 counts", open_trace_members, run_trace, close_trace },
-	{ "perf: ip,time, 6 members", open_perf_members, run_ring, close_ring },
-	{ "PC, 32 branches", open_trace_branches, run_trace, close_trace },
-	{ "perf: ip,time, branch stack", open_perf_branches, run_ring,
-	  close_ring },
-	{ NULL, NULL, NULL, NULL },
+/* With timed_loop() and main() these are 12 addresses. */
+#define CALLS	9
+
+#define IP_TIME	(PERF_SAMPLE_IP | PERF_SAMPLE_TIME)
+#define USUAL	(IP_TIME | PERF_SAMPLE_TID)
+#define STACK	(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
+
+#define TRACE(title, ...)							\
+	{									\
+		.name = (title), .open = open_trace, .run = run_trace,		\
+		.close = close_trace, __VA_ARGS__				\
+	}
+#define RING(title, maker, sample_type, ...)					\
+	{									\
+		.name = (title), .open = open_ring, .run = run_ring,		\
+		.close = close_ring, .by = &event_maker_##maker,		\
+		.parts = (sample_type), __VA_ARGS__				\
+	}
+
+static const struct row rows[] = {
+	TRACE("PC"),
+	RING("perf: ip,time", perf, IP_TIME),
+	RING("event: ip,tid,time", perfmon, USUAL),
+	RING("perf: ip,tid,time", perf, USUAL),
+	RING("event: and a chain of 12", perfmon, USUAL | PERF_SAMPLE_CALLCHAIN, .calls = CALLS),
+	RING("perf: and a chain of 12", perf, USUAL | PERF_SAMPLE_CALLCHAIN, .calls = CALLS),
+	TRACE("PC, 6 counts", .members = MEMBERS),
+	RING("event: and 6 members", perfmon, USUAL | PERF_SAMPLE_READ, .members = MEMBERS),
+	RING("perf: and 6 members", perf, USUAL | PERF_SAMPLE_READ, .members = MEMBERS),
+	TRACE("PC, 32 branches", .flags = FLAG_LAST_BRANCH),
+	RING("event: and 32 branches", perfmon, USUAL | PERF_SAMPLE_BRANCH_STACK),
+	RING("perf: and 32 branches", perf, USUAL | PERF_SAMPLE_BRANCH_STACK),
+	RING("event: and 1 KiB of stack", perfmon, USUAL | STACK),
+	RING("perf: and 1 KiB of stack", perf, USUAL | STACK),
+	{ .name = NULL },
 };
 
 /*
@@ -353,7 +328,7 @@ int main(void)
 
 	/* A row for each: name, instructions, bytes, samples that were marked. */
 	for (row = rows; row->name; row++) {
-		err = row->open();
+		err = row->open(row);
 		if (!err)
 			err = least(row, &best, &marked);
 		row->close();

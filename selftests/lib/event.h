@@ -36,6 +36,11 @@ struct event_maker {
 	 * is left of that one's period.
 	 */
 	bool children_swap_periods;
+	/*
+	 * A sample whose stack is empty, or cut at the end of the record, is not as
+	 * long as it says.
+	 */
+	bool breaks_stacks;
 };
 
 extern const struct event_maker event_maker_perf, event_maker_perfmon;

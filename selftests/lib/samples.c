@@ -86,6 +86,12 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 	s->branch_index = take(&rest, parts->branch_type, PERF_SAMPLE_BRANCH_HW_INDEX);
 	s->branches = (const struct perf_branch_entry *)
 		take_many(&rest, s->branch_count * sizeof(*s->branches) / sizeof(__u64));
+	s->user_abi = take(&rest, type, PERF_SAMPLE_REGS_USER);
+	s->user_registers = take_many(&rest, s->user_abi ?
+				      __builtin_popcountll(parts->user_registers) : 0);
+	s->stack_size = take(&rest, type, PERF_SAMPLE_STACK_USER);
+	s->stack = take_many(&rest, s->stack_size / sizeof(__u64));
+	s->stack_read = take(&rest, s->stack_size ? type : 0, PERF_SAMPLE_STACK_USER);
 	s->abi = take(&rest, type, PERF_SAMPLE_REGS_INTR);
 	s->registers = take_many(&rest, s->abi ? __builtin_popcountll(parts->registers) : 0);
 	return !rest.too_short && !rest.words;
@@ -119,6 +125,7 @@ int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_ev
 	s->parts = (struct sample_parts) {
 		.type = attr->sample_type,
 		.registers = attr->sample_regs_intr,
+		.user_registers = attr->sample_regs_user,
 		.read_format = attr->read_format,
 		.branch_type = attr->branch_sample_type,
 	};

@@ -23,13 +23,17 @@ struct sample {
 	const __u64 *chain;
 	__u64 branch_count, branch_index;
 	const struct perf_branch_entry *branches;
+	__u64 user_abi;		/* of the program's registers */
+	const __u64 *user_registers;
+	__u64 stack_size, stack_read;	/* bytes: there, and of the stack */
+	const __u64 *stack;
 	__u64 abi;		/* of the registers at the interrupt */
 	const __u64 *registers;
 };
 
 /* The parts of samples: members of struct perf_event_attr. Registers are the last. */
 struct sample_parts {
-	__u64 type, registers, read_format, branch_type;
+	__u64 type, registers, user_registers, read_format, branch_type;
 };
 
 /* Takes a sample apart. False if it is longer or shorter than its parts. */

@@ -6,7 +6,7 @@
 use super::event_attr::{
     InvalidAttr, PERF_SAMPLE_ADDR, PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_CALLCHAIN,
     PERF_SAMPLE_CPU, PERF_SAMPLE_ID, PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD,
-    PERF_SAMPLE_READ, PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STREAM_ID,
+    PERF_SAMPLE_READ, PERF_SAMPLE_REGS_INTR, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID,
     PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT,
     PERF_SAMPLE_WEIGHT_STRUCT,
 };
@@ -63,6 +63,7 @@ const VARYING: u64 = PERF_SAMPLE_READ
     | PERF_SAMPLE_CALLCHAIN
     | PERF_SAMPLE_BRANCH_STACK
     | PERF_SAMPLE_REGS_USER
+    | PERF_SAMPLE_STACK_USER
     | PERF_SAMPLE_REGS_INTR;
 
 /// The parts that other records have at their end.
@@ -103,6 +104,23 @@ impl SampleFormat {
     #[must_use]
     pub const fn fixed_words(self) -> usize {
         self.fixed_words
+    }
+
+    /// Returns the bytes of the program's stack that a sample with so many words besides has room for, of `wanted`, which
+    /// are a multiple of 8: a record is shorter than 2^16 bytes.
+    #[must_use]
+    pub const fn stack_room(wanted: u32, words: usize) -> u32 {
+        const MAX: usize = u16::MAX as usize / size_of::<u64>() * size_of::<u64>();
+
+        // The sizes before and behind it.
+        let room = MAX.saturating_sub(words.saturating_add(2).saturating_mul(size_of::<u64>()));
+        #[allow(clippy::cast_possible_truncation, reason = "it is below 2^16")]
+        let room = room as u32;
+        if wanted < room {
+            wanted
+        } else {
+            room
+        }
     }
 
     /// Returns whether records that are no samples have this part at their end.
@@ -156,6 +174,14 @@ mod tests {
             Err(InvalidAttr::Unsupported)
         );
         assert!(SampleFormat::new(raw, false, false).is_ok());
+    }
+
+    #[test]
+    fn samples_with_stacks_are_not_too_long() {
+        assert_eq!(SampleFormat::stack_room(8192, 5), 8192);
+        assert_eq!(SampleFormat::stack_room(65528, 0), 65512);
+        assert_eq!(SampleFormat::stack_room(65528, 5), 65472);
+        assert_eq!(SampleFormat::stack_room(8, 8189), 0);
     }
 
     #[test]

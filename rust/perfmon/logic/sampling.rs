@@ -76,6 +76,8 @@ pub struct Sampling {
     pub chains: Chains,
     /// The registers of the program in samples (`enum perf_event_x86_regs`).
     pub user_registers: u64,
+    /// The bytes of the program's stack in samples, a multiple of 8.
+    pub user_stack: u32,
     /// The registers at the interrupt in samples.
     pub registers: u64,
     /// Records are written from the end of the ring to its beginning.
@@ -179,6 +181,7 @@ impl Sampling {
                 user: !attr.has(PerfEventAttr::EXCLUDE_CALLCHAIN_USER),
             },
             user_registers: attr.sample_regs_user,
+            user_stack: attr.sample_stack_user,
             registers: attr.sample_regs_intr,
             backward: attr.has(PerfEventAttr::WRITE_BACKWARD),
             comm: attr.has(PerfEventAttr::COMM),

@@ -5,13 +5,13 @@ use crate::{
     cpu::{timestamp, tsc_khz, Regs, ThisCpu},
     logic::{
         counter::{each, CounterId},
-        event_attr::PERF_SAMPLE_READ,
+        event_attr::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_READ},
         pmu::Pmu,
         sampling::{period_for, Rate},
     },
     percpu::{EventState, Word},
     pmu::lbr,
-    ring::{Interrupt, Sampler},
+    ring::{Interrupt, Registers, Sampler},
 };
 
 /// Serves a counter that has counted `total` events, so that a sample is due. Returns the events to load it for.
@@ -37,22 +37,23 @@ pub(super) fn sample(
         Rate::Frequency(_) => (event.take(total), 0),
         Rate::Never | Rate::Period(_) => (rate, skip(event, sampler, total, 1)),
     };
-    let counts = if sampler.sampling.format.has(PERF_SAMPLE_READ) {
-        counts(here, counter, sampler, now)
+    let registers;
+    let read = if sampler.sampling.format.has(READ) {
+        registers = read(here, counter, sampler, now);
+        if registers.is_none() {
+            sampler.lose(1);
+            return event.load_for(event.rate.get().saturating_sub(since));
+        }
+        registers.as_ref()
     } else {
-        Some(&[][..])
-    };
-    let Some(counts) = counts else {
-        sampler.lose(1);
-        return event.load_for(event.rate.get().saturating_sub(since));
+        None
     };
     sampler.sample(Interrupt {
         regs: regs.get(),
         task: percpu.sampled_task(counter),
         period,
         cpu: here.id().as_u32(),
-        counts,
-        branches: branches(here, sampler),
+        read,
         // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
         chain: unsafe { percpu.chain() },
     });
@@ -67,31 +68,34 @@ pub(super) fn sample(
     event.load_for(event.rate.get().saturating_sub(since))
 }
 
-/// Returns the counts that a sample tells. `None` if there are none: one of them was missed.
+/// The parts of a sample that are read from the PMU.
+const READ: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
+
+/// Returns what a sample tells of the PMU. `None` if a count is wanted that was missed.
 #[cold]
 #[inline(never)]
-fn counts<'a>(
+fn read<'a>(
     here: ThisCpu<'a>,
     counter: CounterId,
     sampler: &Sampler,
     now: u64,
-) -> Option<&'a [u64]> {
-    let percpu = here.percpu();
-    let first = percpu.group(counter)?;
-    // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when `sample`
-    // returns.
-    unsafe { percpu.counts_in_nmi(here, here.pmu(), first, sampler.sampling.read, now) }
-}
-
-/// Returns the branches that a sample tells, if it does.
-#[inline(always)]
-fn branches<'a>(here: ThisCpu<'a>, sampler: &Sampler) -> (&'a [u64], u32) {
-    let Some(stack) = sampler.sampling.branches else {
-        return (&[], 0);
-    };
-    // SAFETY: This is the overflow handler, and the branches are not used any more when `sample` returns.
-    let stack = unsafe { lbr::read(here, here.pmu(), stack.info) };
-    (stack.words, stack.newest)
+) -> Option<Registers<'a>> {
+    let (percpu, sampling) = (here.percpu(), &sampler.sampling);
+    let mut registers = Registers::NOTHING;
+    if sampling.format.has(PERF_SAMPLE_READ) {
+        let first = percpu.group(counter)?;
+        // SAFETY: This is the overflow handler, the counter is armed, and the words are not used any more when the sample
+        // has been written.
+        let counts = unsafe { percpu.counts_in_nmi(here, here.pmu(), first, sampling.read, now) };
+        registers.counts = counts?;
+    }
+    if let Some(stack) = sampling.branches {
+        // SAFETY: This is the overflow handler, and the branches are not used any more when the sample has been written.
+        let stack = unsafe { lbr::read(here, here.pmu(), stack.info) };
+        registers.branches = stack.words;
+        registers.newest = stack.newest;
+    }
+    Some(registers)
 }
 
 /// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.

@@ -8,11 +8,12 @@ mod records;
 mod registers;
 mod sample;
 mod sampler;
+mod stack;
 mod state;
 
 pub(crate) use self::{
     records::Change,
-    sample::{Interrupt, CHAIN_WORDS},
+    sample::{Interrupt, Registers, CHAIN_WORDS},
     sampler::Sampler,
     state::State,
 };
@@ -322,6 +323,29 @@ impl Record<'_> {
             to.as_ptr().write_volatile(word);
         }
         self.at = self.at.wrapping_add(size_of::<u64>() as u64);
+    }
+
+    /// Goes on behind so many bytes, a multiple of 8, which `copy` may write: it gets pieces of the ring, each as an
+    /// address and a size, and returns how many bytes it has written. Ends with the first piece that is not complete.
+    /// Returns the bytes that were written.
+    fn fill(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
+        let mut written: u64 = 0;
+        // The ring may end in between.
+        while written < bytes {
+            let offset = self.at.wrapping_add(written) & self.mask;
+            let piece = bytes
+                .wrapping_sub(written)
+                .min(self.mask.wrapping_add(1).wrapping_sub(offset));
+            // SAFETY: By the ring's invariant the offset is within its data.
+            let to = unsafe { self.data.byte_add(offset as usize) };
+            let copied = copy(to.as_ptr(), piece);
+            written = written.wrapping_add(copied);
+            if copied != piece {
+                break;
+            }
+        }
+        self.at = self.at.wrapping_add(bytes);
+        written
     }
 
     /// Ends the record. `is_sample` counts for [`Wakeup::Samples`].

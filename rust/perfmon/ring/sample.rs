@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The samples of an event, written in the overflow handler.
 
-use super::{registers::put_registers, Record, Sampler};
+use super::{registers::put_registers, stack, Record, Sampler};
 use crate::{
     logic::{
         event_attr::{
             PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_ID,
             PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR,
-            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
             PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
         },
         sample_format::Header,
@@ -55,12 +55,29 @@ pub(crate) struct Interrupt<'a> {
     pub(crate) period: u64,
     /// The CPU.
     pub(crate) cpu: u32,
-    /// The counts, as from a read(2).
-    pub(crate) counts: &'a [u64],
-    /// The branches, of each the addresses and the flags, the newest first; and the number of the newest register.
-    pub(crate) branches: (&'a [u64], u32),
+    /// What was read for it, if anything is wanted.
+    pub(crate) read: Option<&'a Registers<'a>>,
     /// Memory for a call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
+}
+
+/// What a sample tells of the PMU.
+pub(crate) struct Registers<'a> {
+    /// The counts, as from a read(2).
+    pub(crate) counts: &'a [u64],
+    /// The branches, of each the addresses and the flags, the newest first.
+    pub(crate) branches: &'a [u64],
+    /// The number of the register that has the newest one.
+    pub(crate) newest: u32,
+}
+
+impl Registers<'_> {
+    /// Nothing is wanted.
+    pub(crate) const NOTHING: Self = Self {
+        counts: &[],
+        branches: &[],
+        newest: 0,
+    };
 }
 
 impl Sampler {
@@ -88,8 +105,7 @@ impl Sampler {
             task,
             period,
             cpu,
-            counts,
-            branches,
+            read,
             chain,
         } = interrupt;
         if ring.lost.get() != 0 {
@@ -98,18 +114,21 @@ impl Sampler {
         let format = self.sampling.format;
         let (regs, is_user) = self.visible(regs, task);
         let mut words = format.fixed_words();
-        let (mut frames, mut user) = (0, None);
+        let (mut frames, mut user, mut stack_size) = (0, None, 0);
         let is_usual = !format.has(!USUAL);
         if !is_usual {
-            words = words.wrapping_add(counts.len());
+            words = words.wrapping_add(self.read_words(read));
             user = regs.and_then(|regs| user_registers(regs, task));
             if format.has(PERF_SAMPLE_CALLCHAIN) {
                 frames = self.walk(regs.filter(|_| !is_user), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
             }
-            words = words.wrapping_add(self.branch_words(branches.0));
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
                 words = words.wrapping_add(self.register_words(regs, user));
+            }
+            if format.has(PERF_SAMPLE_STACK_USER) {
+                stack_size = stack::size(user, self.sampling.user_stack, words);
+                words = words.wrapping_add(stack::words(stack_size));
             }
         }
         let Some(mut record) = ring.begin(words) else {
@@ -137,9 +156,8 @@ impl Sampler {
             record = self.put_words(record, cpu, period);
         }
         if !is_usual {
-            counts.iter().for_each(|&word| record.put(word));
             let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_rest(record, regs, user, chain, branches);
+            record = self.put_rest(record, regs, user, chain, read, stack_size);
         }
         record.finish(true);
     }
@@ -171,22 +189,28 @@ impl Sampler {
         regs: Option<&pt_regs>,
         user: Option<&pt_regs>,
         chain: &[u64],
-        (branches, newest): (&[u64], u32),
+        read: Option<&Registers<'_>>,
+        stack_size: u32,
     ) -> Record<'a> {
         let format = self.sampling.format;
+        let read = read.unwrap_or(&Registers::NOTHING);
+        read.counts.iter().for_each(|&word| record.put(word));
         if format.has(PERF_SAMPLE_CALLCHAIN) {
             record.put(chain.len() as u64);
             chain.iter().for_each(|&address| record.put(address));
         }
         if let Some(stack) = self.sampling.branches {
-            record.put(branches.len() as u64 / 3);
+            record.put(read.branches.len() as u64 / 3);
             if stack.index {
-                record.put(newest.into());
+                record.put(read.newest.into());
             }
-            branches.iter().for_each(|&word| record.put(word));
+            read.branches.iter().for_each(|&word| record.put(word));
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
             put_registers(&mut record, user, self.sampling.user_registers);
+        }
+        if format.has(PERF_SAMPLE_STACK_USER) {
+            stack::put(&mut record, user, stack_size);
         }
         if format.has(PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT) {
             record.put(0);
@@ -255,15 +279,15 @@ impl Sampler {
         used
     }
 
-    /// Returns the words of the branches in a sample.
-    fn branch_words(&self, branches: &[u64]) -> usize {
-        match self.sampling.branches {
-            Some(stack) => branches
-                .len()
-                .wrapping_add(1)
-                .wrapping_add(stack.index.into()),
+    /// Returns the words of counts and branches in a sample.
+    #[cold]
+    fn read_words(&self, read: Option<&Registers<'_>>) -> usize {
+        let read = read.unwrap_or(&Registers::NOTHING);
+        let branches = match self.sampling.branches {
+            Some(stack) => 1 + usize::from(stack.index) + read.branches.len(),
             None => 0,
-        }
+        };
+        read.counts.len() + branches
     }
 
     /// Returns the words of the registers in a sample.

@@ -178,6 +178,10 @@ unsafe extern "C" {
     pub fn perfmon_kernel_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
     #[doc = " The same in the program, by frame pointers; only what is in memory is read."]
     pub fn perfmon_user_chain(regs: *mut pt_regs, chain: *mut u64, room: u32) -> u32;
+    #[doc = " Returns the bytes from the program's stack pointer to the end of its addresses."]
+    pub fn perfmon_user_stack(regs: *mut pt_regs) -> u64;
+    #[doc = " Copies from the program's stack, in an NMI. Returns the bytes that were copied."]
+    pub fn perfmon_copy_stack(to: *mut u64, from: u64, size: u32) -> u32;
     #[doc = " Calls handler() at each NMI, with the area of its CPU."]
     pub fn perfmon_nmi_register(
         handler: ::core::option::Option<

@@ -197,6 +197,10 @@ bool perfmon_regs_are_64(struct pt_regs *regs);
 u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room);
 /* The same in the program, by frame pointers; only what is in memory is read. */
 u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room);
+/* Returns the bytes from the program's stack pointer to the end of its addresses. */
+u64 perfmon_user_stack(struct pt_regs *regs);
+/* Copies from the program's stack, in an NMI. Returns the bytes that were copied. */
+u32 perfmon_copy_stack(u64 *to, u64 from, u32 size);
 
 /* Calls handler() at each NMI, with the area of its CPU. */
 int perfmon_nmi_register(int (*handler)(void *area, struct pt_regs *regs));

@@ -186,3 +186,13 @@ u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
 	pagefault_enable();
 	return n;
 }
+
+u64 perfmon_user_stack(struct pt_regs *regs)
+{
+	return current->mm && regs->sp < TASK_SIZE ? TASK_SIZE - regs->sp : 0;
+}
+
+u32 perfmon_copy_stack(u64 *to, u64 from, u32 size)
+{
+	return size - copy_from_user_nmi(to, (void __user *)from, size);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples with the program's registers and its stack (PERF_SAMPLE_STACK_USER), for
+ * readers that unwind by DWARF.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+
+#define PERIOD		100003UL
+#define PERIODS		20
+#define REGISTER_SP	(1ULL << 7)
+
+/* A record is shorter than 2^16 bytes. */
+#define LONGEST		65528
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+	unsigned char *stack;	/* of PAGES pages, and behind it nothing */
+	size_t size, page;
+};
+
+#define PAGES		40
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	self->page = sysconf(_SC_PAGESIZE);
+	self->size = PAGES * self->page;
+	self->stack = mmap(NULL, self->size + self->page, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->stack);
+	ASSERT_EQ(0, munmap(self->stack + self->size, self->page));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	munmap(self->stack, self->size);
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* labelled_loop() where the stack pointer is @sp. */
+static __attribute__((noinline)) void loop_at(unsigned long n, void *sp)
+{
+	__asm__ volatile("	mov	%%rsp, %%rbx\n"
+			 "	mov	%[sp], %%rsp\n"
+			 "1:	dec	%[n]\n"
+			 "	jnz	1b\n"
+			 "	mov	%%rbx, %%rsp"
+			 : [n] "+r" (n) : [sp] "r" (sp) : "rbx", "cc", "memory");
+}
+
+/* What the samples with this stack pointer have. */
+struct told {
+	const unsigned char *sp;
+	size_t size, readable;	/* bytes that there should be */
+	unsigned long samples, wrong;
+};
+
+static void see(const struct sample *s, void *data)
+{
+	struct told *t = data;
+
+	if (s->user_abi != PERF_SAMPLE_REGS_ABI_64 ||
+	    s->user_registers[0] != (uintptr_t)t->sp)
+		return;
+	t->samples++;
+	t->wrong += s->stack_size != t->size || s->stack_read != t->readable ||
+		    memcmp(s->stack, t->sp, t->readable);
+}
+
+/* Expects in each sample @readable bytes of the @size that are wanted. */
+static void expect_stack(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			 const struct event_maker *by, __u32 wanted, struct told told)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct seen seen = SEEN_NOTHING;
+
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
+			    PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_user = REGISTER_SP;
+	attr.sample_regs_intr = REGISTER_SP | REGISTER_CX;
+	attr.sample_stack_user = wanted;
+	ASSERT_EQ(0, sampler_open(&self->sampler, by, &attr, 0, -1, 9));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	loop_at(PERIODS * PERIOD / 2, (void *)told.sp);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	sampler_read(&self->sampler, &seen, see, &told);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_LE(PERIODS - 1UL, told.samples);
+	EXPECT_EQ(0UL, told.wrong) {
+		TH_LOG("%u bytes wanted, %zu readable, %zu there", wanted, told.readable,
+		       told.size);
+	}
+	sampler_close(&self->sampler);
+}
+
+TEST_F(event, samples_have_the_stack)
+{
+	static const __u32 sizes[] = { 8, 256, 264, 8192, 32768 };
+	struct told told = { .sp = self->stack + self->page / 2 };
+	unsigned int i;
+	size_t n;
+
+	for (n = 0; n < self->size; n++)
+		self->stack[n] = n * 7 + n / self->page;
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		told.size = told.readable = sizes[i];
+		expect_stack(_metadata, self, variant->by, sizes[i], told);
+	}
+}
+
+/* As much as a record has room for, and that the rest of the record is right. */
+TEST_F(event, longest_stack_fills_the_record)
+{
+	/* Header, ip, tid, time, cpu, period; two sizes; an ABI and a register, two. */
+	const size_t rest = 6 * 8 + 2 * 8 + 2 * 8 + 3 * 8;
+	struct told told = { .sp = self->stack, .size = LONGEST - rest };
+
+	if (variant->by->breaks_stacks)
+		SKIP(return, "the record is longer than it says");
+	memset(self->stack, 0x5a, self->size);
+	told.readable = told.size;
+	expect_stack(_metadata, self, variant->by, LONGEST, told);
+}
+
+/* At the end of the mapping the stack is cut, and says how much of it there is. */
+TEST_F(event, stack_that_ends_is_cut)
+{
+	static const size_t left[] = { 8, 256, 1000, 4096, 8184 };
+	struct told told = { .size = 8192 };
+	unsigned int i;
+
+	memset(self->stack, 0x5a, self->size);
+	for (i = 0; i < ARRAY_SIZE(left); i++) {
+		told.sp = self->stack + self->size - left[i];
+		told.readable = left[i];
+		expect_stack(_metadata, self, variant->by, 8192, told);
+	}
+}
+
+/* A stack pointer that is no address of a program, and one of memory that is not there. */
+TEST_F(event, stack_that_is_none_is_empty)
+{
+	struct told told = { .sp = self->stack + self->size + 64, .size = 1024 };
+
+	expect_stack(_metadata, self, variant->by, 1024, told);
+	if (variant->by->breaks_stacks)
+		return;
+	told.sp = (void *)0xffffffff80000000ULL;
+	told.size = 0;
+	expect_stack(_metadata, self, variant->by, 1024, told);
+}
+
+/* What is not resident can't be read in an NMI, and is not made so. */
+TEST_F(event, stack_that_is_not_resident_is_cut)
+{
+	struct told told = { .sp = self->stack + 2 * self->page - 64, .size = 4096,
+			     .readable = 64 };
+	unsigned char resident;
+
+	memset(self->stack, 0x5a, 2 * self->page);
+	expect_stack(_metadata, self, variant->by, 4096, told);
+	ASSERT_EQ(0, mincore(self->stack + 2 * self->page, self->page, &resident));
+	EXPECT_EQ(0, resident & 1);
+}
+
+TEST_HARNESS_MAIN
