@@ -117,7 +117,9 @@ impl Sampler {
         let (mut frames, mut user, mut stack_size) = (0, None, 0);
         let is_usual = !format.has(!USUAL);
         if !is_usual {
-            words = words.wrapping_add(self.read_words(read));
+            if let Some(read) = read {
+                words = words.wrapping_add(self.read_words(read));
+            }
             user = regs.and_then(|regs| user_registers(regs, task));
             if format.has(PERF_SAMPLE_CALLCHAIN) {
                 frames = self.walk(regs.filter(|_| !is_user), user, chain);
@@ -193,13 +195,14 @@ impl Sampler {
         stack_size: u32,
     ) -> Record<'a> {
         let format = self.sampling.format;
-        let read = read.unwrap_or(&Registers::NOTHING);
-        read.counts.iter().for_each(|&word| record.put(word));
+        if let Some(read) = read {
+            read.counts.iter().for_each(|&word| record.put(word));
+        }
         if format.has(PERF_SAMPLE_CALLCHAIN) {
             record.put(chain.len() as u64);
             chain.iter().for_each(|&address| record.put(address));
         }
-        if let Some(stack) = self.sampling.branches {
+        if let (Some(stack), Some(read)) = (self.sampling.branches, read) {
             record.put(read.branches.len() as u64 / 3);
             if stack.index {
                 record.put(read.newest.into());
@@ -281,8 +284,7 @@ impl Sampler {
 
     /// Returns the words of counts and branches in a sample.
     #[cold]
-    fn read_words(&self, read: Option<&Registers<'_>>) -> usize {
-        let read = read.unwrap_or(&Registers::NOTHING);
+    fn read_words(&self, read: &Registers<'_>) -> usize {
         let branches = match self.sampling.branches {
             Some(stack) => 1 + usize::from(stack.index) + read.branches.len(),
             None => 0,
