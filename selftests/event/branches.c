@@ -226,7 +226,8 @@ static void see_foreign(const struct sample *sample, void *data)
 		p->foreign += place_of(&p->sites, &sample->branches[i]) != ELSEWHERE;
 }
 
-TEST_F(event, branches_are_those_of_the_task)
+static void expect_own_branches(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+				const struct event_maker *by)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
 	struct seen seen = SEEN_NOTHING;
@@ -236,7 +237,7 @@ TEST_F(event, branches_are_those_of_the_task)
 
 	/* Where the other task is. */
 	branches(&pair.sites, 1);
-	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+	ASSERT_EQ(0, sampler_open(&self->sampler, by, &attr, 0, -1, 7));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -258,6 +259,23 @@ TEST_F(event, branches_are_those_of_the_task)
 	sampler_read(&self->sampler, &seen, see_foreign, &pair);
 	EXPECT_LE(600UL, pair.samples);
 	EXPECT_EQ(0UL, pair.foreign);
+}
+
+TEST_F(event, branches_are_those_of_the_task)
+{
+	expect_own_branches(_metadata, self, variant->by);
+}
+
+/* While the branches of all tasks are recorded for somebody else. */
+TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
+{
+	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);
+	cpu_set_t cpus;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	ASSERT_EQ(0, sampler_open(&self->other, variant->by, &attr, -1, cpu_next(&cpus, -1), 7));
+	ASSERT_EQ(0, event_enable(self->other.fd));
+	expect_own_branches(_metadata, self, variant->by);
 }
 
 /* Two events with the same filter, of the task and of its CPU. */

@@ -58,6 +58,14 @@ static struct perf_event_attr telling(__u64 read_format)
 	return attr;
 }
 
+/* The first count of a group. */
+static __s64 read_first(const struct sampler *s)
+{
+	__s64 words[2];
+
+	return read(s->fd, words, sizeof(words)) == sizeof(words) ? words[1] : -errno;
+}
+
 /* What the samples of one task tell. */
 struct told {
 	pid_t tid;		/* of others nothing */
@@ -154,6 +162,68 @@ TEST_F(event, samples_tell_the_counts_of_a_group)
 	ASSERT_LE(0, self->sibling);
 	told.sibling_id = event_id(self->sibling);
 	sample_loop(_metadata, &self->sampler, &told);
+}
+
+/* The number of events that a group's sample tells. */
+static void see_members(const struct sample *s, void *data)
+{
+	__u64 *wrong = data;
+
+	*wrong += s->counts[0] != 3;
+}
+
+/* A sibling is sampled, too, and tells its own count only. */
+TEST_F(event, group_is_whole_beside_a_sibling_that_tells_its_count)
+{
+	struct perf_event_attr attr = telling(PERF_FORMAT_GROUP);
+	struct perf_event_attr sampled = telling(0);
+	struct perf_event_attr counted = event_instructions();
+	struct seen seen = SEEN_NOTHING;
+	__u64 wrong = 0;
+	int last;
+
+	sampled.sample_period = 20011;
+	sampled.disabled = counted.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 6));
+	self->sibling = variant->by->open(&sampled, 0, -1, self->sampler.fd, 0);
+	ASSERT_LE(0, self->sibling);
+	last = variant->by->open(&counted, 0, -1, self->sampler.fd, 0);
+	ASSERT_LE(0, last);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(PERIODS * PERIOD / LOOP_INSNS);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	sampler_read(&self->sampler, &seen, see_members, &wrong);
+	EXPECT_LE((unsigned long)PERIODS, seen.samples);
+	EXPECT_EQ(0ULL, wrong);
+	close(last);
+}
+
+/* The handler counts itself, and reads the counter more than once. */
+TEST(counts_of_the_kernel_stay_plausible)
+{
+	static const __u64 periods[] = { 100, 400, 1201 };
+	unsigned int i, n;
+
+	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25 "
+				   "perf_event_max_sample_rate=100000"));
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		struct perf_event_attr attr = telling(PERF_FORMAT_GROUP);
+		struct sampler s;
+
+		attr.sample_period = periods[i];
+		attr.exclude_kernel = 0;
+		ASSERT_EQ(0, sampler_open(&s, &event_maker_perfmon, &attr, 0, -1, 7));
+		ASSERT_EQ(0, event_enable(s.fd));
+		for (n = 0; n < 20000; n++)
+			getppid();
+		ASSERT_EQ(0, event_disable(s.fd));
+		EXPECT_LT(0, read_first(&s));
+		EXPECT_GT(1LL << 32, read_first(&s)) {
+			TH_LOG("period %llu: %#llx", periods[i], read_first(&s));
+		}
+		sampler_close(&s);
+	}
+	EXPECT_EQ(0, module_reload(""));
 }
 
 /* Each thread's samples tell its own count. */

@@ -163,10 +163,11 @@ impl Event {
     /// Enables or disables the event for all tasks. The caller makes the CPUs look at it.
     #[inline]
     pub(super) fn set_enabled(&self, enabled: bool) {
+        self.state().set_enabled(enabled);
         if enabled && self.sampler.is_sampled() {
+            // Behind it: the last sample may come between.
             self.sampler.alarm.end_spent();
         }
-        self.state().set_enabled(enabled);
     }
 
     /// Adds what a window has counted.

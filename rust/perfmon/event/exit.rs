@@ -38,6 +38,13 @@ impl Counts {
             let Some(cpu) = event.target.cpu() else {
                 continue;
             };
+            if !event.sampler.has_ring() {
+                continue;
+            }
+            if slots.group(event).any(|slot| slot.event().is_broken()) {
+                event.sampler.lose_record();
+                continue;
+            }
             let noted = words(slots, slot).and_then(|words| {
                 let event = NonNull::from(event);
                 let told = Told { event, cpu, words };

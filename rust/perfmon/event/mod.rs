@@ -302,9 +302,6 @@ fn admit(
     let busy = counters_of(&target);
     let exclusive = config.exclusive;
     let branches = config.sampling.branches.map(|stack| stack.branches);
-    if branches.is_some() && !pmu::common().capabilities.last_branch {
-        return Err(errno(kernel::bindings::EOPNOTSUPP));
-    }
     let counter = {
         let mut ownership = OWNERSHIP.lock();
         if let Target::Cpu(cpu) = target {

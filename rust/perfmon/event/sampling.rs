@@ -96,9 +96,9 @@ fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
     for slot in slots.iter().filter(|slot| slot.tells_counts()) {
         let (mut first, mut broken) = (None, false);
-        let mut group = slots.group(slot.event()).filter(|member| {
-            slot.event().sampler.sampling.read.is_group() || member.is_of(slot.event())
-        });
+        let is_group = slot.event().sampler.sampling.read.is_group();
+        let members = slots.group(slot.event());
+        let mut group = members.filter(|member| is_group || member.is_of(slot.event()));
         let mut next = group.next();
         while let Some(member) = next {
             next = group.next();
@@ -107,12 +107,10 @@ fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
             broken |= event.is_broken();
             // SAFETY: The sampler lives as long as the event, whose slot is here while samples are armed.
             unsafe {
-                percpu.set_count(
-                    member.counter(),
-                    &event.sampler,
-                    member.sampled_base(),
-                    next.map(Slot::counter),
-                );
+                percpu.set_count(member.counter(), &event.sampler, member.sampled_base());
+            }
+            if is_group {
+                percpu.set_next(member.counter(), next.map(Slot::counter));
             }
         }
         percpu.set_group(slot.counter(), first.filter(|_| !broken));

@@ -201,6 +201,7 @@ impl Slot {
     pub(super) fn enable_on_exec(&mut self) {
         if self.enable_on_exec {
             self.enable_on_exec = false;
+            self.event().sampler.alarm.end_spent();
             self.enabled_at = self.event().state().changes();
         }
     }

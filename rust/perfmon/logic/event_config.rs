@@ -61,6 +61,10 @@ impl EventConfig {
     ) -> Result<Self, InvalidAttr> {
         attr.check()?;
         check_support(attr)?;
+        let sampling = Sampling::new(attr)?;
+        if sampling.branches.is_some() && !capabilities.last_branch {
+            return Err(InvalidAttr::Unsupported);
+        }
         let select = event_select(attr, capabilities, cpus)?.with_modes(
             !attr.has(PerfEventAttr::EXCLUDE_USER),
             !attr.has(PerfEventAttr::EXCLUDE_KERNEL),
@@ -77,7 +81,7 @@ impl EventConfig {
             pinned: attr.has(PerfEventAttr::PINNED),
             exclusive: attr.has(PerfEventAttr::EXCLUSIVE),
             enable_on_exec: attr.has(PerfEventAttr::ENABLE_ON_EXEC),
-            sampling: Sampling::new(attr)?,
+            sampling,
         })
     }
 

@@ -41,7 +41,7 @@ pub(super) fn sample(
     let read = if sampler.sampling.format.has(READ) {
         registers = read(here, counter, sampler, now);
         if registers.is_none() {
-            sampler.lose(1);
+            sampler.lose_sample();
             return event.load_for(event.rate.get().saturating_sub(since));
         }
         registers.as_ref()

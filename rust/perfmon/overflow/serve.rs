@@ -78,7 +78,8 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
         }
         let total = value.update_in_nmi(here, msrs.read);
         let events = sample.add(here, counter, percpu.event(counter), total);
-        value.load(here, msrs.write, events, total);
+        // A sample may have brought the total up to date again.
+        value.load(here, msrs.write, events, value.total());
         served = served.wrapping_add(1);
     }
     sample.finish(here, pmu);

@@ -39,7 +39,7 @@ struct Member {
     time: Word,
     /// Not 0 while the window is open.
     is_open: Word,
-    /// The index of the next event in the group, and 1; 0 behind the last.
+    /// The index of the next event in the group, and 1; 0 behind the last. Of no meaning for events alone.
     next: Word,
 }
 
@@ -52,27 +52,26 @@ pub(crate) struct Base {
 }
 
 impl PerCpu {
-    /// Notes the count of an event for samples, and the counter of the event that follows in its group.
+    /// Notes the count of an event for samples.
     ///
     /// # Safety
     ///
     /// The sampler must live as long as samples of the group are armed.
-    pub(crate) unsafe fn set_count(
-        &self,
-        counter: CounterId,
-        sampler: &Sampler,
-        base: Base,
-        next: Option<CounterId>,
-    ) {
+    pub(crate) unsafe fn set_count(&self, counter: CounterId, sampler: &Sampler, base: Base) {
         if let Some(member) = self.counts.members.get(counter.index()) {
             let address = ptr::from_ref(sampler).expose_provenance() as u64;
             member.sampler.set(address);
             member.count.set(base.count);
             member.time.set(base.time);
             member.is_open.set(base.is_open.into());
-            member
-                .next
-                .set(next.map_or(0, |next| next.index() as u64 + 1));
+        }
+    }
+
+    /// Notes which counter's event follows in the group.
+    pub(crate) fn set_next(&self, counter: CounterId, next: Option<CounterId>) {
+        if let Some(member) = self.counts.members.get(counter.index()) {
+            let next = next.map_or(0, |next| next.index() as u64 + 1);
+            member.next.set(next);
         }
     }
 
@@ -114,11 +113,14 @@ impl PerCpu {
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()
             }?;
-            let total = match member.is_open.get() {
-                0 => 0,
-                _ => self
-                    .value(counter)
-                    .update_in_nmi(here, pmu.msrs(counter).read),
+            let value = self.value(counter);
+            let total = if member.is_open.get() == 0 {
+                0
+            } else if self.active_mask.get() & counter.bit() == 0 {
+                // It stands still, and may be about to be loaded.
+                value.total()
+            } else {
+                value.update_in_nmi(here, pmu.msrs(counter).read)
             };
             Some(EventValue {
                 value: member.count.get().wrapping_add(total),

@@ -21,14 +21,15 @@ use crate::{
 /// The bits of `IA32_DEBUGCTL` that are used.
 const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
 
-/// Starts to record such branches, with an empty stack, unless that is being done: all who do so at once want the same
-/// branches.
+/// Starts to record such branches, with an empty stack, also if that is being done: all who do so at once want the same
+/// branches, and nobody sees those before.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let percpu = here.percpu();
     let saved = &percpu.branches;
     saved.users.increment();
     if saved.users.get() != 1 {
-        return;
+        // What it has is of what ran before.
+        return clear(here);
     }
     saved.debugctl.set(msr::read(here, Msr::DEBUGCTL));
     saved.select.set(msr::read(here, Msr::LBR_SELECT));

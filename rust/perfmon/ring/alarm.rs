@@ -24,7 +24,8 @@ pub(crate) struct Alarm {
     is_set: AtomicU64,
     /// The samples until the event is disabled; or [`UNLIMITED`] or [`SPENT`].
     ///
-    /// ATOMICS: sequentially consistent; counted down by one overflow handler at a time, since the event is not inherited.
+    /// ATOMICS: sequentially consistent, as whether the event is enabled follows from it. Counted down by one overflow
+    /// handler at a time, since the event is not inherited.
     left: AtomicU64,
 }
 
@@ -54,11 +55,14 @@ impl Alarm {
         self.is_set.load(Relaxed) != 0
     }
 
-    /// Allows so many samples more; 0 leaves an event without a limit as it is.
+    /// Allows so many samples more; 0 leaves an event without a limit as it is. The caller enables the event.
     pub(crate) fn allow(&self, samples: u32) {
-        self.end_spent();
-        self.left.fetch_add(samples.into(), SeqCst);
         self.set();
+        let add = |left| match left {
+            SPENT => Some(samples.into()),
+            left => Some(left.saturating_add(samples.into()).min(SPENT - 1)),
+        };
+        let _ = self.left.fetch_update(SeqCst, SeqCst, add);
     }
 
     /// Lifts the limit if it is used up.
@@ -80,6 +84,10 @@ impl Alarm {
         match self.left.fetch_update(SeqCst, SeqCst, count) {
             Ok(1) => {
                 state.set_enabled(false);
+                if self.left.load(SeqCst) != SPENT {
+                    // More were allowed meanwhile, by another CPU.
+                    state.set_enabled(true);
+                }
                 true
             }
             Ok(_) | Err(UNLIMITED) => true,

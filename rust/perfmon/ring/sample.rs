@@ -7,8 +7,9 @@ use crate::{
         event_attr::{
             PERF_SAMPLE_ADDR, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_CPU, PERF_SAMPLE_ID,
             PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_INTR,
-            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
-            PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT, PERF_SAMPLE_WEIGHT_STRUCT,
+            PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_TID,
+            PERF_SAMPLE_TIME, PERF_SAMPLE_TRANSACTION, PERF_SAMPLE_WEIGHT,
+            PERF_SAMPLE_WEIGHT_STRUCT,
         },
         sample_format::Header,
     },
@@ -90,6 +91,15 @@ impl Sampler {
         }
         self.write_sample(interrupt);
         if is_watched {
+            self.alarm.ring();
+        }
+    }
+
+    /// Serves an overflow of which no sample can tell what is wanted.
+    #[cold]
+    pub(crate) fn lose_sample(&self) {
+        if self.alarm.admit(&self.state) {
+            self.lose(1);
             self.alarm.ring();
         }
     }

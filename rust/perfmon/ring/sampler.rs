@@ -155,6 +155,11 @@ impl Sampler {
         unsafe { self.ring.load(Acquire).as_ref() }
     }
 
+    /// Returns whether there is a ring to write to.
+    pub(crate) fn has_ring(&self) -> bool {
+        !self.ring.load(Relaxed).is_null()
+    }
+
     /// Returns where the event is, for a record of a task; null for the current one.
     #[inline(always)]
     pub(super) fn moment_of(&self, task: *mut bindings::task_struct, cpu: u32) -> Moment {
