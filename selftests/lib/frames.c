@@ -13,14 +13,18 @@ const __u64 frames_nowhere[FRAMES_NOWHERE] = {
 	0xffffffffff5ff000, 0xfffffffffffffff8, ~0ULL,
 };
 
+/*
+ * The pages around it are there but not accessible, so that while frames_change() has
+ * unmapped the frames no larger mapping can take their place.
+ */
 struct frame *frames_map(void)
 {
-	unsigned char *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	struct frame *frames = (struct frame *)p;
+	unsigned char *p = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct frame *frames = (struct frame *)(p + PAGE);
 	int i;
 
-	if (p == MAP_FAILED || munmap(p + PAGE, PAGE))
+	if (p == MAP_FAILED || mprotect(frames, PAGE, PROT_READ | PROT_WRITE) ||
+	    munmap(p + 2 * PAGE, PAGE))
 		return NULL;
 	for (i = 0; i < FRAMES; i++)
 		frames[i] = (struct frame) { frames + i + 1, FRAME_ADDRESS(i) };
@@ -29,7 +33,7 @@ struct frame *frames_map(void)
 
 void frames_unmap(struct frame *frames)
 {
-	munmap(frames, PAGE);
+	munmap((unsigned char *)frames - PAGE, 4 * PAGE);
 }
 
 void frames_change(struct frame *frames, unsigned long n)
@@ -39,10 +43,10 @@ void frames_change(struct frame *frames, unsigned long n)
 	__atomic_store_n(&f->next, (struct frame *)(uintptr_t)frames_nowhere[n % FRAMES_NOWHERE],
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&f->next, frames + n % FRAMES, __ATOMIC_RELAXED);
-	f->address = FRAME_ADDRESS(n);
+	__atomic_store_n(&f->address, FRAME_ADDRESS(n % FRAMES), __ATOMIC_RELAXED);
 	if (n % 64)
 		return;
-	switch (n / 64 % 4) {
+	switch (n / 64 % 5) {
 	case 0:
 		mprotect(frames, PAGE, PROT_NONE);
 		mprotect(frames, PAGE, PROT_READ | PROT_WRITE);
@@ -51,6 +55,9 @@ void frames_change(struct frame *frames, unsigned long n)
 		madvise(frames, PAGE, MADV_DONTNEED);
 		break;
 	case 2:
+		munmap(frames, PAGE);
+		__attribute__((fallthrough));
+	case 3:
 		mmap(frames, PAGE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 		break;
@@ -61,16 +68,20 @@ void frames_change(struct frame *frames, unsigned long n)
 }
 
 #ifdef __x86_64__
+#define FRAME_POINTER	"%%rbp"
+#else
+#define FRAME_POINTER	"%%ebp"
+#endif
+
 __attribute__((noinline, noclone)) void frame_loop(const struct frame *frame, unsigned long n)
 {
-	__asm__ volatile("	push	%%rbp\n"
-			 "	mov	%1, %%rbp\n"
+	__asm__ volatile("	push	" FRAME_POINTER "\n"
+			 "	mov	%1, " FRAME_POINTER "\n"
 			 ".globl	frame_loop_begin, frame_loop_end\n"
 			 "frame_loop_begin:\n"
 			 "1:	dec	%0\n"
 			 "	jnz	1b\n"
 			 "frame_loop_end:\n"
-			 "	pop	%%rbp\n"
+			 "	pop	" FRAME_POINTER "\n"
 			 : "+r" (n) : "r" (frame) : "cc", "memory");
 }
-#endif

@@ -10,13 +10,18 @@
 /* What a function with a frame pointer has on the stack. */
 struct frame {
 	struct frame *next;
-	__u64 address;
+	unsigned long address;
 };
 
-#define FRAMES		256	/* a page of them */
+/* A page of them. */
+#define FRAMES		((int)(4096 / sizeof(struct frame)))
 
 /* The address in frame @i of a new stack. */
-#define FRAME_ADDRESS(i)	(0x123456780000ULL + (i))
+#ifdef __x86_64__
+#define FRAME_ADDRESS(i)	(0x123456780000UL + (i))
+#else
+#define FRAME_ADDRESS(i)	(0x12340000UL + (i))
+#endif
 
 /* Maps a page of frames, each of which is followed by the next, and no memory behind it. */
 struct frame *frames_map(void);

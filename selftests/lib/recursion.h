@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A recursion of known depth, for call chains. To be included by programs that are
+ * compiled with frame pointers; its functions are in a section of their own.
+ */
+#ifndef SELFTESTS_RECURSION_H
+#define SELFTESTS_RECURSION_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/types.h>
+
+#define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))
+/* The linker tells where the section begins and ends. */
+extern const char __start_recursion[], __stop_recursion[];
+extern const char leaf_begin[], leaf_end[];
+
+static bool in_recursion(__u64 address)
+{
+	return address >= (uintptr_t)__start_recursion && address < (uintptr_t)__stop_recursion;
+}
+
+static bool in_leaf(__u64 address)
+{
+	return address >= (uintptr_t)leaf_begin && address < (uintptr_t)leaf_end;
+}
+
+/* A call of the kernel without a function of the C library, which has no frame. */
+static __always_inline long call3(long number, long a, long b, long c)
+{
+	long result;
+
+#ifdef __x86_64__
+	__asm__ volatile("syscall" : "=a" (result) : "a" (number), "D" (a), "S" (b), "d" (c)
+			 : "rcx", "r11", "memory");
+#else
+	__asm__ volatile("int	$0x80" : "=a" (result) : "a" (number), "b" (a), "c" (b), "d" (c)
+			 : "memory");
+#endif
+	return result;
+}
+
+enum leaf {
+	LOOP,		/* between leaf_begin and leaf_end */
+	CALLS,		/* of the kernel, and exceptions */
+	SIGNAL,		/* SIGUSR1, once */
+	CLOCK,		/* of the vDSO */
+};
+
+/* What the deepest function uses. */
+static struct {
+	char *memory;			/* a page */
+	int (*clock)(clockid_t clock, struct timespec *t);
+	unsigned long sum;
+} use;
+
+/* Calls itself @depth times. The deepest does @leaf, @n times. */
+static IN_RECURSION void recurse(unsigned int depth, unsigned long n, enum leaf leaf)
+{
+	struct timespec t;
+
+	if (depth) {
+		recurse(depth - 1, n, leaf);
+	} else if (leaf == LOOP) {
+		__asm__ volatile(".globl leaf_begin, leaf_end\n"
+				 "leaf_begin:\n"
+				 "1:	dec	%0\n"
+				 "	jnz	1b\n"
+				 "leaf_end:\n"
+				 : "+r" (n) : : "cc");
+	} else if (leaf == SIGNAL) {
+		call3(SYS_tgkill, getpid(), gettid(), SIGUSR1);
+	} else if (leaf == CLOCK) {
+		while (n--)
+			use.clock(CLOCK_MONOTONIC, &t);
+	} else {
+		while (n--) {
+			call3(SYS_getppid, 0, 0, 0);
+			call3(SYS_madvise, (long)use.memory, 4096, MADV_DONTNEED);
+			/* An exception. */
+			__atomic_store_n(use.memory, 1, __ATOMIC_RELAXED);
+			call3(SYS_access, (long)"/proc/self/status", R_OK, 0);
+		}
+	}
+	/* No tail call. */
+	use.sum++;
+	__asm__ volatile("");
+}
+
+#endif

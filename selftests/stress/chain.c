@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Call chains in great number: of a recursion, of signal handlers, of the vDSO, of the
+ * kernel above the program, of stacks that end in nonsense or change while they are
+ * read, and of programs that are executed. Each is whole, or cut where that is right.
+ *
+ * CHAINS in the environment is how many there are to be, SEED sets the random numbers.
+ * Compiled with frame pointers, for 32 bits too.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "frames.h"
+#include "idle.h"
+#include "leak_check.h"
+#include "leak_fixture.h"
+#include "loop.h"
+#include "options.h"
+#include "recursion.h"
+#include "rng.h"
+#include "samples.h"
+#include "vdso.h"
+
+#define PAGE	4096UL
+#define ORDER	8
+#define MOST	127		/* addresses of a chain */
+#define MINUTES	60		/* that one test may take */
+
+/* Addresses that no program has. */
+#define KERNEL(address) ((address) >> 47 != 0)
+
+FIXTURE(chain_stress)
+{
+	struct leak_check leaks;
+	struct rng random;
+	__u64 chains;
+};
+
+FIXTURE_SETUP(chain_stress)
+{
+	SKIP_WITHOUT_PMU();
+	self->random = rng_seed(environment("SEED", 1));
+	self->chains = environment("CHAINS", 4000);
+	ASSERT_EQ(0, module_reload(""));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+FIXTURE_TEARDOWN(chain_stress)
+{
+	ensure_module(_metadata);
+}
+
+/* What the signal handler does. */
+static struct {
+	unsigned int depth;
+	unsigned long n;
+} handling;
+
+static IN_RECURSION void handle(int signal)
+{
+	(void)signal;
+	recurse(handling.depth, handling.n, LOOP);
+	/* No tail call. */
+	__asm__ volatile("");
+}
+
+/* --- Samples --------------------------------------------------------------- */
+
+struct chains {
+	unsigned int depth;		/* of the recursion */
+	unsigned int handler_depth;
+	bool cut;			/* behind the signal handler */
+	struct vdso vdso;
+	/* The next three of fake frames. */
+	unsigned int shortest, longest;
+	bool changes;
+	/* What has been seen. */
+	unsigned long seen, judged, wrong, in_part;
+	char first[200];		/* that was wrong */
+};
+
+static void note_wrong(struct chains *c, const struct sample *s, const char *why)
+{
+	unsigned int i;
+	int at;
+
+	if (c->wrong++)
+		return;
+	at = snprintf(c->first, sizeof(c->first), "%s: depth %u, %u; %llu:", why, c->depth,
+		      c->handler_depth, s->length);
+	for (i = 0; i < s->length && at < (int)sizeof(c->first); i++)
+		at += snprintf(c->first + at, sizeof(c->first) - at, " %llx", s->chain[i]);
+}
+
+/* How many addresses from @at on are in the recursion. */
+static unsigned int callers(const struct sample *s, unsigned int at)
+{
+	unsigned int n = 0;
+
+	while (at + n < s->length && in_recursion(s->chain[at + n]))
+		n++;
+	return n;
+}
+
+/* What holds for each chain of a program, wherever it is. */
+static bool is_program(struct chains *c, const struct sample *s)
+{
+	unsigned int i;
+
+	c->seen++;
+	if (s->length < 2 || s->length > MOST + 1 || s->chain[0] != PERF_CONTEXT_USER ||
+	    s->chain[1] != s->ip) {
+		note_wrong(c, s, "no chain of a program");
+		return false;
+	}
+	for (i = 1; i < s->length; i++) {
+		if (KERNEL(s->chain[i])) {
+			note_wrong(c, s, "the kernel in the program");
+			return false;
+		}
+	}
+	return true;
+}
+
+static void see_recursion(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int expected = c->depth + 1;
+
+	if (!is_program(c, s) || !in_leaf(s->ip))
+		return;
+	c->judged++;
+	if (expected > MOST)
+		expected = MOST;
+	/* Behind the recursion is who called it. */
+	if (callers(s, 1) != expected || (expected < MOST && s->length == expected + 1))
+		note_wrong(c, s, "recursion");
+}
+
+static void see_handler(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int handler = c->handler_depth + 2, interrupted;
+
+	if (!is_program(c, s) || !in_leaf(s->ip))
+		return;
+	c->judged++;
+	if (callers(s, 1) != handler || s->length < handler + 2) {
+		note_wrong(c, s, "handler");
+		return;
+	}
+	/* Between them is where the handler returns to. The one interrupted has no address. */
+	interrupted = callers(s, handler + 2);
+	if (c->cut ? s->length != handler + 2 : interrupted != c->depth)
+		note_wrong(c, s, "interrupted");
+}
+
+static bool in_vdso(const struct chains *c, __u64 address)
+{
+	return address >= c->vdso.begin && address < c->vdso.end;
+}
+
+/* A function that has not made its frame yet hides its caller. */
+static void see_vdso(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int at = 1, found;
+
+	if (!is_program(c, s) || !in_vdso(c, s->ip))
+		return;
+	c->judged++;
+	while (at < s->length && in_vdso(c, s->chain[at]))
+		at++;
+	found = callers(s, at);
+	c->in_part += found == c->depth;
+	/* That of 32 bits uses the frame pointer for other things: see is_program(). */
+	if (found != c->depth + 1 && found != c->depth && sizeof(long) == 8)
+		note_wrong(c, s, "vDSO");
+}
+
+static void see_kernel(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int i, user, found;
+
+	c->seen++;
+	if (!KERNEL(s->ip))
+		return;
+	if (s->length < 2 || s->length > MOST + 2 || s->chain[0] != PERF_CONTEXT_KERNEL ||
+	    s->chain[1] != s->ip) {
+		note_wrong(c, s, "no chain of the kernel");
+		return;
+	}
+	for (i = 1; i < s->length && s->chain[i] != PERF_CONTEXT_USER; i++) {
+		if (!KERNEL(s->chain[i]))
+			note_wrong(c, s, "the program in the kernel");
+	}
+	user = i + 1;
+	for (i = user; i < s->length; i++) {
+		if (KERNEL(s->chain[i]))
+			note_wrong(c, s, "the kernel in the program");
+	}
+	/* Other calls are those of the test. */
+	if (user >= s->length || !in_recursion(s->chain[user]))
+		return;
+	c->judged++;
+	found = callers(s, user);
+	/* Interrupts and page faults come on the way to the deepest function, too. */
+	c->in_part += found < c->depth + 1;
+	if (found > c->depth + 1)
+		note_wrong(c, s, "recursion below the kernel");
+}
+
+static void see_fake(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int i, n = s->length - 2;
+
+	if (!is_program(c, s) || s->ip < (uintptr_t)frame_loop_begin ||
+	    s->ip >= (uintptr_t)frame_loop_end)
+		return;
+	c->judged++;
+	if (n < c->shortest || n > c->longest)
+		note_wrong(c, s, "length");
+	for (i = 0; i < n; i++) {
+		/* A frame that comes again has the same address. */
+		if (c->changes ? s->chain[2 + i] - FRAME_ADDRESS(0) >= FRAMES :
+				 s->chain[2 + i] != FRAME_ADDRESS(i))
+			note_wrong(c, s, "frame");
+	}
+}
+
+/* --- Cases ----------------------------------------------------------------- */
+
+struct instance {
+	struct sampler sampler;
+	struct seen all;
+	struct chains c;
+	struct rng *random;
+	struct frame *frames;
+	int err;
+};
+
+struct kind {
+	const char *name;
+	unsigned int parts;		/* of all chains, in thousandths */
+	__u64 period;
+	bool kernel;
+	void (*see)(const struct sample *s, void *data);
+	/* Does something of which it says in i->c what the chains must be. */
+	void (*work)(struct instance *i);
+};
+
+static void work_recursion(struct instance *i)
+{
+	static const unsigned int depths[] = { 0, 1, 2, 12, 100, 125, 126, 127, 200 };
+
+	i->c.depth = depths[rng_below(i->random, ARRAY_SIZE(depths))];
+	recurse(i->c.depth, 20000, LOOP);
+}
+
+static void work_vdso(struct instance *i)
+{
+	i->c.depth = rng_below(i->random, 60);
+	recurse(i->c.depth, 100, CLOCK);
+}
+
+static void work_kernel(struct instance *i)
+{
+	i->c.depth = rng_below(i->random, 40);
+	recurse(i->c.depth, 20, CALLS);
+}
+
+static void work_handler(struct instance *i)
+{
+	i->c.depth = rng_below(i->random, 50);
+	i->c.handler_depth = rng_below(i->random, 50);
+	handling.depth = i->c.handler_depth;
+	handling.n = 20000;
+	recurse(i->c.depth, 1, SIGNAL);
+}
+
+/* A frame pointer that leads nowhere. */
+static void work_nowhere(struct instance *i)
+{
+	i->c.longest = 0;
+	frame_loop((void *)(uintptr_t)frames_nowhere[rng_below(i->random, FRAMES_NOWHERE)], 20000);
+}
+
+/* Some frames, and one that is none. */
+static void work_nonsense(struct instance *i)
+{
+	static const unsigned long addresses[] = { 0, ~0UL, (unsigned long)PERF_CONTEXT_USER,
+#ifdef __x86_64__
+		0xffffffff81000000UL, 0x7ffffffff000UL, 0x800000000000UL, 0xffff888000000000UL,
+#endif
+	};
+	unsigned int n = rng_below(i->random, 20);
+	struct frame good = i->frames[n];
+	unsigned long nowhere = frames_nowhere[rng_below(i->random, FRAMES_NOWHERE)];
+	unsigned long at = (uintptr_t)&i->frames[n];
+
+	i->c.shortest = i->c.longest = n + 1;
+	switch (rng_below(i->random, 5)) {
+	case 0:
+		i->frames[n].next = (void *)nowhere;
+		break;
+	case 1:
+		i->frames[n].next = (void *)(at + 1 + (long)rng_below(i->random, sizeof(long) - 1));
+		break;
+	case 2:
+		/* Downwards, or itself. */
+		i->frames[n].next = (void *)(at - (long)(sizeof(good) * rng_below(i->random, 2)));
+		break;
+	case 3:
+		/* Where no memory is, in part or as a whole. */
+		i->frames[n].next = (void *)((uintptr_t)(i->frames + FRAMES) - sizeof(long) *
+				    (long)rng_below(i->random, 2));
+		break;
+	default:
+		i->frames[n].address = addresses[rng_below(i->random, sizeof(long) == 8 ? 7 : 1)];
+		i->c.shortest = i->c.longest = n;
+	}
+	frame_loop(i->frames, 20000);
+	i->frames[n] = good;
+}
+
+/* Of the thread that changes the stack. */
+static struct {
+	struct frame *frames;
+	bool stop;
+} changer;
+
+static void *change(void *unused)
+{
+	unsigned long n = 0;
+
+	(void)unused;
+	while (!__atomic_load_n(&changer.stop, __ATOMIC_RELAXED))
+		frames_change(changer.frames, n++);
+	return NULL;
+}
+
+static void work_changes(struct instance *i)
+{
+	i->c.changes = true;
+	i->c.longest = MOST - 1;
+	frame_loop(changer.frames + rng_below(i->random, 8), 20000);
+}
+
+static const struct kind deep = { "recursion", 150, 997, false, see_recursion, work_recursion };
+static const struct kind handler = { "handler", 70, 997, false, see_handler, work_handler };
+static const struct kind vdso = { "vdso", 100, 997, false, see_vdso, work_vdso };
+static const struct kind kernel = { "kernel", 50, 50021, true, see_kernel, work_kernel };
+static const struct kind nowhere = { "nowhere", 100, 997, false, see_fake, work_nowhere };
+static const struct kind nonsense = { "nonsense", 150, 997, false, see_fake, work_nonsense };
+static const struct kind changes = { "changes", 300, 997, false, see_fake, work_changes };
+
+/* Samples the calling thread until it has @wanted chains. */
+static void sample(struct instance *i, const struct kind *kind, __u64 wanted)
+{
+	struct perf_event_attr attr = event_every(kind->period);
+	struct sampler *s = &i->sampler;
+
+	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	attr.exclude_kernel = !kind->kernel;
+	attr.exclude_user = kind->kernel;
+	i->all = SEEN_NOTHING;
+	s->fd = -1;
+	i->err = sampler_open(s, &event_maker_perfmon, &attr, 0, -1, ORDER);
+	while (!i->err && i->c.judged < wanted && !i->c.wrong) {
+		event_enable(s->fd);
+		kind->work(i);
+		event_disable(s->fd);
+		sampler_read(s, &i->all, kind->see, &i->c);
+		/* A mistake of the test would last for ever. */
+		if (i->all.malformed || (i->all.samples > 10000 && !i->c.judged))
+			break;
+	}
+	sampler_close(s);
+}
+
+static __u64 wanted(const FIXTURE_DATA(chain_stress) *self, const struct kind *kind)
+{
+	return 1 + self->chains * kind->parts / 1000;
+}
+
+static void expect_right(struct __test_metadata *_metadata, const struct instance *i,
+			 const struct kind *kind, __u64 wanted)
+{
+	TH_LOG("%s: %lu chains, %lu of them known, %lu of these in part", kind->name, i->c.seen,
+	       i->c.judged, i->c.in_part);
+	EXPECT_EQ(0, i->err);
+	EXPECT_FALSE(i->all.malformed);
+	EXPECT_LE(wanted, i->c.judged);
+	EXPECT_LE(i->c.in_part * 4, i->c.judged);
+	EXPECT_EQ(0UL, i->c.wrong) {
+		TH_LOG("%s", i->c.first);
+	}
+}
+
+static void sample_kind(struct __test_metadata *_metadata, FIXTURE_DATA(chain_stress) *self,
+			const struct kind *kind)
+{
+	static struct instance i;
+
+	i.random = &self->random;
+	i.frames = frames_map();
+	ASSERT_TRUE(i.frames != NULL);
+	i.c.vdso = (struct vdso) { 0, 0 };
+	use.clock = vdso_find("__vdso_clock_gettime", &i.c.vdso);
+	use.memory = map_shared(_metadata, PAGE);
+	sample(&i, kind, wanted(self, kind));
+	frames_unmap(i.frames);
+	expect_right(_metadata, &i, kind, wanted(self, kind));
+}
+
+TEST_F_TIMEOUT(chain_stress, recursion_has_each_caller, MINUTES * 60)
+{
+	sample_kind(_metadata, self, &deep);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(chain_stress, vdso_has_callers, MINUTES * 60)
+{
+	ASSERT_TRUE(vdso_find("__vdso_clock_gettime", NULL) != NULL);
+	sample_kind(_metadata, self, &vdso);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(chain_stress, kernel_has_the_program_below, MINUTES * 60)
+{
+	sample_kind(_metadata, self, &kernel);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(chain_stress, frame_pointer_to_nowhere_ends_the_chain, MINUTES * 60)
+{
+	sample_kind(_metadata, self, &nowhere);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(chain_stress, chain_ends_where_frames_end, MINUTES * 60)
+{
+	sample_kind(_metadata, self, &nonsense);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
+{
+	pthread_t thread;
+
+	changer.frames = frames_map();
+	ASSERT_TRUE(changer.frames != NULL);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change, NULL));
+	sample_kind(_metadata, self, &changes);
+	__atomic_store_n(&changer.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	frames_unmap(changer.frames);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+/* Handlers on the stack of the thread, on one below it and on one above. */
+enum place { SAME, BELOW, ABOVE, PLACES };
+
+#define STACK	(256 * 1024)
+
+struct threaded {
+	struct instance i;
+	unsigned char *stacks;
+	enum place place;
+	__u64 wanted;
+};
+
+static void *sample_handler(void *data)
+{
+	struct threaded *t = data;
+	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
+	stack_t stack = {
+		.ss_sp = t->stacks + (t->place == ABOVE ? 2 * STACK : 0),
+		.ss_size = STACK,
+	};
+
+	if (sigaction(SIGUSR1, &action, NULL) ||
+	    (t->place != SAME && sigaltstack(&stack, NULL)))
+		t->i.err = -errno;
+	else
+		sample(&t->i, &handler, t->wanted);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(chain_stress, handler_is_above_what_it_interrupts, MINUTES * 60)
+{
+	static struct threaded t;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	ASSERT_EQ(0, pthread_attr_init(&attr));
+	for (t.place = 0; t.place < PLACES; t.place++) {
+		t.stacks = map_shared(_metadata, 3 * STACK);
+		t.i = (struct instance) { .random = &self->random };
+		t.i.c.cut = t.place == ABOVE;
+		t.wanted = wanted(self, &handler) / PLACES + 1;
+		ASSERT_EQ(0, pthread_attr_setstack(&attr, t.stacks + STACK, STACK));
+		ASSERT_EQ(0, pthread_create(&thread, &attr, sample_handler, &t));
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		expect_right(_metadata, &t.i, &handler, t.wanted);
+		munmap(t.stacks, 3 * STACK);
+	}
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Call chains of programs that are executed while they are sampled: those of this
+ * program are whole, those of a program with other rights are not there.
+ *
+ * ROUNDS and SEED in the environment set its length and its random numbers. Compiled
+ * with frame pointers, for 32 bits too.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "leak_check.h"
+#include "leak_fixture.h"
+#include "loop.h"
+#include "options.h"
+#include "recursion.h"
+#include "rng.h"
+#include "samples.h"
+
+#define ORDER	8
+#define CPUS	8
+#define PERIOD	10007
+#define LOOPS	200000UL
+#define NOBODY	65534
+#define COPY	"/tmp/stress_exec_copy"
+
+/* How the child executes a copy of this program. */
+enum way {
+	PLAIN,
+	USER,		/* as a user who may read it */
+	SETUID,		/* as a user, and it is root's */
+	UNREADABLE,	/* as a user who may not read it */
+	WAYS
+};
+
+static const mode_t modes[WAYS] = { 0755, 0755, 04755, 0711 };
+
+FIXTURE(exec_stress)
+{
+	struct leak_check leaks;
+	struct sampler sampler[CPUS];
+	int cpus;
+	struct rng random;
+	__u64 rounds;
+};
+
+FIXTURE_SETUP(exec_stress)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	cpu_set_t online;
+	int cpu;
+
+	SKIP_WITHOUT_PMU();
+	self->random = rng_seed(environment("SEED", 1));
+	self->rounds = environment("ROUNDS", 20);
+	ASSERT_EQ(0, module_reload(""));
+	ASSERT_EQ(0, leak_check_begin(&self->leaks));
+	ASSERT_EQ(0, cpus_online(&online));
+	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+	attr.inherit = 1;
+	attr.disabled = 0;
+	for (cpu = cpu_next(&online, -1); cpu >= 0 && self->cpus < CPUS;
+	     cpu = cpu_next(&online, cpu))
+		ASSERT_EQ(0, sampler_open(&self->sampler[self->cpus++], &event_maker_perfmon, &attr,
+					  0, cpu, ORDER));
+}
+
+FIXTURE_TEARDOWN(exec_stress)
+{
+	unlink(COPY);
+	ensure_module(_metadata);
+}
+
+/* The executed program: `--recurse DEPTH LOOPS`. */
+__attribute__((constructor)) static void execute(int argc, char **argv)
+{
+	if (argc != 4 || strcmp(argv[1], "--recurse"))
+		return;
+	recurse(atoi(argv[2]), strtoul(argv[3], NULL, 10), LOOP);
+	_exit(0);
+}
+
+struct chains {
+	pid_t pid;
+	unsigned int depth;
+	unsigned long seen, wrong;
+};
+
+static void see_program(const struct sample *s, void *data)
+{
+	struct chains *c = data;
+	unsigned int n = 0;
+
+	if (s->pid != (__u32)c->pid || !in_leaf(s->ip))
+		return;
+	c->seen++;
+	while (1 + n < s->length && in_recursion(s->chain[1 + n]))
+		n++;
+	c->wrong += s->chain[0] != PERF_CONTEXT_USER || s->chain[1] != s->ip ||
+		    n != c->depth + 1;
+}
+
+static pid_t execute_copy(enum way way, unsigned int depth)
+{
+	pid_t pid = fork();
+	char deep[16], loops[16];
+
+	if (pid)
+		return pid;
+	snprintf(deep, sizeof(deep), "%u", depth);
+	snprintf(loops, sizeof(loops), "%lu", LOOPS);
+	if (way == PLAIN || !setresuid(NOBODY, NOBODY, NOBODY))
+		execl(COPY, COPY, "--recurse", deep, loops, NULL);
+	_exit(127);
+}
+
+static void copy_program(struct __test_metadata *_metadata, enum way way)
+{
+	char self[128], command[256];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	ASSERT_LT(0, n);
+	self[n] = '\0';
+	snprintf(command, sizeof(command), "cp %s " COPY, self);
+	ASSERT_EQ(0, system(command));
+	ASSERT_EQ(0, chmod(COPY, modes[way]));
+}
+
+TEST_F_TIMEOUT(exec_stress, chains_are_of_programs_with_the_same_rights, 36000)
+{
+	unsigned long seen[WAYS] = { 0 }, wrong = 0, malformed = 0;
+	const unsigned long most = LOOP_INSNS * LOOPS / PERIOD;
+	struct seen all;
+	__u64 round;
+	int i, status;
+
+	for (round = 0; round < self->rounds; round++) {
+		enum way way = round % WAYS;
+		struct chains c = { .depth = rng_below(&self->random, 100) };
+
+		copy_program(_metadata, way);
+		c.pid = execute_copy(way, c.depth);
+		ASSERT_LE(0, c.pid);
+		ASSERT_EQ(c.pid, waitpid(c.pid, &status, 0));
+		ASSERT_EQ(0, status);
+		for (i = 0; i < self->cpus; i++) {
+			all = SEEN_NOTHING;
+			sampler_read(&self->sampler[i], &all, see_program, &c);
+			malformed += all.malformed;
+		}
+		wrong += c.wrong;
+		seen[way] += c.seen;
+		EXPECT_LE(way == PLAIN || way == USER ? most - 1 : 0, c.seen);
+		EXPECT_GE(way == PLAIN || way == USER ? most + 1 : 0, c.seen);
+	}
+	TH_LOG("%lu chains of %llu programs", seen[PLAIN] + seen[USER], self->rounds);
+	EXPECT_EQ(0UL, wrong);
+	EXPECT_EQ(0UL, malformed);
+	EXPECT_LT(0UL, seen[PLAIN]);
+	for (i = 0; i < self->cpus; i++)
+		sampler_close(&self->sampler[i]);
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_HARNESS_MAIN
