@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Compares events and their rings with a model: random attributes, ioctls, mappings,
+ * junk in rings, closes, forks and kills have the model's errno and counts.
+ *
+ *     fuzz_event [--seed S] [--calls N] [--seconds N] [--threads N]
+ *
+ * Each of the N processes has events of its own. When device and model differ, the
+ * steps that are needed for it are printed, and both answers.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event_fuzz.h"
+#include "fuzz_report.h"
+#include "idle.h"
+#include "kselftest.h"
+#include "leak_check.h"
+#include "module.h"
+#include "options.h"
+
+/* As administrators have it: else the machine does nothing but samples. */
+#define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
+#define MAX_RATE	100000
+
+/* A sequence begins with all events closed. */
+#define SEQUENCE	200
+
+static struct options options = { .seed = 1, .calls = 60000, .threads = 2 };
+
+static const char *const action_names[ACTIONS] = {
+	"open", "close", "dup", "enable", "disable", "reset", "id", "period", "output", "pause",
+	"other", "read", "write", "poll", "async", "map", "unmap", "remap", "protect", "junk",
+	"tail", "drain", "loop", "fork", "helper", "move",
+};
+
+static void random_step(struct step *s, struct rng *r)
+{
+	/* What comes often is cheap. */
+	static const enum action actions[] = {
+		OPEN, OPEN, OPEN, OPEN, CLOSE, DUP, ENABLE, ENABLE, ENABLE, DISABLE, DISABLE,
+		RESET, RESET, ID, ID, PERIOD, PERIOD, PERIOD, OUTPUT, OUTPUT, OUTPUT, OUTPUT, PAUSE,
+		PAUSE, OTHER, READ, READ, READ, WRITE, POLL, POLL, ASYNC, MAP, MAP, MAP, MAP,
+		UNMAP, REMAP, PROTECT, JUNK, TAIL, TAIL, DRAIN, DRAIN, DRAIN, LOOP, LOOP,
+	};
+
+	memset(s, 0, sizeof(*s));
+	s->action = actions[rng_below(r, ARRAY_SIZE(actions))];
+	if (rng_once_in(r, 400))
+		s->action = rng_once_in(r, 3) ? FORK : rng_once_in(r, 2) ? HELPER : MOVE;
+	s->slot = rng_below(r, MODEL_EVENTS);
+	s->other = rng_below(r, MODEL_EVENTS);
+	s->value = rng_below(r, 1ULL << 40);
+	if (s->action == OPEN)
+		s->a = random_attr(r);
+	else if (s->action == PERIOD)
+		s->a.words[0] = rng_once_in(r, 8) ? rng_below(r, 2) << 63 : random_period(r);
+}
+
+/* From the beginning: how many steps it took to differ, or 0. */
+static int run(struct event_fuzz *f, const struct step *steps, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (!event_fuzz_step(f, &steps[i])) {
+			event_fuzz_close_all(f);
+			return i + 1;
+		}
+	}
+	event_fuzz_close_all(f);
+	return 0;
+}
+
+/* Leaves out what is not needed for a difference: how many are left. */
+static int shorten(struct event_fuzz *f, struct step *steps, int n)
+{
+	static struct step kept[SEQUENCE];
+	int size, at, shorter;
+
+	for (size = n / 2; size; size /= 2) {
+		for (at = 0; at + size < n;) {
+			memcpy(kept, steps, at * sizeof(*steps));
+			memcpy(kept + at, steps + at + size, (n - at - size) * sizeof(*steps));
+			shorter = run(f, kept, n - size);
+			if (shorter) {
+				n = shorter;
+				memcpy(steps, kept, n * sizeof(*steps));
+			} else {
+				at += size;
+			}
+		}
+	}
+	return n;
+}
+
+static void print_step(const struct step *s)
+{
+	unsigned int i;
+
+	ksft_print_msg("  %s: event %u, other %u, value 0x%llx", action_names[s->action], s->slot,
+		       s->other, s->value);
+	for (i = 0; i < ATTR_SIZE / 8; i++) {
+		if (s->a.words[i])
+			printf(" [%u]=0x%llx", i, s->a.words[i]);
+	}
+	printf("\n");
+}
+
+static void report(struct event_fuzz *f, struct step *steps, int n, __u64 seed)
+{
+	char first[sizeof(f->difference)];
+	int i;
+
+	memcpy(first, f->difference, sizeof(first));
+	ksft_print_msg("--seed %llu: after %d steps: %s\n", seed, n, first);
+	n = shorten(f, steps, n);
+	if (!run(f, steps, n))
+		ksft_print_msg("it does not happen again with these:\n");
+	else if (strcmp(first, f->difference))
+		ksft_print_msg("after %d steps: %s\n", n, f->difference);
+	for (i = 0; i < n; i++)
+		print_step(&steps[i]);
+}
+
+/* One of the processes. Returns true if device and model never differed. */
+static bool run_sequences(struct event_fuzz *f, unsigned int process)
+{
+	const unsigned long long calls = options.calls / options.threads;
+	static struct step steps[SEQUENCE];
+	unsigned long long sequence = 0, told = 0;
+	struct rng rng;
+	__u64 seed;
+	int i, differed;
+
+	while (f->counts->calls[process] < calls && !options_time_is_over(&options)) {
+		seed = options.seed + sequence++ * options.threads + process;
+		rng = rng_seed(seed);
+		for (i = 0; i < SEQUENCE; i++)
+			random_step(&steps[i], &rng);
+		differed = run(f, steps, SEQUENCE);
+		if (differed) {
+			report(f, steps, differed, seed);
+			return false;
+		}
+		if (!process && f->counts->calls[0] / (calls / 10 + 1) > told) {
+			told = f->counts->calls[0] / (calls / 10 + 1);
+			ksft_print_msg("%llu calls after %u s\n", f->counts->calls[0],
+				       options_elapsed());
+		}
+	}
+	return true;
+}
+
+/* For each kind of call, how often it answered what. */
+static bool print_answers(const struct event_fuzz_counts *counts)
+{
+	bool every = true;
+	int action, err;
+
+	for (action = 0; action < ACTIONS; action++) {
+		ksft_print_msg("%-8s", action_names[action]);
+		for (err = 0; err < MAX_ERRNO; err++) {
+			if (counts->answers[action][err])
+				printf(" %s %llu", err ? strerrorname_np(err) : "succeeded",
+				       counts->answers[action][err]);
+		}
+		printf("\n");
+		/* All but those that always fail. */
+		every &= counts->answers[action][0] || action == WRITE || action == OTHER;
+	}
+	return every;
+}
+
+static int be_process(struct event_fuzz_counts *counts, unsigned int process)
+{
+	static struct event_fuzz f;
+	bool same;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (event_fuzz_begin(&f, counts, process, MAX_RATE))
+		return EXIT_FAILURE;
+	same = run_sequences(&f, process);
+	event_fuzz_end(&f);
+	fflush(stdout);
+	return same ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	struct event_fuzz_counts *counts;
+	static struct leak_check leaks;
+	unsigned long long calls = 0;
+	bool same = true;
+	unsigned int i;
+	int status;
+
+	ksft_print_header();
+	if (!pmu_expected())
+		ksft_exit_skip("this CPU has no PMU\n");
+	options_parse(&options, argc, argv);
+	if (options.threads > FUZZ_PROCESSES)
+		options.threads = FUZZ_PROCESSES;
+	ksft_set_plan(2 + FUZZ_LEAK_CASES);
+	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (counts == MAP_FAILED || module_reload(LIMITS) || leak_check_begin(&leaks) ||
+	    wait_until_idle())
+		ksft_exit_fail_msg("the device can't be opened\n");
+	fflush(stdout);
+	for (i = 0; i < options.threads; i++) {
+		if (!fork())
+			_exit(be_process(counts, i));
+	}
+	while (wait(&status) > 0)
+		same &= !status;
+	for (i = 0; i < options.threads; i++)
+		calls += counts->calls[i];
+	ksft_test_result(same, "device and model agree\n");
+	ksft_print_msg("%llu calls in %u s, %llu loops counted, %llu records read\n", calls,
+		       options_elapsed(), counts->loops, counts->records);
+	ksft_test_result(print_answers(counts) && counts->loops && counts->records,
+			 "every call succeeded\n");
+	if (wait_until_idle() || module_reload(""))
+		ksft_print_msg("the module can't be loaded again\n");
+	fuzz_report_leaks(&leaks);
+	ksft_finished();
+}

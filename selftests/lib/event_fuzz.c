@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <linux/perfmon.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "event_fuzz.h"
+#include "event_fuzz_parts.h"
+#include "loop.h"
+
+/* More than the instructions in user mode around a loop. */
+#define STEP_INSNS	100000
+
+/* A descriptor that is none. */
+#define NO_FD		9999
+
+/* The number of a thread that is none, and that none will have. */
+#define NO_THREAD	0x3fffff
+
+bool fuzz_same(struct event_fuzz *f, enum action action, const char *what, int want, int got)
+{
+	int err = got < 0 ? -got : 0;
+
+	f->counts->calls[f->process]++;
+	__atomic_add_fetch(&f->counts->answers[action][err < MAX_ERRNO ? err : 0], 1,
+			   __ATOMIC_RELAXED);
+	if (got == want)
+		return true;
+	snprintf(f->difference, sizeof(f->difference), "%s: the device says %d (%s), the model %d (%s)",
+		 what, got, got < 0 ? strerror(-got) : "", want, want < 0 ? strerror(-want) : "");
+	return false;
+}
+
+/* Takes an event that is not there any more out of what all processes have. */
+void fuzz_forget(struct event_fuzz *f, int i)
+{
+	if (!f->counted[i] || model_is_there(&f->model.event[i]))
+		return;
+	f->counted[i] = false;
+	__atomic_sub_fetch(&f->counts->there, 1, __ATOMIC_SEQ_CST);
+	if (f->exclusive[i])
+		__atomic_sub_fetch(&f->counts->exclusive, 1, __ATOMIC_SEQ_CST);
+}
+
+/* --- Opening and closing ---------------------------------------------------- */
+
+static int bad_descriptor(const struct event_fuzz *f, unsigned int n)
+{
+	const int fds[] = { NO_FD, f->device, -2, 1 };
+
+	return fds[n % 4];
+}
+
+/* Takes numbers from the random part of a step. */
+static unsigned int take(__u64 *value, unsigned int n)
+{
+	unsigned int taken = *value % n;
+
+	*value /= n;
+	return taken;
+}
+
+static bool open_event(struct event_fuzz *f, const struct step *s)
+{
+	static const int no_cpus[] = { -2, 4095, 1 << 20 };
+	struct model_open o = { .a = s->a, .group = NO_EVENT, .cpu = -1, .pid = f->self };
+	union model_attr attr = s->a;
+	struct perfmon_event_open arguments = { .group_fd = -1, .flags = PERF_FLAG_FD_CLOEXEC };
+	unsigned int there, exclusive;
+	__u64 value = s->value;
+	int want, got, i = s->slot;
+	bool busy;
+
+	if (model_is_there(&f->model.event[i]))
+		return true;
+	o.unreadable = !take(&value, 64);
+	arguments.attr = o.unreadable ? (uintptr_t)f->unmapped : (uintptr_t)&attr;
+	switch (take(&value, 10)) {
+	case 0:
+		o.gone = !f->helper_lives;
+		arguments.pid = o.pid = o.gone ? NO_THREAD : f->helper;
+		break;
+	case 1:
+		arguments.pid = o.pid = -1;
+		break;
+	case 2:
+		arguments.pid = f->self;
+	}
+	switch (take(&value, 8)) {
+	case 0 ... 2:
+		o.cpu = take(&value, f->model.cpus);
+		break;
+	case 3:
+		o.cpu = no_cpus[take(&value, 3)];
+	}
+	arguments.cpu = o.cpu;
+	switch (take(&value, 8)) {
+	case 0 ... 2:
+		if (f->fd[s->other] >= 0) {
+			arguments.group_fd = f->fd[s->other];
+			o.group = s->other;
+		}
+		break;
+	case 3:
+		if (!take(&value, 4)) {
+			arguments.group_fd = bad_descriptor(f, take(&value, 4));
+			o.bad_group = true;
+		}
+	}
+	switch (take(&value, 8)) {
+	case 0:
+		arguments.flags |= PERF_FLAG_FD_OUTPUT;
+		break;
+	case 1:
+		arguments.flags |= PERF_FLAG_FD_NO_GROUP | (take(&value, 2) ? PERF_FLAG_FD_OUTPUT : 0);
+		break;
+	case 2:
+		if (!take(&value, 4))
+			arguments.flags |= 1U << take(&value, 32);
+	}
+	o.flags = arguments.flags;
+
+	there = __atomic_fetch_add(&f->counts->there, 1, __ATOMIC_SEQ_CST);
+	exclusive = __atomic_fetch_add(&f->counts->exclusive, o.a.attr.exclusive,
+				       __ATOMIC_SEQ_CST);
+	want = model_open(&f->model, i, &o);
+	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
+	if (got < 0)
+		got = -errno;
+	busy = model_may_be_busy(&o, there, exclusive);
+	if (got >= 0) {
+		f->fd[i] = got;
+		f->counted[i] = true;
+		f->exclusive[i] = o.a.attr.exclusive;
+		got = 0;
+	} else {
+		__atomic_sub_fetch(&f->counts->there, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&f->counts->exclusive, o.a.attr.exclusive, __ATOMIC_SEQ_CST);
+	}
+	if (got != want) {
+		bool also = got == -EBUSY ? busy && (!want || o.flags & PERF_FLAG_FD_OUTPUT) :
+			    want == model_attr(&f->model, &o.a) &&
+			    model_attr_may(&f->model, &o.a, got);
+
+		if (also) {
+			model_close(&f->model, i);
+			want = got;
+		}
+	}
+	return fuzz_same(f, OPEN, "open", want, got);
+}
+
+static bool close_event(struct event_fuzz *f, int i)
+{
+	if (f->dup[i] >= 0) {
+		close(f->dup[i]);
+		f->dup[i] = -1;
+		return fuzz_same(f, CLOSE, "close", 0, 0);
+	}
+	if (f->fd[i] < 0)
+		return true;
+	close(f->fd[i]);
+	f->fd[i] = -1;
+	model_close(&f->model, i);
+	fuzz_forget(f, i);
+	return fuzz_same(f, CLOSE, "close", 0, 0);
+}
+
+static bool duplicate(struct event_fuzz *f, int i)
+{
+	if (f->dup[i] >= 0)
+		return true;
+	f->dup[i] = fcntl(f->fd[i], F_DUPFD_CLOEXEC, 0);
+	return fuzz_same(f, DUP, "dup", 0, f->dup[i] < 0 ? -errno : 0);
+}
+
+/* --- Calls of the descriptor ------------------------------------------------ */
+
+static bool enable(struct event_fuzz *f, const struct step *s, bool enabled)
+{
+	model_enable(&f->model, s->slot, s->value & PERF_IOC_FLAG_GROUP, enabled);
+	return fuzz_same(f, s->action, enabled ? "ENABLE" : "DISABLE", 0,
+			 event_ioctl(f->fd[s->slot], enabled ? PERF_EVENT_IOC_ENABLE :
+							       PERF_EVENT_IOC_DISABLE, s->value));
+}
+
+static bool ask_id(struct event_fuzz *f, const struct step *s)
+{
+	bool bad = !(s->value % 16);
+	__u64 id = 0;
+	int got = event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_ID,
+			      bad ? (uintptr_t)f->unmapped : (uintptr_t)&id);
+
+	return fuzz_same(f, ID, "ID", bad ? -EFAULT : 0, got);
+}
+
+static bool set_period(struct event_fuzz *f, const struct step *s)
+{
+	bool bad = !(s->value % 16);
+	__u64 period = s->a.words[0];
+	int want = bad ? -EFAULT : model_period(&f->model, s->slot, period);
+	int got = event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_PERIOD,
+			      bad ? (uintptr_t)f->unmapped : (uintptr_t)&period);
+
+	return fuzz_same(f, PERIOD, "PERIOD", want, got);
+}
+
+static bool set_output(struct event_fuzz *f, const struct step *s)
+{
+	int i = s->slot, want, got, fd = f->fd[s->other];
+	__u64 value = s->value;
+
+	switch (take(&value, 12)) {
+	case 0 ... 1:
+		fd = -1;
+		want = model_set_output(&f->model, i, NO_EVENT);
+		break;
+	case 2:
+		fd = bad_descriptor(f, take(&value, 4));
+		want = -EBADF;
+		break;
+	default:
+		if (fd < 0)
+			return true;
+		if (f->dup[s->other] >= 0 && take(&value, 2))
+			fd = f->dup[s->other];
+		want = model_set_output(&f->model, i, s->other);
+	}
+	got = event_ioctl(f->fd[i], PERF_EVENT_IOC_SET_OUTPUT, fd);
+	return fuzz_same(f, OUTPUT, "SET_OUTPUT", want, got);
+}
+
+/* REFRESH, and commands that have no effect. */
+static bool make_other_call(struct event_fuzz *f, const struct step *s)
+{
+	unsigned int number = 12 + s->value % 200, size = s->value / 200 % 64;
+	unsigned long cmd = _IOC(s->value / 12800 % 4, '$', number, size);
+	int want = -ENOTTY;
+
+	switch (s->value / 51200 % 8) {
+	case 0:
+		want = model_refresh(&f->model, s->slot);
+		return fuzz_same(f, OTHER, "REFRESH", want,
+				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_REFRESH, s->value % 50));
+	case 1:
+		cmd = PERF_EVENT_IOC_MODIFY_ATTRIBUTES;
+		want = -EOPNOTSUPP;
+		break;
+	case 2:
+		cmd = PERF_EVENT_IOC_SET_FILTER;
+		break;
+	case 3:
+		cmd = PERF_EVENT_IOC_SET_BPF;
+		break;
+	case 4:
+		cmd = PERF_EVENT_IOC_QUERY_BPF;
+	}
+	return fuzz_same(f, OTHER, "another ioctl", want,
+			 event_ioctl(f->fd[s->slot], cmd, (uintptr_t)f->unmapped));
+}
+
+static bool read_event(struct event_fuzz *f, const struct step *s)
+{
+	static __u64 words[128];
+	size_t needed = model_read_size(&f->model, s->slot), size = needed;
+	bool bad = !(s->value % 16);
+	int want = needed, got;
+
+	if (!(s->value / 16 % 8))
+		size = s->value / 128 % (needed + 16);
+	if (size < needed)
+		want = -ENOSPC;
+	else if (bad)
+		want = -EFAULT;
+	got = read(f->fd[s->slot], bad ? (void *)f->unmapped : (void *)words, size);
+	return fuzz_same(f, READ, "read", want, got < 0 ? -errno : got);
+}
+
+static bool write_event(struct event_fuzz *f, const struct step *s)
+{
+	int got = s->value & 1 ? write(f->fd[s->slot], f, s->value / 2 % 64) :
+				 lseek(f->fd[s->slot], s->value, SEEK_SET);
+
+	return fuzz_same(f, WRITE, "write, lseek", s->value & 1 ? -EINVAL : -ESPIPE,
+			 got < 0 ? -errno : got);
+}
+
+static bool poll_event(struct event_fuzz *f, int i)
+{
+	struct pollfd p = { .fd = f->fd[i], .events = POLLIN };
+	const struct model_event *e = &f->model.event[i];
+	int got = poll(&p, 1, 0), want = e->gone ? POLLHUP : 0;
+
+	if (got < 0)
+		return fuzz_same(f, POLL, "poll", 0, -errno);
+	/* It was woken or not. */
+	if (e->ring)
+		p.revents &= ~POLLIN;
+	return fuzz_same(f, POLL, "poll", want, p.revents);
+}
+
+static bool set_async(struct event_fuzz *f, const struct step *s)
+{
+	int fd = f->fd[s->slot];
+	int got = fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETFL, s->value & 1 ? O_ASYNC : 0);
+
+	return fuzz_same(f, ASYNC, "F_SETFL", 0, got ? -errno : 0);
+}
+
+/* --- Work ------------------------------------------------------------------- */
+
+/* Counts the instructions of this thread in user mode, and tells it as the first word. */
+static bool counts_loops(const struct event_fuzz *f, int i)
+{
+	const struct model_event *e = &f->model.event[i];
+	const struct perf_event_attr *a = &e->a.attr;
+
+	return f->fd[i] >= 0 && model_knows(&f->model, i) && e->pid == f->self && e->cpu == -1 &&
+	       a->type == PERF_TYPE_HARDWARE && (__u32)a->config == PERF_COUNT_HW_INSTRUCTIONS &&
+	       !a->exclude_user && a->exclude_kernel && !(a->read_format & PERF_FORMAT_GROUP);
+}
+
+static bool count_loop(struct event_fuzz *f, const struct step *s)
+{
+	unsigned long n = 1 + s->value % 4000;
+	__s64 before[MODEL_EVENTS], after;
+	int i;
+
+	for (i = 0; i < MODEL_EVENTS; i++)
+		before[i] = counts_loops(f, i) ? event_count(f->fd[i]) : 0;
+	loop(n);
+	for (i = 0; i < MODEL_EVENTS; i++) {
+		if (!counts_loops(f, i))
+			continue;
+		after = event_count(f->fd[i]);
+		if (before[i] < 0 || after < 0)
+			return fuzz_same(f, LOOP, "read of a count", 0, after < 0 ? after : before[i]);
+		after -= before[i];
+		__atomic_add_fetch(&f->counts->loops, 1, __ATOMIC_RELAXED);
+		if (!model_counts(&f->model, i) ? after :
+		    after < (__s64)(LOOP_INSNS * n) || after > (__s64)(LOOP_INSNS * n + STEP_INSNS)) {
+			snprintf(f->difference, sizeof(f->difference),
+				 "event %d counts %lld for %lu loops, and is %s", i, after, n,
+				 model_counts(&f->model, i) ? "enabled" : "disabled");
+			return false;
+		}
+		fuzz_same(f, LOOP, "loop", 0, 0);
+	}
+	return true;
+}
+
+/* A child that uses the descriptors, and ends in one way or another. */
+static bool fork_child(struct event_fuzz *f, const struct step *s)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		bool same = true;
+
+		if (f->fd[s->slot] >= 0) {
+			same = read_event(f, s) && ask_id(f, s) && poll_event(f, s->slot) &&
+			       fuzz_map_once(f, s->slot);
+		}
+		loop(1 + s->value % 10000);
+		if (!same) {
+			fprintf(stderr, "# a child: %s\n", f->difference);
+			_exit(1);
+		}
+		if (s->value & 1)
+			kill(getpid(), SIGKILL);
+		if (s->value & 2)
+			execlp("pmctl_loop", "pmctl_loop", "1000", NULL);
+		_exit(0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return fuzz_same(f, FORK, "fork", 0, -errno);
+	return fuzz_same(f, FORK, "a child", 0, WIFSIGNALED(status) || !status ? 0 : -status);
+}
+
+static void work(int signal)
+{
+	(void)signal;
+	loop(100000);
+}
+
+static bool change_helper(struct event_fuzz *f, const struct step *s)
+{
+	if (f->helper_lives && s->value & 1) {
+		kill(f->helper, SIGUSR1);
+	} else if (f->helper_lives) {
+		kill(f->helper, SIGKILL);
+		waitpid(f->helper, NULL, 0);
+		f->helper_lives = false;
+		model_task_ends(&f->model, f->helper);
+	} else {
+		signal(SIGUSR1, work);
+		f->helper = fork();
+		if (!f->helper) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			close_range(3, ~0U, 0);
+			for (;;)
+				pause();
+		}
+		f->helper_lives = true;
+	}
+	return fuzz_same(f, HELPER, "helper", 0, 0);
+}
+
+/* --- All of it -------------------------------------------------------------- */
+
+bool event_fuzz_step(struct event_fuzz *f, const struct step *s)
+{
+	switch (s->action) {
+	case OPEN:
+		return open_event(f, s);
+	case LOOP:
+		return count_loop(f, s);
+	case FORK:
+		return fork_child(f, s);
+	case HELPER:
+		return change_helper(f, s);
+	case MOVE:
+		return fuzz_same(f, MOVE, "affinity", 0, pin_to_cpu(s->value % f->model.cpus));
+	case UNMAP:
+	case REMAP:
+	case PROTECT:
+	case JUNK:
+	case TAIL:
+	case DRAIN:
+		return fuzz_use_piece(f, s);
+	default:
+		break;
+	}
+	if (f->fd[s->slot] < 0)
+		return true;
+	switch (s->action) {
+	case CLOSE:
+		return close_event(f, s->slot);
+	case DUP:
+		return duplicate(f, s->slot);
+	case ENABLE:
+	case DISABLE:
+		return enable(f, s, s->action == ENABLE);
+	case RESET:
+		return fuzz_same(f, RESET, "RESET", 0,
+				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_RESET, s->value));
+	case ID:
+		return ask_id(f, s);
+	case PERIOD:
+		return set_period(f, s);
+	case OUTPUT:
+		return set_output(f, s);
+	case PAUSE:
+		return fuzz_same(f, PAUSE, "PAUSE_OUTPUT", model_pause(&f->model, s->slot),
+				 event_ioctl(f->fd[s->slot], PERF_EVENT_IOC_PAUSE_OUTPUT, s->value % 3));
+	case READ:
+		return read_event(f, s);
+	case WRITE:
+		return write_event(f, s);
+	case POLL:
+		return poll_event(f, s->slot);
+	case ASYNC:
+		return set_async(f, s);
+	case MAP:
+		return fuzz_map(f, s);
+	default:
+		return make_other_call(f, s);
+	}
+}
+
+void event_fuzz_close_all(struct event_fuzz *f)
+{
+	int i;
+
+	for (i = 0; i < MODEL_EVENTS; i++) {
+		close_event(f, i);
+		close_event(f, i);
+	}
+	fuzz_unmap_all(f);
+}
+
+int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
+		     unsigned int process, __u64 max_rate)
+{
+	const struct step helper = { .action = HELPER };
+	cpu_set_t cpus;
+	int i, err;
+
+	memset(f, 0, sizeof(*f));
+	f->counts = counts;
+	f->process = process;
+	f->self = getpid();
+	for (i = 0; i < MODEL_EVENTS; i++) {
+		f->fd[i] = f->dup[i] = -1;
+		f->model.event[i].leader = NO_EVENT;
+	}
+	signal(SIGIO, SIG_IGN);
+	err = cpus_online(&cpus);
+	f->model.cpus = CPU_COUNT(&cpus);
+	f->model.max_rate = max_rate;
+	f->unmapped = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	f->device = device_open(O_RDONLY);
+	if (err || f->unmapped == MAP_FAILED || f->device < 0)
+		return -ENODEV;
+	change_helper(f, &helper);
+	return 0;
+}
+
+void event_fuzz_end(struct event_fuzz *f)
+{
+	const struct step end = { .action = HELPER };
+
+	event_fuzz_close_all(f);
+	if (f->helper_lives)
+		change_helper(f, &end);
+	close(f->device);
+}

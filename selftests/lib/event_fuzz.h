@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The steps of fuzz_event: each makes calls, and compares their answers with the model.
+ */
+#ifndef SELFTESTS_EVENT_FUZZ_H
+#define SELFTESTS_EVENT_FUZZ_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "event_model.h"
+#include "event_random.h"
+
+#define FUZZ_PROCESSES	8
+#define MAX_ERRNO	134
+#define PIECES		12
+
+enum action {
+	OPEN, CLOSE, DUP, ENABLE, DISABLE, RESET, ID, PERIOD, OUTPUT, PAUSE, OTHER, READ, WRITE,
+	POLL, ASYNC, MAP, UNMAP, REMAP, PROTECT, JUNK, TAIL, DRAIN, LOOP, FORK, HELPER, MOVE,
+	ACTIONS,
+};
+
+struct step {
+	enum action action;
+	unsigned int slot, other;	/* events */
+	__u64 value;			/* the random part */
+	union model_attr a;
+};
+
+/* A mapping, or what is left of it. */
+struct piece {
+	char *at;		/* NULL: there is none */
+	size_t pages;
+	int event;
+	bool readable, writable;
+	bool first;		/* it begins with the event's page */
+	bool whole;
+};
+
+/* What all processes share. */
+struct event_fuzz_counts {
+	unsigned long long calls[FUZZ_PROCESSES];
+	unsigned long long answers[ACTIONS][MAX_ERRNO];
+	unsigned long long loops, records;
+	unsigned int there, exclusive;	/* events, or what may soon be ones */
+};
+
+struct event_fuzz {
+	struct event_fuzz_counts *counts;
+	unsigned int process;
+	struct event_model model;
+	int device;
+	int self;			/* the thread */
+	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
+	bool counted[MODEL_EVENTS];	/* in counts->there */
+	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive */
+	bool spoiled[MODEL_EVENTS];	/* the ring, by junk */
+	bool overwrites[MODEL_EVENTS];
+	struct piece piece[PIECES];
+	pid_t helper;			/* a process that can be sampled */
+	bool helper_lives;
+	char *unmapped;			/* an address */
+	char difference[200];
+};
+
+int event_fuzz_begin(struct event_fuzz *f, struct event_fuzz_counts *counts,
+		     unsigned int process, __u64 max_rate);
+void event_fuzz_end(struct event_fuzz *f);
+
+/* False if the device and the model differ: f->difference says how. */
+bool event_fuzz_step(struct event_fuzz *f, const struct step *s);
+
+/* Unmaps and closes all events. */
+void event_fuzz_close_all(struct event_fuzz *f);
+
+#endif

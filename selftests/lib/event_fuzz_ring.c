@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <string.h>
+
+#include "event_fuzz.h"
+#include "event_fuzz_parts.h"
+#include "event_ring.h"
+
+#define PAGE	4096UL
+
+/* What has been written to a ring: a position, or anything. */
+enum { CLEAN, TAIL_MOVED, SPOILED };
+
+/* The first of @n that are free, or NULL. */
+static struct piece *free_piece(struct event_fuzz *f, int n)
+{
+	int i;
+
+	for (i = PIECES - 1; i >= 0; i--) {
+		if (!f->piece[i].at && !--n)
+			return &f->piece[i];
+	}
+	return NULL;
+}
+
+bool fuzz_map(struct event_fuzz *f, const struct step *s)
+{
+	struct model_event *e = &f->model.event[s->slot];
+	size_t pages = 1 + (s->value % 8 ? (1UL << s->value / 8 % 6) / 2 : s->value / 8 % 20);
+	size_t first = s->value / 512 % 10 ? 0 : s->value / 5120 % 3;
+	bool shared = s->value / 20000 % 10, is_first = !e->areas;
+	struct piece *piece = free_piece(f, 1);
+	int prot, want, got = 0;
+	void *p;
+
+	switch (s->value / 200000 % 8) {
+	case 0:
+		prot = PROT_NONE;
+		break;
+	case 1 ... 2:
+		prot = PROT_READ;
+		break;
+	case 3:
+		prot = PROT_WRITE;
+		break;
+	default:
+		prot = PROT_READ | PROT_WRITE;
+	}
+	if (!piece)
+		return true;
+	want = model_map(&f->model, s->slot, pages, first, shared);
+	p = mmap(NULL, pages * PAGE, prot, shared ? MAP_SHARED : MAP_PRIVATE, f->fd[s->slot],
+		 first * PAGE);
+	if (p == MAP_FAILED)
+		got = -errno;
+	if (!fuzz_same(f, MAP, "mmap", want, got))
+		return false;
+	if (got)
+		return true;
+	*piece = (struct piece) {
+		.at = p,
+		.pages = pages,
+		.event = s->slot,
+		.readable = prot & PROT_READ,
+		.writable = prot & PROT_WRITE,
+		.first = true,
+		.whole = true,
+	};
+	if (is_first) {
+		f->spoiled[s->slot] = CLEAN;
+		f->overwrites[s->slot] = !piece->writable;
+	}
+	return true;
+}
+
+bool fuzz_map_once(struct event_fuzz *f, int i)
+{
+	size_t pages = 1 + f->model.event[i].ring;
+	int want = model_map(&f->model, i, pages, 0, true), got = 0;
+	void *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd[i], 0);
+
+	if (p == MAP_FAILED)
+		got = -errno;
+	return fuzz_same(f, MAP, "mmap", want, got);
+}
+
+/* A part of a mapping becomes one of its own: NULL if there is no room to note that. */
+static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
+{
+	struct piece *rest = free_piece(f, 1);
+
+	if (!rest)
+		return NULL;
+	*rest = *p;
+	rest->at += at * PAGE;
+	rest->pages -= at;
+	rest->first = rest->whole = false;
+	p->pages = at;
+	p->whole = false;
+	model_split(&f->model, p->event);
+	return rest;
+}
+
+/* Notes that a piece is gone. */
+static void drop(struct event_fuzz *f, struct piece *p)
+{
+	model_unmap(&f->model, p->event);
+	fuzz_forget(f, p->event);
+	p->at = NULL;
+}
+
+/* All of it, or a part at its beginning, in the middle or at its end. */
+static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
+{
+	size_t from = 0, to = p->pages;
+	struct piece *middle = p;
+	char *at;
+
+	if (p->pages > 1 && value % 4) {
+		from = value / 4 % p->pages;
+		to = from + 1 + value / 1000 % (p->pages - from);
+	}
+	at = p->at + from * PAGE;
+	if (!free_piece(f, 2))
+		return true;
+	if (from)
+		middle = split(f, p, from);
+	if (to - from < middle->pages)
+		split(f, middle, to - from);
+	drop(f, middle);
+	return fuzz_same(f, UNMAP, "munmap", 0, munmap(at, (to - from) * PAGE) ? -errno : 0);
+}
+
+/* Makes it smaller, moves it, or tries to make it larger. */
+static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
+{
+	size_t size = p->pages * PAGE;
+	struct piece *rest;
+	char *to, *at;
+
+	switch (value % 3) {
+	case 0:
+		if (p->pages < 2)
+			return true;
+		rest = split(f, p, 1 + value / 3 % (p->pages - 1));
+		if (!rest)
+			return true;
+		drop(f, rest);
+		at = mremap(p->at, size, p->pages * PAGE, 0);
+		return fuzz_same(f, REMAP, "mremap, smaller", 0, at == p->at ? 0 : -errno);
+	case 1:
+		at = mremap(p->at, size, size + PAGE, MREMAP_MAYMOVE);
+		return fuzz_same(f, REMAP, "mremap, larger", -EFAULT, at == MAP_FAILED ? -errno : 0);
+	default:
+		to = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		at = mremap(p->at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+		if (at == to)
+			p->at = at;
+		return fuzz_same(f, REMAP, "mremap, to another place", 0, at == to ? 0 : -errno);
+	}
+}
+
+/* Of all of it, or of the pages up to a random one. */
+static bool protect(struct event_fuzz *f, struct piece *p, __u64 value)
+{
+	static const int prots[] = { PROT_NONE, PROT_READ, PROT_WRITE, PROT_READ | PROT_WRITE };
+	int prot = prots[value % 4];
+	bool readable = prot & PROT_READ, writable = prot & PROT_WRITE;
+	size_t pages = value / 4 % 2 ? p->pages : 1 + value / 8 % p->pages;
+
+	/* Else it stays one. */
+	if ((readable != p->readable || writable != p->writable) && pages < p->pages &&
+	    !split(f, p, pages))
+		return true;
+	p->readable = readable;
+	p->writable = writable;
+	return fuzz_same(f, PROTECT, "mprotect", 0,
+			 mprotect(p->at, pages * PAGE, prot) ? -errno : 0);
+}
+
+static bool spoil(struct event_fuzz *f, struct piece *p, __u64 value)
+{
+	struct rng r = rng_seed(value);
+	__u64 *words = (__u64 *)p->at;
+	size_t count = p->pages * PAGE / sizeof(*words);
+	int i;
+
+	if (!p->writable)
+		return true;
+	if (rng_once_in(&r, 8)) {
+		memset(p->at, rng_below(&r, 256), p->pages * PAGE);
+	} else {
+		for (i = 1 + rng_below(&r, 20); i; i--)
+			words[rng_below(&r, count)] = rng_below(&r, ~0ULL);
+	}
+	f->spoiled[p->event] = SPOILED;
+	return fuzz_same(f, JUNK, "junk", 0, 0);
+}
+
+/* Gives all room back, or says that it has read up to anywhere. */
+static bool move_tail(struct event_fuzz *f, struct piece *p, __u64 value)
+{
+	struct perf_event_mmap_page *page = (void *)p->at;
+
+	if (!p->writable || !p->readable || !p->first)
+		return true;
+	if (value & 1) {
+		__atomic_store_n(&page->data_tail, page->data_head, __ATOMIC_RELEASE);
+		if (f->spoiled[p->event] == TAIL_MOVED)
+			f->spoiled[p->event] = CLEAN;
+	} else {
+		page->data_tail = value & 2 ? page->data_head + (__s16)(value >> 2) :
+					      rng_below(&(struct rng) { value | 1 }, ~0ULL);
+		if (f->spoiled[p->event] == CLEAN)
+			f->spoiled[p->event] = TAIL_MOVED;
+	}
+	return fuzz_same(f, TAIL, "tail", 0, 0);
+}
+
+static bool is_known(const struct event_record *record)
+{
+	const __u64 types = 1 << PERF_RECORD_LOST | 1 << PERF_RECORD_COMM | 1 << PERF_RECORD_EXIT |
+			    1 << PERF_RECORD_THROTTLE | 1 << PERF_RECORD_UNTHROTTLE |
+			    1 << PERF_RECORD_FORK | 1 << PERF_RECORD_READ | 1 << PERF_RECORD_SAMPLE |
+			    1 << PERF_RECORD_SWITCH | 1 << PERF_RECORD_SWITCH_CPU_WIDE;
+
+	return record->header.type < 64 && types >> record->header.type & 1;
+}
+
+/* Reads the records of a ring that nothing but the kernel has written to. */
+static bool drain(struct event_fuzz *f, struct piece *p)
+{
+	const struct model_event *e = &f->model.event[p->event];
+	static struct event_record record;
+	struct event_ring ring = {
+		.page = (void *)p->at,
+		.data = (unsigned char *)p->at + PAGE,
+		.size = (p->pages - 1) * PAGE,
+	};
+	int i;
+
+	if (!p->whole || !p->readable || !p->writable || !ring.size || !e->own_ring ||
+	    f->spoiled[p->event] != CLEAN || f->overwrites[p->event] ||
+	    e->a.attr.write_backward)
+		return true;
+	for (i = 0; i < 200; i++) {
+		__u64 tail = ring.page->data_tail;
+
+		if (!event_ring_next(&ring, &record)) {
+			/* It is at the end, or there is none where one should be. */
+			if (__atomic_load_n(&ring.page->data_head, __ATOMIC_ACQUIRE) == tail)
+				break;
+			if (event_ring_next(&ring, &record))
+				continue;
+			snprintf(f->difference, sizeof(f->difference), "no record at %llu of %llu",
+				 tail, ring.page->data_head);
+			return false;
+		}
+		__atomic_add_fetch(&f->counts->records, 1, __ATOMIC_RELAXED);
+		if (!is_known(&record)) {
+			snprintf(f->difference, sizeof(f->difference), "a record of type %u at %llu",
+				 record.header.type, tail);
+			return false;
+		}
+	}
+	return fuzz_same(f, DRAIN, "drain", 0, 0);
+}
+
+bool fuzz_use_piece(struct event_fuzz *f, const struct step *s)
+{
+	struct piece *p = NULL;
+	int i;
+
+	/* One that is there. */
+	for (i = 0; i < PIECES && !p; i++) {
+		p = &f->piece[(s->value + i) % PIECES];
+		if (!p->at)
+			p = NULL;
+	}
+	if (!p)
+		return true;
+	switch (s->action) {
+	case UNMAP:
+		return unmap(f, p, s->value / PIECES);
+	case REMAP:
+		return remap(f, p, s->value / PIECES);
+	case PROTECT:
+		return protect(f, p, s->value / PIECES);
+	case JUNK:
+		return spoil(f, p, s->value / PIECES);
+	case TAIL:
+		return move_tail(f, p, s->value / PIECES);
+	default:
+		return drain(f, p);
+	}
+}
+
+void fuzz_unmap_all(struct event_fuzz *f)
+{
+	int i;
+
+	for (i = 0; i < PIECES; i++) {
+		struct piece *p = &f->piece[i];
+
+		if (!p->at)
+			continue;
+		munmap(p->at, p->pages * PAGE);
+		drop(f, p);
+	}
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <linux/perfmon.h>
+
+#include "event_model.h"
+
+/* The first struct perf_event_attr, which size 0 stands for. */
+#define FIRST_SIZE	64
+
+/* --- Attributes ------------------------------------------------------------ */
+
+/* Registers that samples can have: the general ones without DS, ES, FS and GS. */
+static bool are_registers(__u64 mask)
+{
+	return mask && !(mask & ~0xff0fffULL);
+}
+
+/* What perf refuses for events of all types. */
+static bool is_invalid(const union model_attr *u)
+{
+	const struct perf_event_attr *a = &u->attr;
+	const __u64 weights = PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT;
+	const __u64 type = a->sample_type;
+
+	if (u->words[ATTR_FLAGS] >> 40 || a->__reserved_2 || u->words[ATTR_AUX] >> 32 & ~7ULL ||
+	    type >= PERF_SAMPLE_MAX || a->read_format >= PERF_FORMAT_MAX)
+		return true;
+	if (type & PERF_SAMPLE_BRANCH_STACK &&
+	    (a->branch_sample_type >= PERF_SAMPLE_BRANCH_MAX ||
+	     !(a->branch_sample_type & ~(__u64)PERF_SAMPLE_BRANCH_PLM_ALL)))
+		return true;
+	if (type & PERF_SAMPLE_STACK_USER &&
+	    (a->sample_stack_user >= 0xffff || a->sample_stack_user % 8))
+		return true;
+	if ((type & PERF_SAMPLE_REGS_USER && !are_registers(a->sample_regs_user)) ||
+	    (type & PERF_SAMPLE_REGS_INTR && !are_registers(a->sample_regs_intr)))
+		return true;
+	if ((type & weights) == weights ||
+	    (a->inherit && type & PERF_SAMPLE_READ && !(type & PERF_SAMPLE_TID)))
+		return true;
+	if ((a->inherit_thread && !a->inherit) || (a->remove_on_exec && a->enable_on_exec) ||
+	    (a->sigtrap && !a->remove_on_exec) || a->sample_period >> 63)
+		return true;
+	if (a->use_clockid && a->clockid != CLOCK_REALTIME && a->clockid != CLOCK_BOOTTIME &&
+	    a->clockid != CLOCK_TAI && a->clockid != CLOCK_MONOTONIC &&
+	    a->clockid != CLOCK_MONOTONIC_RAW)
+		return true;
+	return false;
+}
+
+/* A frequency that the administrator does not allow. */
+static bool is_too_often(const struct event_model *m, const struct perf_event_attr *a)
+{
+	return a->freq && m->max_rate && a->sample_freq > m->max_rate;
+}
+
+/* Clocks that can be read in an interrupt. */
+static bool is_clock(const struct perf_event_attr *a)
+{
+	return !a->use_clockid || a->clockid == CLOCK_MONOTONIC ||
+	       a->clockid == CLOCK_MONOTONIC_RAW;
+}
+
+/* What only perf has. Branch stacks are asked for with CALL_STACK, which is among it. */
+static bool is_unsupported(const union model_attr *u)
+{
+	const struct perf_event_attr *a = &u->attr;
+	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			    PERF_SAMPLE_ADDR | PERF_SAMPLE_READ |
+			    PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID |
+			    PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID |
+			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_WEIGHT |
+			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
+			    PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_WEIGHT_STRUCT;
+
+	if (a->precise_ip || a->exclude_host || a->aux_output || a->remove_on_exec ||
+	    a->sigtrap || u->words[ATTR_AUX] || u->words[ATTR_CONFIG1] || u->words[ATTR_CONFIG2] ||
+	    u->words[ATTR_CONFIG3] || u->words[ATTR_CONFIG4])
+		return true;
+	if (a->type != PERF_TYPE_HARDWARE && a->type != PERF_TYPE_HW_CACHE &&
+	    a->type != PERF_TYPE_RAW)
+		return true;
+	if (a->type != PERF_TYPE_RAW && a->config >> 32 && a->config >> 32 != PERF_TYPE_RAW)
+		return true;
+	return a->sample_period && a->sample_type & ~parts;
+}
+
+/* There is no such event on any processor. Those that some lack are not asked for. */
+static bool is_no_event(const struct perf_event_attr *a)
+{
+	const __u32 config = a->config;
+
+	switch (a->type) {
+	case PERF_TYPE_HARDWARE:
+		return config >= PERF_COUNT_HW_MAX;
+	case PERF_TYPE_HW_CACHE:
+		return (config & 0xff) >= PERF_COUNT_HW_CACHE_MAX ||
+		       (config >> 8 & 0xff) >= PERF_COUNT_HW_CACHE_OP_MAX ||
+		       (config >> 16 & 0xff) >= PERF_COUNT_HW_CACHE_RESULT_MAX ||
+		       config >> 24;
+	default:
+		/* Pin control, and what no processor has. */
+		return a->config & (1 << 19 | 0xffULL << 56);
+	}
+}
+
+/* What the module makes of it: members that are not there are 0. */
+static union model_attr as_read(const union model_attr *attr)
+{
+	size_t size = attr->attr.size ? attr->attr.size : FIRST_SIZE;
+	union model_attr a = { .words = { 0 } };
+
+	memcpy(&a, attr, size < ATTR_SIZE ? size : ATTR_SIZE);
+	return a;
+}
+
+static bool is_too_deep(const struct perf_event_attr *a)
+{
+	return a->sample_type & PERF_SAMPLE_CALLCHAIN && a->sample_max_stack > 127;
+}
+
+int model_attr(const struct event_model *m, const union model_attr *attr)
+{
+	const __u32 size = attr->attr.size;
+	union model_attr a;
+
+	if (size && (size < FIRST_SIZE || size > 4096))
+		return -E2BIG;
+	a = as_read(attr);
+	if (is_invalid(&a))
+		return -EINVAL;
+	if (is_unsupported(&a))
+		return -EOPNOTSUPP;
+	if (is_too_deep(&a.attr))
+		return -EOVERFLOW;
+	return is_no_event(&a.attr) || !is_clock(&a.attr) || is_too_often(m, &a.attr) ? -EINVAL : 0;
+}
+
+bool model_attr_may(const struct event_model *m, const union model_attr *attr, int answer)
+{
+	union model_attr a = as_read(attr);
+
+	switch (answer) {
+	case -EOPNOTSUPP:
+		return is_unsupported(&a);
+	case -EOVERFLOW:
+		return is_too_deep(&a.attr);
+	case -EINVAL:
+		return is_no_event(&a.attr) || !is_clock(&a.attr) || is_too_often(m, &a.attr);
+	default:
+		return false;
+	}
+}
+
+/* --- Opening --------------------------------------------------------------- */
+
+static bool same_target(const struct model_event *a, int pid, int cpu)
+{
+	return a->pid == pid && a->cpu == cpu;
+}
+
+static bool fits_group(const struct event_model *m, int leader, const struct model_open *o)
+{
+	const struct model_event *e = &m->event[leader];
+	bool inherit = o->a.attr.inherit && o->pid >= 0;
+
+	return e->leader == NO_EVENT && same_target(e, o->pid, o->cpu) && e->inherit == inherit &&
+	       e->a.attr.inherit_thread == o->a.attr.inherit_thread && !o->a.attr.pinned &&
+	       !o->a.attr.exclusive;
+}
+
+int model_open(struct event_model *m, int i, const struct model_open *o)
+{
+	const __u32 flags = PERF_FLAG_FD_NO_GROUP | PERF_FLAG_FD_OUTPUT | PERF_FLAG_FD_CLOEXEC;
+	struct model_event *e = &m->event[i];
+	bool leads = o->group != NO_EVENT && !(o->flags & PERF_FLAG_FD_NO_GROUP);
+	union model_attr a = as_read(&o->a);
+	int err;
+
+	if (o->flags & ~flags || o->reserved)
+		return -EINVAL;
+	if (o->unreadable)
+		return -EFAULT;
+	err = model_attr(m, &o->a);
+	if (err)
+		return err;
+	if (o->bad_group)
+		return -EBADF;
+	if ((o->pid < 0 && o->cpu < 0) || o->cpu >= m->cpus || o->cpu < -1)
+		return -EINVAL;
+	if (o->gone)
+		return -ESRCH;
+	if (leads && m->event[o->group].gone)
+		return -ENODEV;
+	if (leads && !fits_group(m, o->group, o))
+		return -EINVAL;
+	*e = (struct model_event) {
+		.open = true,
+		.a = a,
+		.pid = o->pid,
+		.cpu = o->cpu,
+		.inherit = a.attr.inherit && o->pid >= 0,
+		.leader = leads ? o->group : NO_EVENT,
+		.enabled = !a.attr.disabled,
+	};
+	if (o->flags & PERF_FLAG_FD_OUTPUT && o->group != NO_EVENT) {
+		err = model_set_output(m, i, o->group);
+		if (err)
+			model_close(m, i);
+	}
+	return err;
+}
+
+bool model_may_be_busy(const struct model_open *o, unsigned int there, unsigned int exclusive)
+{
+	/* Each processor has two general counters at least. */
+	return there >= 2 || exclusive || (o->a.attr.exclusive && there);
+}
+
+void model_task_ends(struct event_model *m, int pid)
+{
+	int i;
+
+	for (i = 0; i < MODEL_EVENTS; i++)
+		m->event[i].gone |= model_is_there(&m->event[i]) && m->event[i].pid == pid;
+}
+
+void model_close(struct event_model *m, int i)
+{
+	struct model_event *e = &m->event[i];
+	int k;
+
+	e->open = false;
+	if (e->areas)
+		return;
+	for (k = 0; k < MODEL_EVENTS; k++) {
+		if (m->event[k].leader == i)
+			m->event[k].leader = NO_EVENT;
+	}
+	*e = (struct model_event) { .leader = NO_EVENT };
+}
+
+/* --- Mappings and rings ---------------------------------------------------- */
+
+int model_map(struct event_model *m, int i, size_t pages, size_t first, bool shared)
+{
+	struct model_event *e = &m->event[i];
+	size_t ring = pages - 1;
+
+	if ((e->inherit && e->cpu < 0) || !shared || first || ring & (ring - 1))
+		return -EINVAL;
+	/* As large as the others; and it may write to the ring of another one. */
+	if (ring != e->ring && (e->areas || e->ring))
+		return -EINVAL;
+	if (!e->areas && e->ring)
+		return -EBUSY;
+	if (!e->areas)
+		e->own_ring = ring;
+	e->ring = ring;
+	e->areas++;
+	return 0;
+}
+
+void model_split(struct event_model *m, int i)
+{
+	m->event[i].areas++;
+}
+
+void model_unmap(struct event_model *m, int i)
+{
+	struct model_event *e = &m->event[i];
+
+	if (--e->areas)
+		return;
+	if (e->own_ring)
+		e->ring = 0;
+	e->own_ring = false;
+	if (!e->open)
+		model_close(m, i);
+}
+
+static int clock_of(const struct model_event *e)
+{
+	return e->a.attr.use_clockid ? e->a.attr.clockid : -1;
+}
+
+static bool may_share(const struct model_event *a, const struct model_event *b)
+{
+	if (clock_of(a) != clock_of(b) || a->a.attr.write_backward != b->a.attr.write_backward)
+		return false;
+	if (a->cpu >= 0 && b->cpu >= 0)
+		return a->cpu == b->cpu;
+	return same_target(a, b->pid, b->cpu) && !a->inherit && !b->inherit;
+}
+
+int model_set_output(struct event_model *m, int i, int other)
+{
+	struct model_event *e = &m->event[i];
+
+	if (e->areas)
+		return -EINVAL;
+	if (other == NO_EVENT) {
+		e->ring = 0;
+		return 0;
+	}
+	if (other == i || !may_share(e, &m->event[other]) || !m->event[other].ring)
+		return -EINVAL;
+	e->ring = m->event[other].ring;
+	return 0;
+}
+
+int model_pause(const struct event_model *m, int i)
+{
+	return m->event[i].ring ? 0 : -EINVAL;
+}
+
+int model_period(struct event_model *m, int i, __u64 period)
+{
+	struct model_event *e = &m->event[i];
+
+	if (!e->a.attr.sample_period || !period || period >> 63 ||
+	    (e->a.attr.freq && m->max_rate && period > m->max_rate))
+		return -EINVAL;
+	e->a.attr.sample_period = period;
+	return 0;
+}
+
+/* --- Counting -------------------------------------------------------------- */
+
+static int leader_of(const struct event_model *m, int i)
+{
+	return m->event[i].leader == NO_EVENT ? i : m->event[i].leader;
+}
+
+void model_enable(struct event_model *m, int i, bool group, bool enabled)
+{
+	int k;
+
+	for (k = 0; k < MODEL_EVENTS; k++) {
+		if (k != i && !(group && model_is_there(&m->event[k]) &&
+				leader_of(m, k) == leader_of(m, i)))
+			continue;
+		m->event[k].enabled = enabled;
+		m->event[k].limited = false;
+	}
+}
+
+int model_refresh(struct event_model *m, int i)
+{
+	struct model_event *e = &m->event[i];
+
+	if (!e->a.attr.sample_period || e->inherit)
+		return -EINVAL;
+	e->limited = true;
+	return 0;
+}
+
+bool model_knows(const struct event_model *m, int i)
+{
+	return !m->event[i].limited && !m->event[leader_of(m, i)].limited;
+}
+
+bool model_counts(const struct event_model *m, int i)
+{
+	return m->event[i].enabled && m->event[leader_of(m, i)].enabled;
+}
+
+size_t model_read_size(const struct event_model *m, int i)
+{
+	const __u64 format = m->event[i].a.attr.read_format;
+	size_t times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
+		       !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING);
+	size_t each = 1 + !!(format & PERF_FORMAT_ID) + !!(format & PERF_FORMAT_LOST);
+	size_t members = 0;
+	int k;
+
+	if (!(format & PERF_FORMAT_GROUP))
+		return (times + each) * sizeof(__u64);
+	for (k = 0; k < MODEL_EVENTS; k++)
+		members += model_is_there(&m->event[k]) && leader_of(m, k) == leader_of(m, i);
+	return (1 + times + members * each) * sizeof(__u64);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Random attributes of events: mostly right ones, and ones with a wrong member.
+ */
+#ifndef SELFTESTS_EVENT_RANDOM_H
+#define SELFTESTS_EVENT_RANDOM_H
+
+#include "event_model.h"
+#include "rng.h"
+
+/* A period; short ones are rare. */
+__u64 random_period(struct rng *r);
+
+union model_attr random_attr(struct rng *r);
+
+#endif
