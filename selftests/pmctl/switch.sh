@@ -106,15 +106,15 @@ check "the files follow each other" is_sorted <<-END
 	$(for n in 1 2 3; do times "$(nth $n)" | head -n 1; done)
 END
 
-# Without --overwrite nothing is missing: 11991 samples of 56 bytes each.
+# Without --overwrite nothing is missing: 59958 samples of 56 bytes each.
 begin_files
 is "record --switch-output=100K succeeds" 0 "$(pmctl record --switch-output=100K -m 512 -e $event \
-	-c 10007 -- "$loop" 60000000 2>words; echo $?)"
+	-c 10007 -- "$loop" 300000000 2>words; echo $?)"
 sed 's/^/# /' words
 check "there are several files" [ "$(files | wc -l)" -ge 3 ]
 all=$(for file in $(files); do samples "$file"; done | awk '{ n += $1 } END { print n }')
-check "together they have all samples" [ "$all" -ge 11990 ]
-check "and no more" [ "$all" -le 12050 ]
+check "together they have all samples" [ "$all" -ge 59957 ]
+check "and no more" [ "$all" -le 60020 ]
 says "the last file has the program's function" \
 	"$(pmctl report -i "$(files | tail -n 1)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
 
