@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record of all CPUs at 4 kHz with rings of 8 pages, while programs run: nothing is
+# lost, and memory does not grow. LENGTH in the environment says how many seconds.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+seconds=${LENGTH:-20}
+frequency=4000
+pages=${PAGES:-8}
+dir=$(mktemp -d)
+loads=
+trap 'kill $loads 2>/dev/null; rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+# Programs that run, call the kernel, sleep, and come and go.
+cpus=$(nproc)
+for _ in $(seq "$cpus"); do
+	"$here/pmctl_loop" 1000000000000 &
+	loads="$loads $!"
+done
+dd if=/dev/zero of=/dev/null bs=4k 2>/dev/null &
+loads="$loads $!"
+while sleep 0.2; do "$here/pmctl_loop" 100000; done &
+loads="$loads $!"
+
+# memory PID: what the process has, in KiB
+memory() {
+	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
+}
+
+plan 6
+pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>words &
+record=$!
+until [ -s long.data ]; do sleep 0.1; done
+# What a recording needs from the beginning is there by then.
+sleep $((seconds / 4))
+early=$(memory $record)
+sleep $((seconds / 2))
+late=$(memory $record)
+wait $record
+code=$?
+sed 's/^/# /' words
+is "record succeeds" 0 "$code"
+says "record has no losses" "$(grep -c LOST words)" '^0$'
+samples=$(pmctl script -i long.data -F ip 2>/dev/null | wc -l)
+lost=$(perf script -i long.data --show-lost-events 2>/dev/null | grep -c PERF_RECORD_LOST)
+is "perf finds no losses either" 0 "$lost"
+wanted=$((seconds * frequency * cpus))
+echo "# $samples samples of $wanted in $seconds s on $cpus CPUs; memory: $early KiB, later $late KiB"
+# An emulated CPU of a busy host has fewer in the same time.
+check "there are samples" [ "$samples" -ge $((wanted / 20)) ]
+check "there are not more than there should be" [ "$samples" -le $((wanted * 12 / 10)) ]
+check "memory does not grow" [ "$late" -le $((early + 1024)) ]
+finish
