@@ -40,13 +40,15 @@ static void set_records(struct perf_event_attr *a, struct rng *r)
 	const __u64 parts = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			    PERF_SAMPLE_ADDR | PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID |
 			    PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID |
-			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_WEIGHT |
+			    PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER |
+			    PERF_SAMPLE_WEIGHT |
 			    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TRANSACTION |
 			    PERF_SAMPLE_REGS_INTR;
 
 	a->sample_type = rng_below(r, PERF_SAMPLE_MAX) & parts;
 	a->sample_regs_user = 1 + rng_below(r, 0xfff);
 	a->sample_regs_intr = 1 + rng_below(r, 0xfff);
+	a->sample_stack_user = 8 * rng_below(r, 300);
 	a->sample_max_stack = rng_below(r, 128);
 	a->sample_period = random_period(r);
 	a->freq = rng_once_in(r, 4);
