@@ -392,6 +392,34 @@ static void work(int signal)
 	loop(100000);
 }
 
+/* A process that sleeps and has no event: returns when it has closed all. */
+static pid_t start_helper(void)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	signal(SIGUSR1, work);
+	if (pipe2(ready, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(ready[1], 3);
+		close_range(4, ~0U, 0);
+		if (write(3, "", 1) != 1)
+			_exit(1);
+		close(3);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		pid = -1;
+	close(ready[0]);
+	return pid;
+}
+
 static bool change_helper(struct event_fuzz *f, const struct step *s)
 {
 	if (f->helper_lives && s->value & 1) {
@@ -402,17 +430,10 @@ static bool change_helper(struct event_fuzz *f, const struct step *s)
 		f->helper_lives = false;
 		model_task_ends(&f->model, f->helper);
 	} else {
-		signal(SIGUSR1, work);
-		f->helper = fork();
-		if (!f->helper) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			close_range(3, ~0U, 0);
-			for (;;)
-				pause();
-		}
-		f->helper_lives = true;
+		f->helper = start_helper();
+		f->helper_lives = f->helper > 0;
 	}
-	return fuzz_same(f, HELPER, "helper", 0, 0);
+	return fuzz_same(f, HELPER, "helper", 0, f->helper < 0 ? -errno : 0);
 }
 
 /* --- All of it -------------------------------------------------------------- */

@@ -101,7 +101,7 @@ static struct piece *split(struct event_fuzz *f, struct piece *p, size_t at)
 	return rest;
 }
 
-/* Notes that a piece is gone. */
+/* Notes that a piece is gone: when it is, as others may open an event then. */
 static void drop(struct event_fuzz *f, struct piece *p)
 {
 	model_unmap(&f->model, p->event);
@@ -115,6 +115,7 @@ static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
 	size_t from = 0, to = p->pages;
 	struct piece *middle = p;
 	char *at;
+	int err;
 
 	if (p->pages > 1 && value % 4) {
 		from = value / 4 % p->pages;
@@ -127,8 +128,9 @@ static bool unmap(struct event_fuzz *f, struct piece *p, __u64 value)
 		middle = split(f, p, from);
 	if (to - from < middle->pages)
 		split(f, middle, to - from);
+	err = munmap(at, (to - from) * PAGE) ? -errno : 0;
 	drop(f, middle);
-	return fuzz_same(f, UNMAP, "munmap", 0, munmap(at, (to - from) * PAGE) ? -errno : 0);
+	return fuzz_same(f, UNMAP, "munmap", 0, err);
 }
 
 /* Makes it smaller, moves it, or tries to make it larger. */
@@ -145,8 +147,8 @@ static bool remap(struct event_fuzz *f, struct piece *p, __u64 value)
 		rest = split(f, p, 1 + value / 3 % (p->pages - 1));
 		if (!rest)
 			return true;
-		drop(f, rest);
 		at = mremap(p->at, size, p->pages * PAGE, 0);
+		drop(f, rest);
 		return fuzz_same(f, REMAP, "mremap, smaller", 0, at == p->at ? 0 : -errno);
 	case 1:
 		at = mremap(p->at, size, size + PAGE, MREMAP_MAYMOVE);
