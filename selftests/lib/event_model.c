@@ -345,7 +345,6 @@ void model_enable(struct event_model *m, int i, bool group, bool enabled)
 				leader_of(m, k) == leader_of(m, i)))
 			continue;
 		m->event[k].enabled = enabled;
-		m->event[k].limited = false;
 	}
 }
 
@@ -355,13 +354,16 @@ int model_refresh(struct event_model *m, int i)
 
 	if (!e->a.attr.sample_period || e->inherit)
 		return -EINVAL;
+	e->enabled = true;
 	e->limited = true;
 	return 0;
 }
 
 bool model_knows(const struct event_model *m, int i)
 {
-	return !m->event[i].limited && !m->event[leader_of(m, i)].limited;
+	const struct model_event *e = &m->event[i], *leader = &m->event[leader_of(m, i)];
+
+	return !(e->limited && e->enabled) && !(leader->limited && leader->enabled);
 }
 
 bool model_counts(const struct event_model *m, int i)

@@ -43,7 +43,7 @@ struct model_event {
 	bool inherit;		/* of a CPU there is nothing to inherit */
 	int leader;		/* another event, or NO_EVENT */
 	bool enabled;
-	bool limited;		/* it disables itself after some samples */
+	bool limited;		/* by REFRESH: it may disable itself while it is enabled */
 	size_t ring;		/* the pages of the ring that it writes to; 0: none */
 	bool own_ring;		/* it is mapped with the event's page */
 	bool gone;		/* no task is left that it counts */
