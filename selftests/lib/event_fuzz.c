@@ -74,7 +74,7 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	struct model_open o = { .a = s->a, .group = NO_EVENT, .cpu = -1, .pid = f->self };
 	union model_attr attr = s->a;
 	struct perfmon_event_open arguments = { .group_fd = -1, .flags = PERF_FLAG_FD_CLOEXEC };
-	unsigned int there, exclusive;
+	unsigned int begun, there, exclusive;
 	__u64 value = s->value;
 	int want, got, i = s->slot;
 	bool busy;
@@ -128,6 +128,7 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	}
 	o.flags = arguments.flags;
 
+	begun = __atomic_add_fetch(&f->counts->begun, 1, __ATOMIC_SEQ_CST);
 	there = __atomic_fetch_add(&f->counts->there, 1, __ATOMIC_SEQ_CST);
 	exclusive = __atomic_fetch_add(&f->counts->exclusive, o.a.attr.exclusive,
 				       __ATOMIC_SEQ_CST);
@@ -135,7 +136,9 @@ static bool open_event(struct event_fuzz *f, const struct step *s)
 	got = ioctl(f->device, PERFMON_EVENT_OPEN, &arguments);
 	if (got < 0)
 		got = -errno;
-	busy = model_may_be_busy(&o, there, exclusive);
+	/* Another process may have opened one since. */
+	busy = model_may_be_busy(&o, there, exclusive) ||
+	       begun != __atomic_load_n(&f->counts->begun, __ATOMIC_SEQ_CST);
 	if (got >= 0) {
 		f->fd[i] = got;
 		f->counted[i] = true;

@@ -50,6 +50,7 @@ struct event_fuzz_counts {
 	unsigned long long answers[ACTIONS][MAX_ERRNO];
 	unsigned long long loops, records;
 	unsigned int there, exclusive;	/* events, or what may soon be ones */
+	unsigned int begun;		/* opens, ever */
 };
 
 struct event_fuzz {
