@@ -69,7 +69,10 @@ impl Maps {
             let processes = tasks.tids().iter().map(|tid| processes::process_of(*tid));
             let processes: AHashSet<u32> = processes.collect();
             for pid in processes {
-                self.news.extend(processes::process(pid));
+                // The command's is pmctl's own until the exec: names from there would be wrong ones.
+                if !matches!(tasks, Tasks::Command { .. }) {
+                    self.news.extend(processes::process(pid));
+                }
                 self.watched.insert(pid);
             }
         } else {
