@@ -4,7 +4,8 @@
 //! Not with crate procfs: for one path that is not UTF-8 it gives up the whole map of a process, it panics at a short
 //! path that begins with /SYSV, and it has neither the modules' addresses nor the kernel's symbols.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use crate::perfdata::{Body, Map, Record, Stamp, Task};
@@ -116,8 +117,8 @@ fn mapping(line: &str) -> Option<Map> {
 
 /// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
 pub(super) fn kernel() -> Vec<Record> {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let Some((start, end)) = image(&symbols) else {
+    let symbols = File::open("/proc/kallsyms").map(BufReader::new);
+    let Some((start, end)) = symbols.ok().and_then(image) else {
         return Vec::new();
     };
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
@@ -149,16 +150,26 @@ pub(super) fn kernel() -> Vec<Record> {
 }
 
 /// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.
-fn image(symbols: &str) -> Option<(u64, u64)> {
-    let address = |wanted: &str| {
-        let line = symbols.lines().find(|line| {
-            let name = line.split(' ').nth(2);
-            name == Some(wanted)
-        })?;
-        u64::from_str_radix(line.split(' ').next()?, 16).ok()
-    };
-    let (start, end) = (address("_text")?, address("_etext")?);
-    (0 < start && start < end).then_some((start, end))
+///
+/// The symbols are by address, and most are behind the end of the code: what is not read the kernel need not write.
+fn image(mut symbols: impl BufRead) -> Option<(u64, u64)> {
+    let mut start = None;
+    let mut line = Vec::new();
+    while symbols.read_until(b'\n', &mut line).ok()? != 0 {
+        let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
+        let (address, _, name) = (words.next()?, words.next(), words.next());
+        let address = || u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok();
+        match name {
+            Some(b"_text") => start = Some(address()?).filter(|start| *start != 0),
+            Some(b"_etext") => {
+                let (start, end) = (start?, address()?);
+                return (start < end).then_some((start, end));
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+    None
 }
 
 /// Parses a line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
@@ -230,9 +241,16 @@ mod tests {
             )
         };
         let start = 0xffff_ffff_8100_0000;
-        assert_eq!(image(&symbols(start)), Some((start, 0xffff_ffff_8200_0000)));
-        assert_eq!(image(&symbols(0)), None);
-        assert_eq!(image(""), None);
+        let image_of = |text: &str| image(text.as_bytes());
+        let found = Some((start, 0xffff_ffff_8200_0000));
+        assert_eq!(image_of(&symbols(start)), found);
+        assert_eq!(image_of(&symbols(0)), None);
+        assert_eq!(image_of(""), None);
+        // What is behind the code is not read.
+        let text = symbols(start) + "ffffffff83000000 D data\n";
+        let mut rest = text.as_bytes();
+        assert_eq!(image(&mut rest), found);
+        assert_eq!(rest, b"ffffffff83000000 D data\n");
     }
 
     #[test]
