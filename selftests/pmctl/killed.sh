@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record is killed at random moments: pmctl and perf read the recording up to
+# shortly before. ROUNDS and SEED in the environment say how often, and when.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+rounds=${ROUNDS:-6}
+# A round of pmctl takes at most a tenth of a second, and two may be missing; more on a
+# busy host.
+limit_ms=${LIMIT_MS:-1500}
+dir=$(mktemp -d)
+loads=
+trap 'kill $loads 2>/dev/null; rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+"$here/pmctl_loop" 1000000000000 &
+loads="$!"
+while sleep 0.1; do "$here/pmctl_loop" 100000; done &
+loads="$loads $!"
+
+# now: the time of the kernel's log, which is that of samples, in microseconds
+now() {
+	echo "pmctl_killed: now" >/dev/kmsg
+	dmesg | awk '/pmctl_killed: now/ { sub(/^.*\[ */, ""); sub(/\].*/, ""); t = $0 } END { sub(/\./, "", t); print t }'
+}
+
+# last FILE: the time of the last sample in a listing of times and call chains, in
+# microseconds
+last() {
+	awk 'NF == 1 && /^ *[0-9]+\.[0-9]+:/ { t = $1 } END { sub(/:.*/, "", t); sub(/\./, "", t); print t + 0 }' "$1"
+}
+
+plan 5
+unread=0 perfs=0 differ=0 late=0 latest=0 empty=0 parts=0
+for round in $(seq "$rounds"); do
+	rm -f killed.data
+	pause=$(awk -v seed="$((${SEED:-1} * 1000 + round))" 'BEGIN { srand(seed); printf "%.3f", 3 * rand() * rand() }')
+	pmctl record -a -g -F 4000 -o killed.data 2>words &
+	record=$!
+	# Most are killed while they record, some while they begin.
+	until [ $((round % 5)) = 0 ] || [ -s killed.data ]; do sleep 0.1; done
+	sleep "$pause"
+	killed=$(now)
+	kill -9 $record
+	wait $record 2>/dev/null
+	pmctl script -i killed.data -F time >ours 2>ours.words
+	code=$?
+	samples=$(grep -cE '^ *[0-9]+\.[0-9]+: *$' ours)
+	if [ "$samples" = 0 ]; then
+		# Nothing has been written yet: it says so, or what there is.
+		empty=$((empty + 1))
+		grep -qiE 'not finished|no such file|not a perf.data file' ours.words ||
+			{ unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.words; }
+		continue
+	fi
+	[ $code = 0 ] || { unread=$((unread + 1)); sed "s/^/# $round, after $pause s: /" ours.words; }
+	perf script -i killed.data -F time -G >theirs 2>theirs.words
+	perf_code=$?
+	grep -qi 'truncated\|failed to process\|incompat' theirs.words && parts=$((parts + 1))
+	theirs=$(awk 'NF' theirs | wc -l)
+	if [ $perf_code != 0 ] || [ "$theirs" = 0 ]; then
+		perfs=$((perfs + 1))
+		sed "s/^/# $round, after $pause s: perf: /" theirs.words
+	elif [ "$theirs" != "$samples" ]; then
+		differ=$((differ + 1))
+		echo "# $round: $samples samples for pmctl, $theirs for perf"
+	fi
+	missing=$(((killed - $(last ours)) / 1000))
+	[ "$missing" -le "$latest" ] || latest=$missing
+	[ "$missing" -le "$limit_ms" ] || { late=$((late + 1)); echo "# $round: the last $missing ms are missing"; }
+done
+echo "# $rounds kills, $empty before the first sample was written, $parts with a part of a record; at most $latest ms missing"
+is "pmctl reads each recording" 0 $unread
+is "perf reads each recording" 0 $perfs
+is "both find the same samples" 0 $differ
+is "each reaches up to shortly before" 0 $late
+check "most have samples" [ $empty -le $((rounds / 2)) ]
+finish
