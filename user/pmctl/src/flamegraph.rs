@@ -65,7 +65,7 @@ fn draw(options: &mut Options<'_>, lines: &[String], output: impl Write) -> io::
 }
 
 /// Returns the index of the event with this name, or of the first.
-fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
+pub(crate) fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
     let Some(name) = name else {
         return Ok(0);
     };
@@ -80,7 +80,7 @@ fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
 }
 
 /// Returns the stacks, and the event count of each.
-fn stacks(
+pub(crate) fn stacks(
     recording: &Recording,
     event: usize,
     details: Option<&Details<'_>>,
@@ -114,7 +114,7 @@ fn stacks(
 }
 
 /// Returns the name of a function in a stack; that of its file if the function is not known.
-fn label(frame: &Frame<'_>) -> String {
+pub(crate) fn label(frame: &Frame<'_>) -> String {
     if frame.inlined.is_some() || frame.site.has_symbol() {
         frame.label()
     } else {

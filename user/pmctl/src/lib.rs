@@ -10,6 +10,7 @@ mod doctor;
 mod encode;
 mod exit;
 mod explain;
+mod export;
 mod flamegraph;
 pub mod fuzz;
 mod hints;
@@ -123,6 +124,7 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
+        Command::Export(args) => export::export(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,
         Command::List(args) => {

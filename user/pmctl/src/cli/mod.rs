@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 
+mod export;
 mod sampling;
 mod viewing;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use export::{Export, Format};
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
 
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Script(Script),
     /// Draw the samples as a flame graph
     Flamegraph(Flamegraph),
+    /// Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...
+    Export(Export),
     /// Run perf, or another program of its system call, on the driver's counters
     Wrap(Wrap),
     /// Show an event's encoding

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::{Named, Names, Site};
 use crate::perfdata::Recording;
 use crate::screen::Colors;
-use crate::symbols::{DebugFiles, Level, Lines, Text, jit};
+use crate::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
 use crate::text::{count, printable};
 
 /// Source lines and inlined functions of a recording.
@@ -60,6 +60,7 @@ impl<'a> Details<'a> {
 const NOTHING: [Level; 1] = [Level {
     inlined: None,
     line: None,
+    source: None,
 }];
 
 /// Returns whether it is the name of a file, and not of the kernel or of memory without a file.
@@ -79,6 +80,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) inlined: Option<Text>,
     /// The source line, if it was asked for.
     pub(crate) line: Option<Text>,
+    /// The same as path and number.
+    pub(crate) source: Option<SourceLine>,
 }
 
 impl<'a> Frame<'a> {
@@ -90,6 +93,7 @@ impl<'a> Frame<'a> {
             is_return: false,
             inlined: None,
             line: None,
+            source: None,
         }
     }
 }
@@ -136,6 +140,7 @@ impl Names<'_> {
                 is_return,
                 inlined: None,
                 line: None,
+                source: None,
             };
             is_return = true;
             Some(frame)
@@ -155,15 +160,13 @@ impl Names<'_> {
             let levels = details.at(&frame.site, frame.is_return);
             let first = if inline { 0 } else { levels.len() - 1 };
             // The innermost line is that of the address.
-            let line = levels.first().and_then(|level| level.line.clone());
+            let innermost = levels.first();
             for level in &levels[first..] {
+                let at = innermost.filter(|_| !inline).unwrap_or(level);
                 frames.push(Frame {
                     inlined: level.inlined.clone(),
-                    line: if inline {
-                        level.line.clone()
-                    } else {
-                        line.clone()
-                    },
+                    line: at.line.clone(),
+                    source: at.source.clone(),
                     ..frame.clone()
                 });
             }

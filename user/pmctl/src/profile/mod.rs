@@ -86,7 +86,7 @@ impl Site<'_> {
     }
 
     /// Returns the offset of the address in the file.
-    fn place(&self) -> u64 {
+    pub(crate) fn place(&self) -> u64 {
         self.symbol
             .map_or(0, |symbol| symbol.start)
             .wrapping_add(self.offset)

@@ -29,6 +29,16 @@ pub(crate) struct Level {
     pub(crate) inlined: Option<Text>,
     /// The line, or that of the call which was replaced by a function, as `file.c:12`.
     pub(crate) line: Option<Text>,
+    /// The same as the file's path and the number of the line.
+    pub(crate) source: Option<SourceLine>,
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceLine {
+    pub(crate) path: Text,
+    /// Counted from 1; 0 if it is not known.
+    pub(crate) number: u32,
 }
 
 /// Looks lines up.
@@ -92,6 +102,7 @@ impl Lines {
             [Level {
                 inlined: None,
                 line: None,
+                source: None,
             }]
             .into()
         });
@@ -154,23 +165,33 @@ impl Lines {
         };
         let mut line = |info: &CodeInfo<'_>| {
             let line = info.line.unwrap_or(0);
-            intern(&format!("{}:{line}", info.file.to_string_lossy()), texts)
+            let text = format!("{}:{line}", info.file.to_string_lossy());
+            let source = SourceLine {
+                path: intern(&info.to_path().to_string_lossy(), texts),
+                number: line,
+            };
+            (intern(&text, texts), source)
         };
-        let own = symbol.code_info.as_deref().map(&mut line);
+        let own = symbol.code_info.as_deref().map(&mut line).unzip();
         let inlined: Vec<_> = symbol
             .inlined
             .iter()
-            .map(|f| (&f.name, f.code_info.as_ref().map(&mut line)))
+            .map(|f| (&f.name, f.code_info.as_ref().map(&mut line).unzip()))
             .collect();
         // The library begins outside.
-        let inlined = inlined.into_iter().rev().map(|(name, line)| Level {
-            inlined: Some(intern(&demangled(name), texts)),
-            line,
-        });
+        let inlined = inlined
+            .into_iter()
+            .rev()
+            .map(|(name, (line, source))| Level {
+                inlined: Some(intern(&demangled(name), texts)),
+                line,
+                source,
+            });
         let inlined: Vec<Level> = inlined.collect();
         let outer = Level {
             inlined: None,
-            line: own,
+            line: own.0,
+            source: own.1,
         };
         Some(inlined.into_iter().chain([outer]).collect())
     }

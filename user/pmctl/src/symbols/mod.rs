@@ -10,9 +10,9 @@ pub(crate) mod jit;
 mod lines;
 mod names;
 
-pub(crate) use debug_files::DebugFiles;
+pub(crate) use debug_files::{DebugFiles, hexadecimal};
 pub(crate) use elf::Elf;
-pub(crate) use lines::{Level, Lines, Text};
+pub(crate) use lines::{Level, Lines, SourceLine, Text};
 pub(crate) use names::Names;
 
 #[cfg(test)]

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# test-export.py READERS FILES : opens the exports of one recording, and compares what
+# each reader finds with `pmctl report`. The program has two functions with half of
+# the samples each: one that it made at run time, and `outer`, into which `inner` of
+# origins.c is inlined, and into that `loop` of loop.h.
+
+import json
+import re
+import subprocess
+import sys
+
+import jsonschema
+
+readers, files = sys.argv[1:]
+node = f"{readers}/js/node"
+modules = f"{readers}/js/node_modules"
+MADE = "made at run time"
+failures = 0
+
+
+def check(what, ok, found):
+    global failures
+    print(f"{'ok' if ok else 'not ok'} - {what}" + ("" if ok else f": {found}"))
+    failures += not ok
+
+
+def run(*words, **more):
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, **more).stdout
+
+
+def read(name):
+    with open(f"{files}/{name}") as f:
+        return f.read()
+
+
+# The first table of the report has the samples of the time base.
+first = read("report").split("Samples: ")[1]
+total = int(first.split(" ")[0].replace(",", ""))
+samples = {
+    row[2]: int(row[1].replace(",", ""))
+    for row in re.findall(r"^ +([\d.]+)% +([\d,]+)  \[[.k]\] (.*)$", first, re.M)
+}
+print(f"# {total} samples: {samples}")
+check("the recording has both functions", samples["outer"] > 100 and samples[MADE] > 100, samples)
+
+
+class Firefox:
+    """The Firefox Profiler's own program, with a file open."""
+
+    def __init__(self, name):
+        self.name = name
+        self.ask("load", f"{files}/{name}")
+
+    def ask(self, *words):
+        cli = f"{modules}/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+        return run(node, cli, *words, "--session", self.name)
+
+    def json(self, *words):
+        return json.loads(self.ask(*words, "--json"))
+
+    def functions(self):
+        found = self.json("thread", "functions", "--limit", "1000")["functions"]
+        return {function["name"]: function for function in found}
+
+
+firefox = Firefox("firefox")
+functions = firefox.functions()
+for name in "outer", MADE:
+    found = functions[name]["totalSamples"]
+    check(f"firefox: samples of {name}", found == samples[name], found)
+check("firefox: inlined functions", functions["inner"]["totalSamples"] > 0, functions)
+check("firefox: what is inlined has no samples of its caller", functions["outer"]["selfSamples"] < samples["outer"], functions)
+tree = firefox.ask("thread", "samples-top-down")
+check("firefox: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer.*\n.*inner", tree), tree)
+firefox.ask("stop")
+# The program has no command that shows lines without a server of symbols.
+lines = set()
+for thread in json.loads(read("firefox"))["threads"]:
+    names, frames, functions = thread["stringArray"], thread["frameTable"], thread["funcTable"]
+    for function, line in zip(frames["func"], frames["line"]):
+        name, source = functions["name"][function], functions["fileName"][function]
+        lines.add((names[name], source and names[source].split("/")[-1], line and line > 0))
+check("firefox: lines", {("inner", "origins.c", True), ("loop", "loop.h", True)} <= lines, lines)
+
+# How many counts the other recording has of each event, one with each sample.
+counts = {event.rstrip(":"): int(n) for n, event in (line.split() for line in read("counts").splitlines())}
+check("both events have counts", counts["branches:u"] == counts["instructions:u"] > 100, counts)
+firefox = Firefox("firefox-counts")
+info = firefox.json("profile", "info", "--all")
+tracks = [c for p in info["processes"] for c in p.get("counters", [])]
+check("firefox: counts of the other event are tracks", {c["name"] for c in tracks} == {"branches:u"}, tracks)
+check("firefox: a count for each sample", sum(c["rangeSampleCount"] for c in tracks) == counts["branches:u"], tracks)
+firefox.ask("stop")
+
+chrome = Firefox("chrome")
+trace = json.loads(read("chrome"))["traceEvents"]
+slices = [event for event in trace if event["ph"] == "X"]
+markers = chrome.json("thread", "markers", "--limit", "1000")
+found = markers["totalMarkerCount"]
+check("chrome: all slices are there", found == len(slices) > 0, (found, len(slices)))
+names = {row["markerName"] for row in markers["byType"]}
+check("chrome: functions", {"main", "turn", "outer", "inner", MADE} <= names, names)
+chrome.ask("stop")
+trace = json.loads(read("chrome-counts"))["traceEvents"]
+found = [event["name"] for event in trace if event["ph"] == "C"]
+check("chrome: a count for each sample", found == ["branches:u"] * counts["branches:u"], found[:3])
+
+collapsed = Firefox("collapsed")
+functions = collapsed.functions()
+part = functions["outer"]["totalPercentage"]
+check("collapsed: share of outer", abs(part - 100 * samples["outer"] / total) < 0.01, part)
+collapsed.ask("stop")
+
+# The sum of each value by the outermost function that is at the sampled address.
+PPROF = """
+import { readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+import { Profile } from '%s/pprof-format/dist/esm/index.js'
+const p = Profile.decode(gunzipSync(readFileSync('%s')))
+const text = (n) => p.stringTable.strings[Number(n)]
+const by = (list) => new Map(list.map((thing) => [Number(thing.id), thing]))
+const [functions, locations, mappings] = [p.function, p.location, p.mapping].map(by)
+const result = { types: p.sampleType.map((t) => text(t.type)), sums: {}, stacks: [], lines: [], labels: [] }
+for (const sample of p.sample) {
+  const stack = sample.locationId.map((id) => locations.get(Number(id)))
+  if (stack.some((location) => !mappings.has(Number(location.mappingId)))) throw new Error('no mapping')
+  const name = (line) => text(functions.get(Number(line.functionId)).name)
+  const outermost = name(stack[0].line.at(-1))
+  const sums = (result.sums[outermost] ??= sample.value.map(() => 0))
+  sample.value.forEach((value, i) => { sums[i] += Number(value) })
+  result.stacks.push(stack.flatMap((location) => location.line.map(name)))
+  for (const line of stack[0].line)
+    result.lines.push(`${text(functions.get(Number(line.functionId)).filename)}:${line.line}`)
+  result.labels.push(sample.label.map((label) => text(label.key)))
+}
+console.log(JSON.stringify(result))
+"""
+
+
+def decode(name):
+    return json.loads(run(node, "--input-type=module", "--eval", PPROF % (modules, f"{files}/{name}")))
+
+
+pprof = decode("pprof-counts")
+check("pprof: values", pprof["types"] == ["instructions:u", "branches:u", "samples"], pprof["types"])
+found = pprof["sums"]["share_60"]
+check("pprof: counts of both events", found[0] == found[2] * 100003 and 0 < found[1] < found[0], found)
+pprof = decode("pprof")
+for name in "outer", MADE:
+    found = pprof["sums"][name]
+    check(f"pprof: samples of {name}", found[1] == samples[name], found)
+    check(f"pprof: counts of {name}", found[0] >= found[1] * 100003, found)
+check("pprof: callers", any(stack[:5] == ["loop", "inner", "outer", "turn", "main"] for stack in pprof["stacks"]), pprof["stacks"][:9])
+check("pprof: lines", any(re.search(r"/loop\.h:[1-9]", line) for line in pprof["lines"]), pprof["lines"][:9])
+check("pprof: tasks", all(label == ["comm", "pid", "tid"] for label in pprof["labels"]), pprof["labels"][:3])
+
+speedscope = json.loads(read("speedscope"))
+with open(f"{modules}/speedscope/dist/release/file-format-schema.json") as f:
+    jsonschema.validate(speedscope, json.load(f))
+check("speedscope: the schema", True, "")
+frames = speedscope["shared"]["frames"]
+profile = next(p for p in speedscope["profiles"] if p["name"].endswith("(instructions:u)"))
+stacks = [[frames[frame]["name"] for frame in stack] for stack in profile["samples"]]
+check("speedscope: samples of outer", sum("outer" in stack for stack in stacks) == samples["outer"], len(stacks))
+check("speedscope: the sum", sum(profile["weights"]) == profile["endValue"], profile["endValue"])
+check("speedscope: callers", any(stack[-5:] == ["main", "turn", "outer", "inner", "loop"] for stack in stacks), stacks[:5])
+
+# perf itself, on the exported perf.data.
+part = {name: float(part) for part, name in re.findall(r"^ +([\d.]+)% +\[[.k]\] (\S+)", read("perf").split("# Samples")[1], re.M)}
+check("perf: share of outer", abs(part.get("outer", 0) - 100 * samples["outer"] / total) < 0.1, part)
+
+sys.exit(failures > 0)

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chrome's trace format, which Perfetto shows, too: functions are slices, from a sample to the next one of the
+//! thread, and counts of other events are tracks.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::profile::{Profile, Shot};
+use crate::perfdata::Task;
+
+/// Writes the stacks of an event and the counts of the others.
+pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
+    let mut list = List::new(output)?;
+    for (task, name) in &profile.tasks {
+        let mut named = |what: &str, name: &str| {
+            list.push(&json!({
+                "ph": "M", "name": what, "pid": task.pid, "tid": task.tid, "args": { "name": name },
+            }))
+        };
+        named("process_name", profile.process(task.pid))?;
+        named("thread_name", name)?;
+    }
+    let mut threads: BTreeMap<Task, Vec<&Shot>> = BTreeMap::new();
+    for shot in &profile.shots {
+        if shot.event == event {
+            threads.entry(shot.task).or_default().push(shot);
+        } else {
+            list.push(&json!({
+                "ph": "C", "name": profile.event(shot.event), "pid": shot.task.pid, "id": shot.task.tid,
+                "ts": microseconds(shot.time), "args": { "count": shot.period },
+            }))?;
+        }
+    }
+    for (task, shots) in &threads {
+        let mut slices = Slices {
+            profile,
+            task: *task,
+            open: Vec::new(),
+        };
+        let usual = usual_interval(shots);
+        for (index, shot) in shots.iter().enumerate() {
+            slices.show(shot, &mut list)?;
+            // Where samples are far apart the thread slept, or the event did not happen.
+            let next = shots.get(index + 1).map_or(u64::MAX, |next| next.time);
+            if next.saturating_sub(shot.time) > GAP * usual {
+                slices.close(0, shot.time + usual, &mut list)?;
+            }
+        }
+    }
+    let notes = &profile.recording.notes.scope;
+    let event = profile.event(event);
+    list.end(&json!({ "recorded": notes, "event": event, "by": "pmctl" }))
+}
+
+/// A time without samples, in usual intervals, after which a function is taken to have ended.
+const GAP: u64 = 4;
+
+/// Returns the median time between two samples.
+fn usual_interval(shots: &[&Shot]) -> u64 {
+    const ALONE: u64 = 1_000_000;
+    let pairs = shots.windows(2);
+    let mut times: Vec<u64> = pairs.map(|pair| pair[1].time - pair[0].time).collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(ALONE).max(1)
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1000.0
+}
+
+/// The functions of a thread that have begun and not ended, from outside inward.
+struct Slices<'a> {
+    profile: &'a Profile<'a>,
+    task: Task,
+    open: Vec<Open>,
+}
+
+struct Open {
+    function: usize,
+    place: usize,
+    start: u64,
+}
+
+impl Slices<'_> {
+    /// Ends the functions that are not in the stack of a sample, and begins those that are new.
+    fn show<W: Write>(&mut self, shot: &Shot, list: &mut List<W>) -> io::Result<()> {
+        let mut places: Vec<usize> = self.profile.stack(shot.stack).collect();
+        places.reverse();
+        let function = |place: usize| self.profile.places.things[place].function;
+        let pairs = self.open.iter().zip(&places);
+        let same = pairs
+            .take_while(|(open, place)| open.function == function(**place))
+            .count();
+        self.close(same, shot.time, list)?;
+        for place in &places[same..] {
+            self.open.push(Open {
+                function: self.profile.places.things[*place].function,
+                place: *place,
+                start: shot.time,
+            });
+        }
+        Ok(())
+    }
+
+    /// Ends all functions but the outermost `stay`.
+    fn close<W: Write>(&mut self, stay: usize, time: u64, list: &mut List<W>) -> io::Result<()> {
+        for Open {
+            function,
+            place,
+            start,
+        } in self.open.drain(stay..).rev()
+        {
+            let function = &self.profile.functions.things[function];
+            let place = &self.profile.places.things[place];
+            let mut args = json!({ "object": self.profile.objects.things[function.object] });
+            if let Some(source) = &function.source {
+                args["source"] = format!("{source}:{}", place.line).into();
+            }
+            list.push(&json!({
+                "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
+                "pid": self.task.pid, "tid": self.task.tid, "ts": microseconds(start),
+                "dur": microseconds(time - start), "args": args,
+            }))?;
+        }
+        Ok(())
+    }
+}
+
+/// A list of JSON that is written as it grows.
+struct List<W> {
+    output: W,
+    is_empty: bool,
+}
+
+impl<W: Write> List<W> {
+    fn new(mut output: W) -> io::Result<Self> {
+        output.write_all(b"{\"traceEvents\":[")?;
+        Ok(Self {
+            output,
+            is_empty: true,
+        })
+    }
+
+    fn push(&mut self, value: &Value) -> io::Result<()> {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.output.write_all(b",\n")?;
+        }
+        Ok(serde_json::to_writer(&mut self.output, value)?)
+    }
+
+    fn end(mut self, metadata: &Value) -> io::Result<()> {
+        writeln!(
+            self.output,
+            "],\n\"displayTimeUnit\":\"ms\",\"otherData\":{metadata}}}"
+        )
+    }
+}

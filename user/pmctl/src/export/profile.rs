@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recording in numbered tables: what all viewers ask for.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use ahash::AHashMap;
+use anyhow::Result;
+
+use crate::flamegraph::label;
+use crate::perfdata::{Recording, Task, is_kernel};
+use crate::profile::{self, Details, Frame, Named, Names};
+
+/// Numbered things; equal ones have one number.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    pub(super) things: Vec<T>,
+    numbers: AHashMap<T, usize>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            things: Vec::new(),
+            numbers: AHashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Table<T> {
+    /// Returns the number of a thing, a new one if it is not there yet.
+    pub(super) fn number(&mut self, thing: T) -> usize {
+        if let Some(number) = self.numbers.get(&thing) {
+            return *number;
+        }
+        let number = self.things.len();
+        self.things.push(thing.clone());
+        self.numbers.insert(thing, number);
+        number
+    }
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// The number of its program or library.
+    pub(super) object: usize,
+    /// Path of its source file.
+    pub(super) source: Option<String>,
+    pub(super) in_kernel: bool,
+}
+
+/// A place in a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) function: usize,
+    /// Offset in the program or library; the address if there is none.
+    pub(super) address: u64,
+    /// Line in the function's source file; 0 if it is not known.
+    pub(super) line: u32,
+    /// How many functions around it, at the same address, it is inlined into.
+    pub(super) depth: u32,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shot {
+    /// In nanoseconds since the first sample.
+    pub(super) time: u64,
+    pub(super) task: Task,
+    pub(super) event: usize,
+    pub(super) period: u64,
+    /// The number of its stack.
+    pub(super) stack: usize,
+}
+
+/// A recording in tables.
+pub(super) struct Profile<'a> {
+    pub(super) recording: &'a Recording,
+    /// Paths of programs and libraries.
+    pub(super) objects: Table<String>,
+    pub(super) functions: Table<Function>,
+    pub(super) places: Table<Place>,
+    /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
+    pub(super) stacks: Table<(Option<usize>, usize)>,
+    pub(super) shots: Vec<Shot>,
+    /// The last name of each task with samples.
+    pub(super) tasks: BTreeMap<Task, String>,
+}
+
+impl<'a> Profile<'a> {
+    /// Reads a recording; with `details`, also source lines and inlined functions.
+    pub(super) fn new(recording: &'a Recording, details: Option<&Details<'_>>) -> Result<Self> {
+        let mut profile = Self {
+            recording,
+            objects: Table::default(),
+            functions: Table::default(),
+            places: Table::default(),
+            stacks: Table::default(),
+            shots: Vec::new(),
+            tasks: BTreeMap::new(),
+        };
+        let mut start = None;
+        profile::each_sample(recording, |named, names| {
+            let start = *start.get_or_insert(named.stamp.time);
+            profile.take(named, names, details, start);
+            Ok(())
+        })?;
+        Ok(profile)
+    }
+
+    fn take(
+        &mut self,
+        named: &Named<'_>,
+        names: &Names<'_>,
+        details: Option<&Details<'_>>,
+        start: u64,
+    ) {
+        let frames: Vec<Frame<'_>> = match details {
+            Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+            None => names.chain(named).collect(),
+        };
+        let mut stack = None;
+        let mut depth = 0;
+        for frame in frames.iter().rev() {
+            depth = if frame.inlined.is_some() {
+                depth + 1
+            } else {
+                0
+            };
+            let place = self.place(frame, depth);
+            stack = Some(self.stacks.number((stack, place)));
+        }
+        let task = named.stamp.task;
+        let comm = names.comm(task);
+        let known = self.tasks.entry(task).or_default();
+        if known != comm {
+            comm.clone_into(known);
+        }
+        if let Some(stack) = stack {
+            self.shots.push(Shot {
+                time: named.stamp.time.saturating_sub(start),
+                task,
+                event: named.sample.event,
+                period: named.sample.period,
+                stack,
+            });
+        }
+    }
+
+    /// Returns the number of a frame's place.
+    fn place(&mut self, frame: &Frame<'_>, depth: u32) -> usize {
+        let source = frame.source.as_ref();
+        let name = match &frame.inlined {
+            Some(name) => name.text.to_string(),
+            None => label(frame),
+        };
+        let object = self.objects.number(frame.site.path().into_owned());
+        let function = self.functions.number(Function {
+            name,
+            object,
+            source: source.map(|source| source.path.text.to_string()),
+            in_kernel: is_kernel(frame.address),
+        });
+        let address = match frame.site.number() {
+            Some(_) => frame.site.place(),
+            None => frame.address,
+        };
+        self.places.number(Place {
+            function,
+            address: address.saturating_sub(u64::from(frame.is_return)),
+            line: source.map_or(0, |source| source.number),
+            depth,
+        })
+    }
+
+    /// Returns the numbers of a stack's places, from inside outward.
+    pub(super) fn stack(&self, stack: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut next = Some(stack);
+        std::iter::from_fn(move || {
+            let (parent, place) = self.stacks.things[next?];
+            next = parent;
+            Some(place)
+        })
+    }
+
+    /// Returns the name of an event.
+    pub(super) fn event(&self, event: usize) -> &str {
+        &self.recording.events[event].name
+    }
+
+    /// Returns the samples of an event.
+    pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &Shot> + '_ {
+        self.shots.iter().filter(move |shot| shot.event == event)
+    }
+
+    /// Returns the name of a process: that of its first thread.
+    pub(super) fn process(&self, pid: u32) -> &str {
+        let leader = self.tasks.get(&Task::leader(pid));
+        let mut others = self.tasks.iter();
+        let other = || {
+            others
+                .find(|(task, _)| task.pid == pid)
+                .map(|(_, name)| name)
+        };
+        leader.or_else(other).map_or("", String::as_str)
+    }
+}

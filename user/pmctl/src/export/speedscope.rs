@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! speedscope's format: a profile for each event and thread.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::profile::{Profile, Shot, Table};
+use crate::perfdata::Task;
+
+#[derive(Serialize)]
+struct File<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: &'static str,
+    name: &'a str,
+    shared: Shared<'a>,
+    profiles: Vec<Thread>,
+}
+
+#[derive(Serialize)]
+struct Shared<'a> {
+    frames: Vec<Frame<'a>>,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Thread {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    #[serde(rename = "startValue")]
+    start: u64,
+    #[serde(rename = "endValue")]
+    end: u64,
+    samples: Vec<Vec<usize>>,
+    weights: Vec<u64>,
+}
+
+/// Writes the samples of these events.
+pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> Result<()> {
+    // Functions are told apart, and not their lines: a function is one row in all views.
+    let mut frames: Table<usize> = Table::default();
+    let mut profiles = Vec::new();
+    for event in events {
+        let mut threads: BTreeMap<Task, Vec<&Shot>> = BTreeMap::new();
+        for shot in profile.of_event(*event) {
+            threads.entry(shot.task).or_default().push(shot);
+        }
+        let mut threads: Vec<_> = threads.into_iter().collect();
+        let sum = |shots: &[&Shot]| {
+            shots
+                .iter()
+                .map(|shot| shot.period)
+                .fold(0, u64::saturating_add)
+        };
+        threads.sort_by_key(|(_, shots)| std::cmp::Reverse(sum(shots)));
+        for (task, shots) in threads {
+            let stack = |shot: &&Shot| {
+                let places: Vec<usize> = profile.stack(shot.stack).collect();
+                let places = places.into_iter().rev();
+                let functions = places.map(|place| profile.places.things[place].function);
+                functions.map(|function| frames.number(function)).collect()
+            };
+            profiles.push(Thread {
+                kind: "sampled",
+                name: format!(
+                    "{} {} ({})",
+                    profile.tasks[&task],
+                    task.tid,
+                    profile.event(*event)
+                ),
+                unit: "none",
+                start: 0,
+                end: sum(&shots),
+                samples: shots.iter().map(stack).collect(),
+                weights: shots.iter().map(|shot| shot.period).collect(),
+            });
+        }
+    }
+    let lines = first_lines(profile);
+    let frame = |number: &usize| {
+        let function = &profile.functions.things[*number];
+        let object = profile.objects.things[function.object].as_str();
+        Frame {
+            name: &function.name,
+            file: Some(function.source.as_deref().unwrap_or(object)),
+            line: lines.get(number).copied(),
+        }
+    };
+    let file = File {
+        schema: "https://www.speedscope.app/file-format-schema.json",
+        exporter: concat!("pmctl ", env!("CARGO_PKG_VERSION")),
+        name: &profile.recording.notes.scope,
+        shared: Shared {
+            frames: frames.things.iter().map(frame).collect(),
+        },
+        profiles,
+    };
+    Ok(serde_json::to_writer(output, &file)?)
+}
+
+/// Returns the first line of each function that has a sample.
+fn first_lines(profile: &Profile<'_>) -> BTreeMap<usize, u32> {
+    let mut lines = BTreeMap::new();
+    for place in profile.places.things.iter().filter(|place| place.line > 0) {
+        let line = lines.entry(place.function).or_insert(place.line);
+        *line = place.line.min(*line);
+    }
+    lines
+}
