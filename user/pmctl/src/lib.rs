@@ -6,6 +6,7 @@
 mod child;
 mod cli;
 mod decode;
+mod diff;
 mod doctor;
 mod encode;
 mod exit;
@@ -109,6 +110,7 @@ fn run(command: &Command) -> Result<u8> {
     let paged = match command {
         Command::Report(args) => !args.view.no_pager,
         Command::Script(args) => !args.view.no_pager,
+        Command::Diff(args) => !args.no_pager,
         _ => false,
     };
     let mut output = Screen::open(paged)?;
@@ -124,6 +126,7 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
+        Command::Diff(args) => diff::diff(args, output)?,
         Command::Export(args) => export::export(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),
         Command::Info(args) => info::info(&machine(args.replay.as_deref())?, output)?,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 
+mod diff;
 mod export;
 mod sampling;
 mod viewing;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Script(Script),
     /// Draw the samples as a flame graph
     Flamegraph(Flamegraph),
+    /// Compare two or three recordings, function by function
+    Diff(Diff),
     /// Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...
     Export(Export),
     /// Run perf, or another program of its system call, on the driver's counters

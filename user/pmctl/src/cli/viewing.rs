@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::DEFAULT_FILE;
+use crate::report::Grouping;
 
 /// Options of the commands that read a recording.
 #[derive(Debug, Args)]
@@ -253,6 +254,17 @@ impl Report {
     pub(crate) fn graph(&self) -> Option<Graph> {
         self.graph
             .or_else(|| self.inverted.then_some(Graph::CALLER))
+    }
+
+    /// Returns what the rows are.
+    pub(crate) fn grouping(&self) -> Grouping {
+        Grouping {
+            keys: self.sort.clone(),
+            children: self.children,
+            graph: self.graph().map(|graph| graph.order),
+            inline: self.inline,
+            max_stack: self.max_stack,
+        }
     }
 }
 

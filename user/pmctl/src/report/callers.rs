@@ -8,7 +8,7 @@ use crate::profile::Frame;
 
 /// Functions that are called by one, or that call one, with the events of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree(BTreeMap<String, (u64, Tree)>);
+pub(crate) struct Tree(BTreeMap<String, (u64, Tree)>);
 
 /// The most levels that are shown.
 const LEVELS: usize = 40;

@@ -20,7 +20,7 @@ const FILES: usize = 5;
 
 /// Samples without the name of a function, by file.
 #[derive(Debug, Default)]
-pub(super) struct Nameless {
+pub(crate) struct Nameless {
     files: AHashMap<File, (String, u64)>,
     /// All samples, with a name or without.
     samples: u64,

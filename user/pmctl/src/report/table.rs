@@ -11,14 +11,14 @@ use crate::text::printable;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<Align>,
     /// The headings first, then the rows with the style of their first cell.
     rows: Vec<(Vec<String>, Style)>,
@@ -28,7 +28,7 @@ pub(super) struct Table {
 
 impl Table {
     /// Creates a table with these headings.
-    pub(super) fn new(headings: &[(&str, Align)]) -> Self {
+    pub(crate) fn new(headings: &[(&str, Align)]) -> Self {
         let texts = headings.iter().map(|(text, _)| (*text).to_owned());
         Self {
             columns: headings.iter().map(|(_, align)| *align).collect(),
@@ -39,26 +39,26 @@ impl Table {
 
     /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark. The style is that of
     /// the first cell.
-    pub(super) fn row(&mut self, cells: &[String], style: Style) {
+    pub(crate) fn row(&mut self, cells: &[String], style: Style) {
         let cells = cells.iter().map(|cell| printable(cell));
         self.rows.push((cells.collect(), style));
     }
 
     /// Puts lines under the row that was added last.
-    pub(super) fn under(&mut self, lines: Vec<String>) {
+    pub(crate) fn under(&mut self, lines: Vec<String>) {
         if !lines.is_empty() {
             self.under.insert(self.len(), lines);
         }
     }
 
     /// Returns the number of rows without the headings.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len() - 1
     }
 
     /// Writes the table, without blanks at the ends of lines, and no line longer than `width` characters. `heading` is
     /// the style of the headings.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         width: Option<usize>,
         heading: Style,

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `pmctl diff`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{DEFAULT_FILE, Key};
+
+const DIFF_HELP: &str = "\
+Without a file these are perf.data.old, which `pmctl record` leaves, and perf.data; with one, that and perf.data.
+
+Each row has its part of the event count in each recording, and how much larger it is than in the first, in percent of \
+the whole. p is the probability of a difference at least this large between recordings of the same program: Fisher's \
+exact test of the samples in the row and outside of it. A difference is marked with * if it is significant at the level \
+of 5% for the table as a whole (Holm's correction). Rows with such a difference come first, the largest first. \
+It is about sampling only: a program that does something else in each run differs, too, and significantly.
+
+Examples:
+  pmctl record -- ./old; pmctl record -- ./new; pmctl diff
+  pmctl diff --sort symbol before.data after.data
+  pmctl diff --json before.data after.data | jq '.[0].rows[0]'";
+
+/// Options of `pmctl diff`.
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_HELP)]
+pub(crate) struct Diff {
+    /// Recordings: the first is what the others are compared with
+    #[arg(value_name = "FILE", num_args = 0..=3)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Group samples by these keys, separated by commas, as `pmctl report` does
+    #[arg(
+        short,
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        default_value = "dso,symbol",
+        hide_possible_values = true
+    )]
+    pub(crate) sort: Vec<Key>,
+
+    /// Compare this event only
+    #[arg(short, long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+
+    /// Show the first N rows of each table
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Print JSON: an array with an object for each event
+    #[arg(short, long)]
+    pub(crate) json: bool,
+
+    /// Don't use a pager ($PAGER or less) on a terminal
+    #[arg(long)]
+    pub(crate) no_pager: bool,
+}
+
+impl Diff {
+    /// Returns the files, the first of which the others are compared with.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let usual = PathBuf::from(DEFAULT_FILE);
+        match &self.files[..] {
+            [] => vec![format!("{DEFAULT_FILE}.old").into(), usual],
+            [one] => vec![one.clone(), usual],
+            several => several.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a difference is more than chance.
+
+/// The level of significance of a whole table.
+pub(super) const LEVEL: f64 = 0.05;
+
+/// Returns the logarithm of n!.
+fn ln_factorial(n: u64) -> f64 {
+    const SMALL: u64 = 16;
+    if n < SMALL {
+        return (2..=n).map(|k| (k as f64).ln()).sum();
+    }
+    // Stirling's series; what is left out is below 1e-11 from 16 on.
+    let x = n as f64;
+    let tail = 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3)) + 1.0 / (1260.0 * x.powi(5));
+    x * x.ln() - x + 0.5 * (std::f64::consts::TAU * x).ln() + tail
+}
+
+fn ln_choose(n: u64, k: u64) -> f64 {
+    ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
+}
+
+/// Returns the two-sided p-value of Fisher's exact test: of `a.1` samples `a.0` are in a row, and of `b.1` samples `b.0`.
+pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
+    let inside = a.0 + b.0;
+    let whole = a.1 + b.1;
+    if inside == 0 || inside == whole || a.1 == 0 || b.1 == 0 {
+        return 1.0;
+    }
+    // Of all tables with these sums, the one with k samples of A in the row.
+    let ln = |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(whole, inside);
+    let least = inside.saturating_sub(b.1);
+    let most = inside.min(a.1);
+    // What is as probable as the observed one must not fall out by rounding.
+    let limit = ln(a.0) + 1e-9;
+    let expected = u128::from(inside) * u128::from(a.1) / u128::from(whole);
+    let mode = u64::try_from(expected).map_or(most, |expected| expected.clamp(least, most));
+    // The probability falls on both sides of the mode: what is at most as probable is behind a bound on each.
+    let left = partition(least, mode + 1, |k| ln(k) <= limit);
+    let right = partition(mode + 1, most + 1, |k| ln(k) > limit);
+    // What is smaller by so much changes no digit.
+    let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
+        let logarithms = ks.map(ln).take_while(|ln| *ln > limit - 40.0);
+        logarithms.map(f64::exp).sum()
+    };
+    let sum = terms(&mut (least..left).rev()) + terms(&mut (right..=most));
+    sum.min(1.0)
+}
+
+/// Returns the first number from `start` on, and before `end`, for which the condition does not hold; `end` if it holds
+/// for all. It must not hold again behind that.
+fn partition(mut start: u64, mut end: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle) {
+            start = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    start
+}
+
+/// Returns which p-values are significant, all together at [`LEVEL`], by Holm's method.
+pub(super) fn significant(values: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut result = vec![false; values.len()];
+    for (rank, index) in order.into_iter().enumerate() {
+        if values[index] > LEVEL / (values.len() - rank) as f64 {
+            break;
+        }
+        result[index] = true;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-6 * b.abs()
+    }
+
+    /// Values of R's `fisher.test`.
+    #[test]
+    fn values_are_known_ones() {
+        assert!(near(p_value((1, 10), (11, 14)), 0.002_759_456_185));
+        assert!(near(p_value((3, 4), (1, 4)), 0.485_714_285_7));
+        assert!(near(p_value((0, 5), (5, 5)), 0.007_936_507_937));
+        assert!((p_value((5, 10), (5, 10)) - 1.0).abs() < 1e-9);
+        assert!((p_value((0, 10), (0, 10)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn many_samples_are_as_the_normal_distribution_has_them() {
+        // z = 3: two-sided 0.0027.
+        let p = p_value((500_000, 1_000_000), (502_121, 1_000_000));
+        assert!((p - 0.0027).abs() < 0.0001, "{p}");
+        assert!(p_value((100_000, 1_000_000), (200_000, 1_000_000)) < 1e-100);
+    }
+
+    #[test]
+    fn equal_programs_differ_rarely() {
+        // All outcomes of a small experiment with its true probability.
+        let (n, share) = (12, 0.3_f64);
+        let weight = |k: u64| {
+            let (inside, outside) = (k as f64, (n - k) as f64);
+            ln_choose(n, k).exp() * share.powf(inside) * (1.0 - share).powf(outside)
+        };
+        let outcomes = (0..=n).flat_map(|a| (0..=n).map(move |b| (a, b)));
+        let wrong = outcomes.filter(|(a, b)| p_value((*a, n), (*b, n)) <= LEVEL);
+        let wrong: f64 = wrong.map(|(a, b)| weight(a) * weight(b)).sum();
+        assert!(wrong <= LEVEL, "{wrong}");
+    }
+
+    #[test]
+    fn more_rows_ask_for_more() {
+        assert_eq!(significant(&[0.04]), [true]);
+        assert_eq!(significant(&[0.04, 0.5]), [false, false]);
+        assert_eq!(significant(&[0.04, 0.02]), [true, true]);
+        assert_eq!(significant(&[0.03, 0.9, 0.001]), [false, false, true]);
+        assert_eq!(significant(&[]), [false; 0]);
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl diff`: compares recordings, row by row.
+
+mod fisher;
+mod json;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::cli::Diff;
+use crate::exit::Usage;
+use crate::perfdata::Recording;
+use crate::profile::{self, Details};
+use crate::report::{Grouping, Shares, shares};
+use crate::screen::Screen;
+use crate::text::printable;
+
+/// Compares recordings, and prints a table for each event.
+pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
+    let files = args.files();
+    let mut recordings = Vec::new();
+    for file in files {
+        let recording = profile::open(&file)?;
+        recordings.push((file, recording));
+    }
+    let names = events(&recordings, args.event.as_deref())?;
+    let grouping = Grouping {
+        keys: args.sort.clone(),
+        children: false,
+        graph: None,
+        inline: false,
+        max_stack: 1,
+    };
+    let mut tables = Vec::new();
+    for (_, recording) in &recordings {
+        let wants_lines = args.sort.contains(&crate::cli::Key::Srcline);
+        let details = wants_lines.then(|| Details::new(recording));
+        tables.push(shares(recording, &grouping, details.as_ref())?.0);
+    }
+    let mut comparisons = Vec::new();
+    for name in names {
+        let sides = recordings
+            .iter()
+            .zip(&tables)
+            .map(|((_, recording), tables)| {
+                let event = recording.events.iter().position(|event| event.name == name);
+                event.map(|event| &tables[event])
+            });
+        // The event is in each.
+        let sides: Vec<&Shares> = sides.flatten().collect();
+        comparisons.push(Comparison::new(name, &sides));
+    }
+    if args.json {
+        json::write(&recordings, &comparisons, args, output)
+    } else {
+        text::write(&recordings, &comparisons, args, output)
+    }
+}
+
+/// Returns the names of the events that all recordings have, or the one that is asked for.
+fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
+    let names = |recording: &Recording| -> Vec<String> {
+        let names = recording.events.iter().map(|event| event.name.clone());
+        names.collect()
+    };
+    let mut common = names(&recordings[0].1);
+    common.retain(|name| {
+        let mut others = recordings[1..].iter();
+        others.all(|(_, other)| names(other).contains(name))
+            && wanted.is_none_or(|wanted| wanted == name)
+    });
+    if !common.is_empty() {
+        return Ok(common);
+    }
+    let lists = recordings.iter().map(|(file, recording)| {
+        let names = names(recording).join("`, `");
+        format!("{} has `{}`", file.display(), printable(&names))
+    });
+    let lists: Vec<String> = lists.collect();
+    Err(Usage(format!(
+        "no such event is in all recordings: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
+        lists.join("; ")
+    ))
+    .into())
+}
+
+/// A part of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Part {
+    events: u64,
+    samples: u64,
+}
+
+impl Part {
+    /// Returns the share of a whole.
+    fn of(self, whole: Self) -> f64 {
+        self.events as f64 / whole.events.max(1) as f64
+    }
+}
+
+/// A row of the comparison: what it has of each recording.
+#[derive(Clone, Debug)]
+struct Row {
+    cells: Vec<String>,
+    parts: Vec<Part>,
+    /// Of each recording but the first: the p-value of the difference from the first, and whether it is significant
+    /// among those of all rows.
+    chances: Vec<(f64, bool)>,
+}
+
+impl Row {
+    fn is_significant(&self) -> bool {
+        self.chances.iter().any(|(_, significant)| *significant)
+    }
+}
+
+/// The comparison of an event.
+#[derive(Clone, Debug)]
+struct Comparison {
+    event: String,
+    wholes: Vec<Part>,
+    rows: Vec<Row>,
+}
+
+impl Comparison {
+    fn new(event: String, sides: &[&Shares]) -> Self {
+        let mut parts: BTreeMap<&Vec<String>, Vec<Part>> = BTreeMap::new();
+        let mut wholes = vec![Part::default(); sides.len()];
+        for (index, side) in sides.iter().enumerate() {
+            for (cells, share) in *side {
+                let row = parts.entry(cells);
+                let row = row.or_insert_with(|| vec![Part::default(); sides.len()]);
+                row[index] = Part {
+                    events: share.events,
+                    samples: share.samples,
+                };
+                let whole = &mut wholes[index];
+                whole.events = whole.events.saturating_add(share.events);
+                whole.samples += share.samples;
+            }
+        }
+        let rows = parts.into_iter().map(|(cells, parts)| Row {
+            cells: cells.clone(),
+            parts,
+            chances: Vec::new(),
+        });
+        let mut comparison = Self {
+            event,
+            wholes,
+            rows: rows.collect(),
+        };
+        for side in 1..sides.len() {
+            comparison.test(side);
+        }
+        comparison.sort();
+        comparison
+    }
+
+    /// Tests the differences between the first recording and another.
+    fn test(&mut self, side: usize) {
+        let wholes = &self.wholes;
+        let count = |row: &Row, side: usize| (row.parts[side].samples, wholes[side].samples);
+        let rows = self.rows.iter();
+        let values: Vec<f64> = rows
+            .map(|row| fisher::p_value(count(row, 0), count(row, side)))
+            .collect();
+        let significant = fisher::significant(&values);
+        for ((row, value), significant) in self.rows.iter_mut().zip(values).zip(significant) {
+            row.chances.push((value, significant));
+        }
+    }
+
+    /// Returns the difference of a row's share in a recording from that in the first.
+    fn delta(&self, row: &Row, side: usize) -> f64 {
+        row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
+    }
+
+    /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
+    fn sort(&mut self) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let largest = |row: &Row| {
+            let deltas = (1..row.parts.len()).map(|side| self.delta(row, side).abs());
+            deltas.fold(0.0, f64::max)
+        };
+        let rank = |row: &Row| (row.is_significant(), largest(row));
+        rows.sort_by(|a, b| {
+            let (a_rank, b_rank) = (rank(a), rank(b));
+            let order = b_rank.0.cmp(&a_rank.0);
+            let order = order.then(b_rank.1.total_cmp(&a_rank.1));
+            let order = order.then(b.parts[0].events.cmp(&a.parts[0].events));
+            order.then_with(|| a.cells.cmp(&b.cells))
+        });
+        self.rows = rows;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Share;
+
+    fn shares(rows: &[(&str, u64)]) -> Shares {
+        let share = |(name, samples): &(&str, u64)| {
+            let share = Share {
+                events: samples * 1000,
+                samples: *samples,
+                ..Share::default()
+            };
+            (vec![(*name).to_owned()], share)
+        };
+        rows.iter().map(share).collect()
+    }
+
+    #[test]
+    fn what_is_certain_comes_before_what_is_large() {
+        let before = shares(&[("slow", 5000), ("same", 5000), ("rare", 1)]);
+        let after = shares(&[("slow", 3000), ("same", 5020), ("new", 400)]);
+        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after]);
+        let names: Vec<&str> = comparison
+            .rows
+            .iter()
+            .map(|row| &row.cells[0][..])
+            .collect();
+        assert_eq!(names, ["slow", "same", "new", "rare"]);
+        assert!(comparison.rows[2].is_significant() && !comparison.rows[3].is_significant());
+        let delta = comparison.delta(&comparison.rows[0], 1);
+        assert!((delta - (3000.0 / 8420.0 - 5000.0 / 10001.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn chance_is_no_difference() {
+        let before = shares(&[("a", 50), ("b", 50)]);
+        let after = shares(&[("a", 55), ("b", 45)]);
+        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after, &before]);
+        assert!(comparison.rows.iter().all(|row| !row.is_significant()));
+        assert!(comparison.rows.iter().all(|row| row.chances[1].0 > 0.999));
+    }
+}
