@@ -89,6 +89,12 @@ impl SpecError {
         self.fault.span.clone()
     }
 
+    /// Returns why the CPU lacks the event, in sentences; `None` if the text is wrong.
+    #[must_use]
+    pub fn absent(&self) -> Option<&str> {
+        self.fault.absent.as_deref()
+    }
+
     /// Returns whether the text is right, but the CPU lacks the event.
     #[must_use]
     pub fn is_absent(&self) -> bool {

@@ -36,6 +36,12 @@ fn names_of_the_model_have_their_encodings() {
         ("skylake", "cpu/UOPS_ISSUED.ANY/k", 0x0002_010e),
         ("skylake", "UOPS_ISSUED.STALL_CYCLES", 0x0183_010e),
         ("skylake", "MACHINE_CLEARS.COUNT", 0x0107_01c3),
+        (
+            "skylake",
+            "cpu/UOPS_ISSUED.ANY,cmask=4,inv,edge/u",
+            0x0485_010e,
+        ),
+        ("skylake", "cpu/UOPS_ISSUED.ANY,umask=0x2/", 0x0003_020e),
         ("zen4", "ls_dispatch.store_dispatch:u", 0x0001_0229),
         ("zen4", "ex_ret_fused_instr", 0x1_0003_00d0),
         ("fam16h", "RETIRED_UOPS:k", 0x0002_00c1),
@@ -51,6 +57,18 @@ fn names_of_the_model_have_their_encodings() {
         assert_eq!(event.meaning, None);
         assert!(event.builder().is_some());
     }
+}
+
+#[test]
+fn fields_of_a_name_that_cannot_change_are_told() {
+    let told = |text| fault(text, &pmu("skylake"));
+    let event = told("cpu/UOPS_ISSUED.ANY,event=1/");
+    assert!(
+        event.contains("`event` can't be changed in UOPS_ISSUED.ANY"),
+        "{event}"
+    );
+    let more = told("cpu/UOPS_ISSUED.ANY,cmask=256/");
+    assert!(more.contains("from 0 to 0xff"), "{more}");
 }
 
 #[test]

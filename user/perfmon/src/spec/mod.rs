@@ -7,6 +7,7 @@
 //! INST_RETIRED.ANY              a name of the vendor's, as far as the CPU's model has it
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
+//! cpu/UOPS_ISSUED.ANY,cmask=1/  a name of the vendor's with another umask=, cmask=, inv or edge
 //! cpu/instructions,period=1000/  a name with a period of its own, or freq=
 //! fixed0                        a fixed counter
 //! {instructions,cycles}:u       a group

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use perfmon_events::Event;
+
 use super::cache::CacheEvent;
 use super::error::Fault;
 use super::listed;
@@ -133,19 +135,24 @@ fn named(word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
             .ok_or_else(|| absent(word, &event.reason(pmu)))?;
         return Ok(Target::on(found, Some(Encoding::Cache(event.config()))));
     }
-    if let Some(event) = listed::find(&word.text, pmu) {
-        let found = listed::listed_on(&event, pmu).map_err(|reason| {
-            let message = format!("`{}` can't be counted here", event.name);
-            Fault::new(word.span.clone(), message)
-                .help(&reason)
-                .absent(reason)
-        })?;
-        return Ok(Target {
-            needs_choice: listed::needs_choice(&event, pmu),
-            ..Target::on(found, listed::encoding(&found))
-        });
+    match listed::find(&word.text, pmu) {
+        Some(event) => listed_target(&event, word, pmu),
+        None => Err(unknown(word, pmu)),
     }
-    Err(unknown(word, pmu))
+}
+
+/// An event of the model's list, as far as this PMU counts it.
+fn listed_target(event: &Event, word: &Piece, pmu: &Pmu) -> Result<Target, Fault> {
+    let found = listed::listed_on(event, pmu).map_err(|reason| {
+        let message = format!("`{}` can't be counted here", event.name);
+        Fault::new(word.span.clone(), message)
+            .help(&reason)
+            .absent(reason)
+    })?;
+    Ok(Target {
+        needs_choice: listed::needs_choice(event, pmu),
+        ..Target::on(found, listed::encoding(&found))
+    })
 }
 
 /// Returns the fault of an event that this CPU lacks.
@@ -314,6 +321,13 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
             ..target
         });
     }
+    if let Some(target) = listed_with_fields(&encoding, pmu)? {
+        return Ok(Target {
+            label,
+            rate,
+            ..target
+        });
+    }
     for Term { key, value } in encoding {
         let Some(field) = known.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field(key, &known));
@@ -356,6 +370,37 @@ fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> 
     } else {
         Ok(None)
     }
+}
+
+/// `cpu/NAME,cmask=4/`: a listed event with other values in some fields; `None` for any other fields.
+fn listed_with_fields(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> {
+    let [name @ Term { value: None, .. }, others @ ..] = terms else {
+        return Ok(None);
+    };
+    let Some(mut event) = listed::find(&name.key.text, pmu).filter(|_| !others.is_empty()) else {
+        return Ok(None);
+    };
+    let known = fields_of(pmu);
+    for Term { key, value } in others {
+        let changes = ["umask", "cmask", "inv", "edge"].contains(&&*key.text);
+        let Some(field) = known.iter().find(|field| changes && field.key == key.text) else {
+            let fault = Fault::new(
+                key.span.clone(),
+                format!("`{}` can't be changed in {}", key.text, event.name),
+            );
+            return Err(fault.help("These can: umask, cmask, inv, edge."));
+        };
+        let number = number(field, key, value.as_ref())?;
+        // No field has more than 8 bits.
+        let byte = u8::try_from(number).unwrap_or(u8::MAX);
+        match field.key {
+            "umask" => event.unit_mask = byte.into(),
+            "cmask" => event.counter_mask = byte,
+            "inv" => event.invert = byte != 0,
+            _ => event.edge = byte != 0,
+        }
+    }
+    listed_target(&event, &name.key, pmu).map(Some)
 }
 
 fn unknown_field(key: &Piece, known: &[Field]) -> Fault {
