@@ -12,7 +12,10 @@
 //! NAME EVENT UMASK [inv] [edge] [any] [deprecated] [cmask=N] [counters=MASK] [period=N] [fixed=N] [msr=REGISTER:VALUE]
 //! ```
 //!
-//! All numbers are hexadecimal.
+//! All numbers are hexadecimal. `build_metrics.rs` does the same with `tables/metrics/*.txt`.
+
+#[path = "build_metrics.rs"]
+mod metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -48,6 +51,7 @@ struct Table {
 fn main() {
     println!("cargo::rerun-if-changed=tables");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build_metrics.rs");
     let mut paths: Vec<PathBuf> = fs::read_dir("tables")
         .expect("the tables are there")
         .map(|entry| entry.expect("the folder can be read").path())
@@ -56,7 +60,10 @@ fn main() {
     paths.sort();
     let tables: Vec<Table> = paths.iter().map(|path| read(path)).collect();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    let (names, text) = pack(&tables);
+    let named = tables.iter().map(|table| &*table.name);
+    let (metrics, places) = metrics::pack(Path::new("tables/metrics"), named);
+    let (names, text) = pack(&tables, &places);
+    let text = text + &metrics;
     fs::write(out.join("names.bin"), names).expect("OUT_DIR can be written");
     fs::write(out.join("tables.rs"), text).expect("OUT_DIR can be written");
 }
@@ -138,8 +145,8 @@ fn encoding(number: &str, unit_mask: &str, fields: &[&str]) -> Encoding {
     encoding
 }
 
-/// Returns the names, and the Rust source of all else.
-fn pack(tables: &[Table]) -> (Vec<u8>, String) {
+/// Returns the names, and the Rust source of all else. `metrics` are the places of each table's metrics.
+fn pack(tables: &[Table], metrics: &[String]) -> (Vec<u8>, String) {
     // The order is that of a search without regard to case.
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     for (name, _) in tables.iter().flat_map(|table| &table.events) {
@@ -163,7 +170,7 @@ fn pack(tables: &[Table]) -> (Vec<u8>, String) {
         .collect();
 
     let (mut pairs, mut models, mut end) = (String::new(), String::new(), 0);
-    for table in tables {
+    for (table, metrics) in tables.iter().zip(metrics) {
         let first = end;
         let pair = |(name, encoding): &(String, Encoding)| {
             let name = numbers[name.to_ascii_lowercase().as_str()];
@@ -181,7 +188,7 @@ fn pack(tables: &[Table]) -> (Vec<u8>, String) {
         }
         end += events.len();
         models += &format!(
-            "Model {{ name: {:?}, version: {:?}, counters: {:?}, kind: Kind::{}, cpus: &[{}], events: ({first}, {end}) }},\n",
+            "Model {{ name: {:?}, version: {:?}, counters: {:?}, kind: Kind::{}, cpus: &[{}], events: ({first}, {end}), {metrics} }},\n",
             table.name,
             table.version,
             table.counters,

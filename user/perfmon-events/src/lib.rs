@@ -11,8 +11,11 @@
 //! assert_eq!(event.counters, Some(0b100), "only counter 2 counts it");
 //! ```
 //!
+//! [`metrics`] are formulas over such events.
+//!
 //! They have facts only. `tables/SOURCE` says where they are from, `Documentation/event-names.rst` how they are made.
 
+pub mod metrics;
 mod names;
 
 /// A processor, as far as its events depend on it.
@@ -54,6 +57,10 @@ pub struct Model {
     counters: (u8, u8),
     /// The first of its events, and the one after the last.
     events: (usize, usize),
+    /// The same of its metrics.
+    metrics: (usize, usize),
+    /// The same of the metrics that it lacks.
+    left_out: (usize, usize),
 }
 
 /// Processors of one family whose models follow each other.
@@ -126,7 +133,7 @@ struct Packed {
 /// What the build script makes of `tables/`.
 #[expect(clippy::unreadable_literal, reason = "no one reads them")]
 mod tables {
-    use super::{CpuRange, Kind, Model, Packed};
+    use super::{CpuRange, Kind, Model, Packed, metrics};
 
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }

@@ -48,7 +48,7 @@ impl Kind {
     reason = "each is a field of the event select"
 )]
 pub(super) struct Event {
-    name: String,
+    pub(super) name: String,
     number: u64,
     unit_mask: u64,
     counter_mask: u64,

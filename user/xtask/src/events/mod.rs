@@ -7,9 +7,10 @@
 
 mod json;
 mod mapfile;
+mod metrics;
 mod regex;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,6 +21,9 @@ use mapfile::Cpu;
 
 /// The folder of the tables.
 const TABLES: &str = "user/perfmon-events/tables";
+
+/// The folder of the tables of metrics, within it.
+const METRICS: &str = "metrics";
 
 /// The file that says what the tables are made from.
 const SOURCE: &str = "SOURCE";
@@ -36,6 +40,7 @@ pub(crate) fn write(top: &Path, source: &Path) -> Result<()> {
             fs::remove_file(folder.join(name)).with_context(|| format!("can't remove {name}"))?;
         }
     }
+    fs::create_dir_all(folder.join(METRICS))?;
     for (name, text) in made {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
@@ -88,12 +93,17 @@ fn committed(folder: &Path) -> Result<BTreeMap<String, String>> {
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
         let name = path
             .file_name()
             .and_then(|name| name.to_str())
             .context("a table has no name")?;
+        if path.is_dir() {
+            let inner = committed(&path)?.into_iter();
+            files.extend(inner.map(|(inner, text)| (format!("{name}/{inner}"), text)));
+            continue;
+        }
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
         if text.contains(MADE) {
             files.insert(name.to_owned(), text);
         }
@@ -108,10 +118,11 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
     let map =
         fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
     let mut files = BTreeMap::new();
-    let (mut kept, mut uncore) = (0, 0);
+    let (mut kept, mut uncore, mut formulas) = (0, 0, 0);
     for model in mapfile::models(&map)? {
         let found = json::read(&folder.join(&model.name)).context(model.name.clone())?;
         uncore += found.uncore;
+        let metrics = metrics::read(&folder.join(&model.name)).context(model.name.clone())?;
         for (kind, events) in &found.events {
             ensure!(!events.list.is_empty(), "{} has no events", model.name);
             kept += events.list.len();
@@ -137,28 +148,48 @@ fn make(source: &Path) -> Result<BTreeMap<String, String>> {
                 text += &format!("{event}\n");
             }
             files.insert(format!("{name}.txt"), text);
+
+            let names = events
+                .list
+                .iter()
+                .map(|event| event.name.to_ascii_lowercase());
+            let lines = metrics::lines(&metrics, *kind, &names.collect::<BTreeSet<_>>())
+                .context(name.clone())?;
+            formulas += lines.lines().filter(|line| !line.contains("\t-\t")).count();
+            if !lines.is_empty() {
+                let text = format!("{}{lines}", license_and_made());
+                files.insert(format!("{METRICS}/{name}.txt"), text);
+            }
         }
     }
-    // REUSE-IgnoreStart
-    let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
-    // REUSE-IgnoreEnd
     let version = version(source)?;
+    let tables = files
+        .keys()
+        .filter(|name| !name.starts_with(METRICS))
+        .count();
+    let start = license_and_made();
     let text = format!(
-        "{license}{MADE}\
+        "{start}\
          Linux {version}\n\
-         {} tables, {kept} events of cores; {uncore} events of what is outside of cores are left out.\n",
-        files.len()
+         {tables} tables, {kept} events of cores; {uncore} events of what is outside of cores are left out.\n\
+         {formulas} metrics of events of cores.\n"
     );
     files.insert(SOURCE.to_owned(), text);
     Ok(files)
 }
 
-/// The first lines of a table.
-fn header(name: &str, version: &str) -> String {
+/// The first lines of a file.
+fn license_and_made() -> String {
     // REUSE-IgnoreStart
     let license = "# SPDX-License-Identifier: MIT OR Apache-2.0\n";
     // REUSE-IgnoreEnd
-    format!("{license}{MADE}table {name}\nversion {version}\n")
+    format!("{license}{MADE}")
+}
+
+/// The first lines of a table.
+fn header(name: &str, version: &str) -> String {
+    let start = license_and_made();
+    format!("{start}table {name}\nversion {version}\n")
 }
 
 /// The line of some CPUs: vendor, family, models and steppings, in hexadecimal.

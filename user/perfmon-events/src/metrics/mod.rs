@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics: what counts of events tell together.
+
+mod common;
+mod formula;
+
+use super::Model;
+use super::tables::{LEFT_OUT, METRICS, STARTS, TEXTS};
+
+pub use common::common;
+pub use formula::{Formula, Mistake, Operator};
+
+/// A metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// The name as perf has it.
+    pub name: &'static str,
+    /// The groups that it is of, with `;` between them.
+    groups: &'static str,
+    /// What the value is multiplied by to be shown.
+    pub factor: f64,
+    /// The unit of the number that is shown.
+    pub unit: &'static str,
+    /// The formula, for [`Formula::parse`]. Its names are those of other metrics and of events; besides, `duration_time`
+    /// is the time in seconds, and `running_time` that during which the events counted.
+    pub formula: &'static str,
+    /// A formula that is not 0 if the value is high, or low, enough to look at; empty without one.
+    pub threshold: &'static str,
+}
+
+/// A [`Metric`] as it is stored: places in the texts.
+pub(super) struct Packed {
+    pub(super) name: u16,
+    pub(super) groups: u16,
+    pub(super) factor: u16,
+    pub(super) unit: u16,
+    pub(super) formula: u16,
+    pub(super) threshold: u16,
+}
+
+impl Metric {
+    /// Returns the groups that it is of.
+    pub fn groups(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.groups.split(';').filter(|group| !group.is_empty())
+    }
+}
+
+fn text(place: u16) -> &'static str {
+    let [start, end] = [0, 1].map(|next| STARTS[usize::from(place) + next] as usize);
+    &TEXTS[start..end]
+}
+
+fn metric(packed: &Packed) -> Metric {
+    Metric {
+        name: text(packed.name),
+        groups: text(packed.groups),
+        factor: text(packed.factor).parse().unwrap_or(1.0),
+        unit: text(packed.unit),
+        formula: text(packed.formula),
+        threshold: text(packed.threshold),
+    }
+}
+
+impl Model {
+    /// Returns the metrics of its events, by name without regard to case.
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> + use<> {
+        METRICS[self.metrics.0..self.metrics.1].iter().map(metric)
+    }
+
+    /// Returns the metric of this name; upper and lower case are the same.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<Metric> {
+        let packed = &METRICS[self.metrics.0..self.metrics.1];
+        let wanted = name.to_ascii_lowercase();
+        packed
+            .binary_search_by(|packed| {
+                let name = text(packed.name).bytes();
+                name.map(|byte| byte.to_ascii_lowercase())
+                    .cmp(wanted.bytes())
+            })
+            .ok()
+            .map(|found| metric(&packed[found]))
+    }
+
+    /// Returns the metrics of perf that need more than events of cores, each with the first thing that it needs.
+    pub fn metrics_left_out(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        LEFT_OUT[self.left_out.0..self.left_out.1]
+            .iter()
+            .map(|[name, needed]| (text(*name), text(*needed)))
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! perf's metrics: their formulas in the words of `perfmon_events::metrics`, as far as events of cores are enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use perfmon_events::metrics::Formula;
+use serde_json::Value;
+
+use super::json::Kind;
+
+/// What perf calls the fields of Intel's register `PERF_METRICS`, which the driver has not, and the events of general
+/// counters that count the same slots. The first whose events there are is taken.
+const TOP_DOWN: [(&str, &[&str]); 11] = [
+    ("TOPDOWN.SLOTS", &["TOPDOWN.SLOTS_P"]),
+    ("slots", &["TOPDOWN.SLOTS_P"]),
+    ("topdown-retiring", &["UOPS_RETIRED.SLOTS"]),
+    ("topdown-be-bound", &["TOPDOWN.BACKEND_BOUND_SLOTS"]),
+    (
+        "topdown-fe-bound",
+        &["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"],
+    ),
+    // The event for it is counted by one counter only, where there is one; it is the rest of all slots.
+    (
+        "topdown-bad-spec",
+        &[
+            "max(TOPDOWN.SLOTS_P - IDQ_BUBBLES.CORE - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)",
+            "max(TOPDOWN.SLOTS_P - IDQ_UOPS_NOT_DELIVERED.CORE - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)",
+        ],
+    ),
+    ("topdown-heavy-ops", &["UOPS_RETIRED.HEAVY"]),
+    ("topdown-br-mispredict", &["TOPDOWN.BR_MISPREDICT_SLOTS"]),
+    ("topdown-mem-bound", &["TOPDOWN.MEMORY_BOUND_SLOTS"]),
+    (
+        "topdown-fetch-lat",
+        &[
+            "IDQ_BUBBLES.FETCH_LATENCY",
+            "(6 * IDQ_BUBBLES.CYCLES_0_UOPS_DELIV.CORE)",
+        ],
+    ),
+    ("cpu-cycles", &["cycles"]),
+];
+
+/// The sum of the four parts of all slots.
+const ALL_SLOTS: &str = "TOPDOWN.SLOTS_P";
+
+/// Names that are no event of the vendor's list, and that there are on all CPUs.
+const COMMON: [&str; 3] = ["instructions", "cycles", "duration_time"];
+
+/// Facts that formulas may ask for.
+const FACTS: [&str; 3] = ["#SMT_on", "#core_wide", "#num_cpus_online"];
+
+/// A metric as perf has it.
+pub(super) struct Metric {
+    name: String,
+    groups: String,
+    formula: String,
+    scale: String,
+    threshold: String,
+    /// The kind of core of a hybrid processor that it is of; `None` for all kinds.
+    kind: Option<Kind>,
+}
+
+/// Reads the metrics of a folder.
+pub(super) fn read(folder: &Path) -> Result<Vec<Metric>> {
+    let mut metrics = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))? {
+        let path = entry?.path();
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+        let Ok(Value::Array(items)) = serde_json::from_str(&text) else {
+            continue;
+        };
+        for item in &items {
+            let field = |key| item.get(key).and_then(Value::as_str).unwrap_or_default();
+            if field("MetricExpr").is_empty() || field("MetricName").is_empty() {
+                continue;
+            }
+            let kind = match field("Unit") {
+                "" => None,
+                "cpu_core" => Some(Kind::Core),
+                "cpu_atom" => Some(Kind::Atom),
+                "cpu_lowpower" => Some(Kind::LowPower),
+                // Of what is outside of cores.
+                _ => continue,
+            };
+            metrics.push(Metric {
+                name: field("MetricName").to_owned(),
+                groups: field("MetricGroup").to_owned(),
+                formula: field("MetricExpr").to_owned(),
+                scale: field("ScaleUnit").to_owned(),
+                threshold: field("MetricThreshold").to_owned(),
+                kind,
+            });
+        }
+    }
+    Ok(metrics)
+}
+
+/// A metric in our words, or what it needs that is no event of a core.
+type Translated = Result<(String, Formula), String>;
+
+/// Returns the lines of the metrics of a kind of core that has these events.
+pub(super) fn lines(metrics: &[Metric], kind: Kind, events: &BTreeSet<String>) -> Result<String> {
+    let of_kind = metrics
+        .iter()
+        .filter(|metric| metric.kind.is_none_or(|own| own == kind));
+    let of_kind: BTreeMap<String, &Metric> = of_kind
+        .map(|metric| (metric.name.to_ascii_lowercase(), metric))
+        .collect();
+    let model = Model {
+        kind,
+        events,
+        metrics: &of_kind,
+    };
+    let mut translated: BTreeMap<&str, Translated> = BTreeMap::new();
+    for (name, metric) in &of_kind {
+        let formula = model
+            .formula(&metric.formula)
+            .with_context(|| metric.name.clone())?;
+        translated.insert(name, formula);
+    }
+    leave_out(&mut translated);
+    let mut lines = String::new();
+    for (name, formula) in &translated {
+        let metric = of_kind[*name];
+        ensure!(
+            !metric.name.contains(char::is_whitespace),
+            "{} has a blank in its name",
+            metric.name
+        );
+        match formula {
+            Err(missing) => lines += &format!("{}\t-\t{missing}\n", metric.name),
+            Ok((text, _)) => {
+                // What tells that a value is high may need what can't be counted.
+                let threshold = match model.formula(&metric.threshold) {
+                    Ok(Ok((text, formula))) if has_all(&formula, &translated) => text,
+                    _ => String::new(),
+                };
+                let (factor, unit) = scale(&metric.scale)?;
+                lines += &format!(
+                    "{}\t{}\t{factor}\t{unit}\t{text}\t{threshold}\n",
+                    metric.name, metric.groups
+                );
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// Leaves out metrics that need a metric that is left out.
+fn leave_out(translated: &mut BTreeMap<&str, Translated>) {
+    loop {
+        let mut missing: Vec<(String, String)> = Vec::new();
+        for (name, formula) in translated.iter() {
+            let Ok((_, formula)) = formula else { continue };
+            formula.names(&mut |used| {
+                if let Some(Err(needed)) = translated.get(&*used.to_ascii_lowercase()) {
+                    missing.push(((*name).to_owned(), needed.clone()));
+                }
+            });
+        }
+        if missing.is_empty() {
+            return;
+        }
+        for (name, needed) in missing {
+            if let Some(formula) = translated.get_mut(&*name) {
+                *formula = Err(needed);
+            }
+        }
+    }
+}
+
+fn has_all(formula: &Formula, translated: &BTreeMap<&str, Translated>) -> bool {
+    let mut all = true;
+    formula.names(&mut |name| {
+        all &= !matches!(translated.get(&*name.to_ascii_lowercase()), Some(Err(_)));
+    });
+    all
+}
+
+/// Parts the factor of `100%` or `1e3per_1k_instr` from the unit.
+fn scale(text: &str) -> Result<(String, String)> {
+    if text.is_empty() {
+        return Ok(("1".to_owned(), String::new()));
+    }
+    // The longest start that is a number.
+    let ends = (1..=text.len())
+        .rev()
+        .filter(|end| text.is_char_boundary(*end));
+    for end in ends {
+        let (number, unit) = text.split_at(end);
+        if number.parse::<f64>().is_ok() {
+            return Ok((number.to_owned(), unit.trim().to_owned()));
+        }
+    }
+    bail!("a unit has no factor: {text}")
+}
+
+/// The names that formulas may use.
+struct Model<'a> {
+    kind: Kind,
+    events: &'a BTreeSet<String>,
+    metrics: &'a BTreeMap<String, &'a Metric>,
+}
+
+impl Model<'_> {
+    /// Returns a formula in our words, or what it needs that is no event of a core.
+    fn formula(&self, perfs: &str) -> Result<Translated> {
+        let mut text = String::new();
+        let mut rest = perfs;
+        while let Some(first) = rest.chars().next() {
+            let length = symbol(rest);
+            if length == 0 {
+                text.push(first);
+                rest = &rest[first.len_utf8()..];
+                continue;
+            }
+            let (symbol, after) = rest.split_at(length);
+            rest = after;
+            match self.symbol(symbol, after) {
+                Ok(ours) => text += &ours,
+                Err(missing) => return Ok(Err(missing)),
+            }
+        }
+        let text = with_all_slots(&text);
+        let formula = Formula::parse(&text).with_context(|| format!("{perfs}\n{text}"))?;
+        Ok(Ok((text, formula)))
+    }
+
+    /// Returns a symbol in our words.
+    fn symbol(&self, perfs: &str, after: &str) -> Result<String, String> {
+        let symbol = perfs.replace('\\', "");
+        let is_word = ["if", "else", "%"].contains(&&*symbol) || symbol.parse::<f64>().is_ok();
+        let is_function = after.trim_start().starts_with('(');
+        if is_word || FACTS.contains(&&*symbol) {
+            return Ok(symbol);
+        }
+        if is_function && !symbol.contains('@') {
+            return match &*symbol {
+                "min" | "max" | "d_ratio" => Ok(symbol),
+                _ => Err(format!("{symbol}()")),
+            };
+        }
+        let (text, modifier) = match symbol.split_once('@') {
+            None => symbol.split_once(':').unwrap_or((&symbol, "")),
+            Some((unit, rest)) => {
+                let is_core = match unit {
+                    "cpu" => true,
+                    "cpu_core" => self.kind == Kind::Core,
+                    "cpu_atom" => self.kind == Kind::Atom,
+                    "cpu_lowpower" => self.kind == Kind::LowPower,
+                    _ => false,
+                };
+                match rest.rsplit_once('@').filter(|_| is_core) {
+                    Some((text, modifier)) => (text, modifier),
+                    None => return Err(symbol.replace('@', "/")),
+                }
+            }
+        };
+        if !["", "u", "k"].contains(&modifier) {
+            return Err(format!("{text}:{modifier}"));
+        }
+        let behind = |name: String| match modifier {
+            "" => name,
+            _ => format!("{name}:{modifier}"),
+        };
+        let (name, fields) = text.split_once(',').unwrap_or((text, ""));
+        if let Some(ours) = TOP_DOWN
+            .iter()
+            .find(|(known, _)| *known == name)
+            .and_then(|(_, choices)| choices.iter().find(|choice| self.has_events(choice)))
+        {
+            return Ok((*ours).to_owned());
+        }
+        let lower = name.to_ascii_lowercase();
+        if self.metrics.contains_key(&lower) && fields.is_empty() {
+            return Ok(quoted(name.to_owned()));
+        }
+        if COMMON.contains(&name) {
+            return Ok(behind(name.to_owned()));
+        }
+        if !self.events.contains(&lower) {
+            return Err(name.to_owned());
+        }
+        Ok(if fields.is_empty() {
+            quoted(behind(name.to_owned()))
+        } else {
+            format!("@{}@", behind(format!("cpu/{name},{fields}/")))
+        })
+    }
+
+    /// Returns whether there are all events of a formula.
+    fn has_events(&self, text: &str) -> bool {
+        let mut all = true;
+        if let Ok(formula) = Formula::parse(text) {
+            formula.names(&mut |name| {
+                all &= COMMON.contains(&name) || self.events.contains(&name.to_ascii_lowercase());
+            });
+        }
+        all
+    }
+}
+
+/// Returns a name in a form that formulas take.
+fn quoted(name: String) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:".contains(&byte);
+    let starts = name.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    if starts && name.bytes().all(is_plain) {
+        name
+    } else {
+        format!("@{name}@")
+    }
+}
+
+/// Returns the formula with all slots in place of the sum of their four parts, of which one is what the others leave.
+fn with_all_slots(text: &str) -> String {
+    let parts = |fe: &str| {
+        let bad = format!(
+            "max(TOPDOWN.SLOTS_P - {fe} - TOPDOWN.BACKEND_BOUND_SLOTS - UOPS_RETIRED.SLOTS, 0)"
+        );
+        format!("({fe} + {bad} + UOPS_RETIRED.SLOTS + TOPDOWN.BACKEND_BOUND_SLOTS)")
+    };
+    ["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"]
+        .iter()
+        .fold(text.to_owned(), |text, fe| {
+            text.replace(&parts(fe), ALL_SLOTS)
+        })
+}
+
+/// Returns the length of the symbol at the start: letters, digits, and what is escaped.
+fn symbol(text: &str) -> usize {
+    let mut length = 0;
+    let bytes = text.as_bytes();
+    while let Some(byte) = bytes.get(length) {
+        match byte {
+            b'\\' => length += 2,
+            b'#' if length == 0 => length += 1,
+            b'e' if bytes[..length].iter().all(u8::is_ascii_digit)
+                && length > 0
+                && bytes.get(length + 1) == Some(&b'-') =>
+            {
+                // 1e-3
+                length += 2;
+            }
+            byte if byte.is_ascii_alphanumeric() || b"_.:@?".contains(byte) => length += 1,
+            _ => break,
+        }
+    }
+    length.min(text.len())
+}
