@@ -54,17 +54,19 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s h -l help -d 'Print
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s M -l metrics -d 'Count what these metrics need, and show them: names, or groups, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times; show the mean and its standard error' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: `perf`, an object for each event with perf\'s keys, or `v1`, one object with all numbers' -r -f -a "perf\t''
 v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l metric-only -d 'Show the metrics of -M without the counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s A -l no-aggr -d 'Show each CPU of -a or -C'

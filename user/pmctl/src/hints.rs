@@ -20,8 +20,7 @@ const NULL: &str = "`time COMMAND` tells the times alone.";
 const SYNC: &str = "Write `sync` before it.";
 
 /// Those of `perf stat`.
-const STAT: [Hint; 35] = [
-    ("--metric-only", METRICS),
+const STAT: [Hint; 32] = [
     ("--metric-no-group", METRICS),
     ("--smi-cost", METRICS),
     ("-T", METRICS),
@@ -43,8 +42,6 @@ const STAT: [Hint; 35] = [
     ),
     ("--table", "`--json=v1` has the counts of each run."),
     ("--log-fd", "`-o /dev/fd/N` writes to descriptor N."),
-    ("-M", METRICS),
-    ("--metrics", METRICS),
     ("--topdown", METRICS),
     ("--per-node", PARTS),
     ("--per-die", PARTS),

@@ -19,6 +19,7 @@ mod hypervisor;
 mod info;
 mod list;
 mod machine;
+mod metrics;
 mod msr;
 mod perfdata;
 mod pmu;

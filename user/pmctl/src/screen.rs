@@ -125,7 +125,7 @@ fn start(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
 }
 
 /// The styles of the output; none of them does anything without colours.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Colors {
     pub(crate) heading: Style,
     pub(crate) warning: Style,
@@ -144,6 +144,25 @@ impl Colors {
             warning: AnsiColor::Yellow.on_default().bold(),
             large: AnsiColor::Red.on_default(),
             medium: AnsiColor::Green.on_default(),
+        }
+    }
+
+    /// Returns whether they do anything.
+    pub(crate) fn are_on(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Returns the style of a number that is worth a look.
+    pub(crate) fn notable(&self) -> Style {
+        self.large
+    }
+
+    /// Returns the style of a number that is high from the first of these limits on, and very high from the second.
+    pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
+        match limits {
+            Some((_, very)) if value > very => self.large,
+            Some((high, _)) if value > high => self.warning,
+            _ => Style::new(),
         }
     }
 

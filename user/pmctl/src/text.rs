@@ -85,6 +85,13 @@ fn push_blanks(line: &mut String, mut number: usize) {
     }
 }
 
+/// Returns a bar for a share of the whole: as many characters as are filled of `width`, rounded; at least none, at most all.
+pub(crate) fn bar(share: f64, width: usize) -> String {
+    let filled = (share.clamp(0.0, 1.0) * width as f64).round();
+    let is_filled = |place: &usize| (*place as f64) < filled;
+    "\u{2588}".repeat((0..width).filter(is_filled).count())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -76,14 +76,17 @@ Examples:
   pmctl list                     what this CPU counts
   pmctl list 'l2_*miss*'         names that match
   pmctl list --all offcore       also what the driver can't count, with the reason
-  pmctl list --model zen4 ls_    events of another CPU";
+  pmctl list --model zen4 ls_    events of another CPU
+  pmctl list metrics 'tma_*'     metrics for `pmctl stat -M`
+  pmctl list metricgroups        groups of them";
 
 #[derive(Debug, Args)]
-#[command(after_help = LIST_HELP)]
+#[command(after_help = LIST_HELP, override_usage = "pmctl list [OPTIONS] [events|metrics|metricgroups] [GLOB]")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct List {
-    /// List events with this in their names
-    pub(crate) glob: Option<String>,
+    /// List events and metrics with this in their names; `events`, `metrics` or `metricgroups` in front lists these only
+    #[arg(value_name = "GLOB", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
 
     /// List the events of this CPU model
     #[arg(short, long, value_name = "MODEL", conflicts_with = "replay")]
@@ -175,6 +178,14 @@ pub(crate) struct Stat {
     #[arg(short = 'e', long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
+    /// Count what these metrics need, and show them: names, or groups, separated by commas; may be repeated
+    #[arg(short = 'M', long, value_name = "METRICS", value_delimiter = ',')]
+    pub(crate) metrics: Vec<String>,
+
+    /// Show the metrics of -M without the counts
+    #[arg(long, requires = "metrics")]
+    pub(crate) metric_only: bool,
+
     /// Count these processes, separated by commas; without a command until they end
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
     pub(crate) pid: Vec<u32>,
@@ -223,9 +234,9 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) detailed: bool,
 
-    /// Run the command N times; show the mean and its standard error
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) repeat: u32,
+    /// Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
 
     /// Print the counts every MS milliseconds
     #[arg(short = 'I', long, alias = "interval-print", value_name = "MS", value_parser = interval, conflicts_with = "repeat")]

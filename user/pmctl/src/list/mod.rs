@@ -2,6 +2,7 @@
 //! `pmctl list`: the events that have names.
 
 mod descriptions;
+mod metrics;
 
 use std::io::Write;
 
@@ -50,20 +51,43 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     } else {
         Descriptions::default()
     };
-    let all = named(&pmu);
+    let (kind, glob) = kind_and_glob(&args.words)?;
+    let of_metrics = match kind {
+        Kind::Events => Vec::new(),
+        // Names of events are for -e.
+        Kind::All if args.raw => Vec::new(),
+        _ => metrics::listed(glob, &pmu, machine)?,
+    };
+    if kind == Kind::Groups {
+        for group in metrics::groups(&of_metrics) {
+            writeln!(output, "{group}")?;
+        }
+        return Ok(0);
+    }
+    let all = if kind == Kind::Metrics {
+        Vec::new()
+    } else {
+        named(&pmu)
+    };
     let matching: Vec<Named> = all
         .into_iter()
-        .filter(|event| args.glob.as_ref().is_none_or(|glob| event.matches(glob)))
+        .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
         .collect();
-    let found = matching.len();
+    let found = matching.len() + of_metrics.len();
     let shown: Vec<Named> = matching
         .into_iter()
         .filter(|event| args.all || event.is_current())
         .collect();
+    let of_metrics: Vec<metrics::Listed> = of_metrics
+        .into_iter()
+        .filter(|metric| args.all || metric.is_countable())
+        .collect();
     if args.json {
-        let rows: Vec<Row<'_>> = shown
-            .iter()
-            .map(|event| Row::new(event, &descriptions))
+        let events = shown.iter().map(|event| Row::new(event, &descriptions));
+        let metrics = of_metrics.iter().map(metrics::Row::new);
+        let rows: Vec<AnyRow<'_>> = events
+            .map(AnyRow::Event)
+            .chain(metrics.map(AnyRow::Metric))
             .collect();
         serde_json::to_writer_pretty(&mut *output, &rows)?;
         writeln!(output)?;
@@ -71,12 +95,60 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         for event in &shown {
             writeln!(output, "{}", event.name)?;
         }
-    } else if !shown.is_empty() {
-        write_table(&shown, &pmu, &descriptions, output)?;
+        let names = of_metrics.iter().map(metrics::Listed::name);
+        for name in names.chain(metrics::groups(&of_metrics)) {
+            writeln!(output, "{name}")?;
+        }
+    } else {
+        if !shown.is_empty() {
+            write_table(&shown, &pmu, &descriptions, output)?;
+        }
+        if !of_metrics.is_empty() {
+            if !shown.is_empty() {
+                writeln!(output)?;
+            }
+            metrics::write_table(&of_metrics, output)?;
+        }
     }
     output.flush()?;
-    tell_of_others(args, &pmu, shown.len(), found);
-    Ok(if shown.is_empty() { FAILURE } else { 0 })
+    let number = shown.len() + of_metrics.len();
+    tell_of_others(args, (kind, glob), &pmu, (number, found));
+    Ok(if number == 0 { FAILURE } else { 0 })
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    All,
+    Events,
+    Metrics,
+    Groups,
+}
+
+/// Returns what the words ask for: a kind, a pattern, or both.
+fn kind_and_glob(words: &[String]) -> Result<(Kind, Option<&str>), Usage> {
+    const KINDS: [(&str, Kind); 6] = [
+        ("event", Kind::Events),
+        ("events", Kind::Events),
+        ("metric", Kind::Metrics),
+        ("metrics", Kind::Metrics),
+        ("metricgroup", Kind::Groups),
+        ("metricgroups", Kind::Groups),
+    ];
+    let kind = words.first().and_then(|word| {
+        let found = KINDS.iter().find(|(name, _)| name == word);
+        found.map(|(_, kind)| *kind)
+    });
+    match (kind, words) {
+        (Some(kind), [_]) => Ok((kind, None)),
+        (Some(kind), [_, glob]) => Ok((kind, Some(glob))),
+        (None, []) => Ok((Kind::All, None)),
+        (None, [glob]) => Ok((Kind::All, Some(glob))),
+        _ => Err(Usage(
+            "it lists `events`, `metrics` or `metricgroups`, and behind that one pattern."
+                .to_owned(),
+        )),
+    }
 }
 
 /// Returns the PMU of a model, or of the machine.
@@ -306,25 +378,36 @@ pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
 }
 
 /// Says on standard error what the list lacks.
-fn tell_of_others(args: &List, pmu: &Pmu, shown: usize, found: usize) {
+fn tell_of_others(
+    args: &List,
+    (kind, glob): (Kind, Option<&str>),
+    pmu: &Pmu,
+    (shown, found): (usize, usize),
+) {
     let of = pmu
         .model()
         .map(|model| format!("{} ({})", model.name(), model.version()));
-    if let (0, Some(glob)) = (found, &args.glob) {
+    if let (0, Some(glob)) = (found, glob) {
         let of = of.map_or(String::new(), |of| format!(" of {of}"));
-        complain(format_args!("no event{of} has `{glob}` in its name"));
+        let what = match kind {
+            Kind::Metrics | Kind::Groups => "metric",
+            _ => "event",
+        };
+        complain(format_args!("no {what}{of} has `{glob}` in its name"));
         return;
     }
     if args.raw || args.json {
         return;
     }
     if found > shown {
-        let others = count(
-            u64::try_from(found - shown).unwrap_or(u64::MAX),
-            "more event",
-        );
+        let what = match kind {
+            Kind::Metrics => "more metric",
+            Kind::Events => "more event",
+            _ => "more name",
+        };
+        let others = count(u64::try_from(found - shown).unwrap_or(u64::MAX), what);
         complain(format_args!(
-            "{others} can't be counted here, or have outdated names; `--all` shows them, and why."
+            "{others} can't be counted here, or are outdated; `--all` shows them, and why."
         ));
     }
     if of.is_none() {
@@ -335,6 +418,14 @@ fn tell_of_others(args: &List, pmu: &Pmu, shown: usize, found: usize) {
             processor.model()
         ));
     }
+}
+
+/// What JSON has of an event or a metric.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyRow<'a> {
+    Event(Row<'a>),
+    Metric(metrics::Row<'a>),
 }
 
 /// What JSON has of an event. Keys without a value are left out.

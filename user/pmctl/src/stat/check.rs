@@ -20,7 +20,7 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
              Ctrl-C: `pmctl stat -a`.",
         ),
         (
-            args.command.is_empty() && args.repeat > 1,
+            args.command.is_empty() && args.repeat.is_some_and(|repeat| repeat > 1),
             "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
         ),
         (

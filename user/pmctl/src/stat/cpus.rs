@@ -78,6 +78,7 @@ pub(super) fn of_cpus(
             source.parts.push((index, cpus.clone(), number));
             source.columns.push(Column {
                 place: place.clone(),
+                number: index,
                 event: column.event.clone(),
                 counter: column.counter,
                 unit: None,
@@ -95,8 +96,9 @@ pub(super) fn columns_on(
     let present: Vec<EventSpec> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
     let places = schedule(&present, supply).map_err(|error| Usage(error.to_string()))?;
     let mut places = places.into_iter();
-    let column = |event: EventSpec| Column {
+    let column = |(number, event): (usize, EventSpec)| Column {
         place: None,
+        number,
         counter: if event.is_absent() {
             None
         } else {
@@ -105,7 +107,7 @@ pub(super) fn columns_on(
         unit: None,
         event,
     };
-    Ok(events.into_iter().map(column).collect())
+    Ok(events.into_iter().enumerate().map(column).collect())
 }
 
 /// The counters of all CPUs, which count whatever runs there.

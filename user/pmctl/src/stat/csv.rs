@@ -4,6 +4,9 @@
 //! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, variation in percent (with `-r`), how
 //! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
 //!
+//! A metric of -M has a line of its own behind them, whose fields are empty but for the part, the value and the unit with
+//! the metric's name.
+//!
 //! Fields with the separator in them are quoted.
 
 use std::io::Write;
@@ -11,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::metric::metric;
-use super::{Figures, PlaceKind, Report, Run, Subject, running_time};
+use super::ratio::metric;
+use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
@@ -33,17 +36,9 @@ impl<'a, W: Write> Csv<'a, W> {
 
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
-        for (index, column) in self.subject.columns.iter().enumerate() {
-            if let Some(at) = at {
-                self.writer
-                    .write_field(format!("{:.9}", at.as_secs_f64()))?;
-            }
-            if let Some(place) = &column.place {
-                self.writer.write_field(&place.name)?;
-                if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
-                    self.writer.write_field(cpus.to_string())?;
-                }
-            }
+        let columns = self.subject.columns.iter().enumerate();
+        for (index, column) in columns.filter(|_| self.subject.has_counts) {
+            self.start(at, column.place.as_ref())?;
             let number = |count: u64| match column.unit {
                 Some(unit) => unit.number(count),
                 None => count.to_string(),
@@ -74,7 +69,36 @@ impl<'a, W: Write> Csv<'a, W> {
             }
             self.writer.write_record(None::<&[u8]>)?;
         }
+        for metric in self.subject.metrics.values(&self.subject.columns, runs) {
+            self.start(at, metric.place)?;
+            // No value, unit, event, time nor share of it; no variation, as perf.
+            let empty = if runs.len() > 1 { 6 } else { 5 };
+            for _ in 0..empty {
+                self.writer.write_field("")?;
+            }
+            let value = metric
+                .number
+                .map_or("nan".to_owned(), |value| format!("{value:.2}"));
+            self.writer.write_field(value)?;
+            self.writer.write_field(metric.perfs_unit())?;
+            self.writer.write_record(None::<&[u8]>)?;
+        }
         Ok(self.writer.flush()?)
+    }
+
+    /// The first fields of a line: the time of an interval, and the part.
+    fn start(&mut self, at: Option<Duration>, place: Option<&Place>) -> Result<()> {
+        if let Some(at) = at {
+            self.writer
+                .write_field(format!("{:.9}", at.as_secs_f64()))?;
+        }
+        if let Some(place) = place {
+            self.writer.write_field(&place.name)?;
+            if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
+                self.writer.write_field(cpus.to_string())?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,7 +120,7 @@ impl<W: Write> Report for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject, written};
+    use super::super::testing::{run, subject, subject_with, written};
     use super::*;
 
     #[test]
@@ -146,6 +170,23 @@ mod tests {
 0.100000000;4;;cycles;3000000000;100.00;;
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_metric_has_a_line_of_its_own() {
+        let subject = subject_with(
+            "instructions,cycles",
+            &["insn_per_cycle", "cycles_frequency"],
+        );
+        let text = written(|out| {
+            Csv::new(&subject, out, b',')
+                .end(&[run(&[Some(6), Some(3_000_000_000)])])
+                .expect("a vector takes all");
+        });
+        assert!(
+            text.ends_with("\n,,,,,0.00,insn_per_cycle\n,,,,,1.00,GHz  cycles_frequency\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -5,13 +5,16 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
+use anstyle::Style;
 use anyhow::Result;
 
-use super::metric::metric;
+use super::metrics::Value;
+use super::ratio::metric;
 use super::scope::Title;
 use super::summary::Summary;
 use super::values::Unit;
-use super::{Column, Figures, PlaceKind, Report, Run, Subject};
+use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject};
+use crate::screen::Colors;
 use crate::text::{self, thousands};
 
 /// In place of a number that can't be trusted.
@@ -19,6 +22,12 @@ const UNTRUSTED: &str = "<not trusted>";
 
 /// Width of the notes.
 const WIDTH: usize = 78;
+
+/// Width of the column of units.
+const UNIT: usize = 6;
+
+/// Width of a bar.
+const BAR: usize = 20;
 
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
@@ -31,10 +40,11 @@ pub(super) struct Human<'a, W> {
     /// Width of the column of cores or threads.
     place: usize,
     headed: bool,
+    colors: Colors,
 }
 
 impl<'a, W: Write> Human<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+    pub(super) fn new(subject: &'a Subject, output: W, colors: Colors) -> Self {
         let names = subject
             .columns
             .iter()
@@ -46,6 +56,7 @@ impl<'a, W: Write> Human<'a, W> {
             place: places.max().unwrap_or(0),
             name: names.max().unwrap_or(0).max(16),
             headed: false,
+            colors,
         }
     }
 
@@ -78,7 +89,12 @@ impl<'a, W: Write> Human<'a, W> {
         let mut line = self.line(figures, index);
         if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
             let pad = self.name - label.chars().count();
-            let _ = write!(line, "{:pad$}  # {:8.2}  {}", "", metric.value, metric.unit);
+            let style = self.colors.ratio(metric.value, metric.limits);
+            let _ = write!(
+                line,
+                "{:pad$}  # {style}{:8.2}{style:#}  {}",
+                "", metric.value, metric.unit
+            );
         }
         match figures.summaries[index].filter(|_| figures.runs > 1) {
             Some(summary) => self.with_error(&line, summary),
@@ -91,6 +107,77 @@ impl<'a, W: Write> Human<'a, W> {
         // Behind the number, the name, and a ratio.
         let width = self.place + NUMBER + 6 + self.name + 32;
         format!("{line:<width$}( +-{:6.2}% )", summary.error_percent)
+    }
+
+    /// A metric: its value and its name, and a bar on a terminal.
+    fn metric(&self, value: &Value<'_>) -> String {
+        let place = value.place.map_or_else(String::new, place_of);
+        let number = match value.number {
+            Some(number) => format!("{number:.2}"),
+            None => "<no value>".to_owned(),
+        };
+        let style = match value.is_notable {
+            Some(true) => self.colors.notable(),
+            _ => Style::new(),
+        };
+        let width = self.place;
+        let (before, unit, behind) = match value.unit {
+            "" => (NUMBER, String::new(), String::new()),
+            unit if unit.chars().count() <= UNIT => {
+                (NUMBER - 2, format!(" {unit:<UNIT$}"), String::new())
+            }
+            unit => (NUMBER, String::new(), format!("  ({unit})")),
+        };
+        let gap = if unit.is_empty() { "      " } else { " " };
+        let name = value.name;
+        let mut line =
+            format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
+        if let (true, "%", Some(percent)) = (self.colors.are_on(), value.unit, value.number) {
+            let pad = self.metric_name().saturating_sub(name.chars().count());
+            let bar = text::bar(percent / 100.0, BAR);
+            let _ = write!(line, "{:pad$}  {style}{bar}{style:#}", "");
+        }
+        line
+    }
+
+    /// Width of the column of metrics' names.
+    fn metric_name(&self) -> usize {
+        let names = self.subject.metrics.names();
+        names.map(|name| name.chars().count()).max().unwrap_or(0)
+    }
+
+    /// The metrics, and from which runs they are.
+    fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
+        let values = self.subject.metrics.values(&self.subject.columns, runs);
+        for value in &values {
+            writeln!(self.output, "{}", self.metric(value))?;
+        }
+        if !values.is_empty() {
+            writeln!(self.output)?;
+        }
+        if self.subject.parts > 1 {
+            let note = format!(
+                "The command ran {} times, once for each part of the events: the counters are too few for all.",
+                self.subject.parts * runs.len()
+            );
+            self.write_note(&note)?;
+        }
+        if !self.subject.metrics.split.is_empty() {
+            let note = format!(
+                "Of several runs, since the events of one have no counters at the same time: {}.",
+                self.subject.metrics.split.join(", ")
+            );
+            self.write_note(&note)?;
+        }
+        Ok(())
+    }
+
+    fn write_note(&mut self, note: &str) -> Result<()> {
+        for line in text::wrap(note, WIDTH) {
+            writeln!(self.output, " {line}")?;
+        }
+        writeln!(self.output)?;
+        Ok(())
     }
 
     /// Why the CPU lacks events.
@@ -145,9 +232,15 @@ impl<W: Write> Report for Human<'_, W> {
             )?;
             self.headed = true;
         }
-        let figures = Figures::of(std::slice::from_ref(run));
-        for index in 0..self.subject.columns.len() {
-            let line = self.line(&figures, index);
+        let runs = std::slice::from_ref(run);
+        let figures = Figures::of(runs);
+        let mut lines = Vec::new();
+        if self.subject.has_counts {
+            lines.extend((0..self.subject.columns.len()).map(|index| self.line(&figures, index)));
+        }
+        let metrics = self.subject.metrics.values(&self.subject.columns, runs);
+        lines.extend(metrics.iter().map(|value| self.metric(value)));
+        for line in lines {
             // A core or a thread begins at the left of its column; a number keeps its blanks.
             let gap = if self.place > 0 { " " } else { "" };
             writeln!(self.output, "{:>16.9}{gap}{line}", at.as_secs_f64())?;
@@ -158,10 +251,13 @@ impl<W: Write> Report for Human<'_, W> {
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         writeln!(self.output, "\n{}\n", self.title(runs))?;
         let figures = Figures::of(runs);
-        for index in 0..self.subject.columns.len() {
-            writeln!(self.output, "{}", self.line_of_total(&figures, index))?;
+        if self.subject.has_counts {
+            for index in 0..self.subject.columns.len() {
+                writeln!(self.output, "{}", self.line_of_total(&figures, index))?;
+            }
+            writeln!(self.output)?;
         }
-        writeln!(self.output)?;
+        self.write_metrics(runs)?;
         let mut times = vec![(
             "seconds time elapsed",
             (|run| run.elapsed) as fn(&Run) -> Duration,
@@ -189,19 +285,21 @@ impl<W: Write> Report for Human<'_, W> {
 
 /// Returns the core or the thread of a column, with a blank behind it.
 fn place(column: &Column) -> String {
-    match &column.place {
-        None => String::new(),
-        Some(place) => match place.kind {
-            PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
-            PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
-        },
+    column.place.as_ref().map_or_else(String::new, place_of)
+}
+
+/// Returns a core or a thread, with a blank behind it.
+fn place_of(place: &Place) -> String {
+    match place.kind {
+        PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
+        PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Scope;
-    use super::super::testing::{run, subject, written};
+    use super::super::testing::{run, subject, subject_with, written};
     use super::*;
 
     #[test]
@@ -209,7 +307,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u,r1c0:k,cache-misses");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
-            Human::new(&subject, out)
+            Human::new(&subject, out, Colors::default())
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -232,12 +330,85 @@ mod tests {
         assert_eq!(text, expected);
     }
 
+    const METRICS: [&str; 3] = [
+        "insn_per_cycle",
+        "branch_miss_rate",
+        "branch_misses_per_1k_instructions",
+    ];
+
+    #[test]
+    fn metrics_stand_behind_the_counts() {
+        let subject = subject_with("instructions,cycles,branches,branch-misses", &METRICS);
+        let counts = [
+            Some(3_000_000),
+            Some(1_500_000),
+            Some(400_000),
+            Some(60_000),
+        ];
+        let shown = |colors| {
+            written(|out| {
+                Human::new(&subject, out, colors)
+                    .end(&[run(&counts)])
+                    .expect("a vector takes all");
+            })
+        };
+        let text = shown(Colors::default());
+        let expected = "
+              60,000      branch-misses     #    15.00  % of all branches
+
+                2.00      insn_per_cycle
+             15.00 %      branch_miss_rate
+               20.00      branch_misses_per_1k_instructions  (per_1k_instr)
+
+         1.500000000 seconds time elapsed
+";
+        assert!(text.contains(expected), "{text}");
+        let colored = shown(Colors::new(true));
+        let rate = colored
+            .lines()
+            .find(|line| line.contains("branch_miss_rate"))
+            .expect("it is there");
+        // Red from 5 % on, and three of twenty.
+        assert!(
+            rate.starts_with("\x1b[31m")
+                && rate.ends_with("\x1b[31m\u{2588}\u{2588}\u{2588}\x1b[0m"),
+            "{rate:?}"
+        );
+    }
+
+    #[test]
+    fn without_counts_there_are_metrics_alone() {
+        let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
+        subject.has_counts = false;
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out, Colors::default());
+            let run = run(&[Some(5), Some(0)]);
+            human.interval(Duration::from_secs(1), &run).expect("room");
+            human.end(&[run]).expect("room");
+        });
+        assert!(text.contains("<no value>      insn_per_cycle"), "{text}");
+        assert!(!text.contains("cycles\n"), "{text}");
+    }
+
+    #[test]
+    fn what_took_several_runs_is_told() {
+        let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
+        subject.parts = 2;
+        let text = written(|out| {
+            let runs = [run(&[Some(5), Some(4)]), run(&[Some(5), Some(4)])];
+            Human::new(&subject, out, Colors::default())
+                .end(&runs)
+                .expect("room");
+        });
+        assert!(text.contains("ran 4 times, once for each part"), "{text}");
+    }
+
     #[test]
     fn several_runs_show_their_variation() {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
             let runs = [run(&[Some(90), Some(9)]), run(&[Some(110), Some(11)])];
-            Human::new(&subject, out)
+            Human::new(&subject, out, Colors::default())
                 .end(&runs)
                 .expect("a vector takes all");
         });
@@ -261,7 +432,7 @@ mod tests {
             command.clone_into(&mut subject.command);
             subject.scope = scope;
             let text = written(|out| {
-                Human::new(&subject, out)
+                Human::new(&subject, out, Colors::default())
                     .end(&[run(&[Some(1)])])
                     .expect("a vector takes all");
             });
@@ -296,7 +467,7 @@ mod tests {
                 kind: PlaceKind::Core(cpus),
             });
         }
-        let human = Human::new(&subject, Vec::new());
+        let human = Human::new(&subject, Vec::new(), Colors::default());
         let runs = [run(&[Some(5), Some(4)])];
         let figures = Figures::of(&runs);
         let expected = "S0-D0-C1    1                    5      instructions";
@@ -315,7 +486,7 @@ mod tests {
             kind: PlaceKind::Core(1),
         });
         let text = written(|out| {
-            Human::new(&subject, out)
+            Human::new(&subject, out, Colors::default())
                 .interval(Duration::from_secs(1), &run(&[Some(5)]))
                 .expect("a vector takes all");
         });
@@ -330,7 +501,7 @@ mod tests {
     fn intervals_have_one_heading_and_no_ratio() {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
-            let mut human = Human::new(&subject, out);
+            let mut human = Human::new(&subject, out, Colors::default());
             for second in [1, 2] {
                 let at = Duration::from_secs(second);
                 human

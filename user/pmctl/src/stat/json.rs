@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::metric::metric;
-use super::{Figures, PlaceKind, Report, Run, Scope, Subject, running_time};
+use super::ratio::metric;
+use super::{Figures, Place, PlaceKind, Report, Run, Scope, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct Perf<'a, W> {
@@ -20,18 +20,8 @@ pub(super) struct Perf<'a, W> {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct PerfLine<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interval: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    core: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    socket: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counters: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thread: Option<&'a str>,
+    #[serde(flatten)]
+    place: PerfPlace<'a>,
     counter_value: String,
     unit: &'a str,
     event: &'a str,
@@ -45,6 +35,56 @@ struct PerfLine<'a> {
     metric_unit: Option<String>,
 }
 
+/// A metric of -M.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PerfMetric<'a> {
+    #[serde(flatten)]
+    place: PerfPlace<'a>,
+    metric_value: String,
+    metric_unit: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_threshold: Option<&'static str>,
+}
+
+/// When and of which part a count is.
+#[derive(Serialize)]
+struct PerfPlace<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'a str>,
+}
+
+impl<'a> PerfPlace<'a> {
+    fn new(at: Option<Duration>, place: Option<&'a Place>) -> Self {
+        let name = |is: fn(PlaceKind) -> bool| {
+            let place = place.filter(|place| is(place.kind));
+            place.map(|place| place.name.as_str())
+        };
+        Self {
+            interval: at.map(|at| at.as_secs_f64()),
+            core: name(|kind| matches!(kind, PlaceKind::Core(_))),
+            socket: name(|kind| matches!(kind, PlaceKind::Socket(_))),
+            // perf writes the number alone.
+            cpu: name(|kind| kind == PlaceKind::Cpu).map(|name| name.trim_start_matches("CPU")),
+            counters: place.and_then(|place| match place.kind {
+                PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => Some(cpus),
+                PlaceKind::Thread | PlaceKind::Cpu => None,
+            }),
+            thread: name(|kind| kind == PlaceKind::Thread),
+        }
+    }
+}
+
 impl<'a, W: Write> Perf<'a, W> {
     pub(super) fn new(subject: &'a Subject, output: W) -> Self {
         Self {
@@ -56,26 +96,13 @@ impl<'a, W: Write> Perf<'a, W> {
 
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
-        for (index, column) in self.subject.columns.iter().enumerate() {
+        let columns = self.subject.columns.iter().enumerate();
+        for (index, column) in columns.filter(|_| self.subject.has_counts) {
             let metric = metric(&self.subject.columns, &figures.means(), index);
             let metric = metric.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
-            let place = column.place.as_ref();
-            let name = |is: fn(PlaceKind) -> bool| {
-                let place = place.filter(|place| is(place.kind));
-                place.map(|place| place.name.as_str())
-            };
             let line = PerfLine {
-                interval: at.map(|at| at.as_secs_f64()),
-                core: name(|kind| matches!(kind, PlaceKind::Core(_))),
-                socket: name(|kind| matches!(kind, PlaceKind::Socket(_))),
-                // perf writes the number alone.
-                cpu: name(|kind| kind == PlaceKind::Cpu).map(|name| name.trim_start_matches("CPU")),
-                counters: place.and_then(|place| match place.kind {
-                    PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => Some(cpus),
-                    PlaceKind::Thread | PlaceKind::Cpu => None,
-                }),
-                thread: name(|kind| kind == PlaceKind::Thread),
+                place: PerfPlace::new(at, column.place.as_ref()),
                 counter_value: figures.counts[index].map_or_else(
                     || column.missing("<not counted>").to_owned(),
                     |count| match column.unit {
@@ -90,6 +117,19 @@ impl<'a, W: Write> Perf<'a, W> {
                 pcnt_running: 100.0,
                 metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
                 metric_unit: metric.map(|metric| metric.unit),
+            };
+            writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
+        }
+        for metric in self.subject.metrics.values(&self.subject.columns, runs) {
+            let line = PerfMetric {
+                place: PerfPlace::new(at, metric.place),
+                metric_value: metric
+                    .number
+                    .map_or("nan".to_owned(), |value| format!("{value:.6}")),
+                metric_unit: metric.perfs_unit(),
+                metric_threshold: metric
+                    .is_notable
+                    .map(|is_notable| if is_notable { "bad" } else { "good" }),
             };
             writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
         }
@@ -127,9 +167,24 @@ struct V1Document<'a> {
     /// CPUs whose counters counted; null if tasks were counted.
     cpus: Option<usize>,
     events: Vec<V1Event<'a>>,
+    /// What -M asked for, of all runs together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<V1Metric<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     intervals: &'a [V1Interval],
     runs: Vec<V1Run>,
+}
+
+#[derive(Serialize)]
+struct V1Metric<'a> {
+    metric: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    /// Null if it has none.
+    value: Option<f64>,
+    unit: &'static str,
+    /// Whether it is worth a look; null if that is not known.
+    notable: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -197,12 +252,20 @@ impl<W: Write> Report for V1<'_, W> {
                 super::values::Unit::Cycles => "cycles",
             }),
         });
-        let runs = runs.iter().map(|run| V1Run {
+        let v1_runs = runs.iter().map(|run| V1Run {
             elapsed_seconds: run.elapsed.as_secs_f64(),
             user_seconds: run.user.as_secs_f64(),
             system_seconds: run.system.as_secs_f64(),
             exit_code: run.ending.map(crate::child::Ending::exit_code),
             counts: values(run),
+        });
+        let metrics = self.subject.metrics.values(&self.subject.columns, runs);
+        let metrics = metrics.into_iter().map(|value| V1Metric {
+            metric: value.name,
+            place: value.place.map(|place| place.name.as_str()),
+            value: value.number,
+            unit: value.unit,
+            notable: value.is_notable,
         });
         let document = V1Document {
             schema: "pmctl-stat-v1",
@@ -212,8 +275,9 @@ impl<W: Write> Report for V1<'_, W> {
                 _ => None,
             },
             events: events.collect(),
+            metrics: metrics.collect(),
             intervals: &self.intervals,
-            runs: runs.collect(),
+            runs: v1_runs.collect(),
         };
         Ok(writeln!(
             self.output,
@@ -232,7 +296,7 @@ fn values(run: &Run) -> Vec<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject, written};
+    use super::super::testing::{run, subject, subject_with, written};
     use super::*;
     use serde_json::{Value, json};
 
@@ -284,6 +348,21 @@ mod tests {
             Perf::new(&subject, out).end(&runs).expect("room");
         });
         assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn metrics_have_perfs_keys() {
+        let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
+        let runs = || [run(&[Some(2), Some(4)])];
+        let text = written(|out| Perf::new(&subject, out).end(&runs()).expect("room"));
+        let expected = json!({
+            "metric-value": "0.500000", "metric-unit": "insn_per_cycle", "metric-threshold": "bad"
+        });
+        assert_eq!(lines(&text)[2], expected);
+        let text = written(|out| V1::new(&subject, out).end(&runs()).expect("room"));
+        let expected =
+            json!([{"metric": "insn_per_cycle", "value": 0.5, "unit": "", "notable": true}]);
+        assert_eq!(lines(&text)[0]["metrics"], expected);
     }
 
     #[test]

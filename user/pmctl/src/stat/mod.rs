@@ -17,8 +17,9 @@ mod csv;
 mod human;
 mod json;
 mod measure;
-mod metric;
+mod metrics;
 mod output;
+mod ratio;
 mod rights;
 mod run;
 mod scope;
@@ -41,6 +42,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Pmu, Session};
 
 use measure::{Begun, Plan};
+use metrics::{Counted, Metrics};
 use run::{Figures, Run, running_time};
 use scope::{Place, PlaceKind, Scope};
 use source::{Count, Source};
@@ -60,6 +62,11 @@ pub(crate) struct Subject {
     command: String,
     scope: Scope,
     pub(crate) columns: Vec<Column>,
+    metrics: Metrics,
+    /// How many runs it takes to count all events once.
+    parts: usize,
+    /// The counts of events are wanted, and not the metrics alone.
+    has_counts: bool,
 }
 
 /// An event, of a part of what is counted.
@@ -67,6 +74,8 @@ pub(crate) struct Subject {
 pub(crate) struct Column {
     /// The part, if each has a count of its own.
     place: Option<Place>,
+    /// The number of the event among all that are counted.
+    number: usize,
     pub(crate) event: EventSpec,
     /// The counter, unless the driver chooses it.
     pub(crate) counter: Option<CounterId>,
@@ -99,9 +108,15 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let machine = Machine::here();
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let (texts, values) = values::split(&args.events);
-    let events = wanted::wanted(args, (&texts, !values.is_empty()), &pmu)?;
+    let asks = !values.is_empty() || !args.metrics.is_empty();
+    let events = wanted::wanted(args, (&texts, asks), &pmu)?;
     let online = machine.online_cpus()?;
     let scope = Scope::of(args, &online)?;
+    let Counted {
+        runs: parts,
+        metrics,
+    } = metrics::counted(args, events, (&machine, &pmu))?;
+    values::refuse_the_impossible(args, &values, parts.len())?;
     let command = match &args.command[..] {
         [] => None,
         words => Some(Command::find(words)?),
@@ -118,36 +133,61 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let signals = Signals::hold()?;
     let of_cpus = matches!(scope, Scope::Cpus { .. });
     let session = if of_cpus || !values.is_empty() {
-        values::refuse_the_impossible(args, &values)?;
         Some(Session::open().map_err(exit::with_help)?)
     } else {
         None
     };
-    let mut source: Box<dyn Source> = match &session {
-        Some(session) if of_cpus => Box::new(cpus::of_cpus(
-            args,
-            (session, events),
-            &online,
-            (&machine, &pmu),
-        )?),
-        _ => Box::new(Tasks::new(args, events, &scope)?),
+    let source = |events: &[EventSpec]| -> Result<Box<dyn Source>> {
+        let events = events.to_vec();
+        let source: Box<dyn Source> = match &session {
+            Some(session) if of_cpus => Box::new(cpus::of_cpus(
+                args,
+                (session, events),
+                &online,
+                (&machine, &pmu),
+            )?),
+            _ => Box::new(Tasks::new(args, events, &scope)?),
+        };
+        match session.as_ref().filter(|_| !values.is_empty()) {
+            Some(session) => Ok(Box::new(WithValues::new(session, values.clone(), source)?)),
+            None => Ok(source),
+        }
     };
-    if let Some(session) = session.filter(|_| !values.is_empty()) {
-        source = Box::new(WithValues::new(session, values, source)?);
-    }
-    let first = measure::begin(&plan, &signals, source.as_mut())?;
+    let mut first = source(&parts[0])?;
+    let begun = measure::begin(&plan, &signals, first.as_mut())?;
     let output = output::output(args)?;
-    let subject = Subject {
+    let subject = |columns| Subject {
         command: output::shown(args),
-        scope,
-        columns: source.columns(),
+        scope: scope.clone(),
+        columns,
+        metrics,
+        parts: parts.len(),
+        has_counts: !args.metric_only,
     };
+    let repeat = args.repeat.unwrap_or(1);
+    if parts.len() > 1 {
+        let mut begun = Some((first, begun));
+        let (columns, runs) = run_parts((repeat, &parts), (&plan, &signals), |part| {
+            match begun.take() {
+                Some(first) => Ok(first),
+                None => {
+                    let mut source = source(part)?;
+                    let begun = measure::begin(&plan, &signals, source.as_mut())?;
+                    Ok((source, begun))
+                }
+            }
+        })?;
+        let subject = subject(columns);
+        output::report(args, &subject, output).end(&runs)?;
+        return Ok(conclude(&subject, &runs));
+    }
+    let subject = subject(first.columns());
     let mut report = output::report(args, &subject, output);
     count(
-        args.repeat,
-        first,
+        repeat,
+        begun,
         (&plan, &subject, &signals),
-        source.as_mut(),
+        first.as_mut(),
         report.as_mut(),
     )
 }
@@ -168,13 +208,59 @@ fn count<'a>(
             None => measure::begin(plan, signals, source)?,
         };
         let run = measure::measure(next, (plan, signals), source, report)?;
-        let last = run.last || matches!(run.ending, Some(Ending::Killed(_)));
+        let last = run.is_last();
         runs.push(run);
         if last {
             break;
         }
     }
     report.end(&runs)?;
+    Ok(conclude(subject, &runs))
+}
+
+/// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, and the
+/// runs with all counts. A run whose parts are not complete is left out, unless it is the only one.
+fn run_parts<'a>(
+    (repeat, parts): (u32, &[Vec<EventSpec>]),
+    (plan, signals): (&'a Plan, &Signals),
+    mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn Source>, Begun<'a>)>,
+) -> Result<(Vec<Column>, Vec<Run>)> {
+    let (mut columns, mut runs) = (Vec::new(), Vec::new());
+    'runs: for number in 0..repeat {
+        let mut done: Vec<Run> = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let start: usize = parts[..index].iter().map(Vec::len).sum();
+            let (mut source, begun) = begin(part)?;
+            if number == 0 {
+                columns.extend(source.columns().into_iter().map(|column| Column {
+                    number: start + column.number,
+                    ..column
+                }));
+            }
+            let run =
+                measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
+            let last = run.is_last();
+            done.push(run);
+            if last && (index + 1 < parts.len() || number + 1 < repeat) {
+                anyhow::ensure!(
+                    !runs.is_empty() || index + 1 == parts.len(),
+                    "the command was stopped in run {} of the {} that it takes to count all events; there are no numbers.",
+                    index + 1,
+                    parts.len()
+                );
+                if index + 1 == parts.len() {
+                    runs.push(Run::of_parts(&done));
+                }
+                break 'runs;
+            }
+        }
+        runs.push(Run::of_parts(&done));
+    }
+    Ok((columns, runs))
+}
+
+/// Says what is wrong with the counts or the command, and returns the exit code.
+fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
     let last = runs.last().and_then(|run| run.ending);
     if let Some(words) = last.and_then(Ending::in_words) {
         complain(words);
@@ -191,18 +277,18 @@ fn count<'a>(
             "{message}\n{}",
             message.help().unwrap_or_default()
         ));
-        return Ok(exit::NO_COUNT);
+        return exit::NO_COUNT;
     }
     if subject
         .columns
         .iter()
         .any(|column| column.event.is_absent())
     {
-        return Ok(exit::NO_COUNT);
+        return exit::NO_COUNT;
     }
     let mut codes = runs
         .iter()
         .filter_map(|run| run.ending)
         .map(Ending::exit_code);
-    Ok(codes.rfind(|code| *code != 0).unwrap_or(0))
+    codes.rfind(|code| *code != 0).unwrap_or(0)
 }

@@ -5,15 +5,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::run::Run;
 use super::{Report, Subject, csv, human, json};
 use crate::cli::{Json, Stat};
+use crate::screen::Colors;
 use crate::stdio;
 
 /// Shows nothing.
-struct Quiet;
+pub(super) struct Quiet;
 
 impl Report for Quiet {
     fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
@@ -38,8 +40,18 @@ pub(super) fn report<'a>(
         (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator)),
         (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output)),
         (None, Some(Json::V1)) => Box::new(json::V1::new(subject, output)),
-        (None, None) => Box::new(human::Human::new(subject, output)),
+        (None, None) => Box::new(human::Human::new(subject, output, colors(args))),
     }
+}
+
+/// Returns the colours: some if the counts go to a terminal, unless `NO_COLOR` or `CLICOLOR` says otherwise.
+fn colors(args: &Stat) -> Colors {
+    let choice = match &args.output {
+        None => AutoStream::choice(&io::stderr()),
+        Some(path) if path.as_os_str() == "-" => AutoStream::choice(&io::stdout()),
+        Some(_) => ColorChoice::Never,
+    };
+    Colors::new(choice != ColorChoice::Never)
 }
 
 /// Opens what the counts are written to.

@@ -22,6 +22,28 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Returns whether no other run follows.
+    pub(super) fn is_last(&self) -> bool {
+        self.last || matches!(self.ending, Some(Ending::Killed(_)))
+    }
+
+    /// Returns the run that has the counts of several, each of which counted a part of the events. The times are their
+    /// means, and the end is that of the last, or of the last that failed.
+    pub(super) fn of_parts(parts: &[Self]) -> Self {
+        let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
+        let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
+        let failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
+        let last = parts.iter().rfind(failed).or(parts.last());
+        Self {
+            elapsed: mean(|run| run.elapsed),
+            user: mean(|run| run.user),
+            system: mean(|run| run.system),
+            ending: last.and_then(|run| run.ending),
+            last: parts.iter().any(|run| run.last),
+            counts: parts.iter().flat_map(|run| run.counts.clone()).collect(),
+        }
+    }
+
     pub(super) fn value(&self, column: usize) -> Option<u64> {
         self.counts[column].map(|count| count.value)
     }

@@ -287,14 +287,15 @@ impl Source for Tasks {
         } else {
             vec![None]
         };
-        let column = |place: &Option<Place>, event: &EventSpec| Column {
+        let column = |place: &Option<Place>, (number, event): (usize, &EventSpec)| Column {
             place: place.clone(),
+            number,
             event: event.clone(),
             counter: None,
             unit: None,
         };
         let columns = places.iter().flat_map(|place| {
-            let events = self.events.iter();
+            let events = self.events.iter().enumerate();
             events.map(move |event| column(place, event))
         });
         columns.collect()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use perfmon::spec;
 
 use super::cpus::columns_on;
+use super::metrics::Metrics;
 use super::run::Run;
 use super::source::Count;
 use super::{Column, Scope, Subject};
@@ -31,6 +32,18 @@ pub(super) fn subject(events: &str) -> Subject {
             only: None,
         },
         columns: columns(events),
+        metrics: Metrics::none(),
+        parts: 1,
+        has_counts: true,
+    }
+}
+
+/// The same with metrics.
+pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
+    let subject = subject(events);
+    Subject {
+        metrics: Metrics::of(metrics, &subject.columns, &testing::intel()),
+        ..subject
     }
 }
 

@@ -137,7 +137,11 @@ pub(crate) fn is_value(name: &str) -> bool {
 }
 
 /// Refuses what has no meaning for values.
-pub(super) fn refuse_the_impossible(args: &Stat, values: &[Value]) -> Result<(), Usage> {
+pub(super) fn refuse_the_impossible(
+    args: &Stat,
+    values: &[Value],
+    parts: usize,
+) -> Result<(), Usage> {
     let Some(value) = values.first() else {
         return Ok(());
     };
@@ -148,6 +152,7 @@ pub(super) fn refuse_the_impossible(args: &Stat, values: &[Value]) -> Result<(),
         (args.per_core, "--per-core"),
         (args.per_socket, "--per-socket"),
         (args.per_thread, "--per-thread"),
+        (parts > 1, "-M"),
     ];
     match parts.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
@@ -173,14 +178,12 @@ pub(super) struct WithValues {
     recording: Recording,
     buffers: Vec<Buffer>,
     read: Vec<Option<u64>>,
-    /// Last, so that the trace is freed before.
-    _session: Session,
 }
 
 impl WithValues {
     /// Reads these values beside what `counts` counts.
     pub(super) fn new(
-        session: Session,
+        session: &Session,
         values: Vec<Value>,
         counts: Box<dyn Source>,
     ) -> Result<Self> {
@@ -224,7 +227,6 @@ impl WithValues {
             values,
             recording: Recording::Staged(trace),
             buffers,
-            _session: session,
         })
     }
 
@@ -279,8 +281,11 @@ impl Source for WithValues {
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.counts.columns();
-        columns.extend(self.values.iter().map(|value| Column {
+        let first = columns.len();
+        let values = self.values.iter().zip(first..);
+        columns.extend(values.map(|(value, number)| Column {
             place: None,
+            number,
             // No counter counts it: only the name is used.
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),

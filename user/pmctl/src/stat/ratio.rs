@@ -12,6 +12,8 @@ struct Ratio {
     per: Meaning,
     unit: &'static str,
     percent: bool,
+    /// What is high and what is very high, as perf has it.
+    limits: Option<(f64, f64)>,
 }
 
 const RATIOS: &[Ratio] = &[
@@ -20,18 +22,21 @@ const RATIOS: &[Ratio] = &[
         per: Meaning::Cycles,
         unit: "insn per cycle",
         percent: false,
+        limits: None,
     },
     Ratio {
         of: Meaning::BranchMisses,
         per: Meaning::Branches,
         unit: "of all branches",
         percent: true,
+        limits: Some((5.0, 20.0)),
     },
     Ratio {
         of: Meaning::CacheMisses,
         per: Meaning::CacheReferences,
         unit: "of all cache refs",
         percent: true,
+        limits: Some((5.0, 20.0)),
     },
 ];
 
@@ -41,6 +46,8 @@ pub(super) struct Metric {
     pub(super) value: f64,
     /// In perf's words, with a `%` in front for a percentage.
     pub(super) unit: String,
+    /// What is high and what is very high.
+    pub(super) limits: Option<(f64, f64)>,
 }
 
 /// Returns the ratio of column `index` and another one that counted in the same modes.
@@ -63,11 +70,13 @@ pub(super) fn metric(columns: &[Column], counts: &[Option<f64>], index: usize) -
         Metric {
             value: 100.0 * value,
             unit: format!("% {}", ratio.unit),
+            limits: ratio.limits,
         }
     } else {
         Metric {
             value,
             unit: ratio.unit.to_owned(),
+            limits: ratio.limits,
         }
     })
 }
@@ -86,7 +95,8 @@ mod tests {
             found,
             Metric {
                 value: 1.5,
-                unit: "insn per cycle".to_owned()
+                unit: "insn per cycle".to_owned(),
+                limits: None
             }
         );
         assert_eq!(metric(&both, &counts, 1), None);
@@ -108,7 +118,8 @@ mod tests {
             found,
             Metric {
                 value: 2.5,
-                unit: "% of all branches".to_owned()
+                unit: "% of all branches".to_owned(),
+                limits: Some((5.0, 20.0))
             }
         );
     }

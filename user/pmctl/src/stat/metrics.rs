@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics of -M: the events that they need, in as many runs as these take, and the values.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+use perfmon::spec::models::metrics::Metric;
+use perfmon::{Device, Pmu};
+
+use super::run::{Figures, Run, running_time};
+use super::{Column, Place};
+use crate::cli::Stat;
+use crate::exit::{self, Usage};
+use crate::machine::Machine;
+use crate::metrics::{self, Facts, Formulas, Item, pack};
+use crate::schedule::CounterSupply;
+use crate::stdio::complain;
+
+/// What is counted for -e and -M.
+pub(super) struct Counted {
+    /// The events of each run.
+    pub(super) runs: Vec<Vec<EventSpec>>,
+    pub(super) metrics: Metrics,
+}
+
+/// The metrics that are wanted.
+pub(super) struct Metrics {
+    formulas: Formulas,
+    list: Vec<OfEvents>,
+    /// The numbers of the events by their names in formulas.
+    events: HashMap<String, usize>,
+    /// The names of metrics whose events are of several runs.
+    pub(super) split: Vec<String>,
+}
+
+/// A metric and the numbers of its events.
+struct OfEvents {
+    metric: Metric,
+    events: HashMap<String, usize>,
+}
+
+/// The value of a metric.
+#[derive(Clone, Debug)]
+pub(super) struct Value<'a> {
+    pub(super) place: Option<&'a Place>,
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    /// `None` if it has none: a count is missing, or it is divided by 0.
+    pub(super) number: Option<f64>,
+    /// Whether it is worth a look, if that is known.
+    pub(super) is_notable: Option<bool>,
+}
+
+impl Value<'_> {
+    /// Returns the unit and the name as `perf stat -M` has them.
+    pub(super) fn perfs_unit(&self) -> String {
+        match self.unit {
+            "" => self.name.to_owned(),
+            unit => format!("{unit}  {}", self.name),
+        }
+    }
+}
+
+/// Returns what to count for -M, and `events` of -e beside it.
+pub(super) fn counted(
+    args: &Stat,
+    events: Vec<EventSpec>,
+    (machine, pmu): (&Machine, &Pmu),
+) -> Result<Counted> {
+    if args.metrics.is_empty() {
+        return Ok(Counted {
+            runs: vec![events],
+            metrics: Metrics::none(),
+        });
+    }
+    let mut formulas = Formulas::new(Facts::of(machine));
+    let of_tasks = !args.all_cpus && args.cpu.is_none();
+    let found = found(args, &mut formulas, pmu, of_tasks)?;
+    let device = Device::open().map_err(exit::with_help)?;
+    let supply = CounterSupply::of(&device, pmu);
+    let mut items = vec![Item {
+        name: "-e".to_owned(),
+        events,
+    }];
+    items.extend(found.iter().map(|(metric, events)| Item {
+        name: metric.name.to_owned(),
+        events: events.iter().map(|(_, event)| event.clone()).collect(),
+    }));
+    let mut packed = pack(&items, supply);
+    packed.runs.retain(|run| !run.is_empty());
+    require_one_run(args, &packed.runs, supply)?;
+
+    let starts: Vec<usize> = packed
+        .runs
+        .iter()
+        .scan(0, |next, run| {
+            let start = *next;
+            *next += run.len();
+            Some(start)
+        })
+        .collect();
+    let numbers = |places: &Vec<(usize, usize)>| -> Vec<usize> {
+        places
+            .iter()
+            .map(|(run, event)| starts[*run] + event)
+            .collect()
+    };
+    let list: Vec<OfEvents> = found
+        .iter()
+        .zip(&packed.places[1..])
+        .map(|((metric, events), places)| OfEvents {
+            metric: *metric,
+            events: events
+                .iter()
+                .map(|(name, _)| name.clone())
+                .zip(numbers(places))
+                .collect(),
+        })
+        .collect();
+    if of_tasks {
+        // So that they are read at one moment.
+        for (number, run) in packed.runs.iter_mut().enumerate() {
+            let alone = run.iter_mut().filter(|event| event.group.is_none());
+            alone.for_each(|event| event.group = Some(usize::MAX - number));
+        }
+    }
+    let events = list.iter().flat_map(|metric| metric.events.clone());
+    Ok(Counted {
+        metrics: Metrics {
+            formulas,
+            events: events.collect(),
+            list,
+            split: packed.split,
+        },
+        runs: packed.runs,
+    })
+}
+
+/// A metric and its events by their names in formulas.
+type Found = (Metric, Vec<(String, EventSpec)>);
+
+/// Returns the metrics that can be counted. Says which of a group can't be.
+fn found(args: &Stat, formulas: &mut Formulas, pmu: &Pmu, of_tasks: bool) -> Result<Vec<Found>> {
+    let all = metrics::all(pmu);
+    let mut found: Vec<Found> = Vec::new();
+    for word in &args.metrics {
+        let wanted = metrics::find(word, &all, pmu)?;
+        let mut left_out: Vec<(&str, String)> = Vec::new();
+        let mut is_counted = false;
+        for metric in &wanted.metrics {
+            let names = formulas.add(metric, pmu)?;
+            match metrics::events(&names, pmu, of_tasks) {
+                Err(reason) => left_out.push((metric.name, reason)),
+                Ok(events) => {
+                    is_counted = true;
+                    if found.iter().all(|(known, _)| known.name != metric.name) {
+                        found.push((*metric, events));
+                    }
+                }
+            }
+        }
+        let Some((name, reason)) = left_out.first() else {
+            continue;
+        };
+        if !is_counted {
+            return Err(Usage(format!("-M: {name} can't be counted here: {reason}")).into());
+        }
+        if wanted.is_group {
+            let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
+            complain(format_args!(
+                "-M {word}: left out, since they can't be counted here: {}.\n`pmctl stat -M {name}` says why.",
+                names.join(", ")
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Fails if the events take several runs, and what is counted runs once.
+fn require_one_run(
+    args: &Stat,
+    runs: &[Vec<EventSpec>],
+    supply: CounterSupply,
+) -> Result<(), Usage> {
+    if runs.len() < 2 {
+        return Ok(());
+    }
+    let needed = format!(
+        "-M: {} events need {} runs, for the CPU has {} general and {} fixed counters, and pmctl shares none of them",
+        runs.iter().map(Vec::len).sum::<usize>(),
+        runs.len(),
+        supply.general,
+        supply.fixed.count_ones()
+    );
+    if args.interval.is_some() || args.command.is_empty() {
+        let what = if args.interval.is_some() {
+            "each interval is counted once"
+        } else {
+            "what runs already runs once"
+        };
+        return Err(Usage(format!(
+            "{needed}; {what}.\nChoose fewer metrics, or give a command that can be run {} times.",
+            runs.len()
+        )));
+    }
+    match args.repeat {
+        None => Err(Usage(format!(
+            "{needed}.\nIf the command can be run again and does the same each time, `-r 1` runs it {} times, for a part \
+             of the events each. Or choose fewer metrics.",
+            runs.len()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Metrics {
+    pub(super) fn none() -> Self {
+        let facts = Facts {
+            is_smt: false,
+            online: 1,
+        };
+        Self {
+            formulas: Formulas::new(facts),
+            list: Vec::new(),
+            events: HashMap::new(),
+            split: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The metrics of these names, of the columns of a test.
+    #[cfg(test)]
+    pub(super) fn of(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
+        let mut made = Self::none();
+        let all = metrics::all(pmu);
+        let number = |name: &str| {
+            let found = columns.iter().find(|column| column.event.label == name);
+            found.expect("it is counted").number
+        };
+        for name in names {
+            let metric = *all
+                .iter()
+                .find(|metric| metric.name == *name)
+                .expect("it is there");
+            let events = made.formulas.add(&metric, pmu).expect("it is well formed");
+            let events = events.into_iter().map(|name| (name.clone(), number(&name)));
+            made.list.push(OfEvents {
+                metric,
+                events: events.collect(),
+            });
+        }
+        made
+    }
+
+    /// Returns the names of the metrics.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.list.iter().map(|metric| metric.metric.name)
+    }
+
+    /// Returns the values, for each part that has counts of its own.
+    pub(super) fn values<'a>(&self, columns: &'a [Column], runs: &[Run]) -> Vec<Value<'a>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let means = Figures::of(runs).means();
+        let elapsed = runs.iter().map(|run| run.elapsed).sum::<Duration>();
+        let elapsed = elapsed.as_secs_f64() / runs.len().max(1) as f64;
+        let mut places: Vec<Option<&Place>> = Vec::new();
+        for column in columns {
+            let place = column.place.as_ref();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let mut values = Vec::new();
+        for place in places {
+            let of_number: HashMap<usize, usize> = columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| column.place.as_ref() == place)
+                .map(|(index, column)| (column.number, index))
+                .collect();
+            for OfEvents { metric, events } in &self.list {
+                let column = |name: &str| {
+                    let number = events.get(name).or_else(|| self.events.get(name))?;
+                    of_number.get(number).copied()
+                };
+                let ran = || {
+                    let first = events.values().min()?;
+                    let ns = running_time(runs, *of_number.get(first)?);
+                    Some(ns as f64 / 1e9)
+                };
+                let of = |name: &str| match name {
+                    "duration_time" => Some(elapsed),
+                    "running_time" => ran(),
+                    _ => means[column(name)?],
+                };
+                values.push(Value {
+                    place,
+                    name: metric.name,
+                    unit: metric.unit,
+                    number: self.formulas.value(metric, &of),
+                    is_notable: self.formulas.is_notable(metric, &of),
+                });
+            }
+        }
+        values
+    }
+}
