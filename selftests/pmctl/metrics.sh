@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl stat -M: metrics of a program whose counts are known, beside perf's of
+# the same program, and what can't be counted.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# The program executes 2 instructions in each iteration, one of them a branch.
+loop=$here/pmctl_loop
+
+# metric NAME OPTION... : the value of a metric of the loop, by -x
+metric() {
+	name=$1
+	shift
+	pmctl stat -M "$name" -x, -o "$dir/csv" "$@" -- "$loop" 20000000 2>"$dir/words"
+	awk -F, -v name="$name" '$NF ~ name "$" && $1 == "" { print $(NF - 1) }' "$dir/csv"
+}
+
+# words COMMAND... : the exit code and the words of a command
+words() {
+	"$@" 2>&1
+	echo "exit code $?"
+}
+
+# near A B : true if A is within 2 % of B
+# shellcheck disable=SC2317
+near() {
+	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0.98 * b && a < 1.02 * b) }'
+}
+
+plan 25
+
+# The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
+check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
+check "branches_per_instruction is that of the loop" \
+	near "$(metric branches_per_instruction)" 0.5
+check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
+
+# perf has the same metric, of the same counts.
+perfs=$(perf stat -x, -M insn_per_cycle -- "$loop" 20000000 2>&1 |
+	awk -F, '$NF ~ /insn_per_cycle$/ { print $(NF - 1) }')
+if [ -n "$perfs" ]; then
+	ours=$(metric insn_per_cycle)
+	check "perf has the same insn_per_cycle" \
+		[ "$(printf '%.1f' "$perfs")" = "$(printf '%.1f' "$ours")" ]
+else
+	skip "perf has the same insn_per_cycle" "this perf has no such metric"
+fi
+
+# A value is the formula of the counts beside it.
+pmctl stat -j -M insn_per_cycle -o "$dir/json" -- "$loop" 1000000
+counts=$(sed -n 's/.*"counter-value":"\([0-9]*\)\..*"event":"\([a-z]*\)[":].*/\2 \1/p' "$dir/json")
+is "JSON has a line for each event" 2 "$(echo "$counts" | wc -l)"
+expected=$(echo "$counts" |
+	awk '{ of[$1] = $2 } END { printf "%.4f", of["instructions"] / of["cycles"] }')
+value=$(sed -n 's/.*"metric-value":"\([0-9.]*\)","metric-unit":"insn_per_cycle".*/\1/p' "$dir/json")
+is "JSON has the ratio of its counts" "$expected" "$(printf '%.4f' "$value")"
+is "--metric-only has no counts" 1 \
+	"$(pmctl stat -j -M insn_per_cycle --metric-only -o - -- true | wc -l)"
+is "v1 has the metric" 1 \
+	"$(pmctl stat --json=v1 -M insn_per_cycle -o - -- true | grep -c '"metric":"insn_per_cycle"')"
+
+pmctl stat -M insn_per_cycle -I 50 -x, -o "$dir/csv" -- "$loop" 100000000
+check "each interval has the metric" [ "$(grep -c ',insn_per_cycle$' "$dir/csv")" -ge 2 ]
+
+# The model's own: Intel's and AMD's have other names for it.
+if grep -q AuthenticAMD /proc/cpuinfo; then
+	own=all_tlbs_flushed counted=Default
+	model=amdzen4
+else
+	own=tma_retiring counted=tma_info_thread_ipc
+	model=skylake
+fi
+says "the model's metrics are listed" "$(pmctl list --model $model metrics $own)" "$own"
+says "a metric that the emulation lacks is refused with the reason" \
+	"$(words pmctl stat -M $own -- true)" "QEMU's emulation"
+is "that is a mistake in the command line" 2 "$(pmctl stat -M $own -- true >/dev/null 2>&1; echo $?)"
+check "a metric or a group of the model is counted" pmctl stat -M $counted -o /dev/null -- true
+says "an unknown name is told" "$(words pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
+says "what of a group can't be counted is told" "$(words pmctl stat -M Default -- true)" "left out"
+
+# More events than counters: a command that may run once is not run.
+many=
+for number in $(seq 24); do
+	many=$many${many:+,}cpu/event=0xc0,cmask=$number/
+done
+told=$(words pmctl stat -e "$many" -M insn_per_cycle -- touch "$dir/ran")
+says "too many events are refused" "$told" "need"
+check "the command has not run" [ ! -e "$dir/ran" ]
+says "and the way out is told" "$told" "[-]r 1"
+told=$(words pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c "echo >>$dir/runs")
+says "with -r it runs once for each part" "$told" "once for each part"
+check "it ran more than once" [ "$(wc -l <"$dir/runs")" -ge 2 ]
+says "the number of runs is told" "$told" "ran $(wc -l <"$dir/runs") times"
+says "insn_per_cycle is there" "$told" "insn_per_cycle"
+says "intervals can't be repeated" \
+	"$(words pmctl stat -I 100 -e "$many" -M insn_per_cycle -- true)" "each interval is counted once"
+says "what runs already can't be repeated" \
+	"$(words pmctl stat -p $$ -e "$many" -M insn_per_cycle)" "runs once"
+says "a command that is killed between the runs leaves no numbers" \
+	"$(words pmctl stat -r 1 -e "$many" -M insn_per_cycle -- sh -c 'kill -9 $$')" "there are no numbers"
+finish
