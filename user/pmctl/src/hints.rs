@@ -234,14 +234,10 @@ fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
-    const COMMANDS: [Hint; 3] = [
+    const COMMANDS: [Hint; 2] = [
         (
             "top",
             "For a report of five seconds: `pmctl record -a --duration 5; pmctl report`.",
-        ),
-        (
-            "annotate",
-            "perf does it with a recording of pmctl's: `perf annotate -i perf.data`.",
         ),
         ("version", "The version is shown by `pmctl -V`."),
     ];

@@ -3,6 +3,7 @@
 //!
 //! A library only for [`fuzz`] and [`command`].
 
+mod annotate;
 mod child;
 mod cli;
 mod decode;
@@ -111,6 +112,7 @@ fn run(command: &Command) -> Result<u8> {
     let paged = match command {
         Command::Report(args) => !args.view.no_pager,
         Command::Script(args) => !args.view.no_pager,
+        Command::Annotate(args) => !args.view.no_pager,
         Command::Diff(args) => !args.no_pager,
         _ => false,
     };
@@ -127,6 +129,7 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
+        Command::Annotate(args) => annotate::annotate(args, output)?,
         Command::Diff(args) => diff::diff(args, output)?,
         Command::Export(args) => export::export(args, output)?,
         Command::Doctor(args) => return doctor::doctor(&machine(args.replay.as_deref())?, output),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line.
 
+mod annotate;
 mod diff;
 mod export;
 mod sampling;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Script(Script),
     /// Draw the samples as a flame graph
     Flamegraph(Flamegraph),
+    /// Show instructions and source lines of a function, with their samples
+    Annotate(Annotate),
     /// Compare two or three recordings, function by function
     Diff(Diff),
     /// Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...

@@ -127,23 +127,21 @@ struct Comparison {
 
 impl Comparison {
     fn new(event: String, sides: &[&Shares]) -> Self {
-        let mut parts: BTreeMap<&Vec<String>, Vec<Part>> = BTreeMap::new();
+        let mut parts: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
         let mut wholes = vec![Part::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
             for (cells, share) in *side {
-                let row = parts.entry(cells);
+                let cells = cells.iter().map(|cell| without_number(cell).to_owned());
+                let row = parts.entry(cells.collect());
                 let row = row.or_insert_with(|| vec![Part::default(); sides.len()]);
-                row[index] = Part {
-                    events: share.events,
-                    samples: share.samples,
-                };
-                let whole = &mut wholes[index];
-                whole.events = whole.events.saturating_add(share.events);
-                whole.samples += share.samples;
+                for part in [&mut row[index], &mut wholes[index]] {
+                    part.events = part.events.saturating_add(share.events);
+                    part.samples += share.samples;
+                }
             }
         }
         let rows = parts.into_iter().map(|(cells, parts)| Row {
-            cells: cells.clone(),
+            cells,
             parts,
             chances: Vec::new(),
         });
@@ -197,6 +195,16 @@ impl Comparison {
     }
 }
 
+/// Returns a cell as it is in all recordings of a program: the code that it makes at run time is called by the number of
+/// the process.
+fn without_number(cell: &str) -> &str {
+    const MADE: &str = "[JIT]";
+    match cell.strip_prefix(MADE) {
+        Some(rest) if rest.starts_with(" tid ") => MADE,
+        _ => cell,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +236,20 @@ mod tests {
         assert!(comparison.rows[2].is_significant() && !comparison.rows[3].is_significant());
         let delta = comparison.delta(&comparison.rows[0], 1);
         assert!((delta - (3000.0 / 8420.0 - 5000.0 / 10001.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn code_that_was_made_is_the_same_in_another_process() {
+        let before = shares(&[("[JIT] tid 7", 50), ("[JIT] tid 8", 10), ("b", 50)]);
+        let after = shares(&[("[JIT] tid 9", 60), ("b", 50)]);
+        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after]);
+        assert_eq!(comparison.rows.len(), 2);
+        assert!(
+            comparison
+                .rows
+                .iter()
+                .all(|row| row.parts[0] == row.parts[1])
+        );
     }
 
     #[test]

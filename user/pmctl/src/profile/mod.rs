@@ -85,6 +85,11 @@ impl Site<'_> {
         self.symbol.is_some()
     }
 
+    /// Returns offset and length of the function in the file; `None` if it is not known.
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        self.symbol.map(|symbol| (symbol.start, symbol.length))
+    }
+
     /// Returns the offset of the address in the file.
     pub(crate) fn place(&self) -> u64 {
         self.symbol

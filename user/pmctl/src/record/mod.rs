@@ -38,7 +38,7 @@ use collect::{Collected, Ready};
 use plan::Plan;
 use scope::Scope;
 use stream::{Ended, Stream};
-pub(crate) use symbols::Places;
+pub(crate) use symbols::{Places, running_kernel};
 use target::Target;
 use task_log::TaskLog;
 

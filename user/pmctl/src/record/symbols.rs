@@ -181,7 +181,7 @@ impl Version {
 fn build_id(file: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {
-        kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)?
+        running_kernel()?
     } else {
         Elf::read(file)?.build_id?
     };
@@ -190,6 +190,11 @@ fn build_id(file: &Path) -> Option<BuildId> {
         kernel,
         id,
     })
+}
+
+/// Returns the build-id of the running kernel.
+pub(crate) fn running_kernel() -> Option<Vec<u8>> {
+    kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)
 }
 
 /// The build-id among ELF notes: each has the sizes of its name and its content and its type, then name and

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lines of an annotated function: instructions, and the source lines that they were made of.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use ahash::AHashMap;
+
+use super::Function;
+use super::assembly::disassemble;
+use super::code::Code;
+use crate::cli::Syntax;
+use crate::perfdata::{Recording, is_kernel};
+use crate::symbols::{DebugFiles, Lines, SourceLine};
+use crate::text::printable;
+
+/// An annotated function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) lines: Vec<Line>,
+    /// What is missing and why.
+    pub(crate) notes: Vec<String>,
+    /// Event count at the instructions.
+    pub(super) shown: u64,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Part of the function's event count; 0 of a source line.
+    pub(crate) share: f64,
+    pub(crate) content: Content,
+}
+
+/// Content of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The name of a source file.
+    File(String),
+    Source {
+        number: u32,
+        text: String,
+    },
+    Instruction {
+        address: u64,
+        text: String,
+    },
+}
+
+impl Line {
+    /// Returns the share in percent; nothing if it is 0.
+    pub(crate) fn percent(&self) -> String {
+        if self.share > 0.0 {
+            format!("{:.2}", self.share * 100.0)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Returns the rest of the line.
+    pub(crate) fn text(&self) -> String {
+        match &self.content {
+            Content::File(name) => printable(name),
+            Content::Source { number, text } => {
+                let text = text.replace('\t', "        ");
+                format!("{number:<6}{}", printable(&text))
+            }
+            Content::Instruction { address, text } => {
+                format!("{address:10x}:  {}", printable(text))
+            }
+        }
+    }
+}
+
+impl Listing {
+    /// Reads a function's instructions, and its source if that is wanted.
+    ///
+    /// # Errors
+    /// Why there are no instructions, in words.
+    pub(super) fn new(
+        recording: &Recording,
+        function: &Function,
+        (syntax, with_source): (Syntax, bool),
+    ) -> Result<Self, String> {
+        let code = Code::of(recording, function)?;
+        let delta = code.address.wrapping_sub(function.start);
+        let end = code.address.wrapping_add(code.bytes.len() as u64);
+        let mut tables = recording.notes.symbols.iter();
+        let table = tables.find(|table| table.file == function.path);
+        let name = |address: u64| {
+            if (code.address..end).contains(&address) {
+                return Some((&function.name[..], address - code.address));
+            }
+            let offset = address.wrapping_sub(delta);
+            let symbol = table?.at(offset)?;
+            Some((&symbol.name[..], offset - symbol.start))
+        };
+        let mut source =
+            (with_source && !is_kernel(function.start)).then(|| Source::new(recording, function));
+        let mut listing = Self::default();
+        for instruction in disassemble(&code, syntax, name) {
+            let offset = instruction.address.wrapping_sub(delta);
+            if let Some(source) = &mut source {
+                listing.lines.extend(source.before(offset));
+            }
+            // A sample within an instruction is one of it.
+            let places = function.places.range(offset..offset + instruction.length);
+            let events = places.fold(0, |sum: u64, (_, events)| sum.saturating_add(*events));
+            listing.shown = listing.shown.saturating_add(events);
+            listing.lines.push(Line {
+                share: events as f64 / function.events.max(1) as f64,
+                content: Content::Instruction {
+                    address: instruction.address,
+                    text: instruction.text,
+                },
+            });
+        }
+        listing.notes = source.map(Source::notes).unwrap_or_default();
+        Ok(listing)
+    }
+}
+
+/// The source lines of a function.
+struct Source<'a> {
+    lines: Lines,
+    recording: &'a Recording,
+    function: &'a Function,
+    /// The lines of each file; `None` if it can't be read.
+    files: AHashMap<String, Option<Vec<String>>>,
+    /// The line that was shown last.
+    last: Option<(u32, u32)>,
+    missing: BTreeSet<String>,
+}
+
+impl<'a> Source<'a> {
+    fn new(recording: &'a Recording, function: &'a Function) -> Self {
+        Self {
+            lines: Lines::new(DebugFiles::of_user()),
+            recording,
+            function,
+            files: AHashMap::new(),
+            last: None,
+            missing: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
+    fn before(&mut self, offset: u64) -> Vec<Line> {
+        let path = Path::new(&self.function.path);
+        let id = self.recording.build_id(path);
+        let levels = self.lines.at((0, path), id, offset);
+        let Some(SourceLine { path, number }) =
+            levels.first().and_then(|level| level.source.clone())
+        else {
+            return Vec::new();
+        };
+        let here = Some((path.number, number));
+        let is_new_file = self.last.is_none_or(|(file, _)| file != path.number);
+        if self.last == here || number == 0 {
+            return Vec::new();
+        }
+        self.last = here;
+        let line = |content| Line {
+            share: 0.0,
+            content,
+        };
+        let mut lines = Vec::new();
+        if is_new_file {
+            lines.push(line(Content::File(path.text.to_string())));
+        }
+        let text = self.text(&path.text, number).unwrap_or_default();
+        lines.push(line(Content::Source { number, text }));
+        lines
+    }
+
+    /// Returns a line of a source file.
+    fn text(&mut self, path: &str, number: u32) -> Option<String> {
+        let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
+            let text = fs::read(path).ok()?;
+            let text = String::from_utf8_lossy(&text);
+            Some(text.lines().map(str::to_owned).collect())
+        });
+        match lines {
+            Some(lines) => lines.get(number as usize - 1).cloned(),
+            None => {
+                self.missing.insert(path.to_owned());
+                None
+            }
+        }
+    }
+
+    /// Returns what could not be read.
+    fn notes(self) -> Vec<String> {
+        let files = self.missing.into_iter();
+        let files = files.map(|file| format!("{file} can't be read: its lines are numbers only"));
+        self.lines.warnings().into_iter().chain(files).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::annotate::Functions;
+    use crate::perfdata::{
+        Body, BuildId, Map, Record, Records, Sample, Stamp, Symbol, SymbolTable, Task,
+    };
+    use crate::symbols::testing::Inlined;
+
+    const START: u64 = 0x40_0000;
+
+    /// A recording with samples at a place of a program, in a function around it.
+    fn recorded(program: &Inlined) -> Recording {
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: START,
+            length: 0x10_0000,
+            file: program.path.clone(),
+            ..Map::default()
+        });
+        let sample = Body::Sample(Sample {
+            ip: START + program.here,
+            period: 5,
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let records = [map, sample.clone(), sample].map(|body| Record { stamp, body });
+        let mut recording = Recording {
+            records: Records::from(&records[..]),
+            build_ids: vec![BuildId {
+                file: program.path.clone(),
+                kernel: false,
+                id: program.build_id.clone(),
+            }],
+            ..Recording::default()
+        };
+        recording.notes.symbols = vec![SymbolTable {
+            file: program.path.to_string_lossy().into_owned(),
+            symbols: vec![Symbol {
+                start: program.here,
+                length: 4,
+                name: "outer".to_owned(),
+            }],
+            ..SymbolTable::default()
+        }];
+        recording
+    }
+
+    fn listing(recording: &Recording) -> Result<Listing, String> {
+        let functions = Functions::of(recording, 0).expect("nothing fails");
+        let function = functions.named(Some("outer"))?[0];
+        assert_eq!((function.events, function.samples), (10, 2));
+        Listing::new(recording, function, (Syntax::Att, true))
+    }
+
+    #[test]
+    fn an_instruction_has_its_share_and_its_line() {
+        let program = Inlined::new(&["-g"]);
+        let listing = listing(&recorded(&program)).expect("all is there");
+        assert_eq!(listing.shown, 10);
+        let [file, source, first, ..] = &listing.lines[..] else {
+            panic!("{listing:?}")
+        };
+        assert!(matches!(&file.content, Content::File(name) if name.ends_with("inlined.c")));
+        assert!(
+            matches!(&source.content, Content::Source { number: 2, text } if !text.is_empty()),
+            "{source:?}"
+        );
+        assert!((first.share - 1.0).abs() < 1e-12, "{first:?}");
+        assert_eq!(first.percent(), "100.00");
+    }
+
+    #[test]
+    fn another_version_has_no_instructions() {
+        let program = Inlined::new(&["-g"]);
+        let mut recording = recorded(&program);
+        recording.build_ids[0].id[0] ^= 1;
+        let error = listing(&recording).expect_err("it is another version");
+        assert!(error.contains("was replaced"), "{error}");
+        recording.build_ids.clear();
+        let error = listing(&recording).expect_err("it may be another version");
+        assert!(error.contains("no build-id"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_similar_ones() {
+        let recording = recorded(&Inlined::new(&[]));
+        let functions = Functions::of(&recording, 0).expect("nothing fails");
+        let error = functions.named(Some("outre")).expect_err("there is none");
+        assert!(error.contains("There is `outer`"), "{error}");
+        assert_eq!(functions.named(None).map(|list| list.len()), Ok(1));
+    }
+}
