@@ -325,6 +325,26 @@ impl Record<'_> {
         self.at = self.at.wrapping_add(size_of::<u64>() as u64);
     }
 
+    /// Writes the next words.
+    #[inline(always)]
+    fn put_all(&mut self, words: &[u64]) {
+        let mut left = words;
+        // The ring may end in between.
+        while !left.is_empty() {
+            let offset = self.at & self.mask;
+            let room = (self.mask.wrapping_add(1).wrapping_sub(offset) as usize) / size_of::<u64>();
+            let (piece, rest) = left.split_at_checked(room).unwrap_or((left, &[]));
+            // SAFETY: By the ring's invariant the offset is within its data, and a multiple of 8, as all records are.
+            let to = unsafe { self.data.byte_add(offset as usize) };
+            for (index, &word) in piece.iter().enumerate() {
+                // SAFETY: There is room for so many words up to the end of the data.
+                unsafe { to.add(index).as_ptr().write_volatile(word) };
+            }
+            self.at = self.at.wrapping_add(size_of_val(piece) as u64);
+            left = rest;
+        }
+    }
+
     /// Goes on behind so many bytes, a multiple of 8, which `copy` may write: it gets pieces of the ring, each as an
     /// address and a size, and returns how many bytes it has written. Ends with the first piece that is not complete.
     /// Returns the bytes that were written.

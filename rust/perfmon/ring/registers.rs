@@ -59,9 +59,9 @@ pub(super) fn put_registers(record: &mut Record<'_>, regs: Option<&pt_regs>, mas
     } else {
         registers_of::BITS_32
     });
-    for n in 0..u64::BITS {
-        if mask & 1_u64.wrapping_shl(n) != 0 {
-            record.put(register(regs, n));
-        }
+    let mut left = mask;
+    while left != 0 {
+        record.put(register(regs, left.trailing_zeros()));
+        left &= left.wrapping_sub(1);
     }
 }

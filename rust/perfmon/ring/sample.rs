@@ -83,7 +83,7 @@ impl Registers<'_> {
 
 impl Sampler {
     /// Serves an overflow, in the overflow handler: a sample is due.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
         let is_watched = self.alarm.is_set();
         if is_watched && !self.alarm.admit(&self.state) {
@@ -130,7 +130,11 @@ impl Sampler {
             if let Some(read) = read {
                 words = words.wrapping_add(self.read_words(read));
             }
-            user = regs.and_then(|regs| user_registers(regs, task));
+            user = if is_user {
+                regs
+            } else {
+                regs.and_then(|regs| user_registers(regs, task))
+            };
             if format.has(PERF_SAMPLE_CALLCHAIN) {
                 frames = self.walk(regs.filter(|_| !is_user), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
@@ -194,7 +198,7 @@ impl Sampler {
     }
 
     /// Writes the parts of a sample behind those.
-    #[inline(never)]
+    #[inline(always)]
     fn put_rest<'a>(
         &self,
         mut record: Record<'a>,
@@ -206,18 +210,18 @@ impl Sampler {
     ) -> Record<'a> {
         let format = self.sampling.format;
         if let Some(read) = read {
-            read.counts.iter().for_each(|&word| record.put(word));
+            record.put_all(read.counts);
         }
         if format.has(PERF_SAMPLE_CALLCHAIN) {
             record.put(chain.len() as u64);
-            chain.iter().for_each(|&address| record.put(address));
+            record.put_all(chain);
         }
         if let (Some(stack), Some(read)) = (self.sampling.branches, read) {
             record.put(read.branches.len() as u64 / 3);
             if stack.index {
                 record.put(read.newest.into());
             }
-            read.branches.iter().for_each(|&word| record.put(word));
+            record.put_all(read.branches);
         }
         if format.has(PERF_SAMPLE_REGS_USER) {
             put_registers(&mut record, user, self.sampling.user_registers);
@@ -254,7 +258,7 @@ impl Sampler {
     }
 
     /// Writes the call chain, from the registers in the kernel and from those of the program. Returns its words.
-    #[inline(never)]
+    #[inline(always)]
     fn walk(
         &self,
         kernel: Option<&pt_regs>,

@@ -269,11 +269,7 @@ impl Sampler {
             words: size,
         };
         record.put(header.word());
-        words
-            .iter()
-            .copied()
-            .flatten()
-            .for_each(|&word| record.put(word));
+        words.iter().for_each(|words| record.put_all(words));
         self.put_trailer(&mut record, moment);
         record.finish(false);
     }

@@ -120,54 +120,38 @@ u32 perfmon_kernel_chain(struct pt_regs *regs, u64 *chain, u32 room)
 }
 
 /*
- * A frame of a function that begins with push %rbp; mov %rsp, %rbp: the address of
- * the caller's frame, and that of the instruction behind the call.
+ * Walks the frames of functions that begin with push %rbp; mov %rsp, %rbp: each is the
+ * address of the caller's frame, and that of the instruction behind the call. To be
+ * called where copy_from_user_nmi() has read before.
  */
-struct frame {
-	u64 next;
-	u64 address;
-};
-
-/* Reads a frame where copy_from_user_nmi() has read one before. */
-static __always_inline bool read_frame(struct frame *frame, u64 at, bool wide)
+static __always_inline u32 walk(u64 at, u64 *chain, u32 n, u32 room, const bool wide)
 {
-	const u64 __user *words = (const u64 __user *)at;
-	const u32 __user *halves = (const u32 __user *)at;
-	u32 next, address;
+	/* Readers would take more for a mark, or for the kernel's. */
+	const u64 highest = TASK_SIZE_MAX - 1;
+	u64 next, address;
 
-	if (!user_read_access_begin(words, sizeof(*frame)))
-		return false;
-	if (wide) {
-		unsafe_get_user(frame->next, words, fault);
-		unsafe_get_user(frame->address, words + 1, fault);
-	} else {
-		unsafe_get_user(next, halves, fault);
-		unsafe_get_user(address, halves + 1, fault);
-		*frame = (struct frame){ next, address };
-	}
-	user_read_access_end();
-	return true;
-fault:
-	user_read_access_end();
-	return false;
-}
-
-static u32 walk(u64 at, u64 *chain, u32 n, u32 room, bool wide)
-{
-	struct frame frame;
-
+	/* Once for all frames, and so each address is masked before it is used. */
+	(void)masked_user_access_begin((const void __user *)at);
 	/* What is no frame pointer may be anything: frames lie upward, and aligned. */
-	while (n < room && at && IS_ALIGNED(at, wide ? 8 : 4)) {
-		if (!read_frame(&frame, at, wide) || !frame.address)
+	while (n < room && IS_ALIGNED(at, wide ? 8 : 4)) {
+		const void __user *frame = mask_user_address((const void __user *)at);
+
+		if (wide) {
+			unsafe_get_user(next, (const u64 __user *)frame, end);
+			unsafe_get_user(address, (const u64 __user *)frame + 1, end);
+		} else {
+			unsafe_get_user(next, (const u32 __user *)frame, end);
+			unsafe_get_user(address, (const u32 __user *)frame + 1, end);
+		}
+		if (!address || address > highest)
 			break;
-		/* Readers would take it for a mark, or for the kernel's. */
-		if (frame.address >= TASK_SIZE_MAX)
+		chain[n++] = address;
+		if (next <= at)
 			break;
-		chain[n++] = frame.address;
-		if (frame.next <= at)
-			break;
-		at = frame.next;
+		at = next;
 	}
+end:
+	user_read_access_end();
 	return n;
 }
 
@@ -182,7 +166,8 @@ u32 perfmon_user_chain(struct pt_regs *regs, u64 *chain, u32 room)
 	if (n >= room || copy_from_user_nmi(&byte, (void __user *)regs->bp, 1))
 		return n;
 	pagefault_disable();
-	n = walk(regs->bp, chain, n, room, user_64bit_mode(regs));
+	n = user_64bit_mode(regs) ? walk(regs->bp, chain, n, room, true) :
+				    walk(regs->bp, chain, n, room, false);
 	pagefault_enable();
 	return n;
 }
