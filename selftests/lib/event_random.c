@@ -127,6 +127,6 @@ union model_attr random_attr(struct rng *r)
 	}
 	/* What other branches are answered depends on the processor and on other events. */
 	if (a.attr.sample_type & PERF_SAMPLE_BRANCH_STACK)
-		a.attr.branch_sample_type = PERF_SAMPLE_BRANCH_CALL_STACK;
+		a.attr.branch_sample_type = PERF_SAMPLE_BRANCH_IN_TX;
 	return a;
 }

@@ -4,6 +4,7 @@
 //! The tracepoints are called by the task itself: no other CPU has its context loaded.
 
 use super::{
+    calls,
     context::Context,
     event::Event,
     exit::Counts,
@@ -130,6 +131,7 @@ pub(super) unsafe extern "C" fn on_exec(
             return slot::remove_all(slots);
         }
         slots.iter_mut().for_each(slot::Slot::enable_on_exec);
+        calls::forget(here, slots);
         if let Some(here) = here {
             slot::refresh(here, slots, timestamp());
         }

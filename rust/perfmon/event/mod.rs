@@ -11,6 +11,7 @@
 //! own ([`table`]), which is the innermost.
 
 mod attach;
+mod calls;
 mod context;
 mod descriptor;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
@@ -177,6 +178,10 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         _ => None,
     };
     let target = Target::find(request.pid, request.cpu)?;
+    // Of the tasks that come and go on a CPU each has its own calls.
+    if config.sampling.has_recorded_calls() && matches!(target, Target::Cpu(_)) {
+        return Err(InvalidAttr::Unsupported.into());
+    }
     let event = create(config, target, leader)?;
     // A task that executed a setuid program after the first look is not the caller's any more. If it does so from now on,
     // it loses the event.

@@ -2,6 +2,7 @@
 //! The samples of a slot: where between two of them its event is while the window is closed.
 
 use super::{
+    calls,
     event::Event,
     slot::{Readings, Slot, Slots},
 };
@@ -79,6 +80,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
             tell |= slot.tells_counts();
         }
     }
+    calls::load(here, slots);
     if tell {
         tell_counts(here, slots);
     }
@@ -121,6 +123,7 @@ fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
 #[cold]
 #[inline(never)]
 pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
+    calls::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         if slot.is_sampled() {
             slot.disarm(here, readings.now());

@@ -5,6 +5,7 @@
 //! counter runs all the time ([`crate::pmu`]); a window takes its total at both ends.
 
 use super::{
+    calls::Calls,
     event::Event,
     page,
     sampling::{self, Phase},
@@ -32,6 +33,7 @@ pub(super) struct Slots {
     grouped: bool,
     /// Some slots are sampled.
     sampled: bool,
+    pub(super) calls: Calls,
 }
 
 impl Slots {
@@ -48,6 +50,7 @@ impl Slots {
             paged: false,
             grouped: false,
             sampled: false,
+            calls: Calls::new(),
         })
     }
 }
@@ -461,6 +464,9 @@ impl Slots {
     pub(super) fn add(&mut self, slot: Slot) -> Result {
         self.grouped |= slot.needed != 0;
         self.sampled |= slot.is_sampled();
+        if slot.records_calls() {
+            self.calls.reserve()?;
+        }
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
 

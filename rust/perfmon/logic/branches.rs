@@ -4,10 +4,11 @@
 
 use super::event_attr::{
     InvalidAttr, PerfEventAttr, PERF_SAMPLE_BRANCH_ANY, PERF_SAMPLE_BRANCH_ANY_CALL,
-    PERF_SAMPLE_BRANCH_ANY_RETURN, PERF_SAMPLE_BRANCH_CALL, PERF_SAMPLE_BRANCH_COND,
-    PERF_SAMPLE_BRANCH_HV, PERF_SAMPLE_BRANCH_HW_INDEX, PERF_SAMPLE_BRANCH_IND_CALL,
-    PERF_SAMPLE_BRANCH_IND_JUMP, PERF_SAMPLE_BRANCH_KERNEL, PERF_SAMPLE_BRANCH_NO_CYCLES,
-    PERF_SAMPLE_BRANCH_NO_FLAGS, PERF_SAMPLE_BRANCH_PLM_ALL, PERF_SAMPLE_BRANCH_USER,
+    PERF_SAMPLE_BRANCH_ANY_RETURN, PERF_SAMPLE_BRANCH_CALL, PERF_SAMPLE_BRANCH_CALL_STACK,
+    PERF_SAMPLE_BRANCH_COND, PERF_SAMPLE_BRANCH_HV, PERF_SAMPLE_BRANCH_HW_INDEX,
+    PERF_SAMPLE_BRANCH_IND_CALL, PERF_SAMPLE_BRANCH_IND_JUMP, PERF_SAMPLE_BRANCH_KERNEL,
+    PERF_SAMPLE_BRANCH_NO_CYCLES, PERF_SAMPLE_BRANCH_NO_FLAGS, PERF_SAMPLE_BRANCH_PLM_ALL,
+    PERF_SAMPLE_BRANCH_USER,
 };
 
 /// `MSR_LBR_SELECT`: leave out branches that end in ring 0.
@@ -22,6 +23,8 @@ const NO_RETURN: u64 = 1 << 5;
 const NO_INDIRECT_JUMP: u64 = 1 << 6;
 const NO_RELATIVE_JUMP: u64 = 1 << 7;
 const NO_FAR: u64 = 1 << 8;
+/// `MSR_LBR_SELECT`: a return takes the last call back (`EN_CALLSTACK`).
+const CALL_STACK: u64 = 1 << 9;
 /// All kinds.
 const NO_KIND: u64 = NO_CONDITIONAL
     | NO_RELATIVE_CALL
@@ -30,6 +33,10 @@ const NO_KIND: u64 = NO_CONDITIONAL
     | NO_INDIRECT_JUMP
     | NO_RELATIVE_JUMP
     | NO_FAR;
+
+/// The kinds of a call stack: calls and returns.
+const CALL_STACK_KINDS: u64 =
+    NO_KIND & !(NO_RELATIVE_CALL | NO_INDIRECT_CALL | NO_RETURN) | CALL_STACK;
 
 /// The kinds that bits of `branch_sample_type` stand for. System calls, interrupts and the ways back from them are far
 /// branches, and neither calls nor returns here: the processor does not tell one from the other.
@@ -85,6 +92,19 @@ impl Branches {
     pub const fn has_kernel(self) -> bool {
         self.kernel_bit == 0
     }
+
+    /// Returns whether they are the calls that have not returned.
+    #[must_use]
+    pub const fn are_calls(self) -> bool {
+        is_call_stack(self.filter)
+    }
+}
+
+/// Returns whether the filter is that of a call stack.
+#[must_use]
+#[inline]
+pub const fn is_call_stack(filter: u64) -> bool {
+    filter & CALL_STACK != 0
 }
 
 impl BranchStack {
@@ -92,12 +112,15 @@ impl BranchStack {
     ///
     /// # Errors
     ///
-    /// [`InvalidAttr::Unsupported`] for call stacks, transactions and other parts of a branch.
+    /// [`InvalidAttr::Unsupported`] for transactions and other parts of a branch, and for a call stack of other modes
+    /// than user mode: interrupts would disturb that of the kernel. [`InvalidAttr::Invalid`] for a call stack with other
+    /// kinds.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
         const SUPPORTED: u64 = PERF_SAMPLE_BRANCH_PLM_ALL
             | PERF_SAMPLE_BRANCH_NO_FLAGS
             | PERF_SAMPLE_BRANCH_NO_CYCLES
-            | PERF_SAMPLE_BRANCH_HW_INDEX;
+            | PERF_SAMPLE_BRANCH_HW_INDEX
+            | PERF_SAMPLE_BRANCH_CALL_STACK;
         /// As in Linux perf: who wants neither spares the reading.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
@@ -127,6 +150,15 @@ impl BranchStack {
                 kind & PERF_SAMPLE_BRANCH_KERNEL != 0,
             )
         };
+        if kind & PERF_SAMPLE_BRANCH_CALL_STACK != 0 {
+            if suppressed != NO_KIND {
+                return Err(InvalidAttr::Invalid);
+            }
+            if kernel || !user {
+                return Err(InvalidAttr::Unsupported);
+            }
+            suppressed = CALL_STACK_KINDS;
+        }
         let Branches { filter, kernel_bit } = Branches::in_modes(user, kernel);
         Ok(Self {
             branches: Branches {
@@ -185,9 +217,28 @@ mod tests {
     }
 
     #[test]
+    fn a_call_stack_is_of_user_mode() {
+        const CALLS: u64 = PERF_SAMPLE_BRANCH_CALL_STACK;
+        const USER: u64 = PERF_SAMPLE_BRANCH_USER;
+        let calls = asked(CALLS | USER, 0);
+        assert!(calls.is_ok_and(|stack| stack.branches.are_calls()));
+        assert_eq!(filter(CALLS | USER, 0), 0b11_1100_0101);
+        assert_eq!(filter(CALLS, PerfEventAttr::EXCLUDE_KERNEL), 0b11_1100_0101);
+        for other in [
+            PERF_SAMPLE_BRANCH_KERNEL,
+            USER | PERF_SAMPLE_BRANCH_KERNEL,
+            0,
+        ] {
+            assert_eq!(asked(CALLS | other, 0), Err(InvalidAttr::Unsupported));
+        }
+        let both = asked(CALLS | USER | PERF_SAMPLE_BRANCH_ANY_CALL, 0);
+        assert_eq!(both, Err(InvalidAttr::Invalid));
+    }
+
+    #[test]
     fn what_is_not_there_is_refused() {
-        // Aborted transactions, call stacks, types, privileges, counters.
-        for bit in [7, 8, 9, 11, 16, 18, 19] {
+        // Aborted transactions, types, privileges, counters.
+        for bit in [7, 8, 9, 16, 18, 19] {
             let asked = asked(PERF_SAMPLE_BRANCH_ANY | 1 << bit, 0);
             assert_eq!(asked, Err(InvalidAttr::Unsupported));
         }

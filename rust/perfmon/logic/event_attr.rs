@@ -137,6 +137,7 @@ mod sample {
     pub const PERF_SAMPLE_BRANCH_ANY_RETURN: u64 = 1 << 5;
     pub const PERF_SAMPLE_BRANCH_IND_CALL: u64 = 1 << 6;
     pub const PERF_SAMPLE_BRANCH_COND: u64 = 1 << 10;
+    pub const PERF_SAMPLE_BRANCH_CALL_STACK: u64 = 1 << 11;
     pub const PERF_SAMPLE_BRANCH_IND_JUMP: u64 = 1 << 12;
     pub const PERF_SAMPLE_BRANCH_CALL: u64 = 1 << 13;
     pub const PERF_SAMPLE_BRANCH_NO_FLAGS: u64 = 1 << 14;

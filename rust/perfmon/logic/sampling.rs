@@ -199,6 +199,15 @@ impl Sampling {
         }
     }
 
+    /// Returns whether samples show the calls that the task is in, from the branch records.
+    #[must_use]
+    pub const fn has_recorded_calls(&self) -> bool {
+        match self.branches {
+            Some(stack) => stack.branches.are_calls(),
+            None => false,
+        }
+    }
+
     /// Returns whether something is recorded that happens to tasks.
     #[must_use]
     pub const fn follows_tasks(&self) -> bool {

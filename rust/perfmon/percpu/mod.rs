@@ -22,7 +22,7 @@ pub(crate) use self::{
     counts::{Base, SampledCounts},
     pending::PendingPmi,
     samplers::{ActiveSamplers, Armed},
-    saved::{BranchState, SavedRegisters},
+    saved::{BranchState, SavedRegisters, BRANCH_WORDS},
     trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,

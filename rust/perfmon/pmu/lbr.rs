@@ -9,7 +9,7 @@ use crate::{
     abi,
     cpu::{msr, ThisCpu},
     logic::{
-        branches::Branches,
+        branches::{is_call_stack, Branches},
         lbr::{self, DEBUGCTL_FREEZE, DEBUGCTL_LBR, DEPTH},
         plan::Step,
         pmu::Pmu,
@@ -20,6 +20,16 @@ use crate::{
 
 /// The bits of `IA32_DEBUGCTL` that are used.
 const OURS: u64 = DEBUGCTL_LBR | DEBUGCTL_FREEZE;
+
+/// Returns these bits while branches are recorded that pass the filter. A call stack is not frozen: it would miss the
+/// returns meanwhile, and that of user mode does not change in the kernel.
+fn enabled(filter: u64) -> u64 {
+    if is_call_stack(filter) {
+        DEBUGCTL_LBR
+    } else {
+        OURS
+    }
+}
 
 /// Starts to record such branches, with an empty stack, also if that is being done: all who do so at once want the same
 /// branches, and nobody sees those before.
@@ -42,15 +52,16 @@ pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
 fn restart(here: ThisCpu<'_>) {
     let percpu = here.percpu();
     msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, 0));
-    msr::write(here, Msr::LBR_SELECT, percpu.branches.filter.get());
+    let filter = percpu.branches.filter.get();
+    msr::write(here, Msr::LBR_SELECT, filter);
     clear(here);
     // Before the stack is enabled: from then on the handler has to unfreeze it.
     percpu.slow_path.insert(SLOW_BRANCHES);
-    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, OURS));
+    msr::change(here, &Step::change(Msr::DEBUGCTL, OURS, enabled(filter)));
 }
 
 /// Empties the stack.
-fn clear(here: ThisCpu<'_>) {
+pub(crate) fn clear(here: ThisCpu<'_>) {
     for n in 0..DEPTH {
         msr::write(here, Msr::lbr_from(n), 0);
         msr::write(here, Msr::lbr_to(n), 0);
@@ -88,14 +99,16 @@ pub(crate) fn unfreeze(here: ThisCpu<'_>, pmu: &Pmu) {
 /// unknown time, so it is emptied.
 pub(crate) fn repair(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
+    let filter = percpu.branches.filter.get();
+    let enabled = enabled(filter);
     // Before version 4 the PMI clears the enable bit when it freezes the stack.
-    let enabled = if pmu.registers.has_freeze_status {
-        OURS
+    let lasting = if pmu.registers.has_freeze_status || enabled != OURS {
+        enabled
     } else {
         DEBUGCTL_FREEZE
     };
-    let intact = msr::read(here, Msr::DEBUGCTL) & enabled == enabled
-        && msr::read(here, Msr::LBR_SELECT) == percpu.branches.filter.get();
+    let intact = msr::read(here, Msr::DEBUGCTL) & lasting == lasting
+        && msr::read(here, Msr::LBR_SELECT) == filter;
     if !intact {
         if percpu.trace.branching.get() != 0 {
             percpu.trace.mark_lost();
@@ -157,6 +170,30 @@ fn for_each(here: ThisCpu<'_>, mut f: impl FnMut(u32, u64, u64)) -> u32 {
         left = left.wrapping_sub(1);
     }
     newest
+}
+
+/// Calls `put` with the words of each branch in the stack, the newest first.
+pub(crate) fn save(here: ThisCpu<'_>, mut put: impl FnMut([u64; 3])) {
+    for_each(here, |n, from, to| {
+        put([from, to, msr::read(here, Msr::lbr_info(n))]);
+    });
+}
+
+/// Fills the stack, which is empty, with the words of [`save`].
+pub(crate) fn load(here: ThisCpu<'_>, words: &[u64]) {
+    let mut n = (words.len() / 3) as u32;
+    if n == 0 {
+        return;
+    }
+    msr::write(here, Msr::LBR_TOS, n.wrapping_sub(1).into());
+    for branch in words.chunks_exact(3) {
+        n = n.wrapping_sub(1);
+        if let [from, to, info] = *branch {
+            msr::write(here, Msr::lbr_from(n), from);
+            msr::write(here, Msr::lbr_to(n), to);
+            msr::write(here, Msr::lbr_info(n), info);
+        }
+    }
 }
 
 /// The branches of a sample.

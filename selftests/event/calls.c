@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples with the calls that have not returned (PERF_SAMPLE_BRANCH_CALL_STACK): those
+ * of a recursion of known depth, also of tasks that share a CPU, and none of calls that
+ * returned unseen or of another program.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+
+#define DEPTH	32
+#define PERIOD	10007UL
+#define N	400000UL
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+/* Samples after each @period, with the calls of a kind. */
+static struct perf_event_attr with_calls(__u64 period, __u64 kind)
+{
+	struct perf_event_attr attr = event_every(period);
+
+	attr.sample_type |= PERF_SAMPLE_BRANCH_STACK;
+	attr.branch_sample_type = PERF_SAMPLE_BRANCH_CALL_STACK | kind;
+	return attr;
+}
+
+FIXTURE_SETUP(event)
+{
+	struct perf_event_attr attr = with_calls(PERIOD, PERF_SAMPLE_BRANCH_USER);
+
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, pin_to_first_cpu());
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* What the deepest function does. */
+struct leaf {
+	void (*call)(const struct leaf *leaf);
+	unsigned long n;
+	int fd;
+};
+
+static void loop_there(const struct leaf *leaf)
+{
+	labelled_loop(leaf->n);
+	/* No tail call. */
+	__asm__ volatile("" : : : "memory");
+}
+
+/* Calls itself @depth times. */
+static __attribute__((noinline, noclone)) void nest(unsigned int depth, const struct leaf *leaf)
+{
+	if (depth)
+		nest(depth - 1, leaf);
+	else
+		leaf->call(leaf);
+	/* No tail call. */
+	__asm__ volatile("" : : : "memory");
+}
+
+/* The calls of nest() in samples within labelled_loop(). */
+struct told {
+	unsigned int depth;	/* as many as there should be */
+	unsigned long samples, wrong;
+};
+
+static unsigned int calls_of_nest(const struct sample *sample)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < sample->branch_count; i++)
+		n += sample->branches[i].to == (uintptr_t)nest;
+	return n;
+}
+
+static void see(const struct sample *sample, void *data)
+{
+	struct told *t = data;
+
+	if (sample->ip < (uintptr_t)labelled_loop_begin ||
+	    sample->ip >= (uintptr_t)labelled_loop_end)
+		return;
+	t->samples++;
+	t->wrong += calls_of_nest(sample) != t->depth;
+}
+
+/* Reads the samples, and expects so many calls of nest() in each within the loop. */
+static void expect_depth(struct __test_metadata *_metadata, struct sampler *s, unsigned int depth,
+			 unsigned long samples)
+{
+	struct told told = { .depth = depth };
+	struct seen seen = SEEN_NOTHING;
+
+	sampler_read(s, &seen, see, &told);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_LE(samples, told.samples);
+	EXPECT_EQ(0UL, told.wrong) {
+		TH_LOG("of %lu samples", told.samples);
+	}
+}
+
+TEST_F(event, each_call_that_has_not_returned_is_told)
+{
+	/* Two more calls lead from nest() into the loop. */
+	static const unsigned int depths[] = { 0, 1, 7, DEPTH - 4 };
+	const struct leaf leaf = { .call = loop_there, .n = N };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(depths); i++) {
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		nest(depths[i], &leaf);
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		expect_depth(_metadata, &self->sampler, depths[i] + 1, 2 * N / PERIOD - 1);
+	}
+}
+
+TEST_F(event, of_more_calls_than_registers_the_last_are_told)
+{
+	const struct leaf leaf = { .call = loop_there, .n = N };
+
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	nest(3 * DEPTH, &leaf);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	expect_depth(_metadata, &self->sampler, DEPTH - 2, 2 * N / PERIOD - 1);
+}
+
+/* While another task, which calls, takes the CPU away. */
+TEST_F(event, calls_outlast_a_switch)
+{
+	const struct leaf leaf = { .call = loop_there, .n = 100 * N };
+	const struct leaf other = { .call = loop_there, .n = 1 };
+	struct perf_event_attr attr = with_calls(10 * PERIOD, PERF_SAMPLE_BRANCH_USER);
+	struct rusage before, after;
+	int status;
+	pid_t pid;
+
+	sampler_close(&self->sampler);
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 7));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		for (;;)
+			nest(DEPTH, &other);
+	}
+	getrusage(RUSAGE_SELF, &before);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	nest(9, &leaf);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	getrusage(RUSAGE_SELF, &after);
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_LT(before.ru_nivcsw + 3, after.ru_nivcsw);
+	expect_depth(_metadata, &self->sampler, 10, 2 * 10 * N / PERIOD - 1);
+}
+
+static void disable_there(const struct leaf *leaf)
+{
+	event_disable(leaf->fd);
+}
+
+/* Those that it was in when the event was disabled. */
+TEST_F(event, calls_that_returned_unseen_are_not_told)
+{
+	const struct leaf leaf = { .call = disable_there, .fd = self->sampler.fd };
+
+	/* perf has them. */
+	if (variant->by == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	nest(12, &leaf);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	labelled_loop(N);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	expect_depth(_metadata, &self->sampler, 0, 2 * N / PERIOD - 1);
+}
+
+static void execute(const struct leaf *leaf)
+{
+	(void)leaf;
+	execlp("pmctl_loop", "pmctl_loop", "1000000", NULL);
+	_exit(127);
+}
+
+static void see_other_program(const struct sample *sample, void *data)
+{
+	struct told *t = data;
+
+	/* The first may be of the program before, which does little. */
+	if (t->samples++)
+		t->wrong += calls_of_nest(sample) != 0;
+}
+
+TEST_F(event, another_program_begins_without_calls)
+{
+	struct perf_event_attr attr = with_calls(PERIOD, PERF_SAMPLE_BRANCH_USER);
+	struct told told = { .depth = 0 };
+	struct seen seen = SEEN_NOTHING;
+	const struct leaf leaf = { .call = execute };
+	int status, pipes[2];
+	char byte;
+	pid_t pid;
+
+	/* perf keeps those of the program before. */
+	if (variant->by == &event_maker_perf)
+		return;
+	sampler_close(&self->sampler);
+	ASSERT_EQ(0, pipe(pipes));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		/* Until it is sampled. */
+		if (read(pipes[0], &byte, 1) == 1)
+			nest(11, &leaf);
+		_exit(127);
+	}
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, pid, -1, 7));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	ASSERT_EQ(1, write(pipes[1], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	sampler_read(&self->sampler, &seen, see_other_program, &told);
+	EXPECT_LE(2000000 / PERIOD, told.samples);
+	EXPECT_EQ(0UL, told.wrong);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+/* With what a call stack can't be asked for: what perf says, and the module. */
+static const struct refusal {
+	const char *what;
+	__u64 kinds;
+	int perf, perfmon;
+	bool of_cpu, kernel;
+} refusals[] = {
+	{ "with other branches", PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_ANY,
+	  -EINVAL, -EINVAL, false, false },
+	{ "of the kernel", PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL,
+	  0, -EOPNOTSUPP, false, true },
+	{ "of all that is counted", 0, 0, -EOPNOTSUPP, false, true },
+	/* perf has the calls since the last switch. */
+	{ "of all tasks", PERF_SAMPLE_BRANCH_USER, 0, -EOPNOTSUPP, true, false },
+};
+
+TEST_F(event, a_call_stack_is_of_a_task_in_user_mode)
+{
+	const bool is_perf = variant->by == &event_maker_perf;
+	const struct refusal *r;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
+		struct perf_event_attr attr;
+		int fd;
+
+		r = &refusals[i];
+		attr = with_calls(PERIOD, r->kinds);
+		attr.exclude_kernel = !r->kernel;
+		fd = variant->by->open(&attr, r->of_cpu ? -1 : 0, r->of_cpu ? 0 : -1, -1, 0);
+		EXPECT_EQ(is_perf ? r->perf : r->perfmon, fd < 0 ? fd : 0) {
+			TH_LOG("%s: %s", variant->by->name, r->what);
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+TEST_HARNESS_MAIN
