@@ -137,7 +137,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l children -d 'Coun
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-children -d 'Known from perf: only with --children they are counted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Known from perf: the samples are shown always'
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Known from perf: the report is text always'
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Print text also on a terminal, where the report has the whole screen and keys'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r

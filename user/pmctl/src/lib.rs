@@ -37,6 +37,7 @@ mod stat;
 mod stdio;
 mod symbols;
 mod text;
+mod tui;
 mod wrap;
 
 use std::env;
@@ -108,6 +109,11 @@ fn run(command: &Command) -> Result<u8> {
         Command::Record(args) => return record::record(args),
         Command::Wrap(args) => return wrap::wrap(args),
         _ => stdio::require_output()?,
+    }
+    if let Command::Report(args) = command {
+        if tui::is_wanted(args) {
+            return tui::report(args);
+        }
     }
     let paged = match command {
         Command::Report(args) => !args.view.no_pager,

@@ -159,7 +159,7 @@ fn at_terminal(setsid: &[&str], line: &str) -> String {
 
 #[test]
 fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
-    const REPORT: &str = "pmctl report -i tests/recordings/lost.data";
+    const REPORT: &str = "pmctl report --stdio -i tests/recordings/lost.data";
     const RED: &str = "\x1b[31m";
     let paged = at_terminal(&["-c"], &format!("PAGER='sed s/^/paged:/' {REPORT}"));
     assert!(

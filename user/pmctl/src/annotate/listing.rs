@@ -74,6 +74,11 @@ impl Line {
 }
 
 impl Listing {
+    /// Appends a line.
+    pub(crate) fn push(&mut self, share: f64, content: Content) {
+        self.lines.push(Line { share, content });
+    }
+
     /// Reads a function's instructions, and its source if that is wanted.
     ///
     /// # Errors
@@ -108,13 +113,13 @@ impl Listing {
             let places = function.places.range(offset..offset + instruction.length);
             let events = places.fold(0, |sum: u64, (_, events)| sum.saturating_add(*events));
             listing.shown = listing.shown.saturating_add(events);
-            listing.lines.push(Line {
-                share: events as f64 / function.events.max(1) as f64,
-                content: Content::Instruction {
+            listing.push(
+                events as f64 / function.events.max(1) as f64,
+                Content::Instruction {
                     address: instruction.address,
                     text: instruction.text,
                 },
-            });
+            );
         }
         listing.notes = source.map(Source::notes).unwrap_or_default();
         Ok(listing)

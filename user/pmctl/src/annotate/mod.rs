@@ -10,10 +10,10 @@ use std::io::Write;
 
 use anyhow::{Result, anyhow};
 
-use crate::cli::Annotate;
+use crate::cli::{Annotate, Syntax};
 use crate::exit::Usage;
 use crate::flamegraph;
-use crate::perfdata;
+use crate::perfdata::{self, Recording};
 use crate::profile;
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
@@ -97,4 +97,9 @@ fn write(function: &Function, listing: &Listing, output: &mut Screen) -> Result<
         )?;
     }
     Ok(())
+}
+
+/// Returns the instructions of a function, for the TUI.
+pub(crate) fn listing(recording: &Recording, function: &Function) -> Result<Listing, String> {
+    Listing::new(recording, function, (Syntax::default(), true))
 }

@@ -142,8 +142,11 @@ Keys:
   tid      thread                    srcline   source line
   dso      program or library
 
-Each event has a table. The overhead of a row is its part of the event count of all samples in the table. On a \
-terminal the report has colors (not with NO_COLOR=1) and a pager.
+Each event has a table. The overhead of a row is its part of the event count of all samples in the table.
+
+On a terminal the report has the whole screen: Enter shows who called a function, `a` its instructions, `/` searches, \
+`h` shows all keys. With --stdio or --no-pager, --branches, --limit or --width it is text, with colors (not with \
+NO_COLOR=1) and a pager.
 
 Examples:
   pmctl report                     by program, library and function
@@ -235,8 +238,8 @@ pub(crate) struct Report {
     #[arg(short = 'n', long, hide = true)]
     pub(crate) show_nr_samples: bool,
 
-    /// Known from perf: the report is text always
-    #[arg(long, hide = true)]
+    /// Print text also on a terminal, where the report has the whole screen and keys
+    #[arg(long)]
     pub(crate) stdio: bool,
 }
 

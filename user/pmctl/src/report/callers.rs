@@ -33,6 +33,21 @@ impl Tree {
         }
     }
 
+    /// Returns whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the functions of the first level, the largest first: the name, the events, and the levels below.
+    pub(crate) fn sorted(&self) -> Vec<(&str, u64, &Self)> {
+        let nodes = self.0.iter();
+        let mut nodes: Vec<_> = nodes
+            .map(|(name, (events, below))| (&name[..], *events, below))
+            .collect();
+        nodes.sort_by(|(a_name, a, _), (b_name, b, _)| b.cmp(a).then_with(|| a_name.cmp(b_name)));
+        nodes
+    }
+
     /// Returns a line for each function, the largest first, with its part of `whole`; without those that have less than
     /// `least` percent.
     pub(super) fn lines(&self, whole: u64, least: f64) -> Vec<String> {
@@ -42,15 +57,13 @@ impl Tree {
     }
 
     fn push(&self, (whole, least): (u64, f64), level: usize, lines: &mut Vec<String>) {
-        let mut nodes: Vec<_> = self.0.iter().collect();
-        nodes.sort_by(|(a_name, a), (b_name, b)| b.0.cmp(&a.0).then_with(|| a_name.cmp(b_name)));
-        for (name, (events, below)) in nodes {
-            let is_small = *events as f64 * 100.0 < whole as f64 * least;
+        for (name, events, below) in self.sorted() {
+            let is_small = events as f64 * 100.0 < whole as f64 * least;
             if is_small || level >= LEVELS {
                 continue;
             }
             let indent = 12 + 2 * level;
-            let percent = super::percent(*events, whole);
+            let percent = super::percent(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
             below.push((whole, least), level + 1, lines);
         }

@@ -18,12 +18,19 @@ use crate::perfdata::{self, Recording};
 use crate::profile::{self, Details};
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
+pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
 pub(crate) use table::{Align, Table};
 
 /// Prints a table for each event, or the one of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
+    check(args, &recording)?;
+    write(args, &recording, output)
+}
+
+/// Fails if a report is asked for what was not recorded.
+pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
     if args.branches && !recording.parts().branches {
         return Err(Usage(
             "--branches: no branches were recorded. `pmctl record -b` does.".to_owned(),
@@ -36,6 +43,11 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
         )
         .into());
     }
+    Ok(())
+}
+
+/// Prints the tables.
+fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()> {
     let host = &recording.host;
     let name = match &host.name[..] {
         // The kernel's word for a host without a name.
@@ -55,20 +67,20 @@ pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     writeln!(output)?;
     perfdata::warn(&recording.notes, output.colors, output)?;
     if args.branches {
-        return branches::write(&recording, args, output);
+        return branches::write(recording, args, output);
     }
     let wants_details = args.inline || args.sort.contains(&Key::Srcline);
-    let details = wants_details.then(|| Details::new(&recording));
-    let (tables, nameless) = shares(&recording, &args.grouping(), details.as_ref())?;
+    let details = wants_details.then(|| Details::new(recording));
+    let (tables, nameless) = shares(recording, &args.grouping(), details.as_ref())?;
     if let Some(details) = &details {
         details.write_warnings(output.colors, output)?;
     }
     if args.sort.contains(&Key::Symbol) || args.graph().is_some() {
-        nameless.write(&recording, output)?;
+        nameless.write(recording, output)?;
     }
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
-        write_event(&recording, (index, shares), args, output)?;
+        write_event(recording, (index, shares), args, output)?;
     }
     Ok(())
 }

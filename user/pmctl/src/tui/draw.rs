@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The screen: a title, the table or a function, and the keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use super::app::{App, Mode, View};
+use super::table::{Line, Table};
+use crate::annotate::Content;
+use crate::text::{printable, thousands};
+
+const TABLE_KEYS: [(&str, &str); 6] = [
+    ("q", "quit"),
+    ("/", "search"),
+    ("Enter", "callers"),
+    ("a", "annotate"),
+    ("Tab", "event"),
+    ("h", "help"),
+];
+
+const VIEW_KEYS: [(&str, &str); 5] = [
+    ("q", "back"),
+    ("/", "search"),
+    ("n", "next"),
+    ("Tab", "hottest"),
+    ("h", "help"),
+];
+
+const HELP: [&str; 14] = [
+    "Up Down PgUp PgDn Home End    move, as j k g G do",
+    "Enter + Space                 show or hide who called it",
+    "E  C                          show all its callers, hide all",
+    "/ TEXT Enter                  rows with TEXT; Esc: all rows",
+    "a                             instructions and source lines",
+    "Tab Right  Left               the next event, the one before",
+    "q  Ctrl-C                     quit",
+    "",
+    "In instructions:",
+    "/ TEXT Enter  n               a line with TEXT, the next one",
+    "Tab                           the hottest, the next hottest",
+    "q Esc Left                    back",
+    "",
+    "Any key goes on.",
+];
+
+/// Colours are left out if the user wants none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theme {
+    pub(super) colors: bool,
+}
+
+impl Theme {
+    /// Returns the style of a share of the whole. The limits are perf's.
+    fn share(self, share: f64) -> Style {
+        match share {
+            _ if !self.colors => Style::new(),
+            large if large >= 0.05 => Style::new().fg(Color::Red),
+            medium if medium >= 0.005 => Style::new().fg(Color::Green),
+            _ => Style::new(),
+        }
+    }
+}
+
+/// Draws the screen.
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
+    let warnings = u16::try_from(app.warnings.len().min(3)).unwrap_or(0);
+    let [title, warned, body, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(warnings),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    frame.render_widget(Paragraph::new(Text::styled(head(app), bold)), title);
+    let lines = app
+        .warnings
+        .iter()
+        .map(|warning| Text::raw(warning.as_str()));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), warned);
+    app.page = usize::from(body.height);
+    match &mut app.view {
+        Some(view) => draw_view(frame, view, body, theme),
+        None => draw_table(frame, app, body, theme),
+    }
+    draw_keys(frame, app, keys);
+    if app.mode == Mode::Help {
+        draw_help(frame);
+    }
+}
+
+/// Returns the first line.
+fn head(app: &App) -> String {
+    if let Some(view) = &app.view {
+        return view.title.clone();
+    }
+    let Some(table) = app.table() else {
+        return app.title.clone();
+    };
+    let others = match app.tables.len() {
+        1 => String::new(),
+        all => format!(" ({} of {all})", app.event + 1),
+    };
+    format!(
+        "Samples: {} of event '{}'{others}, event count {}  {}",
+        thousands(table.samples),
+        printable(&table.event),
+        thousands(table.events),
+        app.title
+    )
+}
+
+/// Returns the first of `all` lines to show, so that the selected one is on a screen of `height` lines, and the screen is
+/// full if there are so many.
+fn scrolled((offset, selected): (usize, usize), height: usize, all: usize) -> usize {
+    offset
+        .min(all.saturating_sub(height))
+        .min(selected)
+        .max((selected + 1).saturating_sub(height))
+}
+
+/// Cuts a text off, or fills it up with blanks.
+fn fitted(text: &str, width: usize) -> String {
+    let cut: String = text.chars().take(width).collect();
+    format!("{cut:<width$}")
+}
+
+fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
+    let lines = app.lines();
+    let height = usize::from(area.height).saturating_sub(1).max(1);
+    app.page = height;
+    app.selected = app.selected.min(lines.len().saturating_sub(1));
+    app.offset = scrolled((app.offset, app.selected), height, lines.len());
+    let Some(table) = app.table() else {
+        return;
+    };
+    let mut headings: Vec<&str> = if table.children {
+        vec!["children", "overhead", "samples"]
+    } else {
+        vec!["overhead", "samples"]
+    };
+    let numbers = headings.len();
+    headings.extend(&app.headings);
+    let end = lines.len().min(app.offset + height);
+    let shown = lines.get(app.offset..end).unwrap_or_default();
+    let widths = widths(table, shown, &headings);
+    let join = |cells: &[String]| -> String {
+        if let [alone] = cells {
+            return alone.clone();
+        }
+        let cells = cells.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(index, (cell, width))| match index {
+            right if right < numbers => format!("{cell:>width$}"),
+            _ => format!("{cell:<width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    let width = usize::from(area.width);
+    let heading: Vec<String> = headings
+        .iter()
+        .map(|heading| (*heading).to_owned())
+        .collect();
+    let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
+    let mut texts = vec![Text::styled(fitted(&join(&heading), width), underlined)];
+    for (index, line) in shown.iter().enumerate() {
+        let text = fitted(&join(&table.cells(line)), width);
+        let mut style = theme.share(table.part(line.events));
+        if app.offset + index == app.selected {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        texts.push(Text::styled(text, style));
+    }
+    if lines.is_empty() {
+        let none = if app.filter.is_empty() {
+            "No samples."
+        } else {
+            "No row has this text. Esc shows all."
+        };
+        texts.push(Text::raw(none));
+    }
+    frame.render_widget(Paragraph::new(texts), area);
+}
+
+/// Returns the widths of the columns, of what is on the screen.
+fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
+    for line in lines.iter().filter(|line| line.callers.is_empty()) {
+        for (width, cell) in widths.iter_mut().zip(table.cells(line)) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths
+}
+
+fn draw_view(frame: &mut Frame<'_>, view: &mut View, area: Rect, theme: Theme) {
+    let height = usize::from(area.height).max(1);
+    let all = view.listing.lines.len();
+    view.offset = scrolled((view.offset, view.selected), height, all);
+    let width = usize::from(area.width);
+    let lines = view.listing.lines.iter().enumerate().skip(view.offset);
+    let texts = lines.take(height).map(|(index, line)| {
+        let text = format!("{:>8} : {}", line.percent(), line.text());
+        let mut style = match line.content {
+            Content::Instruction { .. } => theme.share(line.share),
+            _ => Style::new().add_modifier(Modifier::BOLD),
+        };
+        if index == view.selected {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        Text::styled(fitted(&text, width), style)
+    });
+    frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
+}
+
+fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let line = match (&app.mode, &app.status) {
+        (Mode::Search, _) => Text::raw(format!(
+            "/{}_   Enter: done  Esc: all",
+            printable(&app.filter)
+        )),
+        (_, Some(status)) => Text::raw(printable(status)),
+        _ => {
+            let keys: &[(&str, &str)] = if app.view.is_some() {
+                &VIEW_KEYS
+            } else {
+                &TABLE_KEYS
+            };
+            let mut spans = Vec::new();
+            if app.view.is_none() && !app.filter.is_empty() {
+                spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
+            }
+            for (key, what) in keys {
+                let key_style = Style::new().add_modifier(Modifier::REVERSED);
+                spans.push(Span::styled(format!(" {key} "), key_style));
+                spans.push(Span::raw(format!(" {what}  ")));
+            }
+            Text::from(spans)
+        }
+    };
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+fn draw_help(frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(most).min(most);
+    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
+    let (width, height) = (
+        size(width + 4, area.width),
+        size(HELP.len() + 2, area.height),
+    );
+    let place = Rect {
+        x: (area.width - width) / 2,
+        y: (area.height - height) / 2,
+        width,
+        height,
+    };
+    let lines = HELP.map(|line| Text::raw(format!(" {line}")));
+    let block = Block::bordered().title(" Keys ");
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines.to_vec()).block(block), place);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report on the whole screen, with keys.
+
+mod app;
+mod draw;
+mod functions;
+mod table;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use ratatui::crossterm::event::Event as Input;
+
+use crate::cli::{Key, Order, Report};
+use crate::perfdata::{self, Recording};
+use crate::profile::{self, Details};
+use crate::report::{self, Grouping, heading};
+use crate::screen::Colors;
+use app::{App, Wish};
+use draw::Theme;
+use functions::Functions;
+use table::Table;
+use terminal::{Happened, Terminal};
+
+/// Returns whether a report is shown so, and not as text.
+pub(crate) fn is_wanted(args: &Report) -> bool {
+    let is_cut = args.limit.is_some() || args.width.is_some();
+    let is_text = args.stdio || args.view.no_pager || args.branches || is_cut;
+    !is_text && Terminal::is_there()
+}
+
+/// Shows a report, and returns the exit code.
+pub(crate) fn report(args: &Report) -> Result<u8> {
+    let recording = profile::open(&args.input.input)?;
+    report::check(args, &recording)?;
+    let mut grouping = args.grouping();
+    if recording.parts().chain {
+        grouping.graph = grouping.graph.or(Some(Order::Callee));
+    }
+    let mut show = Show::new(&grouping, recording.notes.scope.clone());
+    show.take(recording)?;
+    show.run(|_| Ok(()))
+}
+
+/// What is shown, and where it comes from.
+pub(crate) struct Show {
+    grouping: Grouping,
+    app: App,
+    functions: Functions,
+}
+
+impl Show {
+    /// Creates one without any sample.
+    pub(crate) fn new(grouping: &Grouping, title: String) -> Self {
+        let headings = grouping.keys.iter().map(|key| heading(*key)).collect();
+        Self {
+            grouping: grouping.clone(),
+            app: App::new(title, headings, Vec::new()),
+            functions: Functions::default(),
+        }
+    }
+
+    /// Shows a recording instead of the one before.
+    pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
+        let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
+        let details = wants_details.then(|| Details::new(&recording));
+        let (shares, _) = report::shares(&recording, &self.grouping, details.as_ref())?;
+        drop(details);
+        let tables = recording.events.iter().zip(&shares);
+        let tables =
+            tables.map(|(event, shares)| Table::new(&event.name, shares, self.grouping.children));
+        self.app.replace(tables.collect());
+        let mut warnings = Vec::new();
+        if !recording.unfinished {
+            perfdata::warn(&recording.notes, Colors::default(), &mut warnings)?;
+        }
+        let warnings = String::from_utf8_lossy(&warnings);
+        self.app.warnings = warnings.lines().map(str::to_owned).collect();
+        self.functions = Functions::of(Rc::new(recording));
+        Ok(())
+    }
+
+    /// Takes the terminal until the user leaves, and returns the exit code. `refresh` is called several times a second.
+    pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<()>) -> Result<u8> {
+        const TICK: Duration = Duration::from_millis(250);
+        let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let theme = Theme { colors: !no_color };
+        let mut terminal = Terminal::take()?;
+        loop {
+            terminal.draw(|frame| draw::draw(frame, &mut self.app, theme))?;
+            // The screen stays as it is until something happens.
+            loop {
+                match terminal.wait(TICK)? {
+                    Happened::End(code) => return Ok(code),
+                    Happened::Nothing => {
+                        let before = self.app.version;
+                        refresh(self)?;
+                        if self.app.version != before {
+                            break;
+                        }
+                    }
+                    Happened::Input(input) => {
+                        if self.input(&input) {
+                            return Ok(0);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what an input asks for; returns whether that is to end.
+    fn input(&mut self, input: &Input) -> bool {
+        // A new size is drawn with the rest.
+        let Input::Key(key) = input else {
+            return false;
+        };
+        match self.app.key(*key) {
+            Some(Wish::Quit) => return true,
+            Some(Wish::Annotate) => {
+                let line = self.app.selected();
+                let view = line.map(|(cells, callers)| {
+                    let keys = &self.grouping.keys;
+                    self.functions.view(self.app.event, keys, &cells, &callers)
+                });
+                match view {
+                    Some(Ok(view)) => self.app.view = Some(view),
+                    Some(Err(reason)) => self.app.status = Some(reason),
+                    None => {}
+                }
+            }
+            None => {}
+        }
+        false
+    }
+}

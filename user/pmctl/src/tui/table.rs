@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of a report as lines that can be unfolded.
+
+use std::collections::HashSet;
+
+use crate::report::{Share, Shares};
+use crate::text::{printable, thousands};
+
+/// The report of an event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) event: String,
+    pub(super) samples: u64,
+    pub(super) events: u64,
+    pub(super) rows: Vec<Row>,
+    /// Rows have what their functions call, too.
+    pub(super) children: bool,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) cells: Vec<String>,
+    pub(super) share: Share,
+}
+
+/// What is unfolded: the cells of a row, and the functions from it to a caller.
+pub(super) type Place = (Vec<String>, Vec<String>);
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    /// Index of the row.
+    pub(super) row: usize,
+    /// The callers from the row to this line; none for the row itself.
+    pub(super) callers: Vec<String>,
+    pub(super) events: u64,
+    /// It has callers: they are shown or not.
+    pub(super) is_open: Option<bool>,
+}
+
+impl Table {
+    /// Creates one of the shares of an event, the largest first.
+    pub(super) fn new(event: &str, shares: &Shares, children: bool) -> Self {
+        let mut rows: Vec<Row> = shares
+            .iter()
+            .map(|(cells, share)| Row {
+                cells: cells.clone(),
+                share: share.clone(),
+            })
+            .collect();
+        let size = |row: &Row| Self::size(children, &row.share);
+        rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.cells.cmp(&b.cells)));
+        let events = rows.iter().map(|row| row.share.events);
+        Self {
+            event: event.to_owned(),
+            samples: rows.iter().map(|row| row.share.samples).sum(),
+            events: events.fold(0, u64::saturating_add),
+            rows,
+            children,
+        }
+    }
+
+    const fn size(children: bool, share: &Share) -> u64 {
+        if children {
+            share.children
+        } else {
+            share.events
+        }
+    }
+
+    /// Returns the part that a number of events is of all.
+    pub(super) fn part(&self, events: u64) -> f64 {
+        events as f64 / self.events.max(1) as f64
+    }
+
+    /// Returns the lines to show: of rows with a text in one of their cells, and of callers that are unfolded.
+    pub(super) fn lines(&self, filter: &str, open: &HashSet<Place>) -> Vec<Line> {
+        let filter = filter.to_lowercase();
+        let has_text = |row: &Row| {
+            let mut cells = row.cells.iter();
+            filter.is_empty() || cells.any(|cell| cell.to_lowercase().contains(&filter))
+        };
+        let mut lines = Vec::new();
+        for (index, row) in self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| has_text(row))
+        {
+            let tree = &row.share.callers;
+            let place = (row.cells.clone(), Vec::new());
+            let is_open = (!tree.is_empty()).then(|| open.contains(&place));
+            lines.push(Line {
+                row: index,
+                callers: Vec::new(),
+                events: Self::size(self.children, &row.share),
+                is_open,
+            });
+            if is_open == Some(true) {
+                push(&mut lines, tree, &place, index, open);
+            }
+        }
+        lines
+    }
+
+    /// Returns the texts of a line: of a row its cells behind overhead and samples, of a caller its name.
+    pub(super) fn cells(&self, line: &Line) -> Vec<String> {
+        let row = &self.rows[line.row];
+        let mark = match line.is_open {
+            Some(true) => "-",
+            Some(false) => "+",
+            None => " ",
+        };
+        let percent = format!("{:.2}%", self.part(line.events) * 100.0);
+        if let Some(name) = line.callers.last() {
+            let indent = "  ".repeat(line.callers.len() + 1);
+            return vec![format!("{indent}{mark} {percent:>7}  {}", printable(name))];
+        }
+        let mut cells = vec![format!("{mark} {percent:>7}")];
+        if self.children {
+            let own = self.part(row.share.events) * 100.0;
+            cells.push(format!("{own:.2}%"));
+        }
+        cells.push(thousands(row.share.samples));
+        cells.extend(row.cells.iter().map(|cell| printable(cell)));
+        cells
+    }
+}
+
+/// Appends the lines of callers, and of theirs.
+fn push(
+    lines: &mut Vec<Line>,
+    tree: &crate::report::Tree,
+    place: &Place,
+    row: usize,
+    open: &HashSet<Place>,
+) {
+    for (name, events, below) in tree.sorted() {
+        let mut place = place.clone();
+        place.1.push(name.to_owned());
+        let is_open = (!below.is_empty()).then(|| open.contains(&place));
+        lines.push(Line {
+            row,
+            callers: place.1.clone(),
+            events,
+            is_open,
+        });
+        if is_open == Some(true) {
+            push(lines, below, &place, row, open);
+        }
+    }
+}

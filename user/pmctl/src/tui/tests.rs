@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Screens of the TUI, on a terminal in memory. The real thing is tested with a terminal by tests/tui.rs.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::{Color, Modifier};
+
+use super::app::{Mode, Wish};
+use super::draw::{Theme, draw};
+use super::*;
+use crate::cli::Key;
+
+const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
+const TIMEBASE: &[u8] = include_bytes!("../../tests/recordings/timebase.data");
+
+/// The TUI on a terminal of this size.
+struct Test {
+    show: Show,
+    terminal: Terminal<TestBackend>,
+}
+
+impl Test {
+    fn new(bytes: &[u8], (width, height): (u16, u16)) -> Self {
+        let recording = perfdata::read(bytes).expect("it is whole");
+        let grouping = Grouping {
+            keys: vec![Key::Comm, Key::Dso, Key::Symbol],
+            children: false,
+            graph: recording.parts().chain.then_some(Order::Callee),
+            inline: false,
+            max_stack: 127,
+        };
+        let mut show = Show::new(&grouping, recording.notes.scope.clone());
+        show.take(recording).expect("it is whole");
+        let backend = TestBackend::new(width, height);
+        let terminal = Terminal::new(backend).expect("it is memory");
+        Self { show, terminal }
+    }
+
+    /// Types some keys.
+    fn keys(&mut self, text: &str) -> &mut Self {
+        for c in text.chars() {
+            self.key(match c {
+                '\n' => KeyCode::Enter,
+                '\t' => KeyCode::Tab,
+                '\x1b' => KeyCode::Esc,
+                c => KeyCode::Char(c),
+            });
+        }
+        self
+    }
+
+    fn key(&mut self, code: KeyCode) {
+        self.screen();
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        let input = ratatui::crossterm::event::Event::Key(key);
+        self.show.input(&input);
+    }
+
+    /// The lines of the screen without the blanks at their ends.
+    fn screen(&mut self) -> Vec<String> {
+        let theme = Theme { colors: true };
+        let app = &mut self.show.app;
+        let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
+        let buffer = drawn.expect("it is memory").buffer;
+        let width = usize::from(buffer.area.width);
+        let lines = buffer.content.chunks(width);
+        let text = |line: &[ratatui::buffer::Cell]| {
+            let symbols: String = line.iter().map(ratatui::buffer::Cell::symbol).collect();
+            symbols.trim_end().to_owned()
+        };
+        lines.map(text).collect()
+    }
+
+    fn line(&mut self, part: &str) -> Option<String> {
+        let mut lines = self.screen().into_iter();
+        lines.find(|line| line.contains(part))
+    }
+}
+
+#[test]
+fn a_screen_of_80_columns_has_title_rows_and_keys() {
+    let screen = Test::new(TIMEBASE, (80, 24)).screen();
+    assert_eq!(screen.len(), 24);
+    assert!(
+        screen[0].starts_with("Samples: 46 of event 'cycles' (1 of 2), event count 23,000,414"),
+        "{screen:?}"
+    );
+    assert_eq!(
+        screen[1],
+        " overhead  samples  comm          dso                symbol"
+    );
+    assert_eq!(
+        screen[2],
+        "   17.39%        8  dd            [kernel.kallsyms]  [k] do_syscall_64"
+    );
+    assert_eq!(
+        screen[23],
+        " q  quit   /  search   Enter  callers   a  annotate   Tab  event   h  help"
+    );
+}
+
+#[test]
+fn shares_have_perfs_colors_and_the_selected_row_is_reversed() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    test.keys("jj");
+    test.screen();
+    let buffer = test.terminal.backend().buffer();
+    let style = |row: u16| (buffer[(5, row)].fg, buffer[(5, row)].modifier);
+    assert_eq!(style(2), (Color::Red, Modifier::empty()));
+    assert_eq!(style(4), (Color::Red, Modifier::REVERSED));
+    assert_eq!(style(12).0, Color::Green);
+}
+
+#[test]
+fn callers_unfold_one_by_one_and_all_at_once() {
+    let mut test = Test::new(RECORDING, (80, 24));
+    let row = test.line("outer").expect("it has samples");
+    assert!(row.starts_with("+  50.00%"), "{row}");
+    let place = test.screen().iter().position(|line| line.contains("outer"));
+    let place = place.expect("it is on the screen") - 2;
+    test.keys(&"j".repeat(place)).keys("\n");
+    let screen = test.screen();
+    assert!(screen[place + 2].starts_with("-  50.00%"), "{screen:?}");
+    assert_eq!(screen[place + 3], "    +  50.00%  turn");
+    test.keys("j+");
+    assert_eq!(test.screen()[place + 4], "      +  50.00%  main");
+    test.keys("k\n");
+    assert_eq!(test.line("  turn"), None);
+    test.keys("E");
+    assert!(test.line("__libc_start_call_main").is_some());
+    test.keys("C");
+    assert_eq!(test.line("  turn"), None);
+}
+
+#[test]
+fn without_callers_the_screen_says_so() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    let screen = test.keys("\n").screen();
+    assert!(screen[23].contains("`record -g`"), "{screen:?}");
+    // The next key takes it away.
+    let screen = test.keys("j").screen();
+    assert!(screen[23].contains("quit"));
+}
+
+#[test]
+fn search_leaves_the_rows_with_a_text() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    test.keys("/SHARE_");
+    assert_eq!(test.show.app.mode, Mode::Search);
+    let screen = test.screen();
+    assert!(screen[23].starts_with("/SHARE__"), "{screen:?}");
+    assert!(screen[2].ends_with("share_60") && screen[3].ends_with("share_30"));
+    assert_eq!(screen[4], "");
+    let screen = test.keys("\n").screen();
+    assert!(screen[23].starts_with("[SHARE_]  q "), "{screen:?}");
+    let screen = test.keys("\x1b").screen();
+    assert!(!screen[4].is_empty());
+    let screen = test.keys("/nowhere\n").screen();
+    assert_eq!(screen[2], "No row has this text. Esc shows all.");
+    // What a key does to no row.
+    test.keys("a\nEj").screen();
+}
+
+#[test]
+fn tab_shows_the_next_event() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    assert!(test.keys("\t").screen()[0].contains("'branches' (2 of 2)"));
+    assert!(test.keys("\t").screen()[0].contains("'cycles' (1 of 2)"));
+}
+
+#[test]
+fn a_small_screen_scrolls_and_cuts() {
+    for (width, height) in [(20, 5), (1, 1), (300, 100)] {
+        let mut test = Test::new(TIMEBASE, (width, height));
+        test.keys("jjjjjjG").screen();
+        test.terminal.backend_mut().resize(80, 8);
+        let screen = test.screen();
+        let last = test.show.app.lines().len() - 1;
+        assert_eq!(test.show.app.selected, last);
+        assert!(screen[6].contains("[unknown]"), "{screen:?}");
+        test.keys("g").screen();
+        assert_eq!(test.show.app.offset, 0);
+    }
+}
+
+#[test]
+fn help_lies_over_the_table() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    test.keys("h");
+    assert!(test.line("show or hide who called it").is_some());
+    test.keys("x");
+    assert_eq!(test.line("show or hide who called it"), None);
+}
+
+#[test]
+fn what_can_not_be_annotated_is_told() {
+    let mut test = Test::new(TIMEBASE, (120, 24));
+    let screen = test.keys("/share_60\na").screen();
+    assert!(
+        screen[23].contains("pmctl_shares is not on this machine"),
+        "{screen:?}"
+    );
+}
+
+#[test]
+fn instructions_are_a_screen_of_their_own() {
+    use crate::annotate::{Content, Listing};
+    let mut test = Test::new(TIMEBASE, (60, 10));
+    let mut listing = Listing::default();
+    for address in 0..30 {
+        listing.push(
+            if address == 20 { 0.75 } else { 0.0 },
+            Content::Instruction {
+                address,
+                text: format!("insn{address}"),
+            },
+        );
+    }
+    test.show.app.view = Some(app::View::new("a function".to_owned(), listing));
+    let screen = test.screen();
+    assert_eq!(screen[0], "a function");
+    let hot = "   75.00 :         14:  insn20";
+    assert!(screen.iter().any(|line| line == hot), "{screen:?}");
+    assert!(screen[9].contains("back"));
+    test.keys("g/insn2\n");
+    assert!(test.line("insn2").is_some());
+    test.keys("n");
+    assert_eq!(
+        test.show.app.view.as_ref().map(|view| view.selected),
+        Some(20)
+    );
+    test.keys("q");
+    assert!(test.show.app.view.is_none());
+    assert!(test.screen()[0].starts_with("Samples"));
+}
+
+#[test]
+fn q_and_control_c_quit() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    let app = &mut test.show.app;
+    let q = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+    assert_eq!(app.key(q), Some(Wish::Quit));
+    let c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert_eq!(app.key(c), Some(Wish::Quit));
+}
+
+#[test]
+fn new_samples_leave_the_selection_where_it_was() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    test.keys("jjj");
+    let before = test.show.app.selected();
+    // The same rows in another order.
+    let recording = perfdata::read(TIMEBASE).expect("it is whole");
+    test.show.app.tables[0].rows.reverse();
+    test.show.app.selected = test.show.app.tables[0].rows.len() - 4;
+    assert_eq!(test.show.app.selected(), before);
+    test.show.take(recording).expect("it is whole");
+    assert_eq!(test.show.app.selected(), before);
+    assert_eq!(test.show.app.selected, 3);
+}
+
+/// Run by the next test, with a terminal.
+#[test]
+#[ignore = "it panics"]
+fn panics_with_the_terminal() {
+    let _terminal = super::Terminal::take().expect("there is one");
+    panic!("as it is told");
+}
+
+#[test]
+fn a_panic_is_told_on_the_restored_terminal() {
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    let pair = nix::pty::openpty(None, None).expect("a terminal is made");
+    let before = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
+    let end = || pair.slave.try_clone().expect("it is open");
+    let test = "tui::tests::panics_with_the_terminal";
+    let mut command = std::process::Command::new(env::current_exe().expect("it runs"));
+    command
+        .args(["--ignored", "--exact", "--nocapture", test])
+        .stdin(end())
+        .stdout(end())
+        .stderr(end());
+    // SAFETY: setsid(2) is a system call that a child may make before exec.
+    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+    let status = command.status().expect("it runs");
+    assert_eq!(status.code(), Some(101));
+    let after = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
+    assert_eq!(after, before);
+    drop((pair.slave, command));
+    let mut text = Vec::new();
+    // The end of a terminal is EIO.
+    let _ = std::fs::File::from(pair.master).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let place = |part: &str| text.find(part);
+    assert!(place("\x1b[?1049h").is_some(), "{text:?}");
+    assert!(place("\x1b[?1049l") < place("as it is told"), "{text:?}");
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report on the whole screen, with a real terminal: a pair of which the test has the other end.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
+use nix::unistd::Pid;
+
+const RECORDING: &str = "tests/recordings/callers.data";
+const LIMIT: Duration = Duration::from_secs(20);
+/// What takes the other screen, and gives it back.
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[?1049l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+
+fn size(columns: u16, rows: u16) -> Winsize {
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+mod calls {
+    #![allow(missing_docs, reason = "the macros' functions have none")]
+    nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, nix::pty::Winsize);
+    nix::ioctl_none_bad!(take_terminal, nix::libc::TIOCSCTTY);
+}
+
+/// pmctl at a terminal.
+struct Session {
+    child: Child,
+    master: File,
+    slave: OwnedFd,
+    before: Termios,
+    /// All that it has written, and the screen that this makes.
+    text: String,
+    screen: vt100::Parser,
+}
+
+impl Session {
+    fn new(arguments: &[&str]) -> Self {
+        Self::with(arguments, |_| {})
+    }
+
+    fn with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        // A child that is made at the same moment must not have this terminal.
+        static ONE: Mutex<()> = Mutex::new(());
+        let one = ONE.lock();
+        let window = size(80, 24);
+        let OpenptyResult { master, slave } = openpty(&window, None).expect("a terminal is made");
+        fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
+        fcntl(&slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
+        let before = tcgetattr(&slave).expect("it is a terminal");
+        let end = || Stdio::from(slave.try_clone().expect("it is open"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pmctl"));
+        command
+            .args(arguments)
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end());
+        // SAFETY: Both are system calls that a child may make before exec.
+        unsafe {
+            command.pre_exec(|| {
+                nix::unistd::setsid()?;
+                calls::take_terminal(0)?;
+                Ok(())
+            });
+        }
+        change(&mut command);
+        let child = command.spawn().expect("it was built");
+        drop(one);
+        fcntl(&master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("it is open");
+        Self {
+            child,
+            master: master.into(),
+            slave,
+            before,
+            text: String::new(),
+            screen: vt100::Parser::new(24, 80, 0),
+        }
+    }
+
+    /// Reads what has come.
+    fn read(&mut self) {
+        let mut bytes = [0; 1 << 12];
+        match self.master.read(&mut bytes) {
+            Ok(number) => {
+                self.text += &String::from_utf8_lossy(&bytes[..number]);
+                self.screen.process(&bytes[..number]);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // Nobody has the other end.
+            Err(_) => {}
+        }
+    }
+
+    /// Waits until it has written this behind what it has written before.
+    fn wait_for(&mut self, text: &str) -> &mut Self {
+        let start = Instant::now();
+        while !self.text.contains(text) {
+            assert!(start.elapsed() < LIMIT, "no `{text}` in {:?}", self.text);
+            self.read();
+        }
+        self
+    }
+
+    /// Waits until the screen shows this.
+    fn shows(&mut self, text: &str) -> &mut Self {
+        let start = Instant::now();
+        while !self.screen.screen().contents().contains(text) {
+            let screen = self.screen.screen().contents();
+            assert!(start.elapsed() < LIMIT, "no `{text}` on\n{screen}");
+            self.read();
+        }
+        self
+    }
+
+    /// Types.
+    fn keys(&mut self, keys: &str) -> &mut Self {
+        self.master.write_all(keys.as_bytes()).expect("it is read");
+        self
+    }
+
+    fn signal(&mut self, signal: Signal) -> &mut Self {
+        let pid = i32::try_from(self.child.id()).expect("it is one");
+        kill(Pid::from_raw(pid), signal).expect("it is ours");
+        self
+    }
+
+    fn is_raw(&self) -> bool {
+        let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
+        !now.local_flags.contains(LocalFlags::ICANON)
+    }
+
+    /// Waits for its end.
+    fn end(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                self.read();
+                return status;
+            }
+            assert!(start.elapsed() < LIMIT, "it does not end: {:?}", self.text);
+            self.read();
+        }
+    }
+
+    /// Checks that the terminal is what it was.
+    fn is_restored(&self) {
+        let now = tcgetattr(self.slave.as_fd()).expect("it is a terminal");
+        assert_eq!(now, self.before);
+        assert!(self.text.contains(LEAVE), "{:?}", self.text);
+        assert!(self.text.contains(SHOW_CURSOR), "{:?}", self.text);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn report() -> Session {
+    let mut session = Session::new(&["report", "-i", RECORDING]);
+    session.wait_for(ENTER).shows("[.] outer").shows(" q  quit");
+    assert!(session.is_raw());
+    session
+}
+
+#[test]
+fn keys_work_and_q_leaves_the_terminal_as_it_was() {
+    let mut session = report();
+    session.keys("E").shows("__libc_start_call_main");
+    session.keys("/outer").shows("/outer_ ");
+    session.keys("\r").shows("[outer]  q  quit");
+    let missing = "pmctl_origins is not on this machine";
+    session.keys("a").shows(missing);
+    session.keys("h").shows("Any key goes on");
+    session.keys("xq");
+    assert_eq!(session.end().code(), Some(0));
+    session.is_restored();
+}
+
+#[test]
+fn a_new_size_is_drawn() {
+    let mut session = report();
+    session.screen.set_size(6, 30);
+    let window = size(30, 6);
+    // SAFETY: The terminal is open, and the size is a struct winsize.
+    unsafe { calls::set_size(std::os::fd::AsRawFd::as_raw_fd(&session.master), &window) }
+        .expect("set");
+    session.shows("\n\n q  quit   /  search   Enter");
+    session.keys("\x03");
+    assert_eq!(session.end().code(), Some(0));
+    session.is_restored();
+}
+
+#[test]
+fn signals_end_it_and_the_terminal_is_restored() {
+    for (signal, code) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGINT, 130),
+    ] {
+        let mut session = report();
+        assert_eq!(session.signal(signal).end().code(), Some(code));
+        session.is_restored();
+    }
+}
+
+#[test]
+fn it_ends_when_the_terminal_is_gone() {
+    for is_ignored in [false, true] {
+        let mut session = Session::with(&["report", "-i", RECORDING], |command| {
+            if is_ignored {
+                // As nohup(1) does it.
+                // SAFETY: To ignore a signal runs no code of the child.
+                unsafe {
+                    command.pre_exec(|| {
+                        let ignore = nix::sys::signal::SigHandler::SigIgn;
+                        nix::sys::signal::signal(Signal::SIGHUP, ignore)?;
+                        Ok(())
+                    });
+                }
+            }
+        });
+        session.shows("[.] outer");
+        session.master = File::open("/dev/null").expect("it is there");
+        let status = session.end();
+        // The kernel sends it twice, to the session and to its foreground: the second one may end it, too.
+        let ended = status.code() == Some(129) || !is_ignored && status.signal() == Some(1);
+        assert!(ended, "{status:?}, ignored: {is_ignored}");
+    }
+}
+
+#[test]
+fn text_is_for_stdio_and_for_terminals_that_can_not() {
+    for (arguments, term) in [
+        (&["--stdio", "--no-pager"][..], "xterm"),
+        (&["--no-pager"], "xterm"),
+        (&[], "dumb"),
+    ] {
+        let mut all = vec!["report", "-i", RECORDING];
+        all.extend(arguments);
+        let mut session = Session::with(&all, |command| {
+            command.env("TERM", term).env("PAGER", "cat");
+        });
+        session.wait_for("overhead");
+        assert_eq!(session.end().code(), Some(0));
+        assert!(!session.text.contains(ENTER), "{all:?}");
+    }
+}
+
+#[test]
+fn what_can_not_be_read_is_told_on_the_screen_as_it_is() {
+    let mut session = Session::new(&["report", "-i", "Cargo.toml"]);
+    session.wait_for("this is not a perf.data file");
+    assert_eq!(session.end().code(), Some(1));
+    assert!(!session.text.contains(ENTER));
+}
