@@ -2,7 +2,6 @@
 /*
  * Call chains of stacks that are none, or change while they are read.
  */
-#include <pthread.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -161,34 +160,15 @@ TEST_F(event, stack_that_is_a_circle_ends)
 	frames_unmap(frames);
 }
 
-/* Of the thread that changes the stack. */
-static struct {
-	struct frame *frames;
-	bool stop;
-} changer;
-
-static void *change(void *unused)
-{
-	unsigned long n = 0;
-
-	(void)unused;
-	while (!__atomic_load_n(&changer.stop, __ATOMIC_RELAXED))
-		frames_change(changer.frames, n++);
-	return NULL;
-}
-
 TEST_F(event, stack_that_changes_harms_nobody)
 {
-	pthread_t thread;
+	struct frames_changer changer;
 	int i;
 
-	changer.frames = map_frames(_metadata);
-	changer.stop = false;
-	ASSERT_EQ(0, pthread_create(&thread, NULL, change, NULL));
+	ASSERT_EQ(0, frames_changer_begin(&changer, map_frames(_metadata)));
 	for (i = 0; i < 3; i++)
 		sample_frame(_metadata, self, variant->by, changer.frames, true);
-	__atomic_store_n(&changer.stop, true, __ATOMIC_RELAXED);
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(0, frames_changer_end(&changer));
 	frames_unmap(changer.frames);
 }
 

@@ -23,6 +23,7 @@
 #include "leak_check.h"
 #include "module.h"
 #include "options.h"
+#include "steps.h"
 
 /* As administrators have it: else the machine does nothing but samples. */
 #define LIMITS	"perf_event_max_sample_rate=100000 perf_cpu_time_max_percent=25"
@@ -77,26 +78,9 @@ static int run(struct event_fuzz *f, const struct step *steps, int n)
 	return 0;
 }
 
-/* Leaves out what is not needed for a difference: how many are left. */
-static int shorten(struct event_fuzz *f, struct step *steps, int n)
+static int run_again(const void *steps, int n, void *f)
 {
-	static struct step kept[SEQUENCE];
-	int size, at, shorter;
-
-	for (size = n / 2; size; size /= 2) {
-		for (at = 0; at + size < n;) {
-			memcpy(kept, steps, at * sizeof(*steps));
-			memcpy(kept + at, steps + at + size, (n - at - size) * sizeof(*steps));
-			shorter = run(f, kept, n - size);
-			if (shorter) {
-				n = shorter;
-				memcpy(steps, kept, n * sizeof(*steps));
-			} else {
-				at += size;
-			}
-		}
-	}
-	return n;
+	return run(f, steps, n);
 }
 
 static void print_step(const struct step *s)
@@ -114,12 +98,16 @@ static void print_step(const struct step *s)
 
 static void report(struct event_fuzz *f, struct step *steps, int n, __u64 seed)
 {
+	struct steps all = {
+		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again, .data = f,
+	};
 	char first[sizeof(f->difference)];
 	int i;
 
 	memcpy(first, f->difference, sizeof(first));
 	ksft_print_msg("--seed %llu: after %d steps: %s\n", seed, n, first);
-	n = shorten(f, steps, n);
+	steps_shorten(&all);
+	n = all.n;
 	if (!run(f, steps, n))
 		ksft_print_msg("it does not happen again with these:\n");
 	else if (strcmp(first, f->difference))

@@ -27,6 +27,7 @@
 #include "model.h"
 #include "open_files.h"
 #include "options.h"
+#include "steps.h"
 #include "trace.h"
 
 /* A sequence begins with the device closed. */
@@ -357,27 +358,10 @@ static int run(const struct step *steps, int n)
 	return same_state() ? 0 : n;
 }
 
-/* Leaves out what is not needed for a difference: how many are left. */
-static int shorten(struct step *steps, int n)
+static int run_again(const void *steps, int n, void *unused)
 {
-	static struct step kept[SEQUENCE];
-	int size, at, shorter;
-
-	for (size = n / 2; size; size /= 2) {
-		for (at = 0; at + size < n;) {
-			memcpy(kept, steps, at * sizeof(*steps));
-			memcpy(kept + at, steps + at + size,
-			       (n - at - size) * sizeof(*steps));
-			shorter = run(kept, n - size);
-			if (shorter) {
-				n = shorter;
-				memcpy(steps, kept, n * sizeof(*steps));
-			} else {
-				at += size;
-			}
-		}
-	}
-	return n;
+	(void)unused;
+	return run(steps, n);
 }
 
 static void print_step(const struct step *s)
@@ -401,12 +385,16 @@ static void print_step(const struct step *s)
 
 static void report(struct step *steps, int n)
 {
+	struct steps all = {
+		.list = steps, .size = sizeof(*steps), .n = n, .run = run_again,
+	};
 	char first[sizeof(difference)];
 	int i;
 
 	memcpy(first, difference, sizeof(first));
 	ksft_print_msg("after %d steps: %s\n", n, first);
-	n = shorten(steps, n);
+	steps_shorten(&all);
+	n = all.n;
 	/* Says it again, in case that another one was found on the way. */
 	if (!run(steps, n))
 		ksft_print_msg("it does not happen again with these:\n");

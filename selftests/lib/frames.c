@@ -14,7 +14,7 @@ const __u64 frames_nowhere[FRAMES_NOWHERE] = {
 };
 
 /*
- * The pages around it are there but not accessible, so that while frames_change() has
+ * The pages around it are there but not accessible, so that while change() has
  * unmapped the frames no larger mapping can take their place.
  */
 struct frame *frames_map(void)
@@ -36,7 +36,8 @@ void frames_unmap(struct frame *frames)
 	munmap((unsigned char *)frames - PAGE, 4 * PAGE);
 }
 
-void frames_change(struct frame *frames, unsigned long n)
+/* Changes the frames for the @n-th time. */
+static void change(struct frame *frames, unsigned long n)
 {
 	struct frame *f = &frames[n % 8];
 
@@ -65,6 +66,29 @@ void frames_change(struct frame *frames, unsigned long n)
 		mprotect(frames, PAGE, PROT_READ);
 		mprotect(frames, PAGE, PROT_READ | PROT_WRITE);
 	}
+}
+
+static void *change_all_the_time(void *data)
+{
+	struct frames_changer *c = data;
+	unsigned long n = 0;
+
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED))
+		change(c->frames, n++);
+	return NULL;
+}
+
+int frames_changer_begin(struct frames_changer *c, struct frame *frames)
+{
+	c->frames = frames;
+	c->stop = false;
+	return pthread_create(&c->thread, NULL, change_all_the_time, c);
+}
+
+int frames_changer_end(struct frames_changer *c)
+{
+	__atomic_store_n(&c->stop, true, __ATOMIC_RELAXED);
+	return pthread_join(c->thread, NULL);
 }
 
 #ifdef __x86_64__

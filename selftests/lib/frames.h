@@ -5,6 +5,9 @@
 #ifndef SELFTESTS_FRAMES_H
 #define SELFTESTS_FRAMES_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 #include <linux/types.h>
 
 /* What a function with a frame pointer has on the stack. */
@@ -27,11 +30,16 @@ struct frame {
 struct frame *frames_map(void);
 void frames_unmap(struct frame *frames);
 
-/*
- * Changes the frames for the @n-th time: some of their pointers, and whether the page
- * is there.
- */
-void frames_change(struct frame *frames, unsigned long n);
+/* A thread that changes frames all the time: some pointers, and whether the page is there. */
+struct frames_changer {
+	struct frame *frames;
+	pthread_t thread;
+	bool stop;
+};
+
+/* Both return 0 or an errno. */
+int frames_changer_begin(struct frames_changer *c, struct frame *frames);
+int frames_changer_end(struct frames_changer *c);
 
 /* Addresses where no frame can be: no memory, the kernel's, or no address. */
 #define FRAMES_NOWHERE	16

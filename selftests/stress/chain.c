@@ -334,21 +334,8 @@ static void work_nonsense(struct instance *i)
 	i->frames[n] = good;
 }
 
-/* Of the thread that changes the stack. */
-static struct {
-	struct frame *frames;
-	bool stop;
-} changer;
-
-static void *change(void *unused)
-{
-	unsigned long n = 0;
-
-	(void)unused;
-	while (!__atomic_load_n(&changer.stop, __ATOMIC_RELAXED))
-		frames_change(changer.frames, n++);
-	return NULL;
-}
+/* Of those that work_changes() reads. */
+static struct frames_changer changer;
 
 static void work_changes(struct instance *i)
 {
@@ -457,15 +444,13 @@ TEST_F_TIMEOUT(chain_stress, chain_ends_where_frames_end, MINUTES * 60)
 
 TEST_F_TIMEOUT(chain_stress, stack_changes_while_it_is_read, MINUTES * 60)
 {
-	pthread_t thread;
+	struct frame *frames = frames_map();
 
-	changer.frames = frames_map();
-	ASSERT_TRUE(changer.frames != NULL);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, change, NULL));
+	ASSERT_TRUE(frames != NULL);
+	ASSERT_EQ(0, frames_changer_begin(&changer, frames));
 	sample_kind(_metadata, self, &changes);
-	__atomic_store_n(&changer.stop, true, __ATOMIC_RELAXED);
-	ASSERT_EQ(0, pthread_join(thread, NULL));
-	frames_unmap(changer.frames);
+	ASSERT_EQ(0, frames_changer_end(&changer));
+	frames_unmap(frames);
 	expect_no_leaks(_metadata, &self->leaks);
 }
 

@@ -428,22 +428,6 @@ TEST_F_TIMEOUT(ring_stress, rings_are_made_and_left_at_every_moment, 36000)
 	expect_as_before(_metadata, self);
 }
 
-/* Of the thread that changes the stack. */
-struct changer {
-	struct frame *frames;
-	bool stop;
-};
-
-static void *change(void *data)
-{
-	struct changer *c = data;
-	unsigned long n = 0;
-
-	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED))
-		frames_change(c->frames, n++);
-	return NULL;
-}
-
 struct chains {
 	unsigned long seen, wrong, longest;
 };
@@ -461,20 +445,20 @@ static void see_chain(const struct sample *s, void *data)
 /* Chains of the program, and of the kernel above it. */
 TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 {
-	struct changer c = { .frames = frames_map() };
+	struct frame *frames = frames_map();
+	struct frames_changer changer;
 	struct perf_event_attr attr = event_every(997);
 	static struct sampler samplers[2];
 	struct chains chains = { .seen = 0 };
 	struct seen seen = SEEN_NOTHING;
 	time_t end = now() + self->seconds;
-	pthread_t thread;
 	__u64 nowhere;
 	int i, k;
 
 	/* As many as there can be. */
 	ASSERT_EQ(0, module_reload(""));
 	ASSERT_EQ(0, leak_check_begin(&self->leaks));
-	ASSERT_NE(NULL, c.frames);
+	ASSERT_NE(NULL, frames);
 	attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 	for (i = 0; i < 2; i++) {
 		attr.config = i ? PERF_COUNT_HW_BRANCH_INSTRUCTIONS : PERF_COUNT_HW_INSTRUCTIONS;
@@ -485,21 +469,20 @@ TEST_F_TIMEOUT(ring_stress, stack_changes_while_it_is_read, 36000)
 		ASSERT_EQ(0, sampler_open(&samplers[i], &event_maker_perfmon, &attr, 0, -1, 8));
 		ASSERT_EQ(0, event_enable(samplers[i].fd));
 	}
-	ASSERT_EQ(0, pthread_create(&thread, NULL, change, &c));
+	ASSERT_EQ(0, frames_changer_begin(&changer, frames));
 	while (now() < end) {
 		for (k = 0; k < 20; k++) {
 			nowhere = frames_nowhere[rng_below(&self->random, FRAMES_NOWHERE)];
-			frame_loop(k % 4 ? c.frames + k % 8 : (void *)(uintptr_t)nowhere, 20000);
+			frame_loop(k % 4 ? frames + k % 8 : (void *)(uintptr_t)nowhere, 20000);
 			syscall(SYS_getppid);
 		}
 		for (i = 0; i < 2; i++)
 			sampler_read(&samplers[i], &seen, see_chain, &chains);
 	}
-	__atomic_store_n(&c.stop, true, __ATOMIC_RELAXED);
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(0, frames_changer_end(&changer));
 	for (i = 0; i < 2; i++)
 		sampler_close(&samplers[i]);
-	frames_unmap(c.frames);
+	frames_unmap(frames);
 	TH_LOG("%lu chains, longest %lu", chains.seen, chains.longest);
 	EXPECT_LT(100UL, chains.seen);
 	EXPECT_EQ(0UL, chains.wrong);

@@ -154,7 +154,7 @@ impl Event {
         }? Error)
     }
 
-    /// Returns whether the event is enabled.
+    /// Returns the state.
     #[inline(always)]
     pub(super) fn state(&self) -> &State {
         &self.sampler.state

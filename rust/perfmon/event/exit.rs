@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a task has counted, told when it ends: `PERF_RECORD_READ`, of events with `inherit_stat` that it has inherited.
+//! `PERF_RECORD_READ`: when a task ends that has inherited an event with `inherit_stat`, its count is told.
 
 use super::{
     event::Event,

@@ -66,7 +66,7 @@ pub struct Branches {
     pub kernel_bit: u64,
 }
 
-/// What samples tell of branches.
+/// The branches of a sample: which, and which of their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchStack {
     /// Which branches.

@@ -62,9 +62,9 @@ pub struct Sampling {
     pub rate: Rate,
     /// What samples have.
     pub format: SampleFormat,
-    /// What read(2) returns, and samples tell of counts.
+    /// What read(2) returns. Samples with counts have the same.
     pub read: ReadFormat,
-    /// The end of a task that inherits the event is told with its count.
+    /// A task that has inherited the event leaves a record of its count when it ends.
     pub read_at_exit: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,

@@ -55,7 +55,7 @@ pub(super) fn sample(
         cpu: here.id().as_u32(),
         read,
         // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
-        chain: unsafe { percpu.chain() },
+        chain: unsafe { percpu.samplers.chain.words() },
     });
     if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
         let wanted = period_at(sampler, period, now.wrapping_sub(time.get()));

@@ -80,7 +80,7 @@ pub(crate) struct Ownership {
     claimants: [Claimant; MAX_COUNTERS],
     /// The exclusive groups of events of tasks, and of CPUs.
     exclusive: [u32; 2],
-    /// Who records branches.
+    /// Whose filter the branch records have.
     branches: Option<BranchUser>,
     /// Keeps Linux perf away, from the first owner to the last.
     reservation: Option<Reservation>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counts that samples tell (`PERF_SAMPLE_READ`): of an event, or of its group.
 
-use super::{PerCpu, Word};
+use super::{CounterCell, PerCpu, Scratch, Word};
 use crate::{
     cpu::{Cycles, ThisCpu},
     logic::{
@@ -11,7 +11,7 @@ use crate::{
     },
     ring::Sampler,
 };
-use core::{cell::UnsafeCell, ptr};
+use core::ptr;
 
 /// The most words of a read(2): of a group with all there is.
 const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
@@ -23,11 +23,8 @@ const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
 pub(crate) struct SampledCounts {
     members: [Member; MAX_COUNTERS],
     /// What a sample tells, in the overflow handler.
-    words: UnsafeCell<[u64; READ_WORDS]>,
+    words: Scratch<READ_WORDS>,
 }
-
-// SAFETY: The words are used in this CPU's overflow handler only, which nothing interrupts.
-unsafe impl Sync for SampledCounts {}
 
 /// The event of a counter.
 struct Member {
@@ -39,8 +36,8 @@ struct Member {
     time: Word,
     /// Not 0 while the window is open.
     is_open: Word,
-    /// The index of the next event in the group, and 1; 0 behind the last. Of no meaning for events alone.
-    next: Word,
+    /// That of the next event in the group; none behind the last. Of no meaning for events alone.
+    next: CounterCell,
 }
 
 /// The count of an event: while its window is open, without what its counter and the time-stamp counter have now.
@@ -70,7 +67,6 @@ impl PerCpu {
     /// Notes which counter's event follows in the group.
     pub(crate) fn set_next(&self, counter: CounterId, next: Option<CounterId>) {
         if let Some(member) = self.counts.members.get(counter.index()) {
-            let next = next.map_or(0, |next| next.index() as u64 + 1);
             member.next.set(next);
         }
     }
@@ -90,8 +86,8 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: By the requirement there is no other reference.
-        let words = unsafe { &mut *self.counts.words.get() };
+        // SAFETY: The requirements are those of this function.
+        let words = unsafe { self.counts.words.words() };
         let member = self.counts.members.get(first.index())?;
         let times = || {
             let running = if member.is_open.get() != 0 { now } else { 0 };
@@ -105,10 +101,7 @@ impl PerCpu {
         let mut values = core::iter::from_fn(|| {
             let counter = next?;
             let member = self.counts.members.get(counter.index())?;
-            next = match member.next.get() {
-                0 => None,
-                index => CounterId::from_index((index as u8).wrapping_sub(1)),
-            };
+            next = member.next.get();
             // SAFETY: The group is of a counter that is armed, so its samplers are alive.
             let sampler = unsafe {
                 ptr::with_exposed_provenance::<Sampler>(member.sampler.get() as usize).as_ref()

@@ -10,6 +10,7 @@ mod counts;
 mod pending;
 mod samplers;
 mod saved;
+mod scratch;
 mod trace;
 mod user_page;
 mod value;
@@ -23,12 +24,13 @@ pub(crate) use self::{
     pending::PendingPmi,
     samplers::{ActiveSamplers, Armed},
     saved::{BranchState, SavedRegisters, BRANCH_WORDS},
+    scratch::Scratch,
     trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
     values::TracedValues,
     watch::{WatchState, SLOW, TICKING},
-    word::{PmuCell, Word},
+    word::{CounterCell, PmuCell, Word},
 };
 
 use crate::{

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events that are sampled on a CPU now.
 
-use super::{EventState, PerCpu, Word};
+use super::{CounterCell, EventState, PerCpu, Scratch, Word};
 use crate::{
     logic::counter::{CounterId, MAX_COUNTERS},
     ring::{Sampler, CHAIN_WORDS},
 };
-use core::{cell::UnsafeCell, ptr};
+use core::ptr;
 use kernel::bindings;
 
 /// The events that are sampled on a CPU now. All bits zero: none.
@@ -20,7 +20,7 @@ pub(crate) struct ActiveSamplers {
     pub(crate) suspended: Word,
     active: [ActiveSampler; MAX_COUNTERS],
     /// For a call chain, in the overflow handler.
-    chain: UnsafeCell<[u64; CHAIN_WORDS]>,
+    pub(crate) chain: Scratch<CHAIN_WORDS>,
 }
 
 struct ActiveSampler {
@@ -30,12 +30,9 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
-    /// The index of the first counter whose count samples tell, and 1; 0 if there is none.
-    group: Word,
+    /// The first counter whose count samples tell.
+    group: CounterCell,
 }
-
-// SAFETY: The memory for call chains is used in this CPU's overflow handler only, which nothing interrupts.
-unsafe impl Sync for ActiveSamplers {}
 
 /// Of a counter that becomes samples of an event.
 #[derive(Clone, Copy)]
@@ -118,28 +115,12 @@ impl PerCpu {
     /// Makes samples of a counter tell the counts of the group whose first counter this is; or of none.
     pub(crate) fn set_group(&self, counter: CounterId, first: Option<CounterId>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
-            let first = first.map_or(0, |first| first.index() as u64 + 1);
             active.group.set(first);
         }
     }
 
     /// Returns the first counter of [`Self::set_group`].
     pub(crate) fn group(&self, counter: CounterId) -> Option<CounterId> {
-        match self.samplers.active.get(counter.index())?.group.get() {
-            0 => None,
-            first => CounterId::from_index((first as u8).wrapping_sub(1)),
-        }
-    }
-
-    /// Returns the memory for a call chain.
-    ///
-    /// # Safety
-    ///
-    /// To be called in this CPU's overflow handler, once until the result has gone.
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "the overflow handler alone uses it")]
-    pub(crate) unsafe fn chain(&self) -> &mut [u64; CHAIN_WORDS] {
-        // SAFETY: By the requirement there is no other reference.
-        unsafe { &mut *self.samplers.chain.get() }
+        self.samplers.active.get(counter.index())?.group.get()
     }
 }

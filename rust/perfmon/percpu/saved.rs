@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Registers as they were before they became ours.
 
-use super::Word;
+use super::{Scratch, Word};
 use crate::logic::{counter::MAX_GENERAL, lbr::DEPTH, plan::RestoreValues};
-use core::cell::UnsafeCell;
 
 /// The registers of the counters before the first one was set up.
 pub(crate) struct SavedRegisters {
@@ -38,24 +37,8 @@ pub(crate) struct BranchState {
     /// [`Branches::kernel_bit`](crate::logic::branches::Branches::kernel_bit)
     pub(crate) kernel_bit: Word,
     /// The branches of a sample, in the overflow handler.
-    stack: UnsafeCell<[u64; BRANCH_WORDS]>,
+    pub(crate) stack: Scratch<BRANCH_WORDS>,
 }
 
 /// The words of the branches in a sample.
 pub(crate) const BRANCH_WORDS: usize = 3 * DEPTH as usize;
-
-// SAFETY: The memory for the branches is used in this CPU's overflow handler only, which nothing interrupts.
-unsafe impl Sync for BranchState {}
-
-impl BranchState {
-    /// Returns the memory for the branches of a sample.
-    ///
-    /// # Safety
-    ///
-    /// To be called in this CPU's overflow handler, once until the result has gone.
-    #[allow(clippy::mut_from_ref, reason = "the overflow handler alone uses it")]
-    pub(crate) unsafe fn stack(&self) -> &mut [u64; BRANCH_WORDS] {
-        // SAFETY: By the requirement there is no other reference.
-        unsafe { &mut *self.stack.get() }
-    }
-}

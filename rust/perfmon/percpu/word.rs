@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Words of per-CPU memory.
 
-use crate::logic::pmu::Pmu;
+use crate::logic::{counter::CounterId, pmu::Pmu};
 use core::{
     ptr,
     sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
@@ -54,6 +54,23 @@ impl Word {
     #[inline(always)]
     pub(crate) fn replace(&self, old: u64, new: u64) -> bool {
         self.0.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
+    }
+}
+
+/// A counter, or none. All bits zero is none.
+pub(crate) struct CounterCell(Word);
+
+impl CounterCell {
+    /// Returns the counter.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<CounterId> {
+        CounterId::from_index((self.0.get() as u8).checked_sub(1)?)
+    }
+
+    /// Sets the counter.
+    pub(crate) fn set(&self, counter: Option<CounterId>) {
+        self.0
+            .set(counter.map_or(0, |counter| counter.index() as u64 + 1));
     }
 }
 

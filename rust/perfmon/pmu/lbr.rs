@@ -214,7 +214,7 @@ pub(crate) struct Stack<'a> {
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, info: bool) -> Stack<'a> {
     repair(here, pmu);
     // SAFETY: The requirements are those of this function.
-    let stack = unsafe { here.percpu().branches.stack() };
+    let stack = unsafe { here.percpu().branches.stack.words() };
     let mut used: usize = 0;
     let newest = for_each(here, |n, from, to| {
         let flags = if info {

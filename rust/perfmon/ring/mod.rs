@@ -345,9 +345,9 @@ impl Record<'_> {
         }
     }
 
-    /// Goes on behind so many bytes, a multiple of 8, which `copy` may write: it gets pieces of the ring, each as an
-    /// address and a size, and returns how many bytes it has written. Ends with the first piece that is not complete.
-    /// Returns the bytes that were written.
+    /// Leaves the next bytes, so many and a multiple of 8, to `copy`. It gets an address and a size, twice if the ring
+    /// ends in between, and returns how many bytes it has written; with fewer than the size it is not called again.
+    /// Returns the sum. Bytes that were not written keep what they had.
     fn fill(&mut self, bytes: u64, mut copy: impl FnMut(*mut u64, u64) -> u64) -> u64 {
         let mut written: u64 = 0;
         // The ring may end in between.

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The slots of a context, in order.
+
+use super::{Readings, Slot};
+use crate::{
+    cpu::{timestamp, ThisCpu},
+    event::{calls::Calls, event::Event},
+    percpu::UserPagePtr,
+    pmu,
+};
+use core::{
+    ops::{Deref, DerefMut},
+    ptr,
+};
+use kernel::{alloc::Flags, bindings, prelude::*};
+
+/// The slots of a context. A slot comes after that of its group's leader.
+pub(in crate::event) struct Slots {
+    list: KVec<Slot>,
+    /// The task that is counted; null if it is a CPU.
+    pub(in crate::event) task: *mut bindings::task_struct,
+    /// Some slots show in a page of the event that they count.
+    pub(super) paged: bool,
+    /// Some slots have a leader.
+    grouped: bool,
+    /// Some slots are sampled.
+    pub(super) sampled: bool,
+    pub(in crate::event) calls: Calls,
+}
+
+impl Slots {
+    /// Returns no slots, with room for one for each counter: no task has more.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(in crate::event) fn new(flags: Flags) -> Result<Self> {
+        let capacity = pmu::common().capabilities.counters().count_ones() as usize;
+        Ok(Self {
+            list: KVec::with_capacity(capacity, flags)?,
+            task: ptr::null_mut(),
+            paged: false,
+            grouped: false,
+            sampled: false,
+            calls: Calls::new(),
+        })
+    }
+}
+
+impl Deref for Slots {
+    type Target = KVec<Slot>;
+
+    #[inline(always)]
+    fn deref(&self) -> &KVec<Slot> {
+        &self.list
+    }
+}
+
+impl DerefMut for Slots {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut KVec<Slot> {
+        &mut self.list
+    }
+}
+
+impl Slots {
+    /// Adds a slot, if there is room.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
+        self.grouped |= slot.needed != 0;
+        self.sampled |= slot.is_sampled();
+        if slot.records_calls() {
+            self.calls.reserve()?;
+        }
+        self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
+    }
+
+    /// Returns the slot of an event.
+    #[inline(always)]
+    pub(in crate::event) fn of(&self, event: &Event) -> Option<&Slot> {
+        self.iter().find(|slot| slot.is_of(event))
+    }
+
+    /// Returns the slots of the event's group, the leader's first.
+    #[inline(always)]
+    pub(in crate::event) fn group(&self, event: &Event) -> impl Iterator<Item = &Slot> {
+        let index = self.iter().position(|slot| slot.is_of(event));
+        let leader = index.map(|index| match self.get(index) {
+            Some(slot) if slot.needed != 0 => slot.needed.trailing_zeros() as usize,
+            _ => index,
+        });
+        // A leader comes before those that it leads.
+        let rest = leader.and_then(|leader| self.get(leader..)).unwrap_or(&[]);
+        let needed = leader.map_or(0, bit);
+        let mut first = true;
+        rest.iter()
+            .filter(move |slot| core::mem::take(&mut first) || slot.needed == needed)
+    }
+
+    /// Enables or disables an event that is not inherited, in no group and without a page. Returns whether this has its
+    /// slot, so that it could be done.
+    #[inline(always)]
+    pub(in crate::event) fn set_enabled(
+        &mut self,
+        here: ThisCpu<'_>,
+        event: &Event,
+        enabled: bool,
+    ) -> bool {
+        if self.grouped || self.paged || self.sampled || here.percpu().tampered.get() != 0 {
+            return false;
+        }
+        let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
+            return false;
+        };
+        event.set_enabled(enabled);
+        if slot.open != enabled {
+            let mut readings = Readings::new(timestamp());
+            if slot.open {
+                readings.close_window(here, slot);
+            } else if slot.counts_on(here.percpu()) {
+                readings.open_window(here, slot);
+            }
+        }
+        true
+    }
+}
+
+/// Brings the sums of all events up to date, and opens the windows that should be open now.
+pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+    let mut readings = Readings::new(now);
+    readings.close(here, slots);
+    if here.percpu().brought_up.get() != 0 {
+        readings.open(here, slots);
+    }
+}
+
+/// Returns the bit of a slot's index: there are no more slots than counters.
+pub(super) fn bit(index: usize) -> u64 {
+    1_u64.wrapping_shl(index as u32)
+}
+
+/// Returns the counters that slots use.
+pub(in crate::event) fn counters(slots: &Slots) -> u64 {
+    crate::logic::counter::bits(slots.iter().map(Slot::counter))
+}
+
+/// Removes the slots of an event. The siblings that it led are alone from now on. The windows are closed.
+pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
+    while let Some(index) = slots.iter().position(|slot| slot.is_of(event)) {
+        if let Ok(slot) = slots.remove(index) {
+            slot.end();
+        }
+        for slot in slots.iter_mut() {
+            // Those behind it have moved by one.
+            slot.needed = if slot.needed > bit(index) {
+                slot.needed >> 1
+            } else {
+                slot.needed & !bit(index)
+            };
+        }
+    }
+}
+
+/// Makes the event's first slot show in its page. The windows are closed.
+pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
+    if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {
+        slot.page = Some(page);
+        slots.paged = true;
+    }
+}
+
+/// Removes all slots. The windows are closed.
+pub(in crate::event) fn remove_all(slots: &mut Slots) {
+    while let Some(slot) = slots.pop() {
+        slot.end();
+    }
+}
+
+/// Adds to `new`, the slots of a new task, those that it inherits of `slots`: for which `inherits` is true.
+///
+/// # Errors
+///
+/// ENOMEM if there is no room.
+pub(in crate::event) fn inherit(
+    new: &mut Slots,
+    slots: &Slots,
+    inherits: impl Fn(&Event) -> bool,
+) -> Result {
+    for slot in slots.iter().filter(|slot| inherits(slot.event())) {
+        let led_by = slots
+            .get(slot.needed.trailing_zeros() as usize)
+            .map(Slot::event);
+        let leader = led_by.and_then(|leader| new.iter().position(|slot| slot.is_of(leader)));
+        new.add(slot.inherited(leader))?;
+    }
+    Ok(())
+}

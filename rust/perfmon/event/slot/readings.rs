@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The windows of slots, which open and close with readings of their counters.
+
+use super::{Slot, Slots};
+use crate::{
+    cpu::ThisCpu,
+    event::{page, sampling},
+};
+
+/// The readings of counters on one CPU at one moment: each is read once.
+pub(in crate::event) struct Readings {
+    now: u64,
+    /// The counters that were read since.
+    read: u64,
+}
+
+impl Readings {
+    /// Returns the time.
+    pub(in crate::event) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Returns that no counter was read yet, at the time `now`.
+    #[inline(always)]
+    pub(in crate::event) fn new(now: u64) -> Self {
+        Self { now, read: 0 }
+    }
+
+    /// Returns the total of the slot's counter.
+    #[inline(always)]
+    fn total(&mut self, here: ThisCpu<'_>, slot: &Slot) -> u64 {
+        let value = here.percpu().value(slot.counter);
+        if self.read & slot.counter.bit() != 0 {
+            return value.total();
+        }
+        self.read |= slot.counter.bit();
+        match value.read(here, slot.msr) {
+            Ok(total) => total,
+            Err(_) => distrust(here, slot),
+        }
+    }
+
+    /// Closes the windows that are open.
+    #[inline(always)]
+    pub(in crate::event) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        if here.percpu().tampered.get() != 0 {
+            mark_tampered(here, slots);
+        }
+        if slots.sampled {
+            sampling::close(self, here, slots);
+        } else {
+            for slot in slots.iter_mut().filter(|slot| slot.open) {
+                self.close_window(here, slot);
+            }
+        }
+        if slots.paged {
+            page::hide(here, slots);
+        }
+    }
+
+    /// Opens the windows of all slots that count now, none of which is open.
+    #[inline(always)]
+    pub(in crate::event) fn open(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        let percpu = here.percpu();
+        if percpu.tampered.get() != 0 {
+            self.rearm(here, slots);
+        }
+        // The slots, by index, whose events are enabled.
+        let mut enabled: u64 = 0;
+        let mut bit: u64 = 1;
+        for slot in slots.iter_mut() {
+            let this = bit;
+            bit = bit.wrapping_shl(1);
+            if !slot.event().state().is_enabled(slot.enabled_at) {
+                continue;
+            }
+            enabled |= this;
+            if slot.needed & !enabled != 0 {
+                continue;
+            }
+            if !slot.counts_on(percpu) {
+                continue;
+            }
+            self.open_window(here, slot);
+        }
+        if slots.sampled {
+            sampling::begin(here, slots, self.now);
+        }
+        if slots.paged {
+            page::show(here, slots);
+        }
+    }
+
+    /// Closes a window that is open. Returns the counter's total then.
+    #[inline(always)]
+    pub(in crate::event) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
+        slot.open = false;
+        let total = self.total(here, slot);
+        slot.add(total, self.now);
+        total
+    }
+
+    /// Opens a window that is closed.
+    #[inline(always)]
+    pub(super) fn open_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) {
+        let value = here.percpu().value(slot.counter);
+        if !value.has_select(slot.select) {
+            self.select(here, slot);
+        }
+        slot.start = self.total(here, slot);
+        slot.start_time = self.now;
+        slot.open = true;
+    }
+
+    /// Makes the counter count what the slot does.
+    #[cold]
+    #[inline(never)]
+    fn select(&mut self, here: ThisCpu<'_>, slot: &Slot) {
+        self.total(here, slot);
+        here.pmu().reselect(here, slot.counter, slot.event().select);
+        self.read &= !slot.counter.bit();
+    }
+
+    /// Sets counters of the slots up anew that were found to hold something else than was written.
+    #[cold]
+    #[inline(never)]
+    fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
+        for slot in slots.iter() {
+            if here.percpu().tampered.get() & slot.counter.bit() != 0 {
+                here.pmu().rearm(here, slot.counter, slot.event().select);
+                self.read &= !slot.counter.bit();
+            }
+        }
+    }
+}
+
+/// Marks that a counter holds what can't have been counted. Returns a total.
+#[cold]
+#[inline(never)]
+fn distrust(here: ThisCpu<'_>, slot: &Slot) -> u64 {
+    slot.event().mark_broken();
+    here.percpu().mark_tampered(slot.counter.bit());
+    here.percpu().value(slot.counter).total()
+}
+
+/// Marks the events of open windows whose counters were found to hold something else than was written.
+#[cold]
+#[inline(never)]
+fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
+    let tampered = here.percpu().tampered.get();
+    for slot in slots.iter() {
+        if slot.open && tampered & slot.counter.bit() != 0 {
+            slot.event().mark_broken();
+        }
+    }
+}
