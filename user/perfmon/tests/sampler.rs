@@ -177,6 +177,10 @@ fn each_method_has_its_bits() {
     );
     assert_eq!(asked(event().no_user_callchain()), expected(usual, 1 << 22));
     assert_eq!(asked(event().branches(9)), expected(usual | 1 << 11, 0));
+    assert_eq!(
+        asked(event().user_stack(64, 1)),
+        expected(usual | 3 << 12, 0)
+    );
     assert!(asked(event().wake_after(5)).ends_with("wakeup 5"));
 }
 

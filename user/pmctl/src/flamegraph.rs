@@ -14,13 +14,15 @@ use crate::perfdata::Recording;
 use crate::profile::{self, Details, Frame};
 use crate::screen::Colors;
 use crate::text::thousands;
+use crate::unwind::Cuts;
 
 /// Draws the picture.
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = event(&recording, args.event.as_deref())?;
     let details = args.inline.then(|| Details::new(&recording));
-    let stacks = stacks(&recording, event, details.as_ref())?;
+    let (stacks, cuts) = stacks(&recording, event, details.as_ref())?;
+    cuts.write(Colors::new(true), &mut anstream::stderr().lock())?;
     if let Some(details) = &details {
         details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
@@ -84,10 +86,10 @@ pub(crate) fn stacks(
     recording: &Recording,
     event: usize,
     details: Option<&Details<'_>>,
-) -> Result<BTreeMap<String, u64>> {
+) -> Result<(BTreeMap<String, u64>, Cuts)> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
     let has_chains = recording.parts().chain;
-    profile::each_sample(recording, |named, names| {
+    let cuts = profile::each_sample(recording, |named, names| {
         if named.sample.event == event {
             let comm = names.comm(named.stamp.task).to_owned();
             let mut levels = vec![comm];
@@ -110,7 +112,7 @@ pub(crate) fn stacks(
         }
         Ok(())
     })?;
-    Ok(stacks)
+    Ok((stacks, cuts))
 }
 
 /// Returns the name of a function in a stack; that of its file if the function is not known.
@@ -132,7 +134,7 @@ mod tests {
         let bytes = include_bytes!("../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");
         for index in 0..recording.events.len() {
-            let stacks = stacks(&recording, index, None).expect("nothing fails");
+            let (stacks, _) = stacks(&recording, index, None).expect("nothing fails");
             let of_event = recording.samples().filter(|(_, s)| s.event == index);
             let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
             assert_eq!(stacks.values().sum::<u64>(), events);

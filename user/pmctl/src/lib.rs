@@ -38,6 +38,7 @@ mod stdio;
 mod symbols;
 mod text;
 mod tui;
+mod unwind;
 mod wrap;
 
 use std::env;
@@ -46,8 +47,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, Parser};
 
 use child::CannotRun;
 use cli::{Cli, Command};
@@ -59,7 +60,7 @@ use stdio::complain;
 #[must_use]
 pub fn main() -> ExitCode {
     signals::ignore_file_limit();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parse_words(&env::args_os().collect::<Vec<_>>()) {
         Ok(cli) => cli,
         // Help and the version, too, which are no fault.
         Err(answer) => return print(answer),

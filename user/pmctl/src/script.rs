@@ -24,7 +24,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let has_lines = fields.contains(&Field::Srcline);
     let details = (args.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
-    profile::each_sample(&recording, |named, names| {
+    let cuts = profile::each_sample(&recording, |named, names| {
         line.clear();
         for field in &fields {
             if let (Field::Srcline, Some(details)) = (field, &details) {
@@ -55,11 +55,13 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
     }
     if output.is_paged() {
+        cuts.write(output.colors, output)?;
         return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
     }
     // Not among the lines, which are for other programs.
     output.flush()?;
     let colors = Colors::default();
+    cuts.write(colors, &mut io::stderr())?;
     Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
 }
 

@@ -8,6 +8,10 @@ use super::record::ALWAYS;
 use crate::event::{Builder, Event, shared};
 use crate::{Device, Error};
 
+/// What samples may have behind the call chain, where only [`RawRecord`](super::RawRecord) shows it.
+const BEHIND_CHAIN: u64 =
+    attr::PERF_SAMPLE_BRANCH_STACK | attr::PERF_SAMPLE_REGS_USER | attr::PERF_SAMPLE_STACK_USER;
+
 /// Sampling. [`sample`](Self::sample) makes a [`Sampler`].
 impl Builder {
     /// Takes a sample each time that the event has happened `events` times.
@@ -35,6 +39,16 @@ impl Builder {
     pub fn branches(mut self, kinds: u64) -> Self {
         self.attr.sample_type |= attr::PERF_SAMPLE_BRANCH_STACK;
         self.attr.branch_sample_type = kinds;
+        self
+    }
+
+    /// Records the program's stack at each sample, at most so many bytes of it, a multiple of 8 below 65535; and those of
+    /// its registers whose bit is set, by the numbers of `enum perf_event_x86_regs`. They are for readers that unwind the
+    /// stack, as [`branches`](Self::branches) in the records as they stand in the ring.
+    pub fn user_stack(mut self, bytes: u32, registers: u64) -> Self {
+        self.attr.sample_type |= attr::PERF_SAMPLE_STACK_USER | attr::PERF_SAMPLE_REGS_USER;
+        self.attr.sample_stack_user = bytes;
+        self.attr.sample_regs_user = registers;
         self
     }
 
@@ -125,7 +139,7 @@ impl Builder {
     pub(super) fn with_chain(&self, has_chain: bool) -> Self {
         let mut builder = self.clone();
         builder.attr.sample_type = ALWAYS
-            | builder.attr.sample_type & attr::PERF_SAMPLE_BRANCH_STACK
+            | builder.attr.sample_type & BEHIND_CHAIN
             | if has_chain {
                 attr::PERF_SAMPLE_CALLCHAIN
             } else {

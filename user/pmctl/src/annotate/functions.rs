@@ -40,7 +40,7 @@ impl Functions {
     pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
         let mut found: AHashMap<(Option<File>, u64), Function> = AHashMap::new();
         let mut all: u64 = 0;
-        profile::each_sample(recording, |named, _| {
+        profile::each_sample_alone(recording, |named, _| {
             if named.sample.event != event {
                 return Ok(());
             }

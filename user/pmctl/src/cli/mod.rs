@@ -2,6 +2,7 @@
 //! The command line.
 
 mod annotate;
+mod call_graph;
 mod diff;
 mod export;
 mod sampling;
@@ -17,6 +18,7 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use annotate::{Annotate, Syntax};
+pub(crate) use call_graph::CallGraph;
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
@@ -37,6 +39,18 @@ Exit codes of `stat` and `record`: the command's own; 128 + the signal that kill
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Parses the arguments of the program.
+    pub(crate) fn parse_words(words: &[OsString]) -> Result<Self, clap::Error> {
+        let cli = Self::try_parse_from(words)?;
+        let changed = match &cli.command {
+            Command::Record(record) => call_graph::with_mode(words, &record.command),
+            _ => None,
+        };
+        changed.map_or(Ok(cli), Self::try_parse_from)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::call_graph::CallGraph;
 use super::{Cpus, interval};
 use crate::perfdata::BranchKinds;
 
@@ -27,6 +28,8 @@ Examples:
   pmctl record -- make                       where `make` spends its cycles
   pmctl record -c 10007 -- ls                more samples, of a short command
   pmctl record -g -F 999 -- make             call chains, 999 in a second
+  pmctl record --call-graph dwarf -F 99 -- ls
+                                             of programs without frame pointers
   pmctl record -a --duration 10              the whole system
   pmctl record -p 1234                       a process that is running already
   pmctl record -e branches:u -- ls           another event
@@ -65,9 +68,10 @@ pub(crate) struct Record {
     #[arg(short = 'g')]
     pub(crate) chains: bool,
 
-    /// The same as -g, as perf has it
-    #[arg(long, value_name = "MODE", hide = true)]
-    pub(crate) call_graph: Option<String>,
+    /// Record call chains by frame pointers (fp, as -g), or by copies of the stack (dwarf, or dwarf,BYTES [8192]), for
+    /// programs without frame pointers
+    #[arg(long, value_name = "MODE", value_parser = CallGraph::parse)]
+    pub(crate) call_graph: Option<CallGraph>,
 
     /// Record call chains of programs only; with -g
     #[arg(long, conflicts_with = "kernel_callchains")]

@@ -60,7 +60,9 @@ fn convert(
 ) -> Result<()> {
     let details = (!args.no_inline).then(|| Details::new(recording));
     if args.to == Format::Collapsed {
-        for (stack, count) in flamegraph::stacks(recording, event, details.as_ref())? {
+        let (stacks, cuts) = flamegraph::stacks(recording, event, details.as_ref())?;
+        cuts.write(Colors::new(true), &mut anstream::stderr())?;
+        for (stack, count) in stacks {
             writeln!(output, "{stack} {count}")?;
         }
     } else {

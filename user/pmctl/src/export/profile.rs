@@ -10,6 +10,7 @@ use anyhow::Result;
 use crate::flamegraph::label;
 use crate::perfdata::{Recording, Task, is_kernel};
 use crate::profile::{self, Details, Frame, Named, Names};
+use crate::screen::Colors;
 
 /// Numbered things; equal ones have one number.
 #[derive(Debug)]
@@ -102,11 +103,12 @@ impl<'a> Profile<'a> {
             tasks: BTreeMap::new(),
         };
         let mut start = None;
-        profile::each_sample(recording, |named, names| {
+        let cuts = profile::each_sample(recording, |named, names| {
             let start = *start.get_or_insert(named.stamp.time);
             profile.take(named, names, details, start);
             Ok(())
         })?;
+        cuts.write(Colors::new(true), &mut anstream::stderr())?;
         Ok(profile)
     }
 

@@ -4,6 +4,7 @@
 use perfmon::{Encoding, Modes};
 
 use super::bytes::{Put, Reader};
+use super::record::UserStack;
 
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
@@ -16,6 +17,8 @@ const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_CPU: u64 = 1 << 7;
 const SAMPLE_PERIOD: u64 = 1 << 8;
 const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
+const SAMPLE_REGS_USER: u64 = 1 << 12;
+const SAMPLE_STACK_USER: u64 = 1 << 13;
 const SAMPLE_IDENTIFIER: u64 = 1 << 16;
 
 /// Fields at the end of every record that is no sample.
@@ -28,18 +31,25 @@ pub(crate) struct Parts {
     pub(crate) chain: bool,
     /// The last branches.
     pub(crate) branches: bool,
+    /// The registers and the stack of the program.
+    pub(crate) user: bool,
 }
 
 impl Parts {
     /// Returns the fields of all samples of a recording.
     pub(super) const fn fields(self) -> u64 {
         let chain = if self.chain { SAMPLE_CALLCHAIN } else { 0 };
-        let stack = if self.branches {
+        let branches = if self.branches {
             SAMPLE_BRANCH_STACK
         } else {
             0
         };
-        SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | stack
+        let user = if self.user {
+            SAMPLE_REGS_USER | SAMPLE_STACK_USER
+        } else {
+            0
+        };
+        SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | branches | user
     }
 }
 
@@ -49,6 +59,7 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const FREQUENCY: u64 = 1 << 10;
 const INHERIT: u64 = 1 << 1;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
+const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const USE_CLOCKID: u64 = 1 << 25;
 /// Executable mappings, in the long and the short form; names of tasks, also by exec; their beginning and end; the
 /// switches between them; code that the kernel makes at run time.
@@ -137,6 +148,8 @@ pub(crate) struct Attr {
     pub(crate) fields: u64,
     flags: u64,
     branches: u64,
+    /// Bytes of the program's stack.
+    stack: u32,
     /// The clock of the times, if it is not perf's own.
     clock: i32,
 }
@@ -153,14 +166,28 @@ impl Attr {
             kind,
             period,
             fields: parts.fields(),
-            flags: SAMPLE_ID_ALL | excluded,
+            // The program's part is in its stack.
+            flags: SAMPLE_ID_ALL
+                | excluded
+                | if parts.user {
+                    EXCLUDE_CALLCHAIN_USER
+                } else {
+                    0
+                },
             branches: if parts.branches {
                 BRANCH_ANY | privilege
             } else {
                 0
             },
+            stack: if parts.user { UserStack::DEFAULT } else { 0 },
             clock: 0,
         }
+    }
+
+    /// Records so many bytes of the program's stack, if samples have it.
+    pub(crate) const fn with_stack(self, bytes: u32) -> Self {
+        let stack = if self.parts().user { bytes } else { 0 };
+        Self { stack, ..self }
     }
 
     /// Makes the period a frequency.
@@ -208,6 +235,7 @@ impl Attr {
             fields: SAMPLE_ID,
             flags: SAMPLE_ID_ALL | SIDEBAND | clock.map_or(0, |_| USE_CLOCKID),
             branches: 0,
+            stack: 0,
             clock: clock.unwrap_or(0),
         }
     }
@@ -217,6 +245,7 @@ impl Attr {
         Parts {
             chain: self.fields & SAMPLE_CALLCHAIN != 0,
             branches: self.fields & SAMPLE_BRANCH_STACK != 0,
+            user: self.fields & SAMPLE_STACK_USER != 0,
         }
     }
 
@@ -246,6 +275,15 @@ impl Attr {
         }
     }
 
+    /// Returns the registers that are recorded: `sample_regs_user`.
+    const fn registers(&self) -> u64 {
+        if self.fields & SAMPLE_REGS_USER == 0 {
+            0
+        } else {
+            UserStack::MASK
+        }
+    }
+
     /// Encodes the structure.
     pub(crate) fn encode(&self) -> [u8; SIZE] {
         let (kind, config) = match self.kind {
@@ -266,8 +304,8 @@ impl Attr {
         bytes.u64(0); // config1
         bytes.u64(0); // config2
         bytes.u64(self.branches);
-        bytes.u64(0); // sample_regs_user
-        bytes.u32(0); // sample_stack_user
+        bytes.u64(self.registers());
+        bytes.u32(self.stack);
         bytes.extend(self.clock.to_le_bytes());
         let mut whole = [0; SIZE];
         whole[..bytes.len()].copy_from_slice(&bytes);
@@ -283,7 +321,8 @@ impl Attr {
         let (_read_format, flags) = (reader.u64()?, reader.u64()?);
         reader.take(24)?;
         let branches = reader.u64()?;
-        reader.take(12)?;
+        let registers = reader.u64()?;
+        let stack = reader.u32()?;
         let clock = i32::from_le_bytes(reader.take(4)?.try_into().ok()?);
         let kind = match (kind, config) {
             (TYPE_HARDWARE, _) => Kind::Hardware(config),
@@ -291,14 +330,17 @@ impl Attr {
             (TYPE_SOFTWARE, SOFTWARE_DUMMY) => Kind::Dummy,
             _ => Kind::Other(kind, config),
         };
-        Some(Self {
+        let attr = Self {
             kind,
             period,
             fields,
             flags,
             branches,
+            stack,
             clock,
-        })
+        };
+        // Samples with other registers could not be read.
+        (registers == attr.registers()).then_some(attr)
     }
 }
 

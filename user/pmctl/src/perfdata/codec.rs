@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use super::FIRST_ID;
 use super::attr::Parts;
 use super::bytes::{Put, Reader};
-use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task};
+use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 
 /// `PERF_RECORD_*`.
 const LOST: u32 = 2;
@@ -32,6 +32,10 @@ const BRANCH_MISPREDICTED: u64 = 1 << 0;
 const BRANCH_PREDICTED: u64 = 1 << 1;
 const BRANCH_CYCLES_SHIFT: u32 = 4;
 const BRANCH_CYCLES_MASK: u64 = 0xffff;
+
+/// `PERF_SAMPLE_REGS_ABI_*`
+const REGISTERS_32: u64 = 1;
+const REGISTERS_64: u64 = 2;
 
 /// The size of the stamp at the end of what is no sample.
 const TRAILER: usize = 32;
@@ -218,6 +222,12 @@ impl Sample {
                 bytes.u64(prediction | u64::from(branch.cycles) << BRANCH_CYCLES_SHIFT);
             }
         }
+        match &self.user {
+            Some(user) if parts.user => user.encode(bytes),
+            // No registers, no stack.
+            None if parts.user => [0, 0].into_iter().for_each(|word| bytes.u64(word)),
+            _ => {}
+        }
     }
 
     fn decode(mut reader: Reader<'_>, parts: Parts) -> Option<(Stamp, Self)> {
@@ -241,14 +251,64 @@ impl Sample {
                 cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
             })
         };
+        let branches = (0..count).map(branch).collect::<Option<_>>()?;
+        let user = if parts.user {
+            let (is_there, user) = UserStack::decode(&mut reader)?;
+            is_there.then(|| Box::new(user))
+        } else {
+            None
+        };
         let sample = Self {
             event,
             ip,
             period,
             chain,
-            branches: (0..count).map(branch).collect::<Option<_>>()?,
+            branches,
+            user,
         };
         Some((stamp, sample))
+    }
+}
+
+impl UserStack {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.u64(if self.wide {
+            REGISTERS_64
+        } else {
+            REGISTERS_32
+        });
+        self.registers.iter().for_each(|value| bytes.u64(*value));
+        bytes.u64(self.wanted);
+        if self.wanted > 0 {
+            let end = bytes.len() + usize::try_from(self.wanted).unwrap_or(0);
+            bytes.extend(&self.stack);
+            bytes.resize(end, 0);
+            bytes.u64(self.stack.len() as u64);
+        }
+    }
+
+    /// Also returns whether there is one: a task of the kernel's own has none.
+    fn decode(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
+        let kind = reader.u64()?;
+        let mut registers = [0; Self::REGISTERS];
+        if kind != 0 {
+            for register in &mut registers {
+                *register = reader.u64()?;
+            }
+        }
+        let wanted = reader.u64()?;
+        let mut stack: &[u8] = &[];
+        if wanted > 0 {
+            let bytes = reader.take(usize::try_from(wanted).ok()?)?;
+            stack = bytes.get(..usize::try_from(reader.u64()?).ok()?)?;
+        }
+        let user = Self {
+            wide: kind == REGISTERS_64,
+            registers,
+            stack: stack.to_vec(),
+            wanted,
+        };
+        Some((kind != 0, user))
     }
 }
 

@@ -5,7 +5,7 @@ use perfmon::Modes;
 
 use super::{
     Attr, Body, Branch, BuildId, Event, Host, Kind, Map, Notes, Parts, Record, Recording, Records,
-    Sample, Stamp, Task,
+    Sample, Stamp, Task, UserStack,
 };
 
 /// A mark in a call chain: the program's addresses follow.
@@ -27,6 +27,7 @@ pub(super) fn records(all: bool) -> Vec<Record> {
             period: 1000,
             chain: if all { vec![USER, ip, 7] } else { vec![] },
             branches: if all { vec![branch; 3] } else { vec![] },
+            user: (all && event == 0).then(user_stack),
         })
     };
     let map = Map {
@@ -78,11 +79,22 @@ pub(super) fn records(all: bool) -> Vec<Record> {
     (1..).zip(bodies).map(record).collect()
 }
 
+/// A stack that ends earlier than it was to be read.
+fn user_stack() -> Box<UserStack> {
+    Box::new(UserStack {
+        wide: true,
+        registers: std::array::from_fn(|number| 0x7000 + number as u64),
+        stack: (0..24).collect(),
+        wanted: 32,
+    })
+}
+
 /// A recording with all there can be in one. Samples have `all` parts, or none.
 pub(crate) fn example(all: bool) -> Recording {
     let parts = Parts {
         chain: all,
         branches: all,
+        user: all,
     };
     let event = |name: &str, kind, period, modes| Event {
         name: name.to_owned(),
@@ -108,6 +120,7 @@ pub(crate) fn example(all: bool) -> Recording {
             id: (0..20).collect(),
         }],
         unfinished: false,
+        ended: None,
         notes: Notes {
             version: Notes::VERSION,
             totals: vec![1234, 5678],

@@ -20,6 +20,7 @@
 
 use std::io::{self, Seek, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 mod attr;
 mod bytes;
@@ -40,7 +41,7 @@ pub(crate) use features::BuildId;
 pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use pipe::Pipe;
 pub(crate) use read::read;
-pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, is_kernel};
+pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack, is_kernel};
 pub(crate) use records::Records;
 pub(crate) use source::Source;
 pub(crate) use write::{Finished, Writer, is_full};
@@ -56,6 +57,8 @@ pub(crate) struct Recording {
     pub(crate) notes: Notes,
     /// It has no end: pmctl was killed, or still runs.
     pub(crate) unfinished: bool,
+    /// When it ended, if it is known.
+    pub(crate) ended: Option<SystemTime>,
 }
 
 /// An event that was recorded. Its samples name it by its index.

@@ -159,6 +159,7 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
         build_ids: features.build_ids,
         notes,
         unfinished,
+        ended: None,
     })
 }
 

@@ -115,6 +115,8 @@ pub(crate) struct Sample {
     pub(crate) chain: Vec<u64>,
     /// Newest first.
     pub(crate) branches: Vec<Branch>,
+    /// What the program's part of the call chain is found out from.
+    pub(crate) user: Option<Box<UserStack>>,
 }
 
 impl Sample {
@@ -122,6 +124,31 @@ impl Sample {
     pub(crate) const fn in_kernel(&self) -> bool {
         is_kernel(self.ip)
     }
+}
+
+/// The registers of a program, and its stack from the stack pointer on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserStack {
+    /// The program has registers of 64 bits.
+    pub(crate) wide: bool,
+    /// By the numbers of `enum perf_event_x86_regs`, without those that are not recorded.
+    pub(crate) registers: [u64; UserStack::REGISTERS],
+    /// As far as it could be read.
+    pub(crate) stack: Vec<u8>,
+    /// Bytes that were to be read.
+    pub(crate) wanted: u64,
+}
+
+impl UserStack {
+    /// The registers that are recorded, as perf does it: all but DS, ES, FS and GS.
+    pub(crate) const MASK: u64 = 0xff_0fff;
+    /// The number of these.
+    pub(crate) const REGISTERS: usize = Self::MASK.count_ones() as usize;
+
+    /// Bytes of a stack, if the user does not say: as perf.
+    pub(crate) const DEFAULT: u32 = 8192;
+    /// Most bytes of a stack: a record has 16 bits for its size.
+    pub(crate) const MOST: u32 = 65528;
 }
 
 /// Returns whether an address is in the kernel's half of the address space, the upper one.

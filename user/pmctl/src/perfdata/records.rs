@@ -129,6 +129,7 @@ impl From<&[Record]> for Records {
         let parts = Parts {
             chain: samples().any(|sample| !sample.chain.is_empty()),
             branches: samples().any(|sample| !sample.branches.is_empty()),
+            user: samples().any(|sample| sample.user.is_some()),
         };
         let mut bytes = Vec::new();
         for record in records {

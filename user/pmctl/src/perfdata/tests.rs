@@ -309,14 +309,30 @@ fn sample() -> impl Strategy<Value = Sample> {
         any::<[u64; 2]>(),
         prop::collection::vec(any::<u64>(), 0..130),
         prop::collection::vec(branch, 0..33),
+        prop::option::of(user_stack()),
     )
-        .prop_map(|(event, [ip, period], chain, branches)| Sample {
+        .prop_map(|(event, [ip, period], chain, branches, user)| Sample {
             event,
             ip,
             period,
             chain,
             branches,
+            user: user.map(Box::new),
         })
+}
+
+fn user_stack() -> impl Strategy<Value = UserStack> {
+    let stack = prop::collection::vec(any::<u8>(), 0..90);
+    let registers = any::<[u64; UserStack::REGISTERS]>();
+    (any::<bool>(), registers, stack, 0..8_u64).prop_map(|(wide, registers, stack, more)| {
+        UserStack {
+            wide,
+            registers,
+            // A record is a multiple of 8 bytes.
+            wanted: (stack.len() as u64 + more * 8).next_multiple_of(8),
+            stack,
+        }
+    })
 }
 
 fn body() -> impl Strategy<Value = Body> {
@@ -366,7 +382,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = read(&bytes[..]);
-        let _ = decode(&bytes, Parts { chain: true, branches: true });
+        let _ = decode(&bytes, Parts { chain: true, branches: true, user: true });
     }
 
     #[test]

@@ -128,10 +128,12 @@ impl Names<'_> {
         let alone = if has_chain { None } else { Some(sample.ip) };
         // Behind a mark is where the kernel or the program was interrupted.
         let mut is_return = false;
+        let mut is_exact = false;
         let addresses = alone.into_iter().chain(sample.chain.iter().copied());
         addresses.filter_map(move |address| {
             if is_mark(address) {
                 is_return = false;
+                is_exact = address == UNWOUND;
                 return None;
             }
             let frame = Frame {
@@ -142,7 +144,7 @@ impl Names<'_> {
                 line: None,
                 source: None,
             };
-            is_return = true;
+            is_return = !is_exact;
             Some(frame)
         })
     }
@@ -174,6 +176,10 @@ impl Names<'_> {
         frames
     }
 }
+
+/// A mark of pmctl's own, in the place of `PERF_CONTEXT_USER`: the program's addresses follow, those of calls and not
+/// those that they return to.
+pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
 const fn is_mark(word: u64) -> bool {

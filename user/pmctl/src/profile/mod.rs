@@ -14,13 +14,14 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO};
-pub(crate) use chain::{Details, Frame};
+pub(crate) use chain::{Details, Frame, UNWOUND};
 
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
 };
 use crate::record::Places;
 use crate::symbols::{DebugFiles, jit};
+use crate::unwind::{Cuts, Unwinder, Versions};
 
 /// Opens a recording.
 ///
@@ -35,10 +36,10 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
+    recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
     if recording.unfinished {
         // Nobody has looked the symbols up before.
-        let end = path.metadata().and_then(|facts| facts.modified());
-        let mut places = Places::of_past(end.ok());
+        let mut places = Places::of_past(recording.ended);
         for record in recording.records.iter() {
             places.take(&record?);
         }
@@ -185,18 +186,41 @@ pub(crate) fn number(number: u32) -> String {
     }
 }
 
-/// Calls `take` for each sample, with the names as of its time.
+/// Calls `take` for each sample, with the names as of its time. Returns which call chains could not be found out.
 pub(crate) fn each_sample(
     recording: &Recording,
+    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+) -> Result<Cuts> {
+    let mut unwinder = Unwinder::new(Versions::of(recording));
+    walk(recording, Some(&mut unwinder), take)?;
+    Ok(unwinder.into_cuts())
+}
+
+/// The same for those who want no call chains: they may lack what is found out from stacks.
+pub(crate) fn each_sample_alone(
+    recording: &Recording,
+    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+) -> Result<Cuts> {
+    walk(recording, None, take)?;
+    Ok(Cuts::default())
+}
+
+fn walk(
+    recording: &Recording,
+    mut unwinder: Option<&mut Unwinder>,
     mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = Names::new(recording);
     for record in recording.records.iter() {
-        let record = record?;
-        let Body::Sample(sample) = &record.body else {
+        let mut record = record?;
+        let Body::Sample(sample) = &mut record.body else {
             names.apply(&record);
             continue;
         };
+        if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
+            let program = (&names.spaces, record.stamp.task.pid);
+            unwinder.append(program, user, &mut sample.chain);
+        }
         let named = Named {
             stamp: record.stamp,
             sample,

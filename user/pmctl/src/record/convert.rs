@@ -101,6 +101,7 @@ impl<'a> Set<'a> {
                     period: count,
                     chain: Vec::new(),
                     branches: self.branches(record.event()),
+                    user: None,
                 }),
             });
         }

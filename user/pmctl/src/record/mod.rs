@@ -43,7 +43,7 @@ use target::Target;
 use task_log::TaskLog;
 
 use crate::child::{Command, Ending, Waiting};
-use crate::cli::{DEFAULT_FILE, Record as Args, SwitchOutput};
+use crate::cli::{CallGraph, DEFAULT_FILE, Record as Args, SwitchOutput};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
@@ -51,6 +51,7 @@ use crate::screen::Colors;
 use crate::signals::Signals;
 use crate::stdio::complain;
 use crate::text::{count, thousands};
+use crate::unwind::Cuts;
 
 /// Records, and returns the exit code.
 pub(crate) fn record(args: &Args) -> Result<u8> {
@@ -123,6 +124,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         cpus: host.cpus_online,
         period: Some(args.period),
         is_all: true,
+        cuts: Cuts::default(),
     };
     // The recording is whole without it.
     let _ = summarize(args, &notes, &written);
@@ -189,22 +191,13 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "-t, and -p with several processes: not with --timebase or --rotate, which trace the whole machine.",
         ),
         (
-            args.call_graph
-                .as_deref()
-                .is_some_and(|mode| mode == "dwarf" || mode.starts_with("dwarf,")),
-            "--call-graph=dwarf: the driver does not copy stacks; it follows frame pointers (-g).\n\
-             Compile with -fno-omit-frame-pointer, or use `perf record --call-graph=dwarf`.",
+            args.stack().is_some() && args.kernel_callchains,
+            "--kernel-callchains leaves out the callers in programs, which --call-graph=dwarf finds: give one of the two.",
         ),
         (
-            matches!(args.call_graph.as_deref(), Some("lbr")),
-            "--call-graph=lbr: the driver does not record branches of call chains; it follows frame pointers (-g).",
-        ),
-        (
-            !matches!(
-                args.call_graph.as_deref(),
-                None | Some("fp" | "dwarf" | "lbr")
-            ),
-            "--call-graph: the driver follows frame pointers: -g, or --call-graph=fp.",
+            args.call_graph() == Some(CallGraph::LastBranches),
+            "--call-graph=lbr: the driver does not record branches of call chains. --call-graph=dwarf copies the stack, -g \
+             follows frame pointers.",
         ),
         (
             args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && !is_attached,
@@ -308,6 +301,8 @@ struct Written {
     period: Option<u32>,
     /// There are no other files of the recording.
     is_all: bool,
+    /// Call chains that could not be found out.
+    cuts: Cuts,
 }
 
 /// Tells the user what there is now, what is missing, and how to look at it.
@@ -343,6 +338,7 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     }
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
+    written.cuts.write(Colors::new(true), &mut output)?;
     let smaller = written
         .period
         .and_then(|period| smaller_period(period, written.samples));

@@ -2,6 +2,7 @@
 //! The names of what was sampled, looked up while the files are those that ran.
 
 use std::fs;
+use std::mem;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,11 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ahash::AHashSet;
 
 use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
-use crate::profile::{AddressSpaces, KERNEL};
+use crate::profile::{AddressSpaces, KERNEL, VDSO};
 use crate::symbols::{DebugFiles, Elf, Names, jit};
+use crate::unwind::{Cuts, Unwinder, vdso_build_id};
 
 /// Addresses of samples, call chains and branches.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Places {
     /// State as of the last record.
     spaces: AddressSpaces,
@@ -25,6 +27,10 @@ pub(crate) struct Places {
     end: Option<SystemTime>,
     /// Addresses since the last change of what is mapped, by process: most samples are where others were.
     seen: AHashSet<(u32, u64)>,
+    /// Finds the callers of samples with stacks.
+    unwinder: Unwinder,
+    /// Those of the last sample.
+    callers: Vec<u64>,
 }
 
 impl Places {
@@ -49,11 +55,26 @@ impl Places {
             }
             return;
         };
+        let task = record.stamp.task;
         let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
         let chain = sample.chain.iter().copied();
         for address in ends.chain(chain).chain([sample.ip]) {
-            self.address(record.stamp.task, address);
+            self.address(task, address);
         }
+        if let Some(user) = &sample.user {
+            let mut callers = mem::take(&mut self.callers);
+            let program = (&self.spaces, task.pid);
+            self.unwinder.append(program, user, &mut callers);
+            callers
+                .drain(..)
+                .for_each(|address| self.address(task, address));
+            self.callers = callers;
+        }
+    }
+
+    /// Returns which call chains could not be found out since the last call.
+    pub(crate) fn take_cuts(&mut self) -> Cuts {
+        self.unwinder.take_cuts()
     }
 
     /// Takes an address of a task; that it is a mark in a call chain does no harm.
@@ -182,6 +203,8 @@ fn build_id(file: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {
         running_kernel()?
+    } else if file == Path::new(VDSO) {
+        vdso_build_id()?
     } else {
         Elf::read(file)?.build_id?
     };

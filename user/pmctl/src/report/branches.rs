@@ -24,7 +24,7 @@ struct Taken {
 /// Prints the table.
 pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
-    profile::each_sample(recording, |named, names| {
+    profile::each_sample_alone(recording, |named, names| {
         for branch in &named.sample.branches {
             let (from, to) = names.ends(named.stamp.task.pid, branch);
             let taken = pairs

@@ -71,7 +71,8 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     }
     let wants_details = args.inline || args.sort.contains(&Key::Srcline);
     let details = wants_details.then(|| Details::new(recording));
-    let (tables, nameless) = shares(recording, &args.grouping(), details.as_ref())?;
+    let (tables, nameless, cuts) = shares(recording, &args.grouping(), details.as_ref())?;
+    cuts.write(output.colors, output)?;
     if let Some(details) = &details {
         details.write_warnings(output.colors, output)?;
     }

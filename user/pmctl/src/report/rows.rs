@@ -11,6 +11,7 @@ use super::nameless::Nameless;
 use crate::cli::{Key, Order};
 use crate::perfdata::{Recording, is_kernel};
 use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
+use crate::unwind::Cuts;
 
 /// Event count and samples of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub(crate) fn shares(
     recording: &Recording,
     args: &Grouping,
     details: Option<&Details<'_>>,
-) -> Result<(Vec<Shares>, Nameless)> {
+) -> Result<(Vec<Shares>, Nameless, Cuts)> {
     let keys = &args.keys[..];
     let mut nameless = Nameless::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
@@ -113,7 +114,7 @@ pub(crate) fn shares(
         1
     };
     let mut taken = Vec::new();
-    profile::each_sample(recording, |named, names| {
+    let take = |named: &Named<'_>, names: &Names<'_>| {
         let events = named.sample.period;
         nameless.take(named);
         let (alone, all);
@@ -161,12 +162,17 @@ pub(crate) fn shares(
             }
         }
         Ok(())
-    })?;
+    };
+    let cuts = if wants_chain {
+        profile::each_sample(recording, take)?
+    } else {
+        profile::each_sample_alone(recording, take)?
+    };
     let mut tables = vec![Shares::new(); recording.events.len()];
     for (id, (cells, share)) in rows {
         tables[id.event].entry(cells).or_default().add(share);
     }
-    Ok((tables, nameless))
+    Ok((tables, nameless, cuts))
 }
 
 /// Returns the text of a key for a sample.

@@ -48,6 +48,21 @@ impl DebugFiles {
         first_of(all, id)
     }
 
+    /// Returns where copies of the program or library with this build-id may be.
+    pub(crate) fn programs(&self, id: &[u8]) -> Vec<PathBuf> {
+        let id = hexadecimal(id);
+        let Some((folder, name)) = id.split_at_checked(2) else {
+            return Vec::new();
+        };
+        let perf = self.perf.iter().flat_map(|perf| {
+            let copy = perf.join(".build-id").join(folder).join(name);
+            [copy.join("elf"), copy.join("vdso")]
+        });
+        let debuginfod = self.debuginfod.iter();
+        perf.chain(debuginfod.map(|cache| cache.join(&id).join("executable")))
+            .collect()
+    }
+
     /// Returns where the debug file with this build-id may be.
     fn by_build_id(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);

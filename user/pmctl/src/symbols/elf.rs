@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use object::{Object, ObjectSegment, ReadCache};
+use object::{Object, ObjectSegment, ReadCache, ReadRef};
 
 /// Facts about a program, library or debug file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,13 +31,17 @@ impl Elf {
             return None;
         }
         let cache = ReadCache::new(File::open(path).ok()?);
-        let file = object::File::parse(&cache).ok()?;
+        Some(Self::of(&object::File::parse(&cache).ok()?))
+    }
+
+    /// Returns the facts about a file that is read already.
+    pub(crate) fn of<'a, R: ReadRef<'a>>(file: &object::File<'a, R>) -> Self {
         let has = |name| file.section_by_name(name).is_some();
-        let segment = |segment: object::Segment<'_, '_, _>| {
+        let segment = |segment: object::Segment<'a, '_, R>| {
             let (offset, size) = segment.file_range();
             (offset, size, segment.address())
         };
-        Some(Self {
+        Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             has_table: has(".symtab"),
             has_lines: has(".debug_line"),
@@ -47,7 +51,7 @@ impl Elf {
                 .flatten()
                 .map(|(name, _)| OsString::from_vec(name.to_vec())),
             segments: file.segments().map(segment).collect(),
-        })
+        }
     }
 
     /// Reads the headers if the file is the one with this build-id.

@@ -69,7 +69,7 @@ impl Show {
     pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
         let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
         let details = wants_details.then(|| Details::new(&recording));
-        let (shares, _) = report::shares(&recording, &self.grouping, details.as_ref())?;
+        let (shares, _, _) = report::shares(&recording, &self.grouping, details.as_ref())?;
         drop(details);
         let tables = recording.events.iter().zip(&shares);
         let tables =

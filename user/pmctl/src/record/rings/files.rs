@@ -178,6 +178,7 @@ impl<'a> Files<'a> {
         self.finished.extend(renamed);
         self.remove_oldest();
         let written = Written {
+            cuts: stream.take_cuts(),
             name: name_now.unwrap_or(name),
             samples,
             size,

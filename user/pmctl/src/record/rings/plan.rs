@@ -8,7 +8,7 @@ use perfmon::{Modes, Pmu};
 
 use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
-use crate::perfdata::{self, Attr, BranchKinds, Parts};
+use crate::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
 use crate::stat::threads::threads;
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     parts: Parts,
     /// The chains of programs and of the kernel.
     chains: (bool, bool),
+    /// Bytes of the program's stack in each sample.
+    stack: Option<u32>,
     /// The kinds of branches.
     branches: Option<BranchKinds>,
     /// The rings keep the newest samples.
@@ -106,7 +108,9 @@ impl Plan {
             parts: Parts {
                 chain: args.has_chains(),
                 branches: branches.is_some(),
+                user: args.stack().is_some(),
             },
+            stack: args.stack(),
             branches,
             chains: (!args.kernel_callchains, !args.user_callchains),
             overwrite: args.overwrite,
@@ -123,6 +127,7 @@ impl Plan {
         let describe = |Planned { spec, rate }: &Planned| {
             let attr = |number| {
                 let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
+                let attr = attr.with_stack(self.stack.unwrap_or(0));
                 self.branches
                     .map_or(attr, |kinds| attr.with_branches(kinds))
             };
@@ -155,6 +160,13 @@ impl Plan {
             (true, (true, true)) => builder.callchain(),
             (true, (of_programs, _)) if of_programs => builder.callchain().no_kernel_callchain(),
             (true, _) => builder.callchain().no_user_callchain(),
+        };
+        // The program's part is in its stack.
+        let builder = match self.stack {
+            Some(bytes) => builder
+                .user_stack(bytes, UserStack::MASK)
+                .no_user_callchain(),
+            None => builder,
         };
         let builder = match self.branches {
             Some(kinds) => {

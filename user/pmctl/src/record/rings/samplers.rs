@@ -15,6 +15,8 @@ use crate::exit::{self, Usage};
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
 /// pin.
 const DEFAULT_PAGES: usize = 64;
+/// The same for samples with stacks, of which a page has one half.
+const STACK_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
 
 /// The rings of all CPUs.
@@ -45,7 +47,12 @@ impl Samplers {
         (pages, with_tasks): (Option<u32>, bool),
     ) -> Result<Self> {
         let wanted = pages.map(|pages| (pages as usize).next_power_of_two());
-        let mut size = wanted.unwrap_or(DEFAULT_PAGES);
+        let default = if plan.parts().user {
+            STACK_PAGES
+        } else {
+            DEFAULT_PAGES
+        };
+        let mut size = wanted.unwrap_or(default);
         loop {
             let error = match Self::try_open(plan, tasks, device, (size, with_tasks)) {
                 Ok(rings) => {

@@ -23,6 +23,7 @@ use crate::perfdata::{
 };
 use crate::record::target::Sink;
 use crate::record::{Places, processes};
+use crate::unwind::Cuts;
 
 /// A file that is being recorded.
 pub(super) struct Stream {
@@ -229,6 +230,11 @@ impl Stream {
             }
         }
         sink.bytes(bytes, is_sample.then_some(time))
+    }
+
+    /// Returns which call chains of the file could not be found out, as far as it is written.
+    pub(super) fn take_cuts(&mut self) -> Cuts {
+        self.places.take_cuts()
     }
 
     /// Returns the size of all records so far in bytes.

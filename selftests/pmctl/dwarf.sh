@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl record --call-graph dwarf: call chains of a program without frame pointers, as
+# they must be; and as perf script shows them, if it can.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+# perf and the driver throttle if the interrupts of an emulated CPU take long.
+echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+
+program=$here/pmctl_unwound
+start='_start;__libc_start_main[^;]*;(__libc_start_call_main;)?main;outer'
+recursion=$(printf 'recurse;%.0s' $(seq 20))
+
+# record NAME OPTION...: records the program's NAME
+record() {
+	name=$1
+	shift
+	pmctl record --call-graph dwarf -m 4096 -o "$name.data" "$@" >"$name.words" 2>&1
+	status=$?
+	sed 's/^/# /' "$name.words"
+	return $status
+}
+
+# parts NAME FUNCTION: the stacks with the function, and their samples
+parts() {
+	pmctl flamegraph --folded -i "$1.data" 2>/dev/null | grep -E "$2"
+}
+
+# all_have NAME FUNCTION CHAIN: whether there are samples of the function, and all have
+# this chain
+# shellcheck disable=SC2317 # check calls it
+all_have() {
+	parts "$1" ";$2[ ;]" >stacks
+	other=$(grep -vE "^pmctl_unwound;$3 [0-9]+\$" stacks)
+	if [ -n "$other" ] || ! [ -s stacks ]; then
+		echo "# expected $3; got:"
+		sed 's/^/# /' stacks
+		return 1
+	fi
+}
+
+# same_chains NAME: whether perf script shows the same addresses
+# shellcheck disable=SC2317 # check calls it
+same_chains() {
+	perf script -F ip,sym -i "$1.data" 2>/dev/null | awk '/^\t/ { print $1 }' >theirs
+	pmctl script -F ip,sym -i "$1.data" 2>/dev/null | awk '/^\t/ { print $1 }' >ours
+	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
+	wc -l ours theirs | sed 's/^/# /'
+	diff ours theirs | head -20 | sed 's/^/# /'
+	return 1
+}
+
+# How many chains perf is asked for.
+unwinds=0
+perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on' && unwinds=3
+plan $((18 + unwinds))
+
+is "record -g dwarf -- COMMAND succeeds" 0 \
+	"$(pmctl record -g dwarf -e instructions:u -- "$program" callers 1000000 >words 2>&1; echo $?)"
+says "its samples have stacks" "$(perf evlist -v 2>/dev/null)" 'sample_stack_user: 8192'
+says "and perf's registers" "$(perf evlist -v 2>/dev/null)" 'sample_regs_user: 0xff0fff'
+
+is "recursion is recorded" 0 \
+	"$(record callers -e instructions:u -c 100003 -- "$program" callers 20000000 >words; echo $?)"
+cat words
+check "all callers of a leaf are there" all_have callers leaf "$start;middle;${recursion}leaf"
+check "each sample has them" [ "$(parts callers ';leaf ' | awk '{ n += $NF } END { print n / 100003 }')" -ge 395 ]
+is "report --children has them too" 1 \
+	"$(pmctl report --children --no-pager -i callers.data --sort symbol | grep -c '\] recurse$')"
+
+is "a signal is recorded" 0 \
+	"$(record signal -e instructions:u -c 100003 -- "$program" signal 20000000 >words; echo $?)"
+cat words
+check "its handler is called from what it interrupted" \
+	all_have signal leaf "$start;interrupted;[^;]*;on_signal;recurse;recurse;leaf"
+
+is "the kernel is recorded" 0 \
+	"$(record kernel -e instructions -c 100003 -- "$program" kernel 3000 >words; echo $?)"
+cat words
+check "the kernel's functions are called by the program's" \
+	[ "$(parts kernel "$start;middle;${recursion}ask_kernel;[^;]*read;.*vfs_read;" | wc -l)" -ge 1 ]
+is "--user-callchains leaves them out" 0 \
+	"$(pmctl record --call-graph=dwarf --user-callchains -e instructions -c 100003 -o user.data -- \
+		"$program" kernel 300 >/dev/null 2>&1; parts user 'ask_kernel;[^;]*read;.*vfs_read;' | wc -l)"
+
+is "the vDSO is recorded" 0 \
+	"$(record vdso -e instructions:u -c 10007 -- "$program" vdso 300000 >words; echo $?)"
+cat words
+check "its functions are called by the program's" \
+	all_have vdso '[^;]*vdso_getcpu' "$start;middle;${recursion}ask_vdso;[^;]*getcpu;[^;]*vdso_getcpu"
+
+record deep -e instructions:u -c 100003 -- "$program" deep 20000000 >words
+cat words
+says "chains of a stack that is too long are told" "$(cat deep.words)" \
+	'CUT: [0-9]+ of [0-9]+ call chains: the stack is longer than the 8192 bytes'
+says "and by report" "$(pmctl report --children --no-pager -i deep.data)" 'CUT: .*longer than the 8192'
+parts deep ';leaf ' >stacks
+check "they have the callers that were recorded" grep -qE '^pmctl_unwound;(deep;){3,4}leaf ' stacks
+pmctl record --call-graph dwarf,65528 -e instructions:u -c 100003 -o more.data -- \
+	"$program" deep 2000000 >/dev/null 2>&1
+check "a longer stack has more" [ "$(parts more ';leaf ' | awk -F ';' '{ print NF }' | sort -n | tail -1)" -ge 25 ]
+
+if [ $unwinds -gt 0 ]; then
+	# It leaves out many samples in the vDSO.
+	for name in callers signal kernel; do
+		check "perf script finds the same callers of $name" same_chains $name
+	done
+fi
+
+finish

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pmctl_unwound WHAT N: executes some 2 * N instructions in leaf(), without frame
+ * pointers. WHAT is how it gets there: `callers` through main, outer, middle and 20 times
+ * recurse; `signal` through a handler of a signal that interrupts middle; `deep` through
+ * frames of 2 KiB, 80 times. `kernel` and `vdso` call the kernel and its vDSO N times from
+ * there.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../lib/loop.h"
+
+#define ALONE	__attribute__((noinline, noclone))
+
+static unsigned long count;
+static void (*last)(void);
+static char buffer[1 << 16];
+
+static ALONE void leaf(void)
+{
+	loop(count);
+}
+
+static ALONE void ask_kernel(void)
+{
+	int zero = open("/dev/zero", O_RDONLY);
+
+	for (unsigned long n = 0; n < count; n++)
+		if (read(zero, buffer, sizeof(buffer)) < 0)
+			exit(1);
+	close(zero);
+}
+
+static ALONE void ask_vdso(void)
+{
+	unsigned int cpu, node;
+
+	for (unsigned long n = 0; n < count; n++)
+		getcpu(&cpu, &node);
+}
+
+/* The compiler knows neither what is called nor that nothing is done with the result. */
+static ALONE long recurse(long n)
+{
+	if (n == 1)
+		last();
+	else
+		n += recurse(n - 1);
+	__asm__ volatile("" : "+r" (n));
+	return n;
+}
+
+static ALONE long deep(long n)
+{
+	char room[2048];
+
+	__asm__ volatile("" : : "r" (room) : "memory");
+	if (n == 1)
+		last();
+	else
+		n += deep(n - 1);
+	__asm__ volatile("" : "+r" (n) : "r" (room) : "memory");
+	return n;
+}
+
+static ALONE long middle(long n)
+{
+	n = recurse(n);
+	__asm__ volatile("" : "+r" (n));
+	return n * 2;
+}
+
+static void on_signal(int number)
+{
+	recurse(2);
+	if (number != SIGILL)
+		exit(1);
+	exit(0);
+}
+
+/* The signal comes at its first instruction. */
+void interrupted(void);
+__asm__(".text\n"
+	"before: .cfi_startproc\n"
+	".cfi_undefined rip\n"
+	"	nop\n"
+	".cfi_endproc\n"
+	".type interrupted, @function\n"
+	"interrupted: .cfi_startproc\n"
+	"	ud2\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size interrupted, .-interrupted\n");
+
+static ALONE long outer(const char *what)
+{
+	long result;
+
+	if (!strcmp(what, "signal")) {
+		signal(SIGILL, on_signal);
+		interrupted();
+		result = 1;
+	} else if (!strcmp(what, "deep")) {
+		result = deep(80);
+	} else {
+		result = middle(20);
+	}
+	__asm__ volatile("" : "+r" (result));
+	return result;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "callers";
+
+	count = argc > 2 ? strtoul(argv[2], NULL, 0) : 10000000;
+	last = leaf;
+	if (!strcmp(what, "kernel"))
+		last = ask_kernel;
+	else if (!strcmp(what, "vdso"))
+		last = ask_vdso;
+	outer(what);
+	return 0;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * A known chain of calls: main, middle, recurse (5 times), aligned, first; a signal; on_signal, leaf. There it writes
+ * its registers and its stack as a sample has them, and what is mapped where.
+ */
+#define _GNU_SOURCE
+#include <alloca.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+/* Behind all frames. */
+static char *end;
+
+#define ALONE __attribute__((noinline, noclone))
+
+static void on_trap(int number, siginfo_t *info, void *context)
+{
+	static const int order[] = {
+		REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_RIP, REG_EFL,
+		REG_CSGSFS, REG_CSGSFS, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15,
+	};
+	const ucontext_t *interrupted = context;
+	const char *stack = (const char *)interrupted->uc_mcontext.gregs[REG_RSP];
+	uint64_t size = (end - stack) & ~7;
+	char line[4096];
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
+		uint64_t value = interrupted->uc_mcontext.gregs[order[i]];
+
+		fwrite(&value, sizeof(value), 1, stdout);
+	}
+	fwrite(&size, sizeof(size), 1, stdout);
+	fwrite(stack, size, 1, stdout);
+	while (fgets(line, sizeof(line), maps))
+		fputs(line, stdout);
+	fflush(stdout);
+	_Exit(0);
+}
+
+/* A signal at the first instruction: what is before it is another function. */
+void first(void);
+__asm__(".text\n.globl first\n.type first, @function\n"
+	"before: .cfi_startproc\n.cfi_undefined rip\nnop\n.cfi_endproc\n"
+	"first: .cfi_startproc\nud2\nret\n.cfi_endproc\n.size first, .-first\n");
+
+static ALONE long leaf(long n)
+{
+	__asm__ volatile("int3" : "+r"(n));
+	return n * 3;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	leaf(number + 1);
+	exit(1);
+}
+
+static ALONE long aligned(long n)
+{
+	long words[8] __attribute__((aligned(64)));
+	char *more = alloca(n + 100);
+
+	__asm__ volatile("" : : "r"(words), "r"(more) : "memory");
+	first();
+	__asm__ volatile("" : : "r"(words), "r"(more) : "memory");
+	return words[0] + more[n];
+}
+
+static ALONE long recurse(long n)
+{
+	long result = n == 1 ? aligned(n) : recurse(n - 1);
+
+	__asm__ volatile("" : "+r"(result));
+	return result + n;
+}
+
+ALONE long middle(long n)
+{
+	return recurse(n) * 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction trap = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO };
+	struct sigaction signal = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	end = (char *)(argv + 1);
+	sigaction(SIGTRAP, &trap, NULL);
+	sigaction(SIGILL, &signal, NULL);
+	return middle(4 + argc) & 1;
+}

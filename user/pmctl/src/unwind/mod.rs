@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The callers of functions that have no frame pointers: from the registers and the stack of a program, and from the
+//! tables that compilers make for exceptions (`.eh_frame`) and for debuggers (`.debug_frame`).
+//!
+//! [`Tables`] are those of a file. They give for each address a [`Step`]: where the function's caller has its registers
+//! by then. Steps are kept, for most samples are where others were.
+
+mod cuts;
+mod files;
+mod memory;
+mod step;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::mem;
+
+use ahash::AHashMap;
+
+pub(crate) use cuts::Cuts;
+use cuts::Reason;
+pub(crate) use files::{Versions, vdso_build_id};
+use memory::{Registers, Stack};
+use step::{Step, by_frame_pointer};
+use tables::Tables;
+
+use crate::perfdata::UserStack;
+use crate::profile::{AddressSpaces, UNWOUND};
+
+/// Finds out the callers of samples that have the program's stack.
+#[derive(Default)]
+pub(crate) struct Unwinder {
+    versions: Versions,
+    /// The tables of each file that was asked for, by its number; why there are none.
+    files: AHashMap<u32, Result<Tables, Reason>>,
+    /// By file and offset.
+    steps: AHashMap<(u32, u64), Result<Step, Reason>>,
+    cuts: Cuts,
+}
+
+impl Unwinder {
+    /// Creates one that has read nothing yet, for files of these versions.
+    pub(crate) fn new(versions: Versions) -> Self {
+        Self {
+            versions,
+            ..Self::default()
+        }
+    }
+
+    /// Returns which chains are cut, and why.
+    pub(crate) fn into_cuts(self) -> Cuts {
+        self.cuts
+    }
+
+    /// Returns which chains were cut since the last call.
+    pub(crate) fn take_cuts(&mut self) -> Cuts {
+        mem::take(&mut self.cuts)
+    }
+
+    /// Appends the program's part of a call chain: its address, and those of the calls that led there. These are of the
+    /// calls and not behind them, as with perf.
+    pub(crate) fn append(
+        &mut self,
+        (spaces, pid): (&AddressSpaces, u32),
+        user: &UserStack,
+        chain: &mut Vec<u64>,
+    ) {
+        chain.push(UNWOUND);
+        let result = self.walk((spaces, pid), user, chain);
+        self.cuts.add(result.err(), user.wanted);
+    }
+
+    fn walk(
+        &mut self,
+        (spaces, pid): (&AddressSpaces, u32),
+        user: &UserStack,
+        chain: &mut Vec<u64>,
+    ) -> Result<(), Reason> {
+        let mut registers = Registers::of(user);
+        let stack = Stack::new(&registers, user);
+        let mut address = registers.instruction();
+        chain.push(address);
+        if !user.wide {
+            return Err(Reason::Bits32);
+        }
+        let is_code = |address| spaces.find(pid, address).is_some();
+        loop {
+            let (caller, is_signal) = match self.step((spaces, pid), address) {
+                Ok((step, tables)) => {
+                    if step.is_signal && chain.last() != Some(&registers.instruction()) {
+                        // The kernel has made it up: it is no call, and the first instruction of a function.
+                        chain.pop();
+                        chain.push(registers.instruction());
+                    }
+                    let Some(caller) = step.caller(tables, &registers, &stack)? else {
+                        return Ok(());
+                    };
+                    (caller, step.is_signal)
+                }
+                // As perf does it: code that has no tables has frame pointers, or it ends here.
+                Err(reason) => {
+                    let guess = matches!(reason, Reason::NoFile | Reason::NotInTables(_));
+                    let caller = guess
+                        .then(|| by_frame_pointer(&registers, &stack))
+                        .flatten();
+                    let is_plausible = |caller: &Registers| is_code(caller.instruction() - 1);
+                    (caller.filter(is_plausible).ok_or(reason)?, false)
+                }
+            };
+            registers = caller;
+            // A call is before the address that it returns to; a signal has come where it says.
+            address = match registers.instruction() {
+                0 => return Ok(()),
+                interrupted if is_signal => interrupted,
+                behind => behind - 1,
+            };
+            if !is_code(address) {
+                return Err(Reason::NoFile);
+            }
+            chain.push(address);
+        }
+    }
+
+    /// Returns the step at an address, and the tables that it is of.
+    fn step(
+        &mut self,
+        (spaces, pid): (&AddressSpaces, u32),
+        address: u64,
+    ) -> Result<(&Step, &Tables), Reason> {
+        let place = spaces.find(pid, address).ok_or(Reason::NoFile)?;
+        let path = || spaces.path(place.file);
+        let key = (place.file.number(), place.offset);
+        let tables = self.files.entry(key.0);
+        let tables = tables.or_insert_with(|| self.versions.tables(path()));
+        let tables = tables.as_mut().map_err(|reason| reason.clone())?;
+        let step = self.steps.entry(key).or_insert_with(|| {
+            let step = tables.step(place.offset, self.versions.debug_files());
+            step.ok_or_else(|| Reason::NotInTables(path().to_owned()))
+        });
+        Ok((step.as_ref().map_err(Clone::clone)?, tables))
+    }
+}
