@@ -28,16 +28,14 @@ const REFUSED_LETTERS: &[(char, &str)] = &[
         "precise samples are not taken; a count is exact without it",
     ),
     (
-        'S',
-        "`pmctl record --timebase` counts events at the samples of another",
+        'e',
+        "other users of the PMU keep their counters; leave it out",
     ),
-    (
-        'D',
-        "every event has its counter all the time; leave it out",
-    ),
-    ('e', "no event shares its counter; leave it out"),
-    ('W', "all events start and stop together; leave it out"),
 ];
+
+/// Letters that perf knows for what is always so: an event has its counter all the time (`D`), a group counts as a whole
+/// (`W`) and is read at one moment (`S`).
+const ALWAYS: [char; 3] = ['D', 'W', 'S'];
 
 /// Reads all modifiers of an event.
 pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
@@ -56,7 +54,9 @@ pub(super) fn modifiers(pieces: &[Piece]) -> Result<Modifiers, Fault> {
             found.pinned = Some((counter, piece.span.clone()));
             continue;
         }
-        let modes = modes(piece)?;
+        let Some(modes) = modes(piece)? else {
+            continue;
+        };
         if found.modes.is_some_and(|before| before != modes) {
             return Err(Fault::new(
                 piece.span.clone(),
@@ -77,20 +77,22 @@ fn counter(text: &str) -> Option<CounterId> {
         .or_else(|| number("FIXED").map(CounterId::Fixed))
 }
 
-/// `u`, `k` or both.
-fn modes(piece: &Piece) -> Result<Modes, Fault> {
+/// `u`, `k` or both; `None` if only letters are there that change nothing.
+fn modes(piece: &Piece) -> Result<Option<Modes>, Fault> {
     let (mut user, mut kernel) = (false, false);
     for letter in piece.text.chars() {
         match letter {
             'u' => user = true,
             'k' => kernel = true,
+            _ if ALWAYS.contains(&letter) => {}
             _ => return Err(refused_modifier(piece, letter)),
         }
     }
     match (user, kernel) {
-        (true, true) => Ok(Modes::Both),
-        (true, false) => Ok(Modes::User),
-        (false, true) => Ok(Modes::Kernel),
+        (true, true) => Ok(Some(Modes::Both)),
+        (true, false) => Ok(Some(Modes::User)),
+        (false, true) => Ok(Some(Modes::Kernel)),
+        (false, false) if !piece.text.is_empty() => Ok(None),
         (false, false) => Err(
             Fault::new(piece.span.clone(), "a modifier is missing after `:`")
                 .help("Write `:u` for programs, `:k` for the kernel, `:PMC0` for a counter."),
