@@ -15,6 +15,7 @@ const TEMPLATE: &str = "user/pmctl/man/pmctl.1.in";
 const SYNOPSIS: &str = ".\\\" @SYNOPSIS@\n";
 const OPTIONS: &str = ".\\\" @OPTIONS@\n";
 const PAGE: &str = "Documentation/pmctl.1";
+const FOR_PERF_USERS: &str = "Documentation/pmctl-for-perf-users.rst";
 const COMPLETIONS: &str = "user/pmctl/completions";
 
 /// Writes the files.
@@ -41,7 +42,10 @@ pub(crate) fn check(top: &Path) -> Result<()> {
 fn make(top: &Path) -> Result<Vec<(String, String)>> {
     let mut command = pmctl::command();
     command.build();
-    let mut files = vec![(PAGE.to_owned(), page(top, &command)?)];
+    let mut files = vec![
+        (PAGE.to_owned(), page(top, &command)?),
+        (FOR_PERF_USERS.to_owned(), pmctl::perfs_options(&command)),
+    ];
     for (shell, name) in [
         (Shell::Bash, "pmctl"),
         (Shell::Zsh, "_pmctl"),
@@ -69,6 +73,12 @@ const NAMES_IN_BASH: &str = r#"_pmctl_events() {
     compopt -o nospace 2>/dev/null
 }
 
+_pmctl_metrics() {
+    local last=${cur##*,}
+    COMPREPLY=($(compgen -P "${cur%"${last}"}" -W "$(pmctl list metrics --raw 2>/dev/null)" -- "${last}"))
+    compopt -o nospace 2>/dev/null
+}
+
 _pmctl_models() {
     COMPREPLY=($(compgen -W "$(pmctl list --model help 2>/dev/null)" -- "${cur}"))
 }
@@ -92,6 +102,7 @@ fn with_names(bash: &str) -> Result<String> {
         }
         let function = match (command, option) {
             ("stat" | "record", "-e" | "--event" | "--timebase" | "--count") => "_pmctl_events",
+            ("stat", "-M" | "--metrics") => "_pmctl_metrics",
             ("list" | "encode", "-m" | "--model") => "_pmctl_models",
             _ => FILES,
         };
@@ -100,7 +111,7 @@ fn with_names(bash: &str) -> Result<String> {
         text += &changed;
         text.push('\n');
     }
-    if replaced != 10 {
+    if replaced != 12 {
         bail!("bash's completion has another form than expected: {replaced} places for names");
     }
     Ok(text)

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What users of perf type, and what to type instead where pmctl has no such option or command.
+
+mod page;
+mod record;
+mod stat;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// An option and what to type instead.
+type Hint = (&'static str, &'static str);
+
+pub use page::page;
+
+/// Those of `perf report`.
+const REPORT: [Hint; 1] = [(
+    "--children",
+    "`pmctl report -g caller` shows what functions call.",
+)];
+
+/// Returns the message about a mistake of one who knows perf, in the options of `command`; `None` if it is none.
+pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
+    if is_twice_detailed(answer) {
+        return Some(TWICE_DETAILED.to_owned());
+    }
+    if let Some((name, instead)) = perfs_option(answer, command) {
+        return Some(format!("there is no option `{name}`.\n{instead}"));
+    }
+    let (name, instead) = perfs_command(answer)?;
+    Some(format!("there is no command `{name}`.\n{instead}"))
+}
+
+const TWICE_DETAILED: &str = "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \
+                              you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- COMMAND`.";
+
+/// Returns whether the mistake is `stat -d -d`, which perf takes.
+fn is_twice_detailed(answer: &clap::Error) -> bool {
+    let again = answer.get(ContextKind::InvalidArg);
+    answer.kind() == ErrorKind::ArgumentConflict
+        && matches!(again, Some(ContextValue::String(name)) if name == "--detailed")
+}
+
+/// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.
+fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
+    if answer.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let hints: &[Hint] = match command {
+        "stat" => &stat::HINTS,
+        "record" => &record::HINTS,
+        "report" => &REPORT,
+        _ => return None,
+    };
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    hints.iter().copied().find(|(known, _)| known == name)
+}
+
+/// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
+fn perfs_command(answer: &clap::Error) -> Option<Hint> {
+    const COMMANDS: [Hint; 2] = [
+        (
+            "top",
+            "For a report of five seconds: `pmctl record -a --duration 5; pmctl report`.",
+        ),
+        ("version", "The version is shown by `pmctl -V`."),
+    ];
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    COMMANDS.into_iter().find(|(known, _)| known == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
+
+    fn parsed(command: &str, words: &[&str]) -> Option<clap::Error> {
+        Cli::try_parse_from([&["pmctl", command], words, &["true"]].concat()).err()
+    }
+
+    #[test]
+    fn an_option_of_perf_works_or_has_a_hint() {
+        let all = [("record", record::OPTIONS), ("stat", stat::OPTIONS)];
+        let options = |(command, options): (&'static str, &'static str)| {
+            let options = options.split_whitespace();
+            options.map(move |option| (command, option))
+        };
+        for (command, option) in all.into_iter().flat_map(options) {
+            // What it needs beside it.
+            let with: &[&str] = match option.split('=').next() {
+                Some("--interval-count" | "--interval-clear" | "--summary") => &["-I100"],
+                Some("--append") => &["-ox"],
+                Some("--td-level") => &["--topdown"],
+                Some("--switch-max-files") => &["--switch-output"],
+                Some("--log-fd") => &["-x,"],
+                _ => &[],
+            };
+            let word = match option.split_once('=') {
+                Some((name, value)) if !name.starts_with("--") => format!("{name}{value}"),
+                _ => option.to_owned(),
+            };
+            if let Some(error) = parsed(command, &[with, &[&word]].concat()) {
+                assert!(
+                    instead(&error, command).is_some(),
+                    "{command} {option}: {error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_hint_is_for_what_there_is() {
+        for (command, hints) in [("record", &record::HINTS[..]), ("stat", &stat::HINTS)] {
+            for (name, _) in hints {
+                let error = parsed(command, &[name]).expect(name);
+                let message = instead(&error, command).unwrap_or_default();
+                assert!(
+                    message.contains(&format!("no option `{name}`")),
+                    "{name}: {error}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page of documentation with perf's options and what pmctl does with each.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Command};
+
+use super::{record, stat};
+
+const HEAD: &str = "\
+.. SPDX-License-Identifier: GPL-2.0-only
+.. Made by `cargo xtask pmctl`: not to be edited.
+
+pmctl for users of perf
+=======================
+
+What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each. An
+option that pmctl has not is answered on the command line with the same words.
+
+The counters are the driver's: each event has one all the time, and no number is an estimate. What
+perf scales, pmctl refuses.
+
+``perf stat record`` and ``perf stat report`` are ``pmctl stat --record FILE`` and
+``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and what shows it takes any
+other form: ``-x,``, ``--json``, ``--metric-only``.
+
+The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
+``context-switches`` and ``cpu-migrations`` without a counter: ``-e`` takes them beside others, as one
+number for all that is counted. Those who may not count the kernel get its part left out, as with
+perf, and the name ends in ``:u``. They are not among the events without ``-e``: the time of a command,
+and its time in user mode and in the kernel, are below every ``pmctl stat``. Tracepoints are
+``pmctl wrap -- perf stat``'s.
+";
+
+/// Returns the page.
+#[must_use]
+pub fn page(pmctl: &Command) -> String {
+    let mut text = HEAD.to_owned();
+    for (name, options, hints) in [
+        ("stat", stat::OPTIONS, &stat::HINTS[..]),
+        ("record", record::OPTIONS, &record::HINTS),
+    ] {
+        let Some(command) = pmctl.find_subcommand(name) else {
+            continue;
+        };
+        let title = format!("perf {name}");
+        let _ = write!(
+            text,
+            "\n{title}\n{}\n\n.. list-table::\n   :widths: 35 65\n\n",
+            "-".repeat(title.len())
+        );
+        for (options, answer) in rows(command, options, hints) {
+            let _ = writeln!(text, "   * - {}\n     - {answer}", options.join(", "));
+        }
+    }
+    text
+}
+
+/// Returns the options that have the same answer, and the answer.
+fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<String>, String)> {
+    let mut rows: Vec<(Vec<String>, String)> = Vec::new();
+    for option in options.split_whitespace() {
+        let name = option.split('=').next().unwrap_or(option);
+        let answer = match command.get_arguments().find(|arg| is_called(arg, name)) {
+            Some(arg) => known(arg, name),
+            None => hints
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map_or_else(String::new, |(_, hint)| format!("No. {}", literal(hint))),
+        };
+        let shown = format!("``{name}``");
+        match rows.iter_mut().find(|(_, known)| *known == answer) {
+            Some((names, _)) if !names.contains(&shown) => names.push(shown),
+            Some(_) => {}
+            None => rows.push((vec![shown], answer)),
+        }
+    }
+    rows
+}
+
+fn is_called(arg: &Arg, name: &str) -> bool {
+    match name.strip_prefix("--") {
+        Some(long) => {
+            arg.get_long() == Some(long)
+                || arg
+                    .get_all_aliases()
+                    .is_some_and(|aliases| aliases.contains(&long))
+        }
+        None => name
+            .chars()
+            .nth(1)
+            .is_some_and(|short| arg.get_short() == Some(short)),
+    }
+}
+
+/// Returns what an option of pmctl's does, with its own name if it has another.
+fn known(arg: &Arg, name: &str) -> String {
+    if arg.is_hide_set() {
+        return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();
+    }
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let own = arg.get_long().unwrap_or_default();
+    let is_other = name.starts_with("--") && own != &name[2..];
+    let other = if is_other {
+        format!(" (``--{own}``)")
+    } else {
+        String::new()
+    };
+    format!("{}{other}.", literal(&help))
+}
+
+/// Returns a text for reStructuredText, in which code has two backticks.
+fn literal(text: &str) -> String {
+    text.replace('*', "\\*").replace('`', "``")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_option_has_an_answer() {
+        let mut pmctl = Cli::command();
+        pmctl.build();
+        for (name, options, hints) in [
+            ("stat", stat::OPTIONS, &stat::HINTS[..]),
+            ("record", record::OPTIONS, &record::HINTS),
+        ] {
+            let command = pmctl.find_subcommand(name).expect("it is there");
+            for (options, answer) in rows(command, options, hints) {
+                assert!(answer.len() > 4, "{options:?}");
+            }
+        }
+    }
+}
