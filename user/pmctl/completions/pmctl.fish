@@ -56,18 +56,27 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look a
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s M -l metrics -d 'Count what these metrics need, and show them: names, or groups, separated by commas; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l td-level -d 'Count this level of --topdown' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s p -l pid -d 'Count these processes, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count these threads, separated by commas; without a command until they end' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error; 0: until Ctrl-C, and show each run' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-count -d 'End after N intervals of -I; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: `perf`, an object for each event with perf\'s keys, or `v1`, one object with all numbers' -r -f -a "perf\t''
 v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l record -d 'Write the counts also to FILE, for --report: the object of --json=v1' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l report -d 'Show the counts of FILE, of --record or --json=v1, in any form' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write the counts to this descriptor' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l metric-only -d 'Show the metrics of -M without the counts'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l topdown -d 'Count the top-down method\'s first level: `-M TopdownL1`, or `-M PipelineL1` of AMD\'s'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s n -l null -d 'Count nothing: show the times'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-user -d 'Count user mode only, of events without a modifier'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l all-kernel -d 'Count the kernel only, of events without a modifier'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s a -l all-cpus -d 'Count the whole system; without a command until Ctrl-C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s i -l no-inherit -d 'Don\'t count what the command or the tasks create'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s A -l no-aggr -d 'Show each CPU of -a or -C'
@@ -75,6 +84,13 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-core -d 'Show e
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-socket -d 'Show each socket of -a or -C'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l per-thread -d 'Show each thread of -p or -t'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s d -l detailed -d 'Count the first and the last level of the data cache, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s S -l sync -d 'Write what is in memory to the disks before each run, as sync(1)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-clear -d 'Clear the screen before each interval of -I'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l summary -d 'With -I and -x or --json, print the totals, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l append -d 'Add to the end of FILE of -o'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l hide-zero-events -d 'Show no events whose count is 0'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l no-big-num -d 'Show numbers without commas'
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'What perf\'s users may write, and what is always so'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'

@@ -78,6 +78,7 @@ pub fn events(text: &str) {
         let supply = CounterSupply {
             general: pmu.general(),
             fixed: pmu.fixed_bitmap(),
+            busy: 0,
         };
         match schedule(&events, supply) {
             Ok(places) => {

@@ -22,6 +22,7 @@ mod list;
 mod machine;
 mod metrics;
 mod msr;
+mod perf_event;
 mod perfdata;
 mod pmu;
 mod processes;
@@ -42,6 +43,7 @@ mod unwind;
 mod wrap;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -60,18 +62,22 @@ use stdio::complain;
 #[must_use]
 pub fn main() -> ExitCode {
     signals::ignore_file_limit();
-    let cli = match Cli::parse_words(&env::args_os().collect::<Vec<_>>()) {
-        Ok(cli) => cli,
-        // Help and the version, too, which are no fault.
-        Err(answer) => return print(answer),
+    let words: Vec<OsString> = env::args_os().collect();
+    let command = match cli::parse_quickly(&words) {
+        Some(command) => command,
+        None => match Cli::parse_words(&words) {
+            Ok(cli) => cli.command,
+            // Help and the version, too, which are no fault.
+            Err(answer) => return print(answer),
+        },
     };
-    let failure = match cli.command {
+    let failure = match command {
         Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
     // What a recording is cut off by is always said.
-    let is_record = matches!(cli.command, Command::Record(_));
-    match run(&cli.command) {
+    let is_record = matches!(command, Command::Record(_));
+    match run(&command) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) && !is_record => ExitCode::SUCCESS,
         Err(error) => {
@@ -97,6 +103,8 @@ fn print(mut answer: clap::Error) -> ExitCode {
         Err(_) => ExitCode::from(exit::FAILURE),
     }
 }
+
+pub use hints::page as perfs_options;
 
 /// Returns the definition of the command line, of which `cargo xtask pmctl` makes the manual page.
 #[must_use]

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use perfmon::event::Owners;
 use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Device, Pmu};
 
@@ -15,6 +16,8 @@ pub(crate) struct CounterSupply {
     pub(crate) general: u8,
     /// Fixed ones: bit n for counter n.
     pub(crate) fixed: u16,
+    /// General ones that others have: bit n for counter n.
+    pub(crate) busy: u64,
 }
 
 impl CounterSupply {
@@ -24,7 +27,40 @@ impl CounterSupply {
             general: u8::try_from(device.properties().general.number).unwrap_or(u8::MAX),
             // The driver tells how many, CPUID tells which.
             fixed: pmu.fixed_bitmap(),
+            busy: 0,
         }
+    }
+
+    /// Those of them that no other program, perf or watchdog has now.
+    pub(crate) fn free(device: &Device, pmu: &Pmu) -> Self {
+        let mut supply = Self::of(device, pmu);
+        let Owners(owners) = device.owners();
+        let others = owners
+            .iter()
+            .filter(|(_, owner)| owner.pid != Some(std::process::id()));
+        for (counter, _) in others {
+            match *counter {
+                CounterId::General(number) => {
+                    supply.busy |= 1_u64.checked_shl(number.into()).unwrap_or(0);
+                }
+                CounterId::Fixed(number) => {
+                    supply.fixed &= !1_u16.checked_shl(number.into()).unwrap_or(0);
+                }
+            }
+        }
+        if supply.general_free() == 0 && supply.fixed == 0 {
+            // The driver says who has them.
+            return Self::of(device, pmu);
+        }
+        supply
+    }
+
+    /// Returns the number of general counters that can be had.
+    pub(crate) fn general_free(self) -> u32 {
+        let all = u64::MAX
+            .checked_shr(64 - u32::from(self.general.min(64)))
+            .unwrap_or(0);
+        (all & !self.busy).count_ones()
     }
 }
 
@@ -98,8 +134,8 @@ impl fmt::Display for ScheduleError {
                 supply: (general, fixed),
             } => write!(
                 f,
-                "{label}: no counter is left: {events} events, and the CPU has {general} general and {fixed} \
-                 fixed counters\nCount the others in another run: pmctl never shares a counter between events, \
+                "{label}: no counter is left: {events} events, and {general} general and {fixed} fixed counters \
+                 are free\nCount the others in another run: pmctl never shares a counter between events, \
                  so that every number is a count and no estimate."
             ),
         }
@@ -126,7 +162,8 @@ pub(crate) fn schedule(
             _ => None,
         });
         if let Some(counter) = only {
-            if !plan.is_free(counter) {
+            // If another program has it, the driver says who that is.
+            if !plan.exists(counter) || plan.places.contains(&Some(counter)) {
                 let holder = plan.places.iter().position(|place| *place == Some(counter));
                 let by = holder.map(|index| events[index].label.clone());
                 return Err(ScheduleError::Taken {
@@ -202,14 +239,23 @@ struct Plan {
 
 impl Plan {
     fn is_free(&self, counter: CounterId) -> bool {
-        let exists = match counter {
+        let is_busy = match counter {
+            CounterId::General(number) => {
+                self.supply.busy.checked_shr(number.into()).unwrap_or(0) & 1 != 0
+            }
+            CounterId::Fixed(_) => false,
+        };
+        self.exists(counter) && !is_busy && !self.places.contains(&Some(counter))
+    }
+
+    fn exists(&self, counter: CounterId) -> bool {
+        match counter {
             CounterId::General(number) => number < self.supply.general,
             CounterId::Fixed(number) => {
                 let fixed = self.supply.fixed.checked_shr(number.into());
                 fixed.unwrap_or(0) & 1 != 0
             }
-        };
-        exists && !self.places.contains(&Some(counter))
+        }
     }
 
     /// Places an event on a counter of another one, which moves on to a third counter and so on.
@@ -236,12 +282,13 @@ impl Plan {
         mut seen: Vec<CounterId>,
     ) -> ScheduleError {
         let label = event.label.clone();
-        let uses_all = (0..self.supply.general).all(|n| seen.contains(&CounterId::General(n)));
-        if uses_all && self.supply.general > 0 {
+        let is_general = |counter: &CounterId| matches!(counter, CounterId::General(_));
+        let uses_all = self.all().filter(is_general).all(|c| seen.contains(&c));
+        if uses_all && self.supply.general_free() > 0 {
             return ScheduleError::Full {
                 label,
                 events: events.len(),
-                supply: (self.supply.general.into(), self.supply.fixed.count_ones()),
+                supply: (self.supply.general_free(), self.supply.fixed.count_ones()),
             };
         }
         seen.sort_unstable();
@@ -258,9 +305,15 @@ impl Plan {
     }
 
     fn all(&self) -> impl Iterator<Item = CounterId> + use<> {
-        let CounterSupply { general, fixed } = self.supply;
+        let CounterSupply {
+            general,
+            fixed,
+            busy,
+        } = self.supply;
         let fixed = (0..16).filter(move |number| fixed >> number & 1 != 0);
-        let general = (0..general).map(CounterId::General);
+        let general = (0..general)
+            .filter(move |number| busy.checked_shr((*number).into()).unwrap_or(0) & 1 == 0)
+            .map(CounterId::General);
         general.chain(fixed.map(CounterId::Fixed))
     }
 
@@ -299,12 +352,37 @@ mod tests {
     const SMALL: CounterSupply = CounterSupply {
         general: 2,
         fixed: 0b111,
+        busy: 0,
     };
 
     #[test]
     fn general_counters_come_first() {
         let events = [event(true, Some(0), None), event(true, None, None)];
         assert_eq!(schedule(&events, SMALL), Ok(vec![General(0), General(1)]));
+    }
+
+    #[test]
+    fn what_others_have_is_left_alone() {
+        let supply = CounterSupply {
+            general: 3,
+            fixed: 0b10,
+            busy: 0b011,
+        };
+        let any = event(true, None, None);
+        assert_eq!(
+            schedule(std::slice::from_ref(&any), supply),
+            Ok(vec![General(2)])
+        );
+        let error = schedule(&[any.clone(), any], supply).expect_err("one is free");
+        assert!(
+            error
+                .to_string()
+                .contains("1 general and 1 fixed counters are free"),
+            "{error}"
+        );
+        // The driver says who has it.
+        let pinned = event(true, None, Some(General(0)));
+        assert_eq!(schedule(&[pinned], supply), Ok(vec![General(0)]));
     }
 
     #[test]
@@ -330,6 +408,7 @@ mod tests {
         let supply = CounterSupply {
             general: 1,
             fixed: 0b11,
+            busy: 0,
         };
         assert_eq!(
             schedule(&events, supply),
@@ -342,6 +421,7 @@ mod tests {
         let supply = CounterSupply {
             general: 0,
             fixed: 0b101,
+            busy: 0,
         };
         let on_fixed = |number| schedule(&[event(false, Some(number), None)], supply);
         assert_eq!(on_fixed(2), Ok(vec![Fixed(2)]));
@@ -389,6 +469,7 @@ mod tests {
         let supply = CounterSupply {
             general: 3,
             fixed: 0,
+            busy: 0,
         };
         let events = [event(true, None, None), limited(0b100), limited(0b110)];
         assert_eq!(
@@ -403,6 +484,7 @@ mod tests {
         let supply = CounterSupply {
             general: 4,
             fixed: 0,
+            busy: 0,
         };
         let named = |label: &str, event: EventSpec| EventSpec {
             label: label.to_owned(),
@@ -438,7 +520,10 @@ mod tests {
             Some("x: no counter of this machine can count it")
         );
         let many = told(&vec![any; 5]).expect("it has a line");
-        assert!(many.contains("the CPU has 4 general"), "{many}");
+        assert!(
+            many.contains("4 general and 0 fixed counters are free"),
+            "{many}"
+        );
     }
 
     /// Whether some assignment exists, by trying them all.
@@ -482,23 +567,25 @@ mod tests {
     }
 
     proptest! {
-        /// A plan is found exactly when there is one, and it keeps to what each event allows.
-        #[test]
-        fn a_plan_is_found_if_there_is_one(
-            events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
-        ) {
-            let supply = CounterSupply { general, fixed };
-            let plan = schedule(&events, supply);
-            prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
-            for (index, counter) in plan.iter().flatten().enumerate() {
-                let event = &events[index];
-                prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
-                let possible = match counter {
-                    General(number) => event.general_counters >> number & 1 != 0,
-                    Fixed(number) => event.fixed == Some(*number),
-                };
-                prop_assert!(possible);
+            /// A plan is found exactly when there is one, and it keeps to what each event allows.
+            #[test]
+            fn a_plan_is_found_if_there_is_one(
+                events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
+            ) {
+                let supply = CounterSupply { general, fixed,
+     busy: 0,
+    };
+                let plan = schedule(&events, supply);
+                prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
+                for (index, counter) in plan.iter().flatten().enumerate() {
+                    let event = &events[index];
+                    prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
+                    let possible = match counter {
+                        General(number) => event.general_counters >> number & 1 != 0,
+                        Fixed(number) => event.fixed == Some(*number),
+                    };
+                    prop_assert!(possible);
+                }
             }
         }
-    }
 }

@@ -134,6 +134,15 @@ pub(crate) struct Colors {
 }
 
 impl Colors {
+    /// None.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self {
+        heading: Style::new(),
+        warning: Style::new(),
+        large: Style::new(),
+        medium: Style::new(),
+    };
+
     /// The styles, with or without colours.
     pub(crate) fn new(wanted: bool) -> Self {
         if !wanted {

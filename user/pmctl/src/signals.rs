@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signals as something to wait for, with a time limit.
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -178,11 +178,15 @@ pub(crate) fn restore_defaults() -> Result<(), Errno> {
 
 /// Returns whether this process ignores a signal.
 fn is_ignored(signal: Signal) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Bit 0 is signal 1.
-    ignored.is_some_and(|mask| mask >> (signal as i32 - 1) & 1 != 0)
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: Without a new action it changes nothing, and writes the present one to memory of this type.
+    let result = unsafe { libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr()) };
+    if result != 0 {
+        return false;
+    }
+    // SAFETY: It succeeded, so that the action is written.
+    let action = unsafe { action.assume_init() };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 impl Drop for Signals {

@@ -25,7 +25,7 @@ fn pmctl(arguments: &[&str]) -> assert_cmd::assert::Assert {
 fn a_usage_error_exits_with_2() {
     for arguments in [
         &["stat"][..],
-        &["stat", "-r", "0", "true"],
+        &["stat", "-r", "x", "true"],
         &["stat", "-I", "0", "true"],
         &["no"],
     ] {
@@ -222,6 +222,27 @@ fn completed(typed: &str) -> Vec<String> {
         .expect("there is bash");
     let text = String::from_utf8(output.stdout).expect("it is text");
     text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_names_of_metrics() {
+    let script = r#"
+        . completions/pmctl
+        pmctl() { [ "$*" = "list metrics --raw" ] && "$PMCTL" list --model skylake metrics --raw; }
+        COMP_WORDS=(pmctl stat -M "$1") COMP_CWORD=3
+        _pmctl pmctl "$1" -M
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let output = std::process::Command::new("bash")
+        .args(["-c", script, "bash", "insn_per_cycle,TopdownL"])
+        .env("PMCTL", env!("CARGO_BIN_EXE_pmctl"))
+        .output()
+        .expect("there is bash");
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    assert!(
+        text.lines().any(|line| line == "insn_per_cycle,TopdownL2"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod annotate;
 mod call_graph;
 mod diff;
 mod export;
+mod quick;
 mod sampling;
 mod viewing;
 
@@ -21,6 +22,7 @@ pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use call_graph::CallGraph;
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
+pub(crate) use quick::parse as parse_quickly;
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
 
@@ -201,8 +203,28 @@ pub(crate) struct Stat {
     pub(crate) metrics: Vec<String>,
 
     /// Show the metrics of -M without the counts
-    #[arg(long, requires = "metrics")]
+    #[arg(long)]
     pub(crate) metric_only: bool,
+
+    /// Count the top-down method's first level: `-M TopdownL1`, or `-M PipelineL1` of AMD's
+    #[arg(long)]
+    pub(crate) topdown: bool,
+
+    /// Count this level of --topdown
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=6), requires = "topdown")]
+    pub(crate) td_level: u8,
+
+    /// Count nothing: show the times
+    #[arg(short, long, conflicts_with_all = ["events", "metrics", "topdown", "detailed", "explain"])]
+    pub(crate) null: bool,
+
+    /// Count user mode only, of events without a modifier
+    #[arg(long, conflicts_with = "all_kernel")]
+    pub(crate) all_user: bool,
+
+    /// Count the kernel only, of events without a modifier
+    #[arg(long)]
+    pub(crate) all_kernel: bool,
 
     /// Count these processes, separated by commas; without a command until they end
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu", "tid"])]
@@ -241,7 +263,7 @@ pub(crate) struct Stat {
     pub(crate) per_thread: bool,
 
     /// Start to count MS milliseconds after the start
-    #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
+    #[arg(short = 'D', long, value_name = "MS", value_parser = delay, allow_negative_numbers = true)]
     pub(crate) delay: Option<Duration>,
 
     /// End after MS milliseconds; a command gets SIGTERM
@@ -252,13 +274,30 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) detailed: bool,
 
-    /// Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error;
+    /// 0: until Ctrl-C, and show each run
+    #[arg(short, long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
+
+    /// Write what is in memory to the disks before each run, as sync(1)
+    #[arg(short = 'S', long)]
+    pub(crate) sync: bool,
 
     /// Print the counts every MS milliseconds
     #[arg(short = 'I', long, alias = "interval-print", value_name = "MS", value_parser = interval, conflicts_with = "repeat")]
     pub(crate) interval: Option<Duration>,
+
+    /// End after N intervals of -I; a command gets SIGTERM
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "interval")]
+    pub(crate) interval_count: Option<u32>,
+
+    /// Clear the screen before each interval of -I
+    #[arg(long, requires = "interval", conflicts_with_all = ["output", "json", "field_separator"])]
+    pub(crate) interval_clear: bool,
+
+    /// With -I and -x or --json, print the totals, too
+    #[arg(long, requires = "interval")]
+    pub(crate) summary: bool,
 
     /// Print a line for each event, with perf's fields separated by SEP
     #[arg(short = 'x', long, value_name = "SEP", value_parser = separator, conflicts_with = "json")]
@@ -271,6 +310,34 @@ pub(crate) struct Stat {
     /// Write the counts to FILE instead of standard error; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write the counts also to FILE, for --report: the object of --json=v1
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Show the counts of FILE, of --record or --json=v1, in any form
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "events", "metrics", "topdown", "null", "detailed", "pid", "tid", "all_cpus", "cpu", "repeat", "interval", "delay", "timeout", "command"])]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Add to the end of FILE of -o
+    #[arg(long, requires = "output")]
+    pub(crate) append: bool,
+
+    /// Write the counts to this descriptor
+    #[arg(long, value_name = "FD", conflicts_with = "output")]
+    pub(crate) log_fd: Option<u32>,
+
+    /// Show no events whose count is 0
+    #[arg(long)]
+    pub(crate) hide_zero_events: bool,
+
+    /// Show numbers without commas
+    #[arg(long)]
+    pub(crate) no_big_num: bool,
+
+    /// What perf's users may write, and what is always so
+    #[arg(short = 'B', long, aliases = ["scale", "no-scale"], hide = true)]
+    pub(crate) big_num: bool,
 
     /// Print no counts
     #[arg(short, long, conflicts_with_all = ["json", "field_separator", "output"])]
@@ -297,7 +364,7 @@ impl Cpus {
         Self(numbers)
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let known = parse_cpus(text).ok_or("it takes numbers of CPUs, as 0-2,5")?;
         let numbers = known.into_iter().map(u32::try_from);
         let numbers: Vec<u32> = numbers
@@ -379,6 +446,17 @@ fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
         _ => Err("it takes a number of milliseconds, 1 or more".to_owned()),
+    }
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    match text.parse::<i64>() {
+        Ok(-1) => Err(
+            "to start without counting needs perf's --control; give a number of milliseconds"
+                .to_owned(),
+        ),
+        Ok(ms) if ms >= 0 => Ok(Duration::from_millis(ms.unsigned_abs())),
+        _ => Err("it takes a number of milliseconds".to_owned()),
     }
 }
 

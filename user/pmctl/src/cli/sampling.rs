@@ -132,7 +132,7 @@ pub(crate) struct Record {
     pub(crate) count: Vec<String>,
 
     /// Size of each CPU's ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]
-    #[arg(short = 'm', long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pages: Option<u32>,
 
     /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest

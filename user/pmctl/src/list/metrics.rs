@@ -33,7 +33,7 @@ pub(super) fn listed(glob: Option<&str>, pmu: &Pmu, machine: &Machine) -> Result
         if !is_wanted(glob, names) {
             continue;
         }
-        let events = formulas.add(&metric, pmu)?;
+        let events = formulas.add(&metric, pmu.model())?;
         found.push(Listed {
             name: metric.name,
             missing: metrics::events(&events, pmu, false).err(),

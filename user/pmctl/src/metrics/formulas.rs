@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use perfmon::Pmu;
+use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::{self, Formula, Metric};
 
 use crate::machine::Machine;
@@ -58,20 +58,28 @@ impl Formulas {
         }
     }
 
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
+    }
+
     /// Reads the formula of a metric and of all that it uses. Returns the events, in their order.
     ///
     /// # Errors
     /// If a formula is wrong, which none of the tables is.
-    pub(crate) fn add(&mut self, metric: &Metric, pmu: &Pmu) -> Result<Vec<String>> {
+    pub(crate) fn add(
+        &mut self,
+        metric: &Metric,
+        model: Option<&'static Model>,
+    ) -> Result<Vec<String>> {
         let mut events = Vec::new();
-        self.visit(metric, pmu, &mut Vec::new(), &mut events)?;
+        self.visit(metric, model, &mut Vec::new(), &mut events)?;
         Ok(events)
     }
 
     fn visit(
         &mut self,
         metric: &Metric,
-        pmu: &Pmu,
+        model: Option<&'static Model>,
         seen: &mut Vec<String>,
         events: &mut Vec<String>,
     ) -> Result<()> {
@@ -91,8 +99,8 @@ impl Formulas {
         let mut names = Vec::new();
         formula.names(&mut |name| names.push(name.to_owned()));
         for name in names {
-            match by_name(&name, pmu) {
-                Some(used) => self.visit(&used, pmu, seen, events)?,
+            match by_name(&name, model) {
+                Some(used) => self.visit(&used, model, seen, events)?,
                 None if TIMES.contains(&&*name) || events.contains(&name) => {}
                 None => events.push(name),
             }
@@ -140,8 +148,8 @@ impl Formulas {
     }
 }
 
-/// Returns the metric of this name that formulas of this PMU use.
-fn by_name(name: &str, pmu: &Pmu) -> Option<Metric> {
-    let of_model = pmu.model().and_then(|model| model.metric(name));
+/// Returns the metric of this name that formulas of this model use.
+fn by_name(name: &str, model: Option<&'static Model>) -> Option<Metric> {
+    let of_model = model.and_then(|model| model.metric(name));
     of_model.or_else(|| metrics::common().find(|metric| metric.name == name))
 }

@@ -19,7 +19,12 @@ pub(crate) use pack::{Item, pack};
 
 /// Returns all metrics of a PMU, by name.
 pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
-    let mut all: Vec<Metric> = pmu.model().into_iter().flat_map(Model::metrics).collect();
+    of_model(pmu.model())
+}
+
+/// Returns all metrics of a model, or of an unknown one.
+pub(crate) fn of_model(model: Option<&'static Model>) -> Vec<Metric> {
+    let mut all: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
     let known: BTreeSet<String> = all.iter().map(lower).collect();
     all.extend(metrics::common().filter(|metric| !known.contains(&lower(metric))));
     all.sort_by_cached_key(lower);

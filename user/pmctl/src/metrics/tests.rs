@@ -68,7 +68,7 @@ fn every_formula_of_every_model_has_a_value() {
             let mut formulas = Formulas::new(Facts { is_smt, online: 4 });
             for metric in all(&pmu) {
                 let events = formulas
-                    .add(&metric, &pmu)
+                    .add(&metric, pmu.model())
                     .unwrap_or_else(|error| panic!("{} {error:#}", model.name()));
                 for event in &events {
                     let known = spec::parse(event, &pmu);
@@ -109,7 +109,15 @@ fn every_formula_of_every_model_has_a_value() {
 
 #[test]
 fn values_are_those_of_the_formulas_by_hand() {
-    let table: [(&str, &str, &[(&str, f64)], f64); 5] = [
+    /// Model, metric, counts, and value.
+    type Row = (
+        &'static str,
+        &'static str,
+        &'static [(&'static str, f64)],
+        f64,
+    );
+
+    let table: [Row; 5] = [
         (
             "skylake",
             "tma_frontend_bound",
@@ -162,7 +170,9 @@ fn values_are_those_of_the_formulas_by_hand() {
         let metric = find(name, &all(&pmu), &pmu).unwrap_or_else(|error| panic!("{error}"));
         let metric = metric.metrics[0];
         let mut formulas = Formulas::new(FACTS);
-        let mut events = formulas.add(&metric, &pmu).expect("it is well formed");
+        let mut events = formulas
+            .add(&metric, pmu.model())
+            .expect("it is well formed");
         let counts: BTreeMap<&str, f64> = counts.iter().copied().collect();
         events.sort();
         assert_eq!(events, counts.keys().copied().collect::<Vec<_>>(), "{name}");
@@ -182,7 +192,7 @@ fn a_threshold_needs_its_counts() {
     let mut formulas = Formulas::new(FACTS);
     let frontend = metric("tma_frontend_bound");
     formulas
-        .add(&frontend, &skylake)
+        .add(&frontend, skylake.model())
         .expect("it is well formed");
     let with = |bubbles: f64| {
         formulas.is_notable(&frontend, &move |name| match name {
@@ -205,6 +215,7 @@ fn what_fits_is_counted_together() {
     let supply = CounterSupply {
         general: 2,
         fixed: 0,
+        busy: 0,
     };
     let item = |name: &str, text: &str| Item {
         name: name.to_owned(),

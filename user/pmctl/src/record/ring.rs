@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -12,6 +12,7 @@ use nix::libc;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::clock::Scale;
+use crate::perf_event;
 use crate::perfdata::Attr;
 
 /// `struct perf_event_mmap_page`, as far as it is used.
@@ -176,26 +177,8 @@ impl Drop for Ring {
 
 /// Opens an event of a task, or of [`ALL_TASKS`], on a CPU.
 fn open(attr: &Attr, task: i32, cpu: u32) -> Result<OwnedFd, Errno> {
-    const NO_GROUP: libc::c_int = -1;
-    /// `PERF_FLAG_FD_CLOEXEC`
-    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-    let attr = attr.encode();
     let cpu = libc::c_int::try_from(cpu).map_err(|_| Errno::EINVAL)?;
-    // SAFETY: The kernel reads as many bytes of the structure as its member `size` says, which is the
-    // length of `attr`; it keeps no pointer to it.
-    let fd = Errno::result(unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            attr.as_ptr(),
-            task,
-            cpu,
-            NO_GROUP,
-            CLOSE_ON_EXEC,
-        )
-    })?;
-    let fd = libc::c_int::try_from(fd).map_err(|_| Errno::EBADF)?;
-    // SAFETY: The kernel has just made this descriptor for this call: nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    perf_event::open(&attr.encode(), task, cpu)
 }
 
 /// The ioctl of perf, with its letter and number in `<linux/perf_event.h>`.

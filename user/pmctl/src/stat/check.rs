@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options that don't go together, or that the driver can't do.
 
-use crate::cli::Stat;
+use crate::cli::{Json, Stat};
 use crate::exit::Usage;
 
 /// Refuses what the driver can't do, and what has no meaning, with the reason.
@@ -39,6 +39,18 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
             args.per_thread && !of_tasks,
             "--per-thread: which threads a command will have is not known. Give a process that runs: \
              `pmctl stat -p PID --per-thread`.",
+        ),
+        (
+            args.metric_only && args.metrics.is_empty() && !args.topdown,
+            "--metric-only: there is no metric to show. Name some: `pmctl stat --metric-only -M insn_per_cycle -- COMMAND`.",
+        ),
+        (
+            args.command.is_empty() && args.repeat == Some(0),
+            "-r 0: there is nothing to run. Give a command, or -I for counts at intervals.",
+        ),
+        (
+            args.repeat == Some(0) && (args.json == Some(Json::V1) || args.record.is_some()),
+            "-r 0: --record and --json=v1 make one object at the end, which there is not. `--json` has lines for each run.",
         ),
         (
             args.explain && !of_cpus,

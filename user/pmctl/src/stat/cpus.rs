@@ -33,7 +33,7 @@ pub(super) fn of_cpus(
         )
         .into());
     }
-    let supply = CounterSupply::of(session.device(), pmu);
+    let supply = CounterSupply::free(session.device(), pmu);
     let columns = columns_on(events, supply)?;
     let counter = |Column { event, counter, .. }: &Column| {
         let counter = counter.map(|id| session.counter(id, event.select_on(id)));

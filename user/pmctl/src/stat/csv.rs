@@ -21,23 +21,26 @@ pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
     writer: ::csv::Writer<W>,
     intervals: bool,
+    /// Totals stand behind intervals.
+    summary: bool,
 }
 
 impl<'a, W: Write> Csv<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, separator: u8) -> Self {
+    pub(super) fn new(subject: &'a Subject, output: W, separator: u8, summary: bool) -> Self {
         let mut writer = ::csv::WriterBuilder::new();
         writer.delimiter(separator).flexible(true);
         Self {
             subject,
             writer: writer.from_writer(output),
             intervals: false,
+            summary,
         }
     }
 
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
-        for (index, column) in columns.filter(|_| self.subject.has_counts) {
+        for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             self.start(at, column.place.as_ref())?;
             let number = |count: u64| match column.unit {
                 Some(unit) => unit.number(count),
@@ -110,7 +113,7 @@ impl<W: Write> Report for Csv<'_, W> {
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         // As perf: who reads intervals adds them up.
-        if self.intervals {
+        if self.intervals && !self.summary {
             Ok(())
         } else {
             self.lines(None, runs)
@@ -128,7 +131,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
-            Csv::new(&subject, out, b',')
+            Csv::new(&subject, out, b',', false)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -145,7 +148,7 @@ mod tests {
     fn a_name_with_the_separator_in_it_is_quoted() {
         let subject = subject("cpu/event=0xc0,umask=0/");
         let text = written(|out| {
-            Csv::new(&subject, out, b',')
+            Csv::new(&subject, out, b',', false)
                 .end(&[run(&[Some(1)])])
                 .expect("a vector takes all");
         });
@@ -159,7 +162,7 @@ mod tests {
     fn intervals_begin_with_their_time_and_have_no_total_and_no_ratio() {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
-            let mut csv = Csv::new(&subject, out, b';');
+            let mut csv = Csv::new(&subject, out, b';', false);
             let run = run(&[Some(5), Some(4)]);
             csv.interval(Duration::from_millis(100), &run)
                 .expect("room");
@@ -179,7 +182,7 @@ mod tests {
             &["insn_per_cycle", "cycles_frequency"],
         );
         let text = written(|out| {
-            Csv::new(&subject, out, b',')
+            Csv::new(&subject, out, b',', false)
                 .end(&[run(&[Some(6), Some(3_000_000_000)])])
                 .expect("a vector takes all");
         });
@@ -194,7 +197,7 @@ mod tests {
         let subject = subject("instructions");
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
-            Csv::new(&subject, out, b',')
+            Csv::new(&subject, out, b',', false)
                 .end(&runs)
                 .expect("a vector takes all");
         });

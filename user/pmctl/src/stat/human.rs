@@ -32,6 +32,16 @@ const BAR: usize = 20;
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
 
+/// How numbers for people look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    pub(super) colors: Colors,
+    /// Commas part the thousands.
+    pub(super) has_commas: bool,
+    /// The screen is cleared before each interval.
+    pub(super) clears: bool,
+}
+
 pub(super) struct Human<'a, W> {
     subject: &'a Subject,
     output: W,
@@ -40,11 +50,11 @@ pub(super) struct Human<'a, W> {
     /// Width of the column of cores or threads.
     place: usize,
     headed: bool,
-    colors: Colors,
+    look: Look,
 }
 
 impl<'a, W: Write> Human<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, colors: Colors) -> Self {
+    pub(super) fn new(subject: &'a Subject, output: W, look: Look) -> Self {
         let names = subject
             .columns
             .iter()
@@ -56,7 +66,7 @@ impl<'a, W: Write> Human<'a, W> {
             place: places.max().unwrap_or(0),
             name: names.max().unwrap_or(0).max(16),
             headed: false,
-            colors,
+            look,
         }
     }
 
@@ -68,7 +78,8 @@ impl<'a, W: Write> Human<'a, W> {
             Some(count) if unit.is_some_and(|unit| !unit.name().is_empty()) => {
                 unit.map_or_else(String::new, |unit| unit.number(count))
             }
-            Some(count) => thousands(count),
+            Some(count) if self.look.has_commas => thousands(count),
+            Some(count) => count.to_string(),
             None => self.subject.columns[index].missing(UNTRUSTED).to_owned(),
         };
         let place = place(&self.subject.columns[index]);
@@ -89,7 +100,7 @@ impl<'a, W: Write> Human<'a, W> {
         let mut line = self.line(figures, index);
         if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
             let pad = self.name - label.chars().count();
-            let style = self.colors.ratio(metric.value, metric.limits);
+            let style = self.look.colors.ratio(metric.value, metric.limits);
             let _ = write!(
                 line,
                 "{:pad$}  # {style}{:8.2}{style:#}  {}",
@@ -117,7 +128,7 @@ impl<'a, W: Write> Human<'a, W> {
             None => "<no value>".to_owned(),
         };
         let style = match value.is_notable {
-            Some(true) => self.colors.notable(),
+            Some(true) => self.look.colors.notable(),
             _ => Style::new(),
         };
         let width = self.place;
@@ -132,7 +143,7 @@ impl<'a, W: Write> Human<'a, W> {
         let name = value.name;
         let mut line =
             format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
-        if let (true, "%", Some(percent)) = (self.colors.are_on(), value.unit, value.number) {
+        if let (true, "%", Some(percent)) = (self.look.colors.are_on(), value.unit, value.number) {
             let pad = self.metric_name().saturating_sub(name.chars().count());
             let bar = text::bar(percent / 100.0, BAR);
             let _ = write!(line, "{:pad$}  {style}{bar}{style:#}", "");
@@ -222,6 +233,13 @@ impl<'a, W: Write> Human<'a, W> {
 
 impl<W: Write> Report for Human<'_, W> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        if self.look.clears {
+            // Where the terminal is not one, they are nothing.
+            if self.look.colors.are_on() {
+                write!(self.output, "\x1b[H\x1b[2J")?;
+            }
+            self.headed = false;
+        }
         if !self.headed {
             writeln!(
                 self.output,
@@ -235,9 +253,9 @@ impl<W: Write> Report for Human<'_, W> {
         let runs = std::slice::from_ref(run);
         let figures = Figures::of(runs);
         let mut lines = Vec::new();
-        if self.subject.has_counts {
-            lines.extend((0..self.subject.columns.len()).map(|index| self.line(&figures, index)));
-        }
+        let shown =
+            (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
+        lines.extend(shown.map(|index| self.line(&figures, index)));
         let metrics = self.subject.metrics.values(&self.subject.columns, runs);
         lines.extend(metrics.iter().map(|value| self.metric(value)));
         for line in lines {
@@ -251,10 +269,14 @@ impl<W: Write> Report for Human<'_, W> {
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         writeln!(self.output, "\n{}\n", self.title(runs))?;
         let figures = Figures::of(runs);
-        if self.subject.has_counts {
-            for index in 0..self.subject.columns.len() {
-                writeln!(self.output, "{}", self.line_of_total(&figures, index))?;
-            }
+        let all = 0..self.subject.columns.len();
+        let shown: Vec<usize> = all
+            .filter(|index| self.subject.shows(&figures, *index))
+            .collect();
+        for index in &shown {
+            writeln!(self.output, "{}", self.line_of_total(&figures, *index))?;
+        }
+        if !shown.is_empty() {
             writeln!(self.output)?;
         }
         self.write_metrics(runs)?;
@@ -307,7 +329,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u,r1c0:k,cache-misses");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
-            Human::new(&subject, out, Colors::default())
+            Human::new(&subject, out, PLAIN)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -330,6 +352,12 @@ mod tests {
         assert_eq!(text, expected);
     }
 
+    const PLAIN: Look = Look {
+        colors: Colors::NONE,
+        has_commas: true,
+        clears: false,
+    };
+
     const METRICS: [&str; 3] = [
         "insn_per_cycle",
         "branch_miss_rate",
@@ -345,14 +373,14 @@ mod tests {
             Some(400_000),
             Some(60_000),
         ];
-        let shown = |colors| {
+        let shown = |look| {
             written(|out| {
-                Human::new(&subject, out, colors)
+                Human::new(&subject, out, look)
                     .end(&[run(&counts)])
                     .expect("a vector takes all");
             })
         };
-        let text = shown(Colors::default());
+        let text = shown(PLAIN);
         let expected = "
               60,000      branch-misses     #    15.00  % of all branches
 
@@ -363,7 +391,10 @@ mod tests {
          1.500000000 seconds time elapsed
 ";
         assert!(text.contains(expected), "{text}");
-        let colored = shown(Colors::new(true));
+        let colored = shown(Look {
+            colors: Colors::new(true),
+            ..PLAIN
+        });
         let rate = colored
             .lines()
             .find(|line| line.contains("branch_miss_rate"))
@@ -381,7 +412,7 @@ mod tests {
         let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
         subject.has_counts = false;
         let text = written(|out| {
-            let mut human = Human::new(&subject, out, Colors::default());
+            let mut human = Human::new(&subject, out, PLAIN);
             let run = run(&[Some(5), Some(0)]);
             human.interval(Duration::from_secs(1), &run).expect("room");
             human.end(&[run]).expect("room");
@@ -396,9 +427,7 @@ mod tests {
         subject.parts = 2;
         let text = written(|out| {
             let runs = [run(&[Some(5), Some(4)]), run(&[Some(5), Some(4)])];
-            Human::new(&subject, out, Colors::default())
-                .end(&runs)
-                .expect("room");
+            Human::new(&subject, out, PLAIN).end(&runs).expect("room");
         });
         assert!(text.contains("ran 4 times, once for each part"), "{text}");
     }
@@ -408,7 +437,7 @@ mod tests {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
             let runs = [run(&[Some(90), Some(9)]), run(&[Some(110), Some(11)])];
-            Human::new(&subject, out, Colors::default())
+            Human::new(&subject, out, PLAIN)
                 .end(&runs)
                 .expect("a vector takes all");
         });
@@ -432,7 +461,7 @@ mod tests {
             command.clone_into(&mut subject.command);
             subject.scope = scope;
             let text = written(|out| {
-                Human::new(&subject, out, Colors::default())
+                Human::new(&subject, out, PLAIN)
                     .end(&[run(&[Some(1)])])
                     .expect("a vector takes all");
             });
@@ -467,7 +496,7 @@ mod tests {
                 kind: PlaceKind::Core(cpus),
             });
         }
-        let human = Human::new(&subject, Vec::new(), Colors::default());
+        let human = Human::new(&subject, Vec::new(), PLAIN);
         let runs = [run(&[Some(5), Some(4)])];
         let figures = Figures::of(&runs);
         let expected = "S0-D0-C1    1                    5      instructions";
@@ -486,7 +515,7 @@ mod tests {
             kind: PlaceKind::Core(1),
         });
         let text = written(|out| {
-            Human::new(&subject, out, Colors::default())
+            Human::new(&subject, out, PLAIN)
                 .interval(Duration::from_secs(1), &run(&[Some(5)]))
                 .expect("a vector takes all");
         });
@@ -501,7 +530,7 @@ mod tests {
     fn intervals_have_one_heading_and_no_ratio() {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
-            let mut human = Human::new(&subject, out, Colors::default());
+            let mut human = Human::new(&subject, out, PLAIN);
             for second in [1, 2] {
                 let at = Duration::from_secs(second);
                 human

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers for programs: perf's lines, or one object of ours.
+//! Numbers for programs: perf's lines.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,13 +8,15 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::ratio::metric;
-use super::{Figures, Place, PlaceKind, Report, Run, Scope, Subject, running_time};
+use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct Perf<'a, W> {
     subject: &'a Subject,
     output: W,
     intervals: bool,
+    /// Totals stand behind intervals.
+    summary: bool,
 }
 
 #[derive(Serialize)]
@@ -86,18 +88,19 @@ impl<'a> PerfPlace<'a> {
 }
 
 impl<'a, W: Write> Perf<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+    pub(super) fn new(subject: &'a Subject, output: W, summary: bool) -> Self {
         Self {
             subject,
             output,
             intervals: false,
+            summary,
         }
     }
 
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
-        for (index, column) in columns.filter(|_| self.subject.has_counts) {
+        for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
             let metric = metric(&self.subject.columns, &figures.means(), index);
             let metric = metric.filter(|_| at.is_none());
             let error = figures.summaries[index].map(|summary| summary.error_percent);
@@ -145,153 +148,12 @@ impl<W: Write> Report for Perf<'_, W> {
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
         // As perf: who reads intervals adds them up.
-        if self.intervals {
+        if self.intervals && !self.summary {
             Ok(())
         } else {
             self.lines(None, runs)
         }
     }
-}
-
-/// One object, numbers as numbers: nothing is rounded, and each run is there.
-pub(super) struct V1<'a, W> {
-    subject: &'a Subject,
-    output: W,
-    intervals: Vec<V1Interval>,
-}
-
-#[derive(Serialize)]
-struct V1Document<'a> {
-    schema: &'static str,
-    command: &'a str,
-    /// CPUs whose counters counted; null if tasks were counted.
-    cpus: Option<usize>,
-    events: Vec<V1Event<'a>>,
-    /// What -M asked for, of all runs together.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    metrics: Vec<V1Metric<'a>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    intervals: &'a [V1Interval],
-    runs: Vec<V1Run>,
-}
-
-#[derive(Serialize)]
-struct V1Metric<'a> {
-    metric: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<&'a str>,
-    /// Null if it has none.
-    value: Option<f64>,
-    unit: &'static str,
-    /// Whether it is worth a look; null if that is not known.
-    notable: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct V1Event<'a> {
-    event: &'a str,
-    /// The core or the thread that is counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<&'a str>,
-    /// Null if the CPU does not have the event, or if the driver chose.
-    counter: Option<String>,
-    select: Option<u64>,
-    /// What the number is, if it is no count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unit: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct V1Interval {
-    /// Seconds from the start to its end.
-    seconds: f64,
-    counts: Vec<Option<u64>>,
-}
-
-#[derive(Serialize)]
-struct V1Run {
-    elapsed_seconds: f64,
-    user_seconds: f64,
-    system_seconds: f64,
-    /// Exit code as in a shell; null without a command.
-    exit_code: Option<u8>,
-    /// In the order of the events; null for one that can't be trusted.
-    counts: Vec<Option<u64>>,
-}
-
-impl<'a, W: Write> V1<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
-        Self {
-            subject,
-            output,
-            intervals: Vec::new(),
-        }
-    }
-}
-
-impl<W: Write> Report for V1<'_, W> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.intervals.push(V1Interval {
-            seconds: at.as_secs_f64(),
-            counts: values(run),
-        });
-        Ok(())
-    }
-
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
-        let events = self.subject.columns.iter().map(|column| V1Event {
-            event: &column.event.label,
-            place: column.place.as_ref().map(|place| place.name.as_str()),
-            counter: column.counter.map(|counter| counter.to_string()),
-            select: column
-                .counter
-                .map(|counter| column.event.select_on(counter).bits()),
-            unit: column.unit.map(|unit| match unit {
-                super::values::Unit::Joules => "2^-32 Joules",
-                super::values::Unit::Celsius => "degrees Celsius",
-                super::values::Unit::Cycles => "cycles",
-            }),
-        });
-        let v1_runs = runs.iter().map(|run| V1Run {
-            elapsed_seconds: run.elapsed.as_secs_f64(),
-            user_seconds: run.user.as_secs_f64(),
-            system_seconds: run.system.as_secs_f64(),
-            exit_code: run.ending.map(crate::child::Ending::exit_code),
-            counts: values(run),
-        });
-        let metrics = self.subject.metrics.values(&self.subject.columns, runs);
-        let metrics = metrics.into_iter().map(|value| V1Metric {
-            metric: value.name,
-            place: value.place.map(|place| place.name.as_str()),
-            value: value.number,
-            unit: value.unit,
-            notable: value.is_notable,
-        });
-        let document = V1Document {
-            schema: "pmctl-stat-v1",
-            command: &self.subject.command,
-            cpus: match self.subject.scope {
-                Scope::Cpus { number, .. } => Some(number),
-                _ => None,
-            },
-            events: events.collect(),
-            metrics: metrics.collect(),
-            intervals: &self.intervals,
-            runs: v1_runs.collect(),
-        };
-        Ok(writeln!(
-            self.output,
-            "{}",
-            serde_json::to_string(&document)?
-        )?)
-    }
-}
-
-/// Returns the counts of a run.
-fn values(run: &Run) -> Vec<Option<u64>> {
-    (0..run.counts.len())
-        .map(|column| run.value(column))
-        .collect()
 }
 
 #[cfg(test)]
@@ -311,7 +173,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000)]);
-            Perf::new(&subject, out)
+            Perf::new(&subject, out, false)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -333,7 +195,7 @@ mod tests {
     fn intervals_and_variations_have_their_keys() {
         let subject = subject("instructions");
         let text = written(|out| {
-            let mut perf = Perf::new(&subject, out);
+            let mut perf = Perf::new(&subject, out, false);
             perf.interval(Duration::from_millis(500), &run(&[None]))
                 .expect("room");
             perf.end(&[run(&[None])]).expect("room");
@@ -345,7 +207,7 @@ mod tests {
 
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
-            Perf::new(&subject, out).end(&runs).expect("room");
+            Perf::new(&subject, out, false).end(&runs).expect("room");
         });
         assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
     }
@@ -354,39 +216,10 @@ mod tests {
     fn metrics_have_perfs_keys() {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = || [run(&[Some(2), Some(4)])];
-        let text = written(|out| Perf::new(&subject, out).end(&runs()).expect("room"));
+        let text = written(|out| Perf::new(&subject, out, false).end(&runs()).expect("room"));
         let expected = json!({
             "metric-value": "0.500000", "metric-unit": "insn_per_cycle", "metric-threshold": "bad"
         });
         assert_eq!(lines(&text)[2], expected);
-        let text = written(|out| V1::new(&subject, out).end(&runs()).expect("room"));
-        let expected =
-            json!([{"metric": "insn_per_cycle", "value": 0.5, "unit": "", "notable": true}]);
-        assert_eq!(lines(&text)[0]["metrics"], expected);
-    }
-
-    #[test]
-    fn our_object_loses_nothing() {
-        let subject = subject("instructions:u,fixed1:k,cache-misses");
-        let text = written(|out| {
-            let mut v1 = V1::new(&subject, out);
-            v1.interval(Duration::from_secs(1), &run(&[Some(1), Some(2), None]))
-                .expect("room");
-            v1.end(&[run(&[Some(u64::MAX), None, None])]).expect("room");
-        });
-        let expected = json!({
-            "schema": "pmctl-stat-v1", "command": "ls -l", "cpus": 2,
-            "events": [
-                {"event": "instructions:u", "counter": "general counter 0", "select": 0x0001_00c0},
-                {"event": "fixed1:k", "counter": "fixed counter 1", "select": 0x0002_0000},
-                {"event": "cache-misses", "counter": null, "select": null},
-            ],
-            "intervals": [{"seconds": 1.0, "counts": [1, 2, null]}],
-            "runs": [{
-                "elapsed_seconds": 1.5, "user_seconds": 1.2, "system_seconds": 0.3,
-                "exit_code": 0, "counts": [u64::MAX, null, null],
-            }],
-        });
-        assert_eq!(lines(&text), [expected]);
     }
 }

@@ -27,6 +27,10 @@ pub(super) struct Plan {
     pub(super) delay: Option<Duration>,
     /// Ends the run once this is over.
     pub(super) timeout: Option<Duration>,
+    /// Ends the run after so many intervals.
+    pub(super) intervals: Option<u32>,
+    /// Writes what is in memory to the disks before.
+    pub(super) sync: bool,
 }
 
 /// A run whose command waits, and whose counters are ready.
@@ -41,6 +45,9 @@ pub(super) fn begin<'a>(
     signals: &Signals,
     source: &mut dyn Source,
 ) -> Result<Begun<'a>> {
+    if plan.sync {
+        nix::unistd::sync();
+    }
     let before = Times::of_children()?;
     let waiting = plan
         .command
@@ -65,7 +72,7 @@ pub(super) fn measure(
     let begin = Instant::now();
     let ticker = plan
         .interval
-        .map(|length| Ticker::new(length, begin, report));
+        .map(|length| Ticker::new(length, begin, plan.intervals, report));
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
         end: plan.timeout.map(|timeout| begin + timeout),
@@ -86,7 +93,9 @@ pub(super) fn measure(
 
     if let Some(ticker) = &mut timers.ticker {
         // What is left after the last whole interval.
-        ticker.show(source)?;
+        if ticker.left != Some(0) {
+            ticker.show(source)?;
+        }
     }
     let counts = source.read(elapsed)?;
     let after = Times::of_children()?;
@@ -195,6 +204,11 @@ impl Timers<'_> {
 
     /// Returns whether the run is to end, once.
     fn is_over(&mut self) -> bool {
+        let ticker = self.ticker.as_mut();
+        if let Some(ticker) = ticker.filter(|ticker| ticker.left == Some(0) && !ticker.is_done) {
+            ticker.is_done = true;
+            return true;
+        }
         self.end.take_if(|end| *end <= Instant::now()).is_some()
     }
 
@@ -220,24 +234,35 @@ struct Ticker<'a> {
     before: Counts,
     /// The time of that.
     since: Duration,
+    /// How many intervals are left; `None` without a limit.
+    left: Option<u32>,
+    /// The end was told.
+    is_done: bool,
     report: &'a mut dyn Report,
 }
 
 impl<'a> Ticker<'a> {
-    fn new(length: Duration, begin: Instant, report: &'a mut dyn Report) -> Self {
+    fn new(
+        length: Duration,
+        begin: Instant,
+        intervals: Option<u32>,
+        report: &'a mut dyn Report,
+    ) -> Self {
         Self {
             length,
             begin,
             next: begin + length,
             before: Vec::new(),
             since: Duration::ZERO,
+            left: intervals,
+            is_done: false,
             report,
         }
     }
 
     fn show_if_due(&mut self, source: &dyn Source) -> Result<()> {
         let now = Instant::now();
-        if now < self.next {
+        if now < self.next || self.left == Some(0) {
             return Ok(());
         }
         // If pmctl was held up for several intervals, they become one: no burst follows.
@@ -271,6 +296,7 @@ impl<'a> Ticker<'a> {
         };
         self.before = now;
         self.since = at;
+        self.left = self.left.map(|left| left.saturating_sub(1));
         self.report.interval(at, &run)
     }
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics of -M: the events that they need, in as many runs as these take, and the values.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use anyhow::Result;
 use perfmon::spec::EventSpec;
+use perfmon::spec::models::Model;
 use perfmon::spec::models::metrics::Metric;
 use perfmon::{Device, Pmu};
 
 use super::run::{Figures, Run, running_time};
+use super::wanted;
 use super::{Column, Place};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
@@ -28,6 +30,7 @@ pub(super) struct Counted {
 /// The metrics that are wanted.
 pub(super) struct Metrics {
     formulas: Formulas,
+    model: Option<&'static Model>,
     list: Vec<OfEvents>,
     /// The numbers of the events by their names in formulas.
     events: HashMap<String, usize>,
@@ -69,7 +72,8 @@ pub(super) fn counted(
     events: Vec<EventSpec>,
     (machine, pmu): (&Machine, &Pmu),
 ) -> Result<Counted> {
-    if args.metrics.is_empty() {
+    let words = wanted::metrics(args, pmu);
+    if words.is_empty() {
         return Ok(Counted {
             runs: vec![events],
             metrics: Metrics::none(),
@@ -77,9 +81,14 @@ pub(super) fn counted(
     }
     let mut formulas = Formulas::new(Facts::of(machine));
     let of_tasks = !args.all_cpus && args.cpu.is_none();
-    let found = found(args, &mut formulas, pmu, of_tasks)?;
+    let mut found = found(&words, &mut formulas, pmu, of_tasks)?;
+    for (_, events) in &mut found {
+        for (_, event) in events {
+            wanted::in_wanted_modes(args, std::slice::from_mut(event));
+        }
+    }
     let device = Device::open().map_err(exit::with_help)?;
-    let supply = CounterSupply::of(&device, pmu);
+    let supply = CounterSupply::free(&device, pmu);
     let mut items = vec![Item {
         name: "-e".to_owned(),
         events,
@@ -130,6 +139,7 @@ pub(super) fn counted(
     Ok(Counted {
         metrics: Metrics {
             formulas,
+            model: pmu.model(),
             events: events.collect(),
             list,
             split: packed.split,
@@ -142,15 +152,20 @@ pub(super) fn counted(
 type Found = (Metric, Vec<(String, EventSpec)>);
 
 /// Returns the metrics that can be counted. Says which of a group can't be.
-fn found(args: &Stat, formulas: &mut Formulas, pmu: &Pmu, of_tasks: bool) -> Result<Vec<Found>> {
+fn found(
+    words: &[String],
+    formulas: &mut Formulas,
+    pmu: &Pmu,
+    of_tasks: bool,
+) -> Result<Vec<Found>> {
     let all = metrics::all(pmu);
     let mut found: Vec<Found> = Vec::new();
-    for word in &args.metrics {
+    for word in words {
         let wanted = metrics::find(word, &all, pmu)?;
         let mut left_out: Vec<(&str, String)> = Vec::new();
         let mut is_counted = false;
         for metric in &wanted.metrics {
-            let names = formulas.add(metric, pmu)?;
+            let names = formulas.add(metric, pmu.model())?;
             match metrics::events(&names, pmu, of_tasks) {
                 Err(reason) => left_out.push((metric.name, reason)),
                 Ok(events) => {
@@ -188,10 +203,10 @@ fn require_one_run(
         return Ok(());
     }
     let needed = format!(
-        "-M: {} events need {} runs, for the CPU has {} general and {} fixed counters, and pmctl shares none of them",
+        "-M: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
         runs.iter().map(Vec::len).sum::<usize>(),
         runs.len(),
-        supply.general,
+        supply.general_free(),
         supply.fixed.count_ones()
     );
     if args.interval.is_some() || args.command.is_empty() {
@@ -223,6 +238,7 @@ impl Metrics {
         };
         Self {
             formulas: Formulas::new(facts),
+            model: None,
             list: Vec::new(),
             events: HashMap::new(),
             split: Vec::new(),
@@ -231,6 +247,55 @@ impl Metrics {
 
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// The metrics of a file, with the numbers of their events.
+    ///
+    /// Those that this version's tables lack are left out.
+    pub(super) fn recorded<'a>(
+        wanted: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
+        model: Option<&'static Model>,
+        facts: Facts,
+    ) -> Result<Self> {
+        let mut made = Self {
+            formulas: Formulas::new(facts),
+            model,
+            ..Self::none()
+        };
+        let all = metrics::of_model(model);
+        for (name, numbers) in wanted {
+            let is_there = |known: &OfEvents| known.metric.name == name;
+            let found = all.iter().find(|metric| metric.name == name);
+            let Some(metric) = found.filter(|_| !made.list.iter().any(is_there)) else {
+                continue;
+            };
+            made.formulas.add(metric, model)?;
+            let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
+            made.events.extend(events.clone());
+            made.list.push(OfEvents {
+                metric: *metric,
+                events,
+            });
+        }
+        Ok(made)
+    }
+
+    /// Returns the model whose metrics they are, if there are any.
+    pub(super) fn model(&self) -> Option<&'static str> {
+        self.model.filter(|_| !self.is_empty()).map(Model::name)
+    }
+
+    /// Returns the facts that the formulas use, if there are any.
+    pub(super) fn facts(&self) -> Option<Facts> {
+        (!self.is_empty()).then_some(self.formulas.facts())
+    }
+
+    /// Returns the numbers of a metric's events by their names.
+    pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
+        let found = self.list.iter().find(|known| known.metric.name == name);
+        found.map_or_else(BTreeMap::new, |found| {
+            found.events.clone().into_iter().collect()
+        })
     }
 
     /// The metrics of these names, of the columns of a test.
@@ -247,7 +312,10 @@ impl Metrics {
                 .iter()
                 .find(|metric| metric.name == *name)
                 .expect("it is there");
-            let events = made.formulas.add(&metric, pmu).expect("it is well formed");
+            let events = made
+                .formulas
+                .add(&metric, pmu.model())
+                .expect("it is well formed");
             let events = events.into_iter().map(|name| (name.clone(), number(&name)));
             made.list.push(OfEvents {
                 metric,

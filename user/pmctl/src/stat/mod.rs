@@ -20,15 +20,18 @@ mod measure;
 mod metrics;
 mod output;
 mod ratio;
+mod recorded;
 mod rights;
 mod run;
 mod scope;
+mod software;
 mod source;
 mod summary;
 mod tasks;
 #[cfg(test)]
 mod testing;
 pub(crate) mod threads;
+mod v1;
 mod values;
 mod wanted;
 
@@ -45,6 +48,7 @@ use measure::{Begun, Plan};
 use metrics::{Counted, Metrics};
 use run::{Figures, Run, running_time};
 use scope::{Place, PlaceKind, Scope};
+use software::WithSoftware;
 use source::{Count, Source};
 use tasks::Tasks;
 use values::{Unit, WithValues};
@@ -67,6 +71,15 @@ pub(crate) struct Subject {
     parts: usize,
     /// The counts of events are wanted, and not the metrics alone.
     has_counts: bool,
+    /// Events whose count is 0 are not wanted.
+    hides_zeros: bool,
+}
+
+impl Subject {
+    /// Returns whether the count of a column is shown.
+    fn shows(&self, figures: &Figures, index: usize) -> bool {
+        self.has_counts && !(self.hides_zeros && figures.counts[index] == Some(0))
+    }
 }
 
 /// An event, of a part of what is counted.
@@ -104,30 +117,31 @@ trait Report {
 
 /// Counts, and gives the exit code.
 pub(crate) fn stat(args: &Stat) -> Result<u8> {
+    if let Some(path) = &args.report {
+        return recorded::report(args, path);
+    }
     check::refuse_the_impossible(args)?;
     let machine = Machine::here();
     let pmu = Pmu::from_cpuid(machine.cpuid());
     let (texts, values) = values::split(&args.events);
-    let asks = !values.is_empty() || !args.metrics.is_empty();
+    let (texts, software) = software::split(&texts);
+    let asks =
+        !values.is_empty() || !software.is_empty() || !args.metrics.is_empty() || args.topdown;
     let events = wanted::wanted(args, (&texts, asks), &pmu)?;
-    let online = machine.online_cpus()?;
+    // Tasks are counted wherever they run.
+    let online = if args.all_cpus || args.cpu.is_some() {
+        machine.online_cpus()?
+    } else {
+        Vec::new()
+    };
     let scope = Scope::of(args, &online)?;
     let Counted {
         runs: parts,
         metrics,
     } = metrics::counted(args, events, (&machine, &pmu))?;
     values::refuse_the_impossible(args, &values, parts.len())?;
-    let command = match &args.command[..] {
-        [] => None,
-        words => Some(Command::find(words)?),
-    };
-    let plan = Plan {
-        command,
-        watched: args.pid.iter().chain(&args.tid).copied().collect(),
-        interval: args.interval,
-        delay: args.delay,
-        timeout: args.timeout,
-    };
+    software::refuse_the_impossible(args, &software, parts.len())?;
+    let plan = plan(args)?;
 
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
@@ -148,6 +162,16 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
             )?),
             _ => Box::new(Tasks::new(args, events, &scope)?),
         };
+        let source = if software.is_empty() {
+            source
+        } else {
+            Box::new(WithSoftware::new(
+                args,
+                software.clone(),
+                (&scope, &online),
+                source,
+            ))
+        };
         match session.as_ref().filter(|_| !values.is_empty()) {
             Some(session) => Ok(Box::new(WithValues::new(session, values.clone(), source)?)),
             None => Ok(source),
@@ -156,6 +180,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let mut first = source(&parts[0])?;
     let begun = measure::begin(&plan, &signals, first.as_mut())?;
     let output = output::output(args)?;
+    let record = output::record(args)?;
     let subject = |columns| Subject {
         command: output::shown(args),
         scope: scope.clone(),
@@ -163,28 +188,31 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         metrics,
         parts: parts.len(),
         has_counts: !args.metric_only,
+        hides_zeros: args.hide_zero_events,
     };
-    let repeat = args.repeat.unwrap_or(1);
+    let show = Show::of(args);
     if parts.len() > 1 {
         let mut begun = Some((first, begun));
-        let (columns, runs) = run_parts((repeat, &parts), (&plan, &signals), |part| {
-            match begun.take() {
+        let (columns, runs) = run_parts(
+            (show.repeat, &parts),
+            (&plan, &signals),
+            |part| match begun.take() {
                 Some(first) => Ok(first),
                 None => {
                     let mut source = source(part)?;
                     let begun = measure::begin(&plan, &signals, source.as_mut())?;
                     Ok((source, begun))
                 }
-            }
-        })?;
+            },
+        )?;
         let subject = subject(columns);
-        output::report(args, &subject, output).end(&runs)?;
+        output::recorded(args, &subject, output, record).end(&runs)?;
         return Ok(conclude(&subject, &runs));
     }
     let subject = subject(first.columns());
-    let mut report = output::report(args, &subject, output);
+    let mut report = output::recorded(args, &subject, output, record);
     count(
-        repeat,
+        show,
         begun,
         (&plan, &subject, &signals),
         first.as_mut(),
@@ -192,9 +220,49 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     )
 }
 
+/// Returns what is done in a run.
+fn plan(args: &Stat) -> Result<Plan> {
+    let command = match &args.command[..] {
+        [] => None,
+        words => Some(Command::find(words)?),
+    };
+    Ok(Plan {
+        command,
+        watched: args.pid.iter().chain(&args.tid).copied().collect(),
+        interval: args.interval,
+        delay: args.delay,
+        timeout: args.timeout,
+        intervals: args.interval_count,
+        sync: args.sync,
+    })
+}
+
+/// How often the command runs.
+#[derive(Clone, Copy)]
+struct Show {
+    repeat: u32,
+    /// Each run is shown, and not all of them together.
+    each: bool,
+}
+
+impl Show {
+    fn of(args: &Stat) -> Self {
+        match args.repeat {
+            Some(0) => Self {
+                repeat: u32::MAX,
+                each: true,
+            },
+            repeat => Self {
+                repeat: repeat.unwrap_or(1),
+                each: false,
+            },
+        }
+    }
+}
+
 /// Runs as often as it is wanted; the exit code.
 fn count<'a>(
-    repeat: u32,
+    show: Show,
     first: Begun<'a>,
     (plan, subject, signals): (&'a Plan, &Subject, &Signals),
     source: &mut dyn Source,
@@ -202,7 +270,7 @@ fn count<'a>(
 ) -> Result<u8> {
     let mut runs = Vec::new();
     let mut begun = Some(first);
-    for _ in 0..repeat {
+    for _ in 0..show.repeat {
         let next = match begun.take() {
             Some(begun) => begun,
             None => measure::begin(plan, signals, source)?,
@@ -210,11 +278,19 @@ fn count<'a>(
         let run = measure::measure(next, (plan, signals), source, report)?;
         let last = run.is_last();
         runs.push(run);
+        if show.each {
+            report.end(&runs)?;
+        }
         if last {
             break;
         }
+        if show.each {
+            runs.clear();
+        }
     }
-    report.end(&runs)?;
+    if !show.each {
+        report.end(&runs)?;
+    }
     Ok(conclude(subject, &runs))
 }
 

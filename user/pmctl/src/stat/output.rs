@@ -3,13 +3,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::run::Run;
-use super::{Report, Subject, csv, human, json};
+use super::{Report, Subject, csv, human, json, v1};
 use crate::cli::{Json, Stat};
 use crate::screen::Colors;
 use crate::stdio;
@@ -37,10 +38,62 @@ pub(super) fn report<'a>(
         return Box::new(Quiet);
     }
     match (args.field_separator, args.json) {
-        (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator)),
-        (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output)),
-        (None, Some(Json::V1)) => Box::new(json::V1::new(subject, output)),
-        (None, None) => Box::new(human::Human::new(subject, output, colors(args))),
+        (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator, args.summary)),
+        (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output, args.summary)),
+        (None, Some(Json::V1)) => Box::new(v1::V1::new(subject, output)),
+        (None, None) => {
+            let look = human::Look {
+                colors: colors(args),
+                has_commas: !args.no_big_num,
+                clears: args.interval_clear,
+            };
+            Box::new(human::Human::new(subject, output, look))
+        }
+    }
+}
+
+/// Shows the counts, and writes them to a file.
+struct Both<'a> {
+    shown: Box<dyn Report + 'a>,
+    file: Box<dyn Report + 'a>,
+}
+
+impl Report for Both<'_> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.file.interval(at, run)?;
+        self.shown.interval(at, run)
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        self.file.end(runs)?;
+        self.shown.end(runs)
+    }
+}
+
+/// Opens the file of --record, if there is one.
+pub(super) fn record(args: &Stat) -> Result<Option<Box<dyn Write>>> {
+    let open = |path: &PathBuf| -> Result<Box<dyn Write>> {
+        let name = path.display().to_string();
+        let output = File::create(path).with_context(|| format!("can't write {name}"))?;
+        Ok(Box::new(stdio::Named { output, name }))
+    };
+    args.record.as_ref().map(open).transpose()
+}
+
+/// Returns the form that the options ask for, and with it the one of the file of --record.
+pub(super) fn recorded<'a>(
+    args: &Stat,
+    subject: &'a Subject,
+    output: Box<dyn Write>,
+    record: Option<Box<dyn Write>>,
+) -> Box<dyn Report + 'a> {
+    let shown = report(args, subject, output);
+    match record {
+        None => shown,
+        Some(record) => Box::new(Both {
+            shown,
+            file: Box::new(v1::V1::new(subject, record)),
+        }),
     }
 }
 
@@ -56,7 +109,10 @@ fn colors(args: &Stat) -> Colors {
 
 /// Opens what the counts are written to.
 pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
-    let (output, name): (Box<dyn Write>, _) = match &args.output {
+    let descriptor = args
+        .log_fd
+        .map(|fd| PathBuf::from(format!("/proc/self/fd/{fd}")));
+    let (output, name): (Box<dyn Write>, _) = match args.output.as_ref().or(descriptor.as_ref()) {
         None => {
             stdio::require_error()?;
             (Box::new(io::stderr()), "standard error".to_owned())
@@ -67,7 +123,13 @@ pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
         }
         Some(path) => {
             let name = path.display().to_string();
-            let file = File::create(path).with_context(|| format!("can't write {name}"))?;
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(!args.append)
+                .append(args.append)
+                .open(path)
+                .with_context(|| format!("can't write {name}"))?;
             (Box::new(file), name)
         }
     };

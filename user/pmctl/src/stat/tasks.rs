@@ -141,6 +141,18 @@ impl Tasks {
         Ok(opened)
     }
 
+    /// Forgets the threads that had ended before they could be counted, if each is shown.
+    fn forget_ended(&mut self) {
+        let is_counted: Vec<bool> = self.open.iter().map(|opened| !opened.is_empty()).collect();
+        // Without an event nothing is open for any.
+        if !self.per_thread || !is_counted.contains(&true) {
+            return;
+        }
+        let mut counted = is_counted.iter();
+        self.threads.retain(|_| counted.next() == Some(&true));
+        self.open.retain(|opened| !opened.is_empty());
+    }
+
     /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
     fn builder(&self, index: usize) -> Option<Builder> {
         let event = self.events[index].builder()?;
@@ -259,6 +271,7 @@ impl Source for Tasks {
             match self.open_all(&tids) {
                 Ok(open) => {
                     self.open = open;
+                    self.forget_ended();
                     return Ok(());
                 }
                 Err(refused) => {

@@ -20,6 +20,7 @@ pub(super) fn columns(text: &str) -> Vec<Column> {
     let supply = CounterSupply {
         general: 8,
         fixed: 0b111,
+        busy: 0,
     };
     columns_on(events, supply).expect("there is room")
 }
@@ -35,6 +36,7 @@ pub(super) fn subject(events: &str) -> Subject {
         metrics: Metrics::none(),
         parts: 1,
         has_counts: true,
+        hides_zeros: false,
     }
 }
 

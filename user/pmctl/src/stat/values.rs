@@ -26,6 +26,8 @@ pub(crate) enum Unit {
     Celsius,
     /// Cycles.
     Cycles,
+    /// The number is in nanoseconds.
+    Milliseconds,
 }
 
 impl Unit {
@@ -35,6 +37,7 @@ impl Unit {
             Self::Joules => "Joules",
             Self::Celsius => "\u{b0}C",
             Self::Cycles => "",
+            Self::Milliseconds => "msec",
         }
     }
 
@@ -44,6 +47,7 @@ impl Unit {
             // Exact to the last digit that is shown: 2^32 has 10.
             Self::Joules => format!("{:.2}", value as f64 / 4_294_967_296.0),
             Self::Celsius | Self::Cycles => value.to_string(),
+            Self::Milliseconds => format!("{:.2}", value as f64 / 1e6),
         }
     }
 }

@@ -2,8 +2,11 @@
 //! The events that the command line asks for.
 
 use anyhow::Result;
-use perfmon::Pmu;
+use perfmon::pmu::Vendor;
 use perfmon::spec::{self, EventSpec};
+use perfmon::{Modes, Pmu};
+
+use super::in_mode;
 
 use crate::cli::Stat;
 use crate::exit::Usage;
@@ -24,7 +27,7 @@ pub(super) fn wanted(
             events.push(EventSpec { group, ..event });
         }
     }
-    if texts.is_empty() && !has_values {
+    if texts.is_empty() && !has_values && !args.null {
         events = spec::default_events(pmu);
     }
     if args.detailed {
@@ -34,7 +37,34 @@ pub(super) fn wanted(
             .filter_map(|name| spec::parse(name, pmu).ok());
         events.extend(details.flatten());
     }
+    in_wanted_modes(args, &mut events);
     Ok(events)
+}
+
+/// Limits events without a modifier to what --all-user and --all-kernel ask for.
+pub(super) fn in_wanted_modes(args: &Stat, events: &mut [EventSpec]) {
+    let (modes, letter) = match (args.all_user, args.all_kernel) {
+        (true, _) => (Modes::User, 'u'),
+        (_, true) => (Modes::Kernel, 'k'),
+        _ => return,
+    };
+    for event in events.iter_mut().filter(|event| event.modes == Modes::Both) {
+        event.modes = modes;
+        event.label = in_mode(&event.label, letter);
+    }
+}
+
+/// Returns the metrics that -M and --topdown ask for.
+pub(super) fn metrics(args: &Stat, pmu: &Pmu) -> Vec<String> {
+    let mut words = args.metrics.clone();
+    if args.topdown {
+        let name = match pmu.vendor() {
+            Vendor::Intel => "TopdownL",
+            Vendor::Amd => "PipelineL",
+        };
+        words.push(format!("{name}{}", args.td_level));
+    }
+    words
 }
 
 /// Events of -d.

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that the kernel counts without a counter: the time on CPUs, page faults, switches between tasks.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use perfmon::spec::EventSpec;
+use perfmon::{Encoding, EventSelect};
+
+use super::scope::Scope;
+use super::source::{Count, Counts, Source};
+use super::values::Unit;
+use super::{Column, in_user_mode};
+use crate::cli::Stat;
+use crate::exit::Usage;
+use crate::perf_event::{ioctl, open};
+
+/// An event of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Software {
+    name: &'static str,
+    /// `PERF_COUNT_SW_*`
+    number: u64,
+    unit: Option<Unit>,
+}
+
+const fn event(name: &'static str, number: u64) -> Software {
+    Software {
+        name,
+        number,
+        unit: None,
+    }
+}
+
+const fn clock(name: &'static str, number: u64) -> Software {
+    Software {
+        unit: Some(Unit::Milliseconds),
+        ..event(name, number)
+    }
+}
+
+/// The events by perf's names.
+const EVENTS: [Software; 10] = [
+    clock("cpu-clock", 0),
+    clock("task-clock", 1),
+    event("page-faults", 2),
+    event("faults", 2),
+    event("context-switches", 3),
+    event("cs", 3),
+    event("cpu-migrations", 4),
+    event("migrations", 4),
+    event("minor-faults", 5),
+    event("major-faults", 6),
+];
+
+/// Takes the kernel's events out of what -e asks for, and returns the rest.
+pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
+    let mut found: Vec<Software> = Vec::new();
+    let mut rest = Vec::new();
+    for text in texts {
+        let mut others = Vec::new();
+        for word in text.split(',') {
+            match EVENTS.iter().find(|event| event.name == word.trim()) {
+                Some(event) if found.contains(event) => {}
+                Some(event) => found.push(*event),
+                None => others.push(word),
+            }
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    (rest, found)
+}
+
+/// Refuses what is of a part of the machine, or of several runs.
+pub(super) fn refuse_the_impossible(
+    args: &Stat,
+    events: &[Software],
+    parts: usize,
+) -> Result<(), Usage> {
+    let Some(event) = events.first() else {
+        return Ok(());
+    };
+    let refused = [
+        (args.no_aggr, "-A"),
+        (args.per_core, "--per-core"),
+        (args.per_socket, "--per-socket"),
+        (args.per_thread, "--per-thread"),
+        (parts > 1, "-M"),
+    ];
+    match refused.iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(Usage(format!(
+            "{option}: {} is counted by the kernel, as one number. Leave out one of the two, or count them in another run.",
+            event.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn signed(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// The kernel's events beside what counts otherwise.
+pub(super) struct WithSoftware {
+    counts: Box<dyn Source>,
+    events: Vec<Software>,
+    /// The tasks and the CPUs to count, -1 for all; the command, if there are none.
+    targets: Vec<(i32, i32)>,
+    inherit: bool,
+    from_exec: bool,
+    /// The kernel's part may not be counted.
+    user_only: bool,
+    /// Of each event those of its targets.
+    open: Vec<Vec<File>>,
+}
+
+impl WithSoftware {
+    pub(super) fn new(
+        args: &Stat,
+        events: Vec<Software>,
+        (scope, online): (&Scope, &[usize]),
+        counts: Box<dyn Source>,
+    ) -> Self {
+        let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let targets: Vec<(i32, i32)> = match scope {
+            Scope::Command => Vec::new(),
+            Scope::Tasks { threads, .. } => threads
+                .iter()
+                .map(|thread| (signed(thread.tid), -1))
+                .collect(),
+            Scope::Cpus { only, .. } => match only {
+                Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
+                None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
+            },
+        };
+        Self {
+            counts,
+            events,
+            from_exec: targets.is_empty() && args.delay.is_none(),
+            inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
+            targets,
+            user_only: false,
+            open: Vec::new(),
+        }
+    }
+
+    /// Opens an event for each target.
+    fn open(&self, event: Software, targets: &[(i32, i32)]) -> Result<Vec<File>, Errno> {
+        let attr = self.attr(event);
+        let files = targets
+            .iter()
+            .map(|(task, cpu)| open(&attr, *task, *cpu).map(File::from))
+            // A thread that ended meanwhile has nothing to count.
+            .filter(|file| !(targets.len() > 1 && matches!(file, Err(Errno::ESRCH))));
+        files.collect()
+    }
+
+    /// Returns a `struct perf_event_attr` of the first size.
+    fn attr(&self, event: Software) -> [u8; 64] {
+        const SOFTWARE: u32 = 1;
+        const DISABLED: u64 = 1 << 0;
+        const INHERIT: u64 = 1 << 1;
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const ENABLE_ON_EXEC: u64 = 1 << 12;
+        let flags = [
+            (true, DISABLED),
+            (self.inherit, INHERIT),
+            (self.user_only, EXCLUDE_KERNEL),
+            (self.from_exec, ENABLE_ON_EXEC),
+        ];
+        let flags = flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .fold(0, |all, (_, flag)| all | flag);
+        let mut attr = [0; 64];
+        attr[..4].copy_from_slice(&SOFTWARE.to_ne_bytes());
+        attr[4..8].copy_from_slice(&64_u32.to_ne_bytes());
+        attr[8..16].copy_from_slice(&event.number.to_ne_bytes());
+        attr[40..48].copy_from_slice(&flags.to_ne_bytes());
+        attr
+    }
+
+    fn each(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
+        for file in self.open.iter().flatten() {
+            call(file).context("can't start or stop an event of the kernel's")?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for WithSoftware {
+    fn prepare(&mut self, command: Option<u32>) -> Result<()> {
+        self.counts.prepare(command)?;
+        self.open.clear();
+        let targets = match command.filter(|_| self.targets.is_empty()) {
+            Some(pid) => vec![(signed(pid), -1)],
+            None => self.targets.clone(),
+        };
+        for event in self.events.clone() {
+            let mut opened = self.open(event, &targets);
+            let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
+            if is_forbidden && !self.user_only {
+                // As perf: what the kernel does for a task is not for everyone.
+                self.user_only = true;
+                opened = self.open(event, &targets);
+            }
+            let opened = opened.with_context(|| {
+                format!(
+                    "the kernel does not count {} here. Count it as root, or leave it out",
+                    event.name
+                )
+            })?;
+            self.open.push(opened);
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = self.counts.columns();
+        let first = columns.len();
+        let name = |event: &Software| {
+            if self.user_only {
+                in_user_mode(event.name)
+            } else {
+                event.name.to_owned()
+            }
+        };
+        let events = self.events.iter().zip(first..);
+        columns.extend(events.map(|(event, number)| Column {
+            place: None,
+            number,
+            // No counter counts it: only the name is used.
+            event: EventSpec {
+                encoding: Some(Encoding::Raw(EventSelect::fixed())),
+                missing: None,
+                ..EventSpec::absent(name(event), "")
+            },
+            counter: None,
+            unit: event.unit,
+        }));
+        columns
+    }
+
+    fn start(&mut self) -> Result<()> {
+        if !self.from_exec {
+            // SAFETY: It takes a descriptor, which is open, and no memory.
+            self.each(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
+        }
+        self.counts.start()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.counts.stop()?;
+        // SAFETY: It takes a descriptor, which is open, and no memory.
+        self.each(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
+    }
+
+    fn read(&self, elapsed: Duration) -> Result<Counts> {
+        let mut counts = self.counts.read(elapsed)?;
+        for files in &self.open {
+            let mut value = 0_u64;
+            for mut file in files {
+                let mut bytes = [0; 8];
+                file.read_exact(&mut bytes)
+                    .context("can't read an event of the kernel's")?;
+                value = value.saturating_add(u64::from_ne_bytes(bytes));
+            }
+            counts.push(Some(Count {
+                value,
+                ran: elapsed,
+            }));
+        }
+        Ok(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_the_kernel_are_found_among_others() {
+        let texts: Vec<String> = ["task-clock,cycles,{instructions,branches}", "cs,task-clock"]
+            .map(str::to_owned)
+            .to_vec();
+        let (rest, found) = split(&texts);
+        assert_eq!(rest, ["cycles,{instructions,branches}"]);
+        let names: Vec<&str> = found.iter().map(|event| event.name).collect();
+        assert_eq!(names, ["task-clock", "cs"]);
+    }
+}
