@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Each option of this machine's perf stat and perf record is one of pmctl's, or is
+# answered with what to type instead; and those of stat do what perf's do.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+loop=$here/pmctl_loop
+
+# options COMMAND: those that perf's help of the command has
+options() {
+	perf "$1" -h 2>&1 | sed -n 's/^ \{4,\}\(-.*\)/\1/p' |
+		sed 's/^\(-[A-Za-z]\), /\1 /; s/\[.*//; s/  .*//' |
+		tr ' ' '\n' | grep '^-' | sort -u
+}
+
+# unanswered COMMAND: its options that pmctl has no answer to
+unanswered() {
+	for option in $(options "$1"); do
+		# The second option is nobody's: nothing is run.
+		pmctl "$1" "$option" --no-such-option 2>&1 |
+			grep -qF "unexpected argument '$option'" && echo "$option"
+	done
+}
+
+# field N: this field of the first line of the counts by -x
+field() {
+	head -n 1 csv | cut -d, -f "$1"
+}
+
+# stat OPTION...: counts instructions of the loop, and gives the exit code
+stat() {
+	pmctl stat -x, -e instructions "$@" >out 2>words
+	echo $?
+}
+
+plan 31
+
+for command in stat record; do
+	check "perf $command has options" [ "$(options $command | wc -l)" -ge 40 ]
+	is "each of perf $command is answered" "" "$(unanswered $command)"
+done
+
+is "stat --all-user succeeds" 0 "$(stat -o csv --all-user -- "$loop" 1000000)"
+is "stat --all-user names the event so" instructions:u "$(field 3)"
+user=$(field 1)
+is "stat --all-kernel succeeds" 0 "$(stat -o csv --all-kernel -- "$loop" 1000000)"
+check "stat --all-kernel counts another part" [ "$(field 1)" -ne "$user" ]
+
+stat -o csv -- true >/dev/null
+is "stat --append succeeds" 0 "$(stat -o csv --append -- true)"
+is "stat --append keeps what there is" 2 "$(wc -l <csv)"
+is "stat --log-fd succeeds" 0 "$(stat --log-fd 9 -- true 9>csv)"
+is "stat --log-fd writes there" instructions "$(field 3)"
+
+is "stat -n succeeds" 0 "$(pmctl stat -n -- true 2>words; echo $?)"
+says "stat -n shows the time" "$(cat words)" "seconds time elapsed"
+is "stat -n shows no count" 0 "$(grep -c instructions words)"
+
+is "stat --interval-count succeeds" 0 "$(stat -o csv -I 50 --interval-count 3 -a)"
+is "stat --interval-count ends after so many" 3 "$(wc -l <csv)"
+is "stat --summary has the totals, too" 0 \
+	"$(stat -o csv -I 50 --interval-count 2 --summary -a)"
+is "stat --summary adds a line" 3 "$(wc -l <csv)"
+
+timeout -s INT 2 pmctl stat -r 0 -x, -o csv -e instructions:u -- "$loop" 1000
+check "stat -r 0 shows each run until Ctrl-C" [ "$(wc -l <csv)" -ge 2 ]
+is "stat -r 0 has no mean" 0 "$(grep -c % csv)"
+is "stat -D 0 counts from the start" 0 "$(stat -o csv -D 0 -- true)"
+is "modifiers that change nothing are taken" 0 \
+	"$(pmctl stat -o csv -e '{instructions:D,cycles:uS}:W' -- true 2>words; echo $?)"
+
+# What the kernel counts without a counter.
+is "stat takes software events" 0 \
+	"$(pmctl stat -x, -o csv -e task-clock,page-faults,instructions,cs -- "$loop" 20000000 2>words; echo $?)"
+is "each has a line" "task-clock page-faults cs" \
+	"$(awk -F, '$3 ~ /^(task|page|cs)/ { printf "%s%s", sep, $3; sep = " " }' csv)"
+check "task-clock is in milliseconds" [ "$(awk -F, '$3 == "task-clock" { print $2 }' csv)" = msec ]
+faults=$(awk -F, '$3 == "page-faults" { print $1 }' csv)
+perfs=$(perf stat -x, -e page-faults -- "$loop" 20000000 2>&1 | cut -d, -f 1)
+off=$((faults - perfs))
+check "page-faults is nearly perf's" [ "${off#-}" -le 3 ]
+is "stat -a takes software events" 0 "$(pmctl stat -x, -o csv -a -e cpu-clock --timeout 200; echo $?)"
+# shellcheck disable=SC2016 # awk expands
+check "cpu-clock runs on all CPUs" \
+	awk -F, -v cpus="$(nproc)" '{ exit !($1 > 180 * cpus && $1 < 1000 * cpus) }' csv
+
+# One of the threads ends before it is counted.
+sleep 60 &
+first=$!
+sleep 0.01 &
+last=$!
+wait $last
+is "stat --per-thread of an ended thread is told" 2 \
+	"$(stat --per-thread -t "$first,$last" --timeout 100)"
+kill $first
+
+# Another user of the PMU has the first counters; -a takes others.
+perf stat -a -e instructions:u,cycles:u -- sleep 20 >perf.out 2>&1 &
+perf=$!
+sleep 1
+code=$(stat -o csv -a --timeout 100)
+kill -INT $perf
+wait $perf
+says "stat -a beside perf counts or names who has the counters" "$code $(cat words)" "^0|perf"
+
+finish
