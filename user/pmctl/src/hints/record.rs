@@ -22,7 +22,7 @@ const ADDRESSES: &str = "The driver records where the program is, and not the da
                          `perf record -d` does, on the kernel's counters.";
 const REGISTERS: &str = "No registers are recorded. The events have them: PERF_SAMPLE_REGS_USER, PERF_SAMPLE_REGS_INTR.";
 const CGROUPS: &str = "The driver knows no control groups. Sample the processes of one: \
-                       `pmctl record -p $(paste -sd, /sys/fs/cgroup/NAME/cgroup.procs)`.";
+                       `pmctl record -p $(xargs </sys/fs/cgroup/NAME/cgroup.procs | tr ' ' ,)`.";
 const FEWER: &str = "Leave it out: pmctl streams the samples of all CPUs to one file, and loses none unless it says so.";
 const SYNTHESIS: &str =
     "Leave it out: what is mapped is written before the samples, for all tasks that are sampled.";

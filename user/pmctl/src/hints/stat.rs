@@ -17,7 +17,7 @@ pub(super) const OPTIONS: &str = "-a -A -B -C=0 -D=10 -d -e=cycles -G=x -I=100 -
 const PARTS: &str =
     "`--per-socket`, `--per-core` and `-A` have the same numbers in larger and in smaller parts.";
 const GROUPS: &str = "The driver knows no control groups. Count the processes of one: \
-                      `pmctl stat -p $(paste -sd, /sys/fs/cgroup/NAME/cgroup.procs)`.";
+                      `pmctl stat -p $(xargs </sys/fs/cgroup/NAME/cgroup.procs | tr ' ' ,)`.";
 const VERBOSE: &str = "`pmctl stat -a --explain` shows what is written to the counters.";
 const TRANSACTIONS: &str =
     "The driver counts no transactions apart: it does not set the bits of event selects for them.";
