@@ -19,6 +19,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
+use ratatui::layout::Size;
 
 use crate::signals::{Event, Signals};
 
@@ -40,6 +41,8 @@ pub(super) struct Terminal {
     /// Never dropped: at a terminal that is gone it writes to standard error that the cursor can't be shown, and panics if
     /// that is the same terminal.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
+    /// The size that was drawn last.
+    drawn: Size,
     signals: Signals,
 }
 
@@ -68,6 +71,7 @@ impl Terminal {
         match taken {
             Ok(screen) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
+                drawn: Size::default(),
                 signals,
             }),
             Err(error) => {
@@ -79,9 +83,9 @@ impl Terminal {
 
     /// Draws the screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
-        self.screen
-            .draw(draw)
-            .context("can't write to the terminal")?;
+        let drawn = self.screen.draw(draw);
+        let area = drawn.context("can't write to the terminal")?.area;
+        self.drawn = area.as_size();
         Ok(())
     }
 
@@ -95,6 +99,11 @@ impl Terminal {
         }
         if let Some(input) = next()? {
             return Ok(Happened::Input(input));
+        }
+        // The signal that tells it may have come before anyone waited for it.
+        let size = self.screen.size().context("can't ask the terminal")?;
+        if size != self.drawn {
+            return Ok(Happened::Input(Input::Resize(size.width, size.height)));
         }
         let stdin = io::stdin();
         match self
