@@ -17,7 +17,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 15
+plan 20
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -56,5 +56,21 @@ pmctl record -e instructions:k -c 10007 -o kernel.data -- dd if=/dev/zero of=/de
 expected='^ *[0-9.]+ : +ffffffff[0-9a-f]+:  [a-z]'
 [ -e /proc/kcore ] || expected='can.t read the kernel.s instructions from /proc/kcore'
 says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data 2>&1)" "$expected"
+
+# Live, as text; on a terminal it is the same with a screen around it.
+"$program" 100000000000 &
+runs=$!
+pmctl top --stdio --iterations 2 -d 0.5 -c 1000003 -e $event -p $runs >live 2>words
+is "top ends after its tables" 0 $?
+sed 's/^/# /' live words
+is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
+is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
+check "its recorder has ended" [ -z "$(pgrep -f 'record -q -o -')" ]
+pmctl top --stdio -g -d 0.5 -e $event -p $runs >live 2>words &
+top=$!
+sleep 2
+kill $runs
+wait $top
+is "top ends with what it samples" 0 $?
 
 finish

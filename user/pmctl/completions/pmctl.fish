@@ -34,6 +34,7 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "doctor" -d 'Check wheth
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "record" -d 'Sample a command or the whole system'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "top" -d 'Show live which programs and functions the samples are of'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "script" -d 'Print the samples one by one'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
@@ -145,6 +146,13 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Sho
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l width -d 'Cut lines after COLUMNS characters' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l comms -d 'Only of tasks with these names, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l pid -d 'Only of these processes, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l tid -d 'Only of these threads, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s C -l cpu -d 'Only on these CPUs, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l time -d 'Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s S -l symbols -d 'Only in these functions, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l dsos -d 'Only in these programs and libraries, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l branches -d 'Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s G -l inverted -d 'The same as -g caller, as perf has it'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
@@ -155,8 +163,35 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l no-pager -d 'Don\
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s n -l show-nr-samples -d 'Known from perf: the samples are shown always'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l stdio -d 'Print text also on a terminal, where the report has the whole screen and keys'
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s F -l freq -d 'Take about HZ samples a second; `max` for as many as the module allows' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s c -l period -d 'Take a sample each N events instead' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s d -l delay -d 'Show a table every SECS seconds' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas, as `pmctl report` does' -r -f -a "comm\t''
+pid\t''
+tid\t''
+dso\t''
+symbol\t''
+cpu\t''
+srcline\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l iterations -d 'End after N tables' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s E -l entries -d 'Print the first N rows of each table, with --stdio' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s g -d 'Record call chains, by frame pointers: Enter shows who called a function'
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s a -l all-cpus -d 'Sample all programs, which is so if no others are named'
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -l stdio -d 'Print the tables as text'
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s i -l input -d 'Read the recording in FILE; - is standard input' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s F -l fields -d 'Print these fields of each sample, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l comms -d 'Only of tasks with these names, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l pid -d 'Only of these processes, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l tid -d 'Only of these threads, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s C -l cpu -d 'Only on these CPUs, as 0-2,5' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l time -d 'Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -s S -l symbols -d 'Only in these functions, separated by commas' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l dsos -d 'Only in these programs and libraries, separated by commas' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l inline -d 'Show functions that were inlined, from debug information, in call chains'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-inline -d 'Known from perf: only with --inline they are looked up'
 complete -c pmctl -n "__fish_pmctl_using_subcommand script" -l no-pager -d 'Don\'t use a pager ($PAGER or less) on a terminal'
@@ -205,18 +240,19 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -l replay -d 'Look a
 complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -l cpu -d 'Show the registers of this CPU only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "list" -d 'List the events of this CPU, or of another model'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report script flamegraph annotate diff export wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "list" -d 'List the events of this CPU, or of another model'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "top" -d 'Show live which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -32,6 +32,28 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A part of the work that another process has failed in, with its exit code and its message.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: u8,
+    words: String,
+}
+
+impl Failed {
+    pub(crate) fn new(code: u8, words: &str) -> Self {
+        let words = words.to_owned();
+        Self { code, words }
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Failed {}
+
 /// Returns the programs that have counters of the driver, beside this one; `None` if perf has the counters, or nobody.
 fn other_owners() -> Option<Owners> {
     let Owners(mut owners) = Device::open().ok()?.owners();

@@ -38,6 +38,7 @@ mod stat;
 mod stdio;
 mod symbols;
 mod text;
+mod top;
 mod tui;
 mod unwind;
 mod wrap;
@@ -119,10 +120,10 @@ fn run(command: &Command) -> Result<u8> {
         Command::Wrap(args) => return wrap::wrap(args),
         _ => stdio::require_output()?,
     }
-    if let Command::Report(args) = command {
-        if tui::is_wanted(args) {
-            return tui::report(args);
-        }
+    match command {
+        Command::Report(args) if tui::is_wanted(args) => return tui::report(args),
+        Command::Top(args) => return top::top(args),
+        _ => {}
     }
     let paged = match command {
         Command::Report(args) => !args.view.no_pager,
@@ -140,7 +141,7 @@ fn run(command: &Command) -> Result<u8> {
 /// Runs a command that prints to standard output.
 fn show(command: &Command, output: &mut Screen) -> Result<u8> {
     match command {
-        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => {}
+        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) | Command::Top(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,
@@ -164,6 +165,9 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
 fn exit_code(error: &anyhow::Error) -> Option<u8> {
     if error.is::<exit::Usage>() {
         return Some(exit::USAGE);
+    }
+    if let Some(failed) = error.downcast_ref::<exit::Failed>() {
+        return Some(failed.code);
     }
     error.downcast_ref::<CannotRun>().map(CannotRun::exit_code)
 }

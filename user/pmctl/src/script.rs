@@ -24,7 +24,11 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let has_lines = fields.contains(&Field::Srcline);
     let details = (args.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
+    let is_filtered = !args.filter.is_empty();
     let cuts = profile::each_sample(&recording, |named, names| {
+        if is_filtered && !args.filter.keeps(named, names) {
+            return Ok(());
+        }
         line.clear();
         for field in &fields {
             if let (Field::Srcline, Some(details)) = (field, &details) {

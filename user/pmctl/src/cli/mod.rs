@@ -5,8 +5,10 @@ mod annotate;
 mod call_graph;
 mod diff;
 mod export;
+mod filter;
 mod quick;
 mod sampling;
+mod top;
 mod viewing;
 
 use std::ffi::OsString;
@@ -22,8 +24,10 @@ pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use call_graph::CallGraph;
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
+pub(crate) use filter::Filter;
 pub(crate) use quick::parse as parse_quickly;
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
+pub(crate) use top::Top;
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
 
 use crate::exit::Usage;
@@ -69,6 +73,8 @@ pub(crate) enum Command {
     Record(Record),
     /// Show which programs and functions the samples are of
     Report(Report),
+    /// Show live which programs and functions the samples are of
+    Top(Top),
     /// Print the samples one by one
     Script(Script),
     /// Draw the samples as a flame graph

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::DEFAULT_FILE;
+use super::{DEFAULT_FILE, Filter};
 use crate::report::Grouping;
 
 /// Options of the commands that read a recording.
@@ -39,7 +39,8 @@ FIELDS replace the usual ones; with + or - before each they are added or left ou
 Examples:
   pmctl script                              all samples of ./perf.data
   pmctl script -F +srcline,-cpu             with source lines
-  pmctl script -F comm,sym | sort | uniq -c";
+  pmctl script -F comm,sym | sort | uniq -c
+  pmctl script --comms make,cc1 -S malloc   of two programs, in one function";
 
 #[derive(Debug, Args)]
 #[command(after_help = SCRIPT_HELP)]
@@ -65,6 +66,9 @@ pub(crate) struct Script {
     /// Known from perf: only with --inline they are looked up
     #[arg(long, hide = true)]
     pub(crate) no_inline: bool,
+
+    #[command(flatten)]
+    pub(crate) filter: Filter,
 
     #[command(flatten)]
     pub(crate) view: View,
@@ -232,6 +236,9 @@ pub(crate) struct Report {
     pub(crate) width: Option<usize>,
 
     #[command(flatten)]
+    pub(crate) filter: Filter,
+
+    #[command(flatten)]
     pub(crate) view: View,
 
     /// Known from perf: the samples are shown always
@@ -267,6 +274,7 @@ impl Report {
             graph: self.graph().map(|graph| graph.order),
             inline: self.inline,
             max_stack: self.max_stack,
+            filter: self.filter.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::cli::Diff;
+use crate::cli::{Diff, Filter};
 use crate::exit::Usage;
 use crate::perfdata::Recording;
 use crate::profile::{self, Details};
@@ -33,6 +33,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         graph: None,
         inline: false,
         max_stack: 1,
+        filter: Filter::default(),
     };
     let mut tables = Vec::new();
     for (_, recording) in &recordings {

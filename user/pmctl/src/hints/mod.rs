@@ -59,13 +59,7 @@ fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
-    const COMMANDS: [Hint; 2] = [
-        (
-            "top",
-            "For a report of five seconds: `pmctl record -a --duration 5; pmctl report`.",
-        ),
-        ("version", "The version is shown by `pmctl -V`."),
-    ];
+    const COMMANDS: [Hint; 1] = [("version", "The version is shown by `pmctl -V`.")];
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
         return None;
     };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 
-use crate::perfdata::{Body, Map, Record, Task, is_kernel};
+use crate::perfdata::{Body, Map, Record, Stamp, Task, is_kernel};
 use crate::symbols::jit;
 
 /// Names and mappings of the processes of a recording, kept while its records are read.
@@ -103,6 +103,32 @@ impl AddressSpaces {
             }
             _ => {}
         }
+    }
+
+    /// Returns records that make the same state of an empty one.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let comms = self.names.iter().map(|(task, name)| Body::Comm {
+            task: *task,
+            name: self.texts.things[name.0 as usize].clone(),
+            exec: false,
+        });
+        let map = |pid, (start, mapping): (&u64, &Mapping)| {
+            Body::Map(Map {
+                task: Task::leader(pid),
+                kernel: is_kernel(*start),
+                start: *start,
+                length: mapping.length,
+                offset: mapping.offset,
+                file: self.path(mapping.file).to_owned(),
+                ..Map::default()
+            })
+        };
+        let spaces = self.processes.iter();
+        let users = spaces.flat_map(|(pid, maps)| maps.iter().map(|entry| map(*pid, entry)));
+        let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
+        let bodies = comms.chain(users).chain(kernel);
+        let stamp = Stamp::default();
+        bodies.map(|body| Record { stamp, body }).collect()
     }
 
     /// Removes a task that has ended, and its memory if it was the last thread.

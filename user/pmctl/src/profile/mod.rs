@@ -3,6 +3,7 @@
 
 mod address_spaces;
 mod chain;
+mod filter;
 mod refresh;
 
 use std::borrow::Cow;

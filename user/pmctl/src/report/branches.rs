@@ -25,6 +25,9 @@ struct Taken {
 pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
     let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
     profile::each_sample_alone(recording, |named, names| {
+        if !args.filter.keeps(named, names) {
+            return Ok(());
+        }
         for branch in &named.sample.branches {
             let (from, to) = names.ends(named.stamp.task.pid, branch);
             let taken = pairs

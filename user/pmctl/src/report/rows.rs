@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::callers::{self, Tree};
 use super::nameless::Nameless;
-use crate::cli::{Key, Order};
+use crate::cli::{Filter, Key, Order};
 use crate::perfdata::{Recording, is_kernel};
 use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
 use crate::unwind::Cuts;
@@ -94,6 +94,8 @@ pub(crate) struct Grouping {
     pub(crate) inline: bool,
     /// The most functions of a call chain.
     pub(crate) max_stack: usize,
+    /// The samples that count.
+    pub(crate) filter: Filter,
 }
 
 /// Adds up the samples of each event by row.
@@ -114,7 +116,11 @@ pub(crate) fn shares(
         1
     };
     let mut taken = Vec::new();
+    let is_filtered = !args.filter.is_empty();
     let take = |named: &Named<'_>, names: &Names<'_>| {
+        if is_filtered && !args.filter.keeps(named, names) {
+            return Ok(());
+        }
         let events = named.sample.period;
         nameless.take(named);
         let (alone, all);

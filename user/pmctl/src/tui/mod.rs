@@ -34,6 +34,11 @@ pub(crate) fn is_wanted(args: &Report) -> bool {
     !is_text && Terminal::is_there()
 }
 
+/// Returns whether there is a terminal for this.
+pub(crate) fn has_terminal() -> bool {
+    Terminal::is_there()
+}
+
 /// Shows a report, and returns the exit code.
 pub(crate) fn report(args: &Report) -> Result<u8> {
     let recording = profile::open(&args.input.input)?;
@@ -44,7 +49,7 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
     }
     let mut show = Show::new(&grouping, recording.notes.scope.clone());
     show.take(recording)?;
-    show.run(|_| Ok(()))
+    show.run(|_| Ok(false))
 }
 
 /// What is shown, and where it comes from.
@@ -85,8 +90,15 @@ impl Show {
         Ok(())
     }
 
-    /// Takes the terminal until the user leaves, and returns the exit code. `refresh` is called several times a second.
-    pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<()>) -> Result<u8> {
+    /// Shows a text where the keys are.
+    pub(crate) fn tell(&mut self, text: String) {
+        self.app.status = Some(text);
+        self.app.version += 1;
+    }
+
+    /// Takes the terminal until the user leaves, and returns the exit code. `refresh` is called several times a second, and
+    /// returns whether that is the end.
+    pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<bool>) -> Result<u8> {
         const TICK: Duration = Duration::from_millis(250);
         let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let theme = Theme { colors: !no_color };
@@ -99,7 +111,9 @@ impl Show {
                     Happened::End(code) => return Ok(code),
                     Happened::Nothing => {
                         let before = self.app.version;
-                        refresh(self)?;
+                        if refresh(self)? {
+                            return Ok(0);
+                        }
                         if self.app.version != before {
                             break;
                         }

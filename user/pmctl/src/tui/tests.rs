@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier};
 use super::app::{Mode, Wish};
 use super::draw::{Theme, draw};
 use super::*;
-use crate::cli::Key;
+use crate::cli::{Filter, Key};
 
 const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
 const TIMEBASE: &[u8] = include_bytes!("../../tests/recordings/timebase.data");
@@ -29,6 +29,7 @@ impl Test {
             graph: recording.parts().chain.then_some(Order::Callee),
             inline: false,
             max_stack: 127,
+            filter: Filter::default(),
         };
         let mut show = Show::new(&grouping, recording.notes.scope.clone());
         show.take(recording).expect("it is whole");

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl top`: a live view of `pmctl record`, which runs beside it.
+
+mod recorder;
+mod stream;
+mod text;
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::cli::{Filter, Order, Top};
+use crate::report::Grouping;
+use crate::screen::Screen;
+use crate::tui::{self, Show};
+use recorder::{News, Recorder};
+use stream::Stream;
+
+/// Shows tables until the user ends it, and returns the exit code.
+pub(crate) fn top(args: &Top) -> Result<u8> {
+    let grouping = Grouping {
+        keys: args.sort.clone(),
+        children: false,
+        graph: args.chains.then_some(Order::Callee),
+        inline: false,
+        max_stack: 127,
+        filter: Filter::default(),
+    };
+    // What is refused is told by the recorder, before the screen changes.
+    let (mut recorder, first) = Recorder::start(args)?;
+    let mut live = Live {
+        stream: Stream::new(),
+        tables: 0,
+        next: Instant::now() + args.delay,
+    };
+    live.stream.push(&first)?;
+    if args.stdio || !tui::has_terminal() {
+        return live.print(args, &grouping, &mut recorder);
+    }
+    let mut show = Show::new(&grouping, String::new());
+    show.run(|show| live.refresh(args, show, &mut recorder))
+}
+
+/// The state of a live view.
+struct Live {
+    stream: Stream,
+    /// Tables so far.
+    tables: u64,
+    /// When the next one is due.
+    next: Instant,
+}
+
+impl Live {
+    /// Returns whether all tables were shown.
+    fn is_done(&self, args: &Top) -> bool {
+        args.iterations.is_some_and(|most| self.tables >= most)
+    }
+
+    /// Prints tables as text.
+    fn print(&mut self, args: &Top, grouping: &Grouping, recorder: &mut Recorder) -> Result<u8> {
+        let mut output = Screen::open(false)?;
+        loop {
+            let has_ended = match recorder.wait(self.next) {
+                News::Bytes(bytes) => {
+                    self.stream.push(&bytes)?;
+                    continue;
+                }
+                News::Nothing => false,
+                News::End => true,
+            };
+            self.next += args.delay;
+            if let Some(recording) = self.stream.take() {
+                text::write(&recording, grouping, args.entries, &mut output)?;
+                output.flush()?;
+                self.tables += 1;
+            }
+            if has_ended {
+                return recorder.end();
+            }
+            if self.is_done(args) {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Takes what has come, and shows a table if one is due; returns whether that was the last.
+    fn refresh(&mut self, args: &Top, show: &mut Show, recorder: &mut Recorder) -> Result<bool> {
+        loop {
+            match recorder.wait(Instant::now()) {
+                News::Bytes(bytes) => self.stream.push(&bytes)?,
+                News::Nothing => break,
+                News::End => {
+                    if recorder.end()? != 0 || self.tables == 0 {
+                        return Ok(true);
+                    }
+                    show.tell("what is sampled has ended: q quits".to_owned());
+                    return Ok(false);
+                }
+            }
+        }
+        if Instant::now() < self.next {
+            return Ok(false);
+        }
+        self.next = Instant::now() + args.delay;
+        if let Some(recording) = self.stream.take() {
+            show.take(recording)?;
+            self.tables += 1;
+        }
+        Ok(self.is_done(args))
+    }
+}

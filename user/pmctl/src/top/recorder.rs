@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorder beside `pmctl top`: `pmctl record -o -`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::unistd::Pid;
+
+use crate::cli::Top;
+use crate::exit::Failed;
+
+/// Bytes that are read at once, and how many of these may wait.
+const BLOCK: usize = 1 << 16;
+const WAITING: usize = 1 << 10;
+
+/// What the recorder has written.
+pub(super) enum News {
+    Bytes(Vec<u8>),
+    /// The time is over.
+    Nothing,
+    End,
+}
+
+/// The process.
+pub(super) struct Recorder {
+    child: Child,
+    blocks: Receiver<Vec<u8>>,
+    has_ended: bool,
+}
+
+impl Recorder {
+    /// Starts it, and returns the first bytes that it writes.
+    ///
+    /// # Errors
+    /// Its own message and exit code, if it refuses to record.
+    pub(super) fn start(args: &Top) -> Result<(Self, Vec<u8>)> {
+        let mut child = Command::new("/proc/self/exe")
+            .args(arguments(args))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("can't start pmctl once more, as the recorder")?;
+        let mut output = child.stdout.take().context("the recorder has no output")?;
+        let mut first = vec![0; BLOCK];
+        let number = output
+            .read(&mut first)
+            .context("can't read from the recorder")?;
+        first.truncate(number);
+        let (sender, blocks) = sync_channel(WAITING);
+        let mut recorder = Self {
+            child,
+            blocks,
+            has_ended: false,
+        };
+        if number == 0 {
+            let code = recorder.end()?;
+            return Err(Failed::new(code, "the recorder has ended before it began").into());
+        }
+        // Signals are the main thread's, which may have to give a terminal back.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let before = before.context("can't block signals")?;
+        thread::spawn(move || {
+            let mut block = vec![0; BLOCK];
+            while let Ok(number) = output.read(&mut block) {
+                if number == 0 || sender.send(block[..number].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        before.thread_set_mask().context("can't restore signals")?;
+        Ok((recorder, first))
+    }
+
+    /// Waits for something until a time.
+    pub(super) fn wait(&mut self, until: Instant) -> News {
+        if self.has_ended {
+            return News::Nothing;
+        }
+        let limit = until.saturating_duration_since(Instant::now());
+        match self.blocks.recv_timeout(limit) {
+            Ok(bytes) => News::Bytes(bytes),
+            Err(RecvTimeoutError::Timeout) => News::Nothing,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.has_ended = true;
+                News::End
+            }
+        }
+    }
+
+    /// Waits for its end, and returns its exit code.
+    ///
+    /// # Errors
+    /// Its message, if it has failed.
+    pub(super) fn end(&mut self) -> Result<u8> {
+        let mut words = String::new();
+        if let Some(errors) = &mut self.child.stderr {
+            errors
+                .read_to_string(&mut words)
+                .context("can't read from the recorder")?;
+        }
+        let status = self.child.wait().context("can't wait for the recorder")?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        match code {
+            Some(0) => Ok(0),
+            Some(code) => {
+                let words = words.trim_end();
+                let words = words.strip_prefix("pmctl: ").unwrap_or(words);
+                Err(Failed::new(code, words).into())
+            }
+            None => Err(anyhow!("the recorder was killed: {status}")),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // It has no more readers, and counts no longer.
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            if let Ok(None) = self.child.try_wait() {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            }
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the recorder's command line.
+fn arguments(args: &Top) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["record", "-q", "-o", "-"].map(OsString::from).into();
+    let mut push = |option: &str, value: String| words.extend([option.into(), value.into()]);
+    for events in &args.events {
+        push("-e", events.clone());
+    }
+    match args.period {
+        Some(period) => push("-c", period.to_string()),
+        None => push("-F", args.freq.clone()),
+    }
+    match (&args.cpu, &args.pid, &args.tid) {
+        (Some(cpus), ..) => push("-C", cpus.to_string()),
+        (_, Some(pid), _) => push("-p", pid.clone()),
+        (_, _, Some(tid)) => push("-t", tid.clone()),
+        _ => words.push("-a".into()),
+    }
+    if args.chains {
+        words.push("-g".into());
+    }
+    words
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A stream of `pmctl record -o -`, cut into recordings that can be shown while it goes on.
+
+use std::path::{Path, PathBuf};
+
+use ahash::{AHashMap, AHashSet};
+use anyhow::{Context, Result};
+
+use crate::perfdata::{self, Body, Record, Recording, Records, SymbolTable, Task};
+use crate::profile::AddressSpaces;
+use crate::symbols::{DebugFiles, Names};
+
+/// Size of the stream's header, and of that of a record.
+const HEADER: usize = 16;
+const RECORD: usize = 8;
+/// The first type of records that perf makes and not the kernel.
+const OF_PERF: u32 = 64;
+
+/// A stream.
+pub(super) struct Stream {
+    /// What is not decoded yet.
+    bytes: Vec<u8>,
+    /// The events and the machine, once they have come.
+    head: Option<Recording>,
+    /// Tasks and their memory before the records in `window`.
+    spaces: AddressSpaces,
+    window: Vec<Record>,
+    names: Names,
+    tables: AHashMap<PathBuf, SymbolTable>,
+    /// Places that have no name.
+    nameless: AHashSet<(PathBuf, u64)>,
+}
+
+impl Stream {
+    /// Creates one of which nothing has come.
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            head: None,
+            spaces: AddressSpaces::default(),
+            window: Vec::new(),
+            names: Names::new(DebugFiles::of_user()),
+            tables: AHashMap::new(),
+            nameless: AHashSet::new(),
+        }
+    }
+
+    /// Takes what has come.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        if self.head.is_none() {
+            let Some(end) = self.end_of_head() else {
+                return Ok(());
+            };
+            let head: Vec<u8> = self.bytes.drain(..end).collect();
+            let head = perfdata::read(head).context("the stream can't be read")?;
+            self.head = Some(head);
+        }
+        let parts = self.head.as_ref().map(Recording::parts).unwrap_or_default();
+        let mut place = 0;
+        while let Some(size) = size(&self.bytes[place..]) {
+            let record = perfdata::decode(&self.bytes[place..], parts);
+            let (record, _) = record.context("the stream can't be read: a record is broken")?;
+            self.window.extend(record);
+            place += size;
+        }
+        self.bytes.drain(..place);
+        Ok(())
+    }
+
+    /// Returns where the records of the kernel begin, if they have come.
+    fn end_of_head(&self) -> Option<usize> {
+        let mut place = HEADER;
+        loop {
+            let rest = self.bytes.get(place..)?;
+            let size = size(rest)?;
+            if u32::from_le_bytes(rest[..4].try_into().ok()?) < OF_PERF {
+                return Some(place);
+            }
+            place += size;
+        }
+    }
+
+    /// Returns what has come since the last call as a recording with names; `None` before anything came.
+    pub(super) fn take(&mut self) -> Option<Recording> {
+        let head = self.head.as_ref()?;
+        let mut records = self.spaces.records();
+        let mut window = std::mem::take(&mut self.window);
+        window.sort_by_key(|record| record.stamp.time);
+        let mut wanted: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
+        for record in &window {
+            match &record.body {
+                Body::Sample(sample) => {
+                    let chain = sample.chain.iter().copied();
+                    for address in chain.chain([sample.ip]) {
+                        self.want(record.stamp.task, address, &mut wanted);
+                    }
+                }
+                Body::Exit { task, .. } => self.spaces.end(*task),
+                _ => self.spaces.apply(record),
+            }
+        }
+        records.append(&mut window);
+        let mut recording = Recording {
+            records: Records::from(&records[..]),
+            ..head.clone()
+        };
+        for (file, places) in wanted {
+            self.look_up(&file, &places);
+        }
+        recording.notes.symbols = self.tables.values().cloned().collect();
+        Some(recording)
+    }
+
+    /// Notes an address of which the function is not known.
+    fn want(&self, task: Task, address: u64, wanted: &mut AHashMap<PathBuf, AHashSet<u64>>) {
+        let Some(place) = self.spaces.find(task.pid, address) else {
+            return;
+        };
+        let path = self.spaces.path(place.file);
+        let table = self.tables.get(path);
+        let is_known = table.is_some_and(|table| table.at(place.offset).is_some());
+        if is_known || self.nameless.contains(&(path.to_owned(), place.offset)) {
+            return;
+        }
+        let places = wanted.entry(path.to_owned()).or_default();
+        places.insert(place.offset);
+    }
+
+    /// Adds the functions at some places of a file.
+    fn look_up(&mut self, file: &Path, places: &AHashSet<u64>) {
+        let found = self.names.look_up(file, places);
+        for place in places.iter().filter(|place| found.at(**place).is_none()) {
+            self.nameless.insert((file.to_owned(), *place));
+        }
+        let table = self.tables.entry(file.to_owned());
+        let table = table.or_insert_with(|| SymbolTable {
+            symbols: Vec::new(),
+            ..found.clone()
+        });
+        for symbol in found.symbols {
+            match table
+                .symbols
+                .binary_search_by_key(&symbol.start, |known| known.start)
+            {
+                Ok(index) => table.symbols[index] = symbol,
+                Err(index) => table.symbols.insert(index, symbol),
+            }
+        }
+    }
+}
+
+/// Returns the size of the first record, if all of it has come.
+fn size(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..RECORD)?;
+    let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+    (size >= RECORD && size <= bytes.len()).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::Pipe;
+    use crate::profile;
+
+    const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
+
+    /// The recording as a stream.
+    fn written(recording: &Recording) -> Vec<u8> {
+        let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
+        let mut pipe = pipe.expect("a vector takes everything");
+        for record in recording.records.iter() {
+            let record = record.expect("it is well formed");
+            pipe.record(&record).expect("a vector takes everything");
+        }
+        pipe.save().expect("a vector takes everything");
+        let end = pipe.finish(&recording.build_ids, &recording.notes);
+        end.expect("a vector takes everything").output
+    }
+
+    /// The tasks and files of the samples.
+    fn samples(recording: &Recording) -> Vec<(String, String, u64)> {
+        let mut all = Vec::new();
+        let walked = profile::each_sample(recording, |named, names| {
+            all.push((
+                names.comm(named.stamp.task).to_owned(),
+                named.site.path().into_owned(),
+                named.sample.ip,
+            ));
+            Ok(())
+        });
+        walked.expect("nothing fails");
+        all
+    }
+
+    #[test]
+    fn windows_have_all_samples_with_tasks_and_files_of_before() {
+        let recording = perfdata::read(RECORDING).expect("it is whole");
+        let bytes = written(&recording);
+        let mut found = Vec::new();
+        let mut windows = 0;
+        let mut stream = Stream::new();
+        assert!(stream.take().is_none());
+        for chunk in bytes.chunks(100) {
+            stream.push(chunk).expect("it is well formed");
+            if let Some(window) = stream.take() {
+                let all = samples(&window);
+                windows += usize::from(!all.is_empty());
+                found.extend(all);
+            }
+        }
+        assert!(windows > 2, "{windows}");
+        assert_eq!(found, samples(&recording));
+    }
+
+    #[test]
+    fn what_is_no_stream_is_told() {
+        let mut stream = Stream::new();
+        assert!(stream.push(&[1; 200]).is_err() || stream.take().is_none());
+    }
+}
