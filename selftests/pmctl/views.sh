@@ -13,6 +13,14 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir" /src; rm -f /tmp/perf-*.map' EXIT
 cd "$dir" || exit 1
 
+# running: the command lines of all processes
+running() {
+	for line in /proc/[0-9]*/cmdline; do
+		tr '\0' ' ' <"$line"
+		echo
+	done 2>/dev/null
+}
+
 event=instructions:u
 period=100003
 program=$here/pmctl_origins
@@ -65,12 +73,13 @@ is "top ends after its tables" 0 $?
 sed 's/^/# /' live words
 is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
 is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
-check "its recorder has ended" [ -z "$(pgrep -f 'record -q -o -')" ]
-pmctl top --stdio -g -d 0.5 -e $event -p $runs >live 2>words &
+is "its recorder has ended" 0 "$(running | grep -c '[r]ecord -q -o -')"
+pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>words &
 top=$!
 sleep 2
 kill $runs
 wait $top
 is "top ends with what it samples" 0 $?
+sed 's/^/# /' words
 
 finish

@@ -70,7 +70,7 @@ mod tests {
         number
     }
 
-    /// There are 46 samples, each with two events: 35 of dd on CPU 1, 8 of pmctl_shares on both, and 3 of sh.
+    /// There are 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
     #[test]
     fn each_option_leaves_its_samples() {
         assert_eq!(left(""), 92);
