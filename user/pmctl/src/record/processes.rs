@@ -118,7 +118,8 @@ fn mapping(line: &str) -> Option<Map> {
 /// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
 pub(super) fn kernel() -> Vec<Record> {
     let symbols = File::open("/proc/kallsyms").map(BufReader::new);
-    let Some((start, end)) = symbols.ok().and_then(image) else {
+    let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
+    let Some((start, end)) = symbols.ok().and_then(|symbols| image(symbols, length)) else {
         return Vec::new();
     };
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
@@ -151,16 +152,22 @@ pub(super) fn kernel() -> Vec<Record> {
 
 /// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.
 ///
-/// The symbols are by address, and most are behind the end of the code: what is not read the kernel need not write.
-fn image(mut symbols: impl BufRead) -> Option<(u64, u64)> {
-    let mut start = None;
+/// The symbols are by address: what is not read the kernel need not write, which takes thousands of instructions for
+/// each. The first ones will do if the length of the code is known.
+fn image(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
+    let mut start: Option<u64> = None;
     let mut line = Vec::new();
     while symbols.read_until(b'\n', &mut line).ok()? != 0 {
         let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
         let (address, _, name) = (words.next()?, words.next(), words.next());
         let address = || u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok();
         match name {
-            Some(b"_text") => start = Some(address()?).filter(|start| *start != 0),
+            Some(b"_text") => {
+                start = Some(address()?).filter(|start| *start != 0);
+                if let Some(length) = length {
+                    return start.and_then(|start| Some((start, start.checked_add(length)?)));
+                }
+            }
             Some(b"_etext") => {
                 let (start, end) = (start?, address()?);
                 return (start < end).then_some((start, end));
@@ -170,6 +177,18 @@ fn image(mut symbols: impl BufRead) -> Option<(u64, u64)> {
         line.clear();
     }
     None
+}
+
+/// Returns the length of the kernel's code from `/proc/iomem`: `  01000000-0173dd9f : Kernel code`. Without the privilege
+/// the addresses there are 0.
+fn code_length(iomem: &str) -> Option<u64> {
+    let code = iomem
+        .lines()
+        .find_map(|line| line.trim_start().strip_suffix(" : Kernel code"))?;
+    let (start, last) = code.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let (start, last) = (number(start)?, number(last)?);
+    (0 < start && start < last).then_some(last - start + 1)
 }
 
 /// Parses a line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
@@ -241,7 +260,7 @@ mod tests {
             )
         };
         let start = 0xffff_ffff_8100_0000;
-        let image_of = |text: &str| image(text.as_bytes());
+        let image_of = |text: &str| image(text.as_bytes(), None);
         let found = Some((start, 0xffff_ffff_8200_0000));
         assert_eq!(image_of(&symbols(start)), found);
         assert_eq!(image_of(&symbols(0)), None);
@@ -249,8 +268,24 @@ mod tests {
         // What is behind the code is not read.
         let text = symbols(start) + "ffffffff83000000 D data\n";
         let mut rest = text.as_bytes();
-        assert_eq!(image(&mut rest), found);
+        assert_eq!(image(&mut rest, None), found);
         assert_eq!(rest, b"ffffffff83000000 D data\n");
+        // Of what is known only the beginning is.
+        let text = "ffffffff81000000 T _text\nffffffff82000000 T _etext\n";
+        let mut rest = text.as_bytes();
+        assert_eq!(
+            image(&mut rest, Some(0x1000)),
+            Some((start, start + 0x1000))
+        );
+        assert_eq!(rest, b"ffffffff82000000 T _etext\n");
+    }
+
+    #[test]
+    fn length_of_the_code() {
+        let iomem = "00100000-7ffdbfff : System RAM\n  01000000-0173dd9f : Kernel code\n";
+        assert_eq!(code_length(iomem), Some(0x73_dda0));
+        assert_eq!(code_length("  00000000-00000000 : Kernel code\n"), None);
+        assert_eq!(code_length("00100000-7ffdbfff : System RAM\n"), None);
     }
 
     #[test]
