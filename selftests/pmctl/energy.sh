@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl stat of values that no counter counts. On the virtual PMU with pmu-power=on an
+# pmctl stat and record of values that no counter counts. On the virtual PMU with pmu-power=on an
 # instruction of any mode takes 2^-20 Joules of the package. Without that, and
 # VALUES=none, they are refused.
 
@@ -14,7 +14,8 @@ here=$(dirname "$0")
 # The program executes 2 instructions in each iteration.
 loop=$here/pmctl_loop
 counts=$(mktemp)
-trap 'rm -f "$counts"' EXIT
+data=$(mktemp)
+trap 'rm -f "$counts" "$data"' EXIT
 
 # stat ARGUMENT... : pmctl's words for a loop of 40 million instructions
 stat() {
@@ -33,15 +34,17 @@ within() {
 }
 
 if [ "${VALUES-}" = none ]; then
-	plan 2
+	plan 3
 	says "a machine without such registers is told of" "$(stat -e energy-pkg)" \
 		"energy-pkg: this machine has no such register"
 	pmctl stat -e energy-pkg -- true 2>/dev/null
 	is "a machine without such registers: exit code" 2 $?
+	says "record tells of it, too" "$(pmctl record --timebase instructions --count energy-pkg -- true 2>&1)" \
+		"energy-pkg: this machine has no such register"
 	finish
 fi
 
-plan 16
+plan 26
 for scope in "" -a; do
 	# shellcheck disable=SC2086 # nothing, or an option
 	stat $scope -x, -o "$counts" -e instructions:u,energy-pkg,temperature,aperf >/dev/null
@@ -59,4 +62,26 @@ says "other registers are named" "$(stat -e energy-core)" "It has: energy-pkg en
 says "intervals are refused" "$(stat -I 100 -e energy-pkg)" "^.*-I: energy-pkg is read once"
 pmctl stat -e energy-pkg,temperature -- sh -c 'exit 7' >/dev/null 2>&1
 is "the exit code is the command's" 7 $?
+
+# The first CPU reads the registers of the package.
+taskset 1 pmctl record -a --timebase instructions -c 1000003 --count energy-pkg,temperature,cycles \
+	-o "$data" -- "$loop" 20000000 >"$counts" 2>&1
+is "record --count energy-pkg,temperature succeeds" 0 $?
+sed 's/^/# /' "$counts"
+script=$(pmctl script -i "$data" -F event,cpu 2>/dev/null)
+says "script shows energy with its unit" "$script" '^energy-pkg: [0-9]+\.[0-9]{6} Joules'
+says "and degrees" "$script" '^temperature: [5-8][0-9] [^ ]*C'
+# A period takes 0.953 Joules; those of the other CPU come with them.
+echo "$script" | awk '/^energy-pkg/ { n++; sum += $2; if (n > 1 && $2 < 0.95) low++ } END { print n + 0, sum + 0, low + 0 }' >"$counts"
+read -r samples sum low <"$counts"
+check "each sample has some" [ "$samples" -ge 39 ]
+is "a sample has what came since the one before" 0 "$low"
+report=$(pmctl report -i "$data" --no-pager)
+says "report adds it up" "$report" '^Sum: [0-9.]+ Joules; of all programs on all CPUs: [0-9.]+ Joules$'
+total=$(echo "$report" | awk '$1 == "Sum:" { print $(NF - 1) }')
+check "all energy is in the sum" within "$total" "$sum" 120
+check "which is that of the instructions" within "$total" 38.14 120
+says "report has the range of the temperature" "$report" '^From [5-8][0-9] to [5-8][0-9] [^ ]*C, median [5-8][0-9] [^ ]*C of'
+is "perf script has the same samples" "$(echo "$script" | grep -c energy-pkg)" \
+	"$(perf script -i "$data" -F event 2>/dev/null | grep -c energy-pkg)"
 finish

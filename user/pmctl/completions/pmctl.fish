@@ -104,7 +104,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample; may be repeated' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s D -l delay -d 'Begin to sample MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when it has SIZE, as 100M (B, K, M, G); a command goes on' -r

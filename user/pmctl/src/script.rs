@@ -22,6 +22,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         .collect();
     let has_chains = recording.parts().chain;
     let has_lines = fields.contains(&Field::Srcline);
+    let has_period = fields.contains(&Field::Period);
     let details = (args.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
     let is_filtered = !args.filter.is_empty();
@@ -40,6 +41,12 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             }
             push_field(&mut line, *field, named, names, &recording.events);
             line.push(' ');
+            // Without it the sample would tell nothing.
+            let unit = recording.events[named.sample.event].attr.unit();
+            if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
+                line.push_str(&unit.in_words(named.sample.period));
+                line.push(' ');
+            }
         }
         line.truncate(line.trim_end().len());
         make_printable(&mut line, 0);
@@ -97,7 +104,10 @@ fn push_field(
             line.push_str(&events[sample.event].name);
             line.push(':');
         }
-        Field::Period => push_decimal(line, sample.period, 10),
+        Field::Period => match events[sample.event].attr.unit() {
+            Some(unit) => line.push_str(&unit.in_words(sample.period)),
+            None => push_decimal(line, sample.period, 10),
+        },
         Field::Ip => push_hexadecimal(line, sample.ip, 16),
         Field::Sym => push_site(line, &named.site),
         Field::Dso => {

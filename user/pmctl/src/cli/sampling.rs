@@ -42,6 +42,8 @@ Examples:
                                              perf shows them as they come
   pmctl record --timebase cycles --count branches,instructions -- ls
                                              count others from sample to sample
+  pmctl record -a --timebase cycles --count energy-pkg,temperature -- make
+                                             where energy goes
 
 See the recording with `pmctl report`, `script` or `flamegraph`. It is a perf.data file, which `perf report` and other \
 tools read, too.
@@ -127,7 +129,7 @@ pub(crate) struct Record {
     )]
     pub(crate) timebase: Option<String>,
 
-    /// Count these events from sample to sample; may be repeated
+    /// Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 

@@ -5,6 +5,7 @@ use perfmon::{Encoding, Modes};
 
 use super::bytes::{Put, Reader};
 use super::record::UserStack;
+use crate::stat::values::{self, Unit};
 
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
@@ -126,6 +127,9 @@ pub(crate) enum Kind {
     Hardware(u64),
     /// An event select.
     Raw(u64),
+    /// A value of another register than a counter, by its number in `PERFMON_GROUP_MISC`. What it grows by is a
+    /// sample's period.
+    Value(u64),
     /// An event that never happens: for what else comes with it.
     Dummy,
     /// Something else, in a file that is not pmctl's.
@@ -136,6 +140,8 @@ pub(crate) enum Kind {
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_RAW: u32 = 4;
+/// Of values, in files only: the kernel gives its PMUs lower numbers.
+const TYPE_VALUE: u32 = 0x706d_7600;
 const SOFTWARE_DUMMY: u64 = 9;
 
 /// An event of perf.
@@ -249,6 +255,14 @@ impl Attr {
         }
     }
 
+    /// Returns the unit of its values, if it is no count.
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        match self.kind {
+            Kind::Value(number) => Some(values::numbered(number)?.unit),
+            _ => None,
+        }
+    }
+
     /// Returns the modes that it was sampled in.
     pub(crate) const fn modes(&self) -> Modes {
         match (self.flags & EXCLUDE_USER, self.flags & EXCLUDE_KERNEL) {
@@ -265,6 +279,10 @@ impl Attr {
                 Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
             }
             Kind::Raw(select) => format!("r{select:x}"),
+            Kind::Value(number) => match values::numbered(number) {
+                Some(value) => value.name.to_owned(),
+                None => format!("value {number}"),
+            },
             Kind::Dummy => "dummy".to_owned(),
             Kind::Other(kind, config) => format!("event {kind}:{config:#x}"),
         };
@@ -289,6 +307,7 @@ impl Attr {
         let (kind, config) = match self.kind {
             Kind::Hardware(config) => (TYPE_HARDWARE, config),
             Kind::Raw(select) => (TYPE_RAW, select),
+            Kind::Value(number) => (TYPE_VALUE, number),
             Kind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
             Kind::Other(kind, config) => (kind, config),
         };
@@ -327,6 +346,7 @@ impl Attr {
         let kind = match (kind, config) {
             (TYPE_HARDWARE, _) => Kind::Hardware(config),
             (TYPE_RAW, _) => Kind::Raw(config),
+            (TYPE_VALUE, _) => Kind::Value(config),
             (TYPE_SOFTWARE, SOFTWARE_DUMMY) => Kind::Dummy,
             _ => Kind::Other(kind, config),
         };
@@ -347,6 +367,31 @@ impl Attr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_have_units_and_names_in_any_file() {
+        for (name, unit) in [("energy-pkg", Unit::Joules), ("temperature", Unit::Celsius)] {
+            let (_, values) = values::split(&[name.to_owned()]);
+            let kind = Kind::Value(u64::from(values[0].event as u32));
+            let attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+            assert_eq!(Attr::decode(&attr.encode()), Some(attr));
+            assert_eq!((attr.name(), attr.unit()), (name.to_owned(), Some(unit)));
+        }
+    }
+
+    #[test]
+    fn samples_with_other_registers_are_not_read() {
+        let parts = Parts {
+            user: true,
+            ..Parts::default()
+        };
+        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::Both, parts).with_stack(64);
+        let mut bytes = attr.encode();
+        assert_eq!(Attr::decode(&bytes), Some(attr));
+        // sample_regs_user
+        bytes[80] ^= 1;
+        assert_eq!(Attr::decode(&bytes), None);
+    }
 
     #[test]
     fn kinds_of_branches_have_perfs_names() {

@@ -10,6 +10,7 @@ use super::clock::Clock;
 use super::plan::Plan;
 use super::stream::Counted;
 use crate::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
+use crate::stat::values::Unit;
 
 /// Converts the driver's records to samples, the tasks of which are not known yet.
 ///
@@ -29,16 +30,47 @@ pub(super) fn convert(
         let record = record?;
         counted.totals.add(&record)?;
         if set.first().is_some_and(|first| first.time != record.time) {
-            Set::new(&set, plan).convert(clock, &mut counted.unsampled, samples);
+            let beside = (&mut counted.unsampled, &mut counted.values);
+            Set::new(&set, plan).convert(clock, beside, samples);
             set.clear();
         }
         set.push(record);
     }
-    Set::new(&set, plan).convert(clock, &mut counted.unsampled, samples);
+    let beside = (&mut counted.unsampled, &mut counted.values);
+    Set::new(&set, plan).convert(clock, beside, samples);
     if let Some(last) = samples[before..].last() {
         counted.last.insert(last.stamp.cpu, last.stamp.time);
     }
     Ok(())
+}
+
+/// The values so far.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// The last one of each CPU and index of the event.
+    last: BTreeMap<(u32, usize), u64>,
+    /// What each event has grown by.
+    sums: BTreeMap<usize, u64>,
+}
+
+impl Values {
+    /// Takes a value, and returns what it has grown by; a level as it is.
+    fn take(&mut self, (cpu, index): (u32, usize), unit: Option<Unit>, value: u64) -> u64 {
+        if !unit.is_some_and(Unit::grows) {
+            return value;
+        }
+        let last = self.last.insert((cpu, index), value).unwrap_or(0);
+        // A trace that is started again begins from 0.
+        let grown = value.checked_sub(last).unwrap_or(value);
+        let sum = self.sums.entry(index).or_default();
+        *sum = sum.saturating_add(grown);
+        grown
+    }
+
+    /// Returns what an event has grown by on all CPUs.
+    pub(super) fn sum(&self, index: usize) -> u64 {
+        self.sums.get(&index).copied().unwrap_or(0)
+    }
 }
 
 /// The records of one interrupt, or of the end of the trace.
@@ -55,7 +87,7 @@ impl<'a> Set<'a> {
     fn convert(
         &self,
         clock: &Clock,
-        unsampled: &mut BTreeMap<(u32, usize), u64>,
+        (unsampled, values): (&mut BTreeMap<(u32, usize), u64>, &mut Values),
         samples: &mut Vec<Record>,
     ) {
         let Some(Timed { time, cpu, .. }) = self.records.first().copied() else {
@@ -80,6 +112,13 @@ impl<'a> Set<'a> {
                     Some(pc) => (pc, count),
                     None => continue,
                 },
+                (trace::Record::Value { value, .. }, None) => {
+                    let grown = values.take((cpu, index), self.plan.events[index].unit, value);
+                    match timebase {
+                        Some(pc) => (pc, grown),
+                        None => continue,
+                    }
+                }
                 // What was counted and makes no sample: the rest at the end, which is less than a period,
                 // and what was lost.
                 (trace::Record::Count { event, count }, Some(_)) => {
@@ -155,6 +194,7 @@ mod tests {
     use super::*;
     use crate::pmu::testing;
     use crate::record::plan::Planned;
+    use crate::stat::values;
     use perfmon::abi::perfmon_last_branch;
     use perfmon::spec;
     use perfmon::trace::{Branches, Config, Event, Record as Raw, Totals};
@@ -169,7 +209,7 @@ mod tests {
     fn plan() -> Plan {
         let events = spec::parse("cycles,instructions", &testing::intel());
         let events = events.expect("they exist").into_iter();
-        let planned = |(event, (id, period))| Planned { event, id, period };
+        let planned = |(event, (id, period))| Planned::counted(&event, id, period);
         let config = Config::builder()
             .event(Event::sampling(id(0), 100).pc().last_branch())
             .event(Event::with_timebase(id(1)))
@@ -207,6 +247,7 @@ mod tests {
             unsampled: BTreeMap::new(),
             last: BTreeMap::new(),
             others: 0,
+            values: Values::default(),
         };
         let mut samples = Vec::new();
         for chunk in chunks {
@@ -292,6 +333,64 @@ mod tests {
         };
         assert_eq!(sample.branches, [branch]);
         assert_eq!(converted.samples[0].stamp.task, Task::UNKNOWN);
+    }
+
+    #[test]
+    fn energy_is_what_has_grown_since_the_sample_before() {
+        let names = ["energy-pkg,temperature".to_owned()];
+        let (_, values) = values::split(&names);
+        let mut plan = plan();
+        plan.events.extend(values.iter().map(Planned::read));
+        let (energy, temperature) = (plan.events[2].id, plan.events[3].id);
+        plan.config = Config::builder()
+            .event(Event::sampling(id(0), 100).pc())
+            .event(Event::with_timebase(energy))
+            .event(Event::with_timebase(temperature))
+            .build()
+            .expect("it is well formed");
+        let value = |event, value| Raw::Value { event, value };
+        let mut records = Vec::new();
+        for (time, joules) in [(1_u32, 30), (2, 70), (3, 5)] {
+            let at = time.into();
+            records.extend([Raw::Time { time: at }, tick()]);
+            records.extend([
+                value(energy, joules),
+                value(temperature, 60 + u64::from(time)),
+            ]);
+        }
+        // At the end there is no place for a sample.
+        records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
+        let mut counted = Counted {
+            totals: Totals::new(&plan.config),
+            unsampled: BTreeMap::new(),
+            last: BTreeMap::new(),
+            others: 0,
+            values: Values::default(),
+        };
+        let mut samples = Vec::new();
+        let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
+        let all = convert(
+            &chunk(0, &records),
+            &plan,
+            &clock,
+            &mut counted,
+            &mut samples,
+        );
+        all.expect("it is well formed");
+        let of = |index| {
+            let found = samples.iter().filter_map(move |record| match &record.body {
+                Body::Sample(sample) if sample.event == index => Some(sample.period),
+                _ => None,
+            });
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(2),
+            [30, 40, 5],
+            "the third is of a trace that began again"
+        );
+        assert_eq!(of(3), [61, 62, 63]);
+        assert_eq!((counted.values.sum(2), counted.values.sum(3)), (79, 0));
     }
 
     #[test]

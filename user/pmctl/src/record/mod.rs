@@ -35,7 +35,7 @@ use perfmon::{Pmu, Session};
 use perfmon_core::abi;
 
 use collect::{Collected, Ready};
-use plan::Plan;
+use plan::{Plan, Planned};
 use scope::Scope;
 use stream::{Ended, Stream};
 pub(crate) use symbols::{Places, running_kernel};
@@ -219,12 +219,17 @@ fn notes(
     collected: &Collected,
     degraded: Vec<String>,
 ) -> Notes {
-    let ids = plan.events.iter().map(|event| event.id);
+    let counted = &ended.counted;
+    let total = |(index, event): (usize, &Planned)| match event.unit {
+        Some(_) => counted.values.sum(index),
+        None => counted.totals.on_all(event.id),
+    };
+    let totals = plan.events.iter().enumerate().map(total).collect();
     Notes {
         version: Notes::VERSION,
         scope: ended.scope.in_words(args),
         tasks_only: false,
-        totals: ids.map(|id| ended.counted.totals.on_all(id)).collect(),
+        totals,
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
         overwritten: false,

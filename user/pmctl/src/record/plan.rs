@@ -11,6 +11,7 @@ use crate::cli::Record;
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind, Parts};
 use crate::schedule::{CounterSupply, schedule};
+use crate::stat::values::{self, Unit, Value};
 
 /// Default event.
 pub(super) const DEFAULT: &str = "cycles";
@@ -38,7 +39,11 @@ pub(super) struct Plan {
 /// An event of a recording.
 #[derive(Debug)]
 pub(super) struct Planned {
-    pub(super) event: EventSpec,
+    pub(super) label: String,
+    modes: Modes,
+    kind: Kind,
+    /// It is no count, and in this unit.
+    pub(super) unit: Option<Unit>,
     pub(super) id: EventId,
     /// Period; `None` if it is counted at the samples of the first event.
     pub(super) period: Option<u32>,
@@ -47,7 +52,8 @@ pub(super) struct Planned {
 impl Plan {
     /// Makes the plan of the command line, and defines the events that have no id of their own.
     pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
-        let (sampled, counted) = wanted(args, pmu)?;
+        let (counted_texts, values) = values::split(&args.count);
+        let (sampled, counted) = wanted(args, &counted_texts, pmu)?;
         let period = |index: usize, event: &EventSpec| {
             if index >= sampled.len() {
                 return Ok(None);
@@ -77,11 +83,12 @@ impl Plan {
 
         let mut planned = Vec::new();
         for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
-            planned.push(Planned {
-                id: id(session, &event, counter, planned.len())?,
-                period: period(index, &event)?,
-                event,
-            });
+            let id = id(session, &event, counter, planned.len())?;
+            planned.push(Planned::counted(&event, id, period(index, &event)?));
+        }
+        if !values.is_empty() {
+            values::require(&session.device().info().map_err(exit::with_help)?, &values)?;
+            planned.extend(values.iter().map(Planned::read));
         }
         let mut config = Config::builder();
         for event in &planned {
@@ -100,11 +107,11 @@ impl Plan {
             ..Parts::default()
         };
         let describe = |planned: &Planned| perfdata::Event {
-            name: planned.event.label.clone(),
+            name: planned.label.clone(),
             attr: Attr::sampled(
-                kind(&planned.event),
+                planned.kind,
                 planned.period.unwrap_or(0).into(),
-                planned.event.modes,
+                planned.modes,
                 parts,
             ),
         };
@@ -113,12 +120,43 @@ impl Plan {
 }
 
 impl Planned {
+    /// Returns an event with a counter.
+    pub(super) fn counted(event: &EventSpec, id: EventId, period: Option<u32>) -> Self {
+        Self {
+            label: event.label.clone(),
+            modes: event.modes,
+            kind: kind(event),
+            unit: None,
+            id,
+            period,
+        }
+    }
+
+    /// Returns a value, which is read with the others.
+    pub(super) fn read(value: &Value) -> Self {
+        Self {
+            label: value.name.to_owned(),
+            // Of the machine, whatever it executes.
+            modes: Modes::Both,
+            kind: Kind::Value(u64::from(value.event as u32)),
+            unit: Some(value.unit),
+            id: value.event.into(),
+            period: None,
+        }
+    }
+
     fn to_trace(&self, branches: bool) -> TraceEvent {
         let event = match self.period {
             Some(period) => TraceEvent::sampling(self.id, period).pc(),
             None => TraceEvent::with_timebase(self.id),
         };
-        let event = event.modes(self.event.modes);
+        // A value has no modes; but without one there is no event.
+        let modes = if self.unit.is_some() {
+            Modes::User
+        } else {
+            self.modes
+        };
+        let event = event.modes(modes);
         if branches && self.period.is_some() {
             event.last_branch()
         } else {
@@ -128,7 +166,11 @@ impl Planned {
 }
 
 /// Returns the events that make samples, and those that are counted at them.
-fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
+fn wanted(
+    args: &Record,
+    counted: &[String],
+    pmu: &Pmu,
+) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
     let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
         texts.iter().try_for_each(|text| refuse_values(text))?;
         let lists = texts
@@ -151,7 +193,7 @@ fn wanted(args: &Record, pmu: &Pmu) -> Result<(Vec<EventSpec>, Vec<EventSpec>), 
             "--timebase takes one event; the others belong to --count.".to_owned(),
         ));
     }
-    Ok((sampled, parse(&args.count)?))
+    Ok((sampled, parse(counted)?))
 }
 
 fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usage> {

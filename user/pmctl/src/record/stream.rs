@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use anyhow::Result;
 use perfmon::trace::{Chunk, Totals};
 
-use super::convert::convert;
+use super::convert::{Values, convert};
 use super::plan::Plan;
 use super::scope::Scope;
 use super::symbols::Places;
@@ -48,6 +48,8 @@ pub(super) struct Counted {
     pub(super) last: BTreeMap<u32, u64>,
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     pub(super) others: u64,
+    /// The values of other registers than counters.
+    pub(super) values: Values,
 }
 
 impl Counted {
@@ -78,6 +80,7 @@ impl<'a> Stream<'a> {
                 unsampled: BTreeMap::new(),
                 last: BTreeMap::new(),
                 others: 0,
+                values: Values::default(),
             },
         }
     }

@@ -7,6 +7,7 @@ mod nameless;
 mod packages;
 mod rows;
 mod table;
+mod values;
 
 use std::io::Write;
 
@@ -97,16 +98,25 @@ fn write_event(
     let events = events.fold(0, u64::saturating_add);
     let samples: u64 = shares.values().map(|share| share.samples).sum();
     let style = output.colors.heading;
+    let unit = recording.events[index].attr.unit();
     writeln!(
         output,
         "{style}Samples: {} of event '{}'{style:#}",
         thousands(samples),
         printable(&recording.events[index].name),
     )?;
+    // Degrees are not shared by functions.
+    if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+        if let Some(range) = values::range(recording, index, unit) {
+            writeln!(output, "{range}")?;
+        }
+        return Ok(());
+    }
     writeln!(
         output,
-        "Event count: {}{}",
-        thousands(events),
+        "{}: {}{}",
+        if unit.is_some() { "Sum" } else { "Event count" },
+        values::amount(unit, events),
         counted(recording, index),
     )?;
     if samples == 0 {
@@ -159,7 +169,9 @@ fn counted(recording: &Recording, index: usize) -> String {
     if recording.unfinished {
         return String::new();
     }
-    format!("; {what}: {}{or_more}", thousands(notes.totals[index]))
+    let unit = recording.events[index].attr.unit();
+    let total = values::amount(unit, notes.totals[index]);
+    format!("; {what}: {total}{or_more}")
 }
 
 /// Returns the rows within the limits; they must be sorted by share.

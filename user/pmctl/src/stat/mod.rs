@@ -32,7 +32,7 @@ mod tasks;
 mod testing;
 pub(crate) mod threads;
 mod v1;
-mod values;
+pub(crate) mod values;
 mod wanted;
 
 pub(crate) use tasks::{in_mode, in_user_mode};

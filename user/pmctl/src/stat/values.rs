@@ -10,7 +10,7 @@ use perfmon::spec::EventSpec;
 use perfmon::trace::{
     Alloc, Buffer, Config, Event, EventId, MiscEvent, Record, Running, Staged, Trace,
 };
-use perfmon::{Encoding, EventSelect, Session};
+use perfmon::{Encoding, EventSelect, Info, Session};
 
 use super::Column;
 use super::source::{Count, Counts, Source};
@@ -31,8 +31,24 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
+    /// Returns whether it grows, so that what came since the value before is of use; otherwise it is a level.
+    pub(crate) const fn grows(self) -> bool {
+        !matches!(self, Self::Celsius)
+    }
+
+    /// Returns a number in this unit with its name, and six digits behind the point of what has some.
+    pub(crate) fn in_words(self, value: u64) -> String {
+        match self {
+            Self::Joules => format!("{:.6} Joules", value as f64 / 4_294_967_296.0),
+            Self::Celsius | Self::Milliseconds => {
+                format!("{} {}", self.number(value), self.name())
+            }
+            Self::Cycles => value.to_string(),
+        }
+    }
+
     /// Returns its name, as it stands behind a number.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Joules => "Joules",
             Self::Celsius => "\u{b0}C",
@@ -62,10 +78,10 @@ enum Whole {
 
 /// A value that -e can ask for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Value {
-    pub(super) name: &'static str,
-    event: MiscEvent,
-    unit: Unit,
+pub(crate) struct Value {
+    pub(crate) name: &'static str,
+    pub(crate) event: MiscEvent,
+    pub(crate) unit: Unit,
     whole: Whole,
 }
 
@@ -116,7 +132,7 @@ const VALUES: [Value; 10] = {
 };
 
 /// Takes the values out of what -e asks for, and returns the rest.
-pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
+pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
     let mut rest = Vec::new();
     for text in texts {
@@ -133,6 +149,35 @@ pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
         }
     }
     (rest, values)
+}
+
+/// Returns the value with this number in `PERFMON_GROUP_MISC`.
+pub(crate) fn numbered(number: u64) -> Option<Value> {
+    let mut values = VALUES.into_iter();
+    values.find(|value| u64::from(value.event as u32) == number)
+}
+
+/// Fails if the machine lacks one of these values.
+pub(crate) fn require(info: &Info, values: &[Value]) -> Result<(), Usage> {
+    let missing = |value: &&Value| info.misc_events >> value.event as u32 & 1 == 0;
+    let Some(value) = values.iter().find(missing) else {
+        return Ok(());
+    };
+    let there = VALUES.iter().filter(|value| !missing(value));
+    let names: Vec<&str> = there.map(|value| value.name).collect();
+    Err(Usage(if names.is_empty() {
+        format!(
+            "{}: this machine has no such register, nor any other of energy, temperatures or clocks; virtual \
+             machines rarely have.",
+            value.name
+        )
+    } else {
+        format!(
+            "{}: this machine has no such register. It has: {}",
+            value.name,
+            names.join(" ")
+        )
+    }))
 }
 
 /// Returns whether this is the name of a value.
@@ -192,25 +237,7 @@ impl WithValues {
         counts: Box<dyn Source>,
     ) -> Result<Self> {
         let info = session.device().info().map_err(exit::with_help)?;
-        let missing = |value: &&Value| info.misc_events >> value.event as u32 & 1 == 0;
-        if let Some(value) = values.iter().find(missing) {
-            let there = VALUES.iter().filter(|value| !missing(value));
-            let names: Vec<&str> = there.map(|value| value.name).collect();
-            return Err(Usage(if names.is_empty() {
-                format!(
-                    "{}: this machine has no such register, nor any other of energy, temperatures or clocks; virtual \
-                     machines rarely have.",
-                    value.name
-                )
-            } else {
-                format!(
-                    "{}: this machine has no such register. It has: {}",
-                    value.name,
-                    names.join(" ")
-                )
-            })
-            .into());
-        }
+        require(&info, &values)?;
         let config = values
             .iter()
             .fold(Config::builder(), |config, value| {

@@ -223,8 +223,8 @@ pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
     let mut words = text.split(',');
     match words.find(|word| crate::stat::is_value(word)) {
         Some(value) => Err(Usage(format!(
-            "{value}: no counter counts it, so it makes no samples. `pmctl stat -a -e {value} -- COMMAND` has it of the \
-             whole run."
+            "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
+             COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
         ))),
         None => Ok(()),
     }
