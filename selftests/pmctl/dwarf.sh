@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pmctl record --call-graph dwarf: call chains of a program without frame pointers, as
-# they must be; and as perf script shows them, if it can.
+# pmctl record --call-graph dwarf, and lbr: call chains of a program without frame
+# pointers, as they must be; and as perf script shows them, if it can.
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -62,7 +62,9 @@ same_chains() {
 # How many chains perf is asked for.
 unwinds=0
 perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on' && unwinds=3
-plan $((18 + unwinds))
+lbr=1
+grep -q GenuineIntel /proc/cpuinfo && lbr=4
+plan $((18 + lbr + unwinds))
 
 is "record -g dwarf -- COMMAND succeeds" 0 \
 	"$(pmctl record -g dwarf -e instructions:u -- "$program" callers 1000000 >words 2>&1; echo $?)"
@@ -108,6 +110,24 @@ check "they have the callers that were recorded" grep -qE '^pmctl_unwound;(deep;
 pmctl record --call-graph dwarf,65528 -e instructions:u -c 100003 -o more.data -- \
 	"$program" deep 2000000 >/dev/null 2>&1
 check "a longer stack has more" [ "$(parts more ';leaf ' | awk -F ';' '{ print NF }' | sort -n | tail -1)" -ge 25 ]
+
+calls() {
+	pmctl record --call-graph lbr -e instructions:u -c 100003 -o calls.data -- \
+		"$program" callers 20000000 2>&1
+}
+
+if [ $lbr = 1 ]; then
+	says "a CPU that records no branches is told of" "$(calls)" 'this CPU does not record branches'
+else
+	is "calls are recorded" 0 "$(calls >words; echo $?)"
+	sed 's/^/# /' words
+	check "they lead to a leaf" all_have calls leaf "$start;middle;${recursion}leaf"
+	# perf shows the function that was called last, and not where in it the sample is.
+	perf script -F ip,sym -i calls.data 2>/dev/null | awk '/^\t/ { print $2 }' >theirs
+	pmctl script -F ip,sym -i calls.data 2>/dev/null | awk '/^\t/ { sub(/\+.*/, "", $2); print $2 }' >ours
+	check "there are many" [ "$(wc -l <ours)" -ge 1000 ]
+	is "perf script shows the same functions" "$(sort theirs | uniq -c)" "$(sort ours | uniq -c)"
+fi
 
 if [ $unwinds -gt 0 ]; then
 	# It leaves out many samples in the vDSO.

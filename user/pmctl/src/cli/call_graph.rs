@@ -29,7 +29,7 @@ impl CallGraph {
             ("lbr", None) => Ok(Self::LastBranches),
             ("dwarf", None) => Ok(Self::Dwarf(UserStack::DEFAULT)),
             ("dwarf", Some(size)) => stack_size(size).map(Self::Dwarf),
-            _ => Err("it takes `fp`, `dwarf` or `dwarf,BYTES`".to_owned()),
+            _ => Err("it takes `fp`, `dwarf`, `dwarf,BYTES` or `lbr`".to_owned()),
         }
     }
 }
@@ -70,6 +70,11 @@ impl Record {
     pub(crate) fn call_graph(&self) -> Option<CallGraph> {
         let frame_pointers = self.chains.then_some(CallGraph::FramePointers);
         self.call_graph.or(frame_pointers)
+    }
+
+    /// Returns whether samples have the calls that the CPU has recorded.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.call_graph() == Some(CallGraph::LastBranches)
     }
 
     /// Returns the bytes of the stack that samples have.

@@ -21,7 +21,6 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use annotate::{Annotate, Syntax};
-pub(crate) use call_graph::CallGraph;
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
 pub(crate) use filter::Filter;

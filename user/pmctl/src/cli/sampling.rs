@@ -70,8 +70,8 @@ pub(crate) struct Record {
     #[arg(short = 'g')]
     pub(crate) chains: bool,
 
-    /// Record call chains by frame pointers (fp, as -g), or by copies of the stack (dwarf, or dwarf,BYTES [8192]), for
-    /// programs without frame pointers
+    /// Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or
+    /// dwarf,BYTES [8192]) or the calls that the CPU records (lbr)
     #[arg(long, value_name = "MODE", value_parser = CallGraph::parse)]
     pub(crate) call_graph: Option<CallGraph>,
 
@@ -239,7 +239,8 @@ impl Record {
     /// Returns the kinds of branches that are asked for.
     pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
         let any = self.branches.then_some(BranchKinds::ANY);
-        self.branch_filter.or(any)
+        let calls = self.has_calls().then_some(BranchKinds::CALL_STACK);
+        self.branch_filter.or(any).or(calls)
     }
 
     /// Returns whether call chains are asked for.

@@ -73,6 +73,9 @@ const KERNEL_CODE: u64 = 1 << 29;
 const BRANCH_USER: u64 = 1 << 0;
 const BRANCH_KERNEL: u64 = 1 << 1;
 const BRANCH_ANY: u64 = 1 << 3;
+/// Calls that have not returned; without predictions and cycles.
+const BRANCH_CALL_STACK: u64 = 1 << 11;
+const BRANCH_PLAIN: u64 = 1 << 14 | 1 << 15;
 
 /// Kinds of branches that are recorded: bits of `branch_sample_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +84,9 @@ pub(crate) struct BranchKinds(u64);
 impl BranchKinds {
     /// All.
     pub(crate) const ANY: Self = Self(BRANCH_ANY);
+
+    /// The calls that a program is in.
+    pub(crate) const CALL_STACK: Self = Self(BRANCH_USER | BRANCH_CALL_STACK | BRANCH_PLAIN);
 
     /// Those that the driver can tell apart, by perf's names.
     const NAMES: [(&str, u64); 11] = [
@@ -212,6 +218,11 @@ impl Attr {
         };
         let branches = kinds.0 | modes;
         Self { branches, ..self }
+    }
+
+    /// Returns whether its branches are the calls that a program is in.
+    pub(crate) const fn has_calls(&self) -> bool {
+        self.branches & BRANCH_CALL_STACK != 0
     }
 
     /// Returns the kinds of branches: `branch_sample_type`.

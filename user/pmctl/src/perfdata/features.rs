@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::bytes::{Put, Reader};
-use super::{Attr, Event, FIRST_ID, Host, Notes, attr, codec, parts};
+use super::{Attr, Event, FIRST_ID, Host, Notes, attr, codec, has_calls, parts};
 
 /// The numbers of the features.
 pub(super) const BUILD_ID: u32 = 2;
@@ -69,7 +69,8 @@ pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
         (CMDLINE, command_line(&host.command_line)),
         (EVENT_DESC, descriptions(events)),
     ];
-    if parts(events).branches {
+    // By this feature perf report shows branches and not call chains.
+    if parts(events).branches && !has_calls(events) {
         features.push((BRANCH_STACK, Vec::new()));
     }
     features

@@ -83,9 +83,18 @@ pub(crate) struct Host {
 }
 
 impl Recording {
-    /// Returns the parts that samples have.
+    /// Returns the parts that samples have; calls are parts of call chains.
     pub(crate) fn parts(&self) -> Parts {
-        parts(&self.events)
+        let parts = parts(&self.events);
+        Parts {
+            branches: parts.branches && !self.has_calls(),
+            ..parts
+        }
+    }
+
+    /// Returns whether the branches of samples are the calls that a program is in.
+    pub(crate) fn has_calls(&self) -> bool {
+        has_calls(&self.events)
     }
 
     /// Returns the build-id of a file.
@@ -125,6 +134,11 @@ fn parts(events: &[Event]) -> Parts {
     events
         .first()
         .map_or_else(Parts::default, |event| event.attr.parts())
+}
+
+/// Returns whether the branches of these events are the calls that a program is in.
+fn has_calls(events: &[Event]) -> bool {
+    events.iter().any(|event| event.attr.has_calls())
 }
 
 /// Returns what a record has in the place of the kernel's number of the event.

@@ -2,11 +2,12 @@
 //! The functions of a call chain.
 
 use std::io::{self, Write};
+use std::mem;
 use std::path::Path;
 use std::rc::Rc;
 
 use super::{Named, Names, Site};
-use crate::perfdata::Recording;
+use crate::perfdata::{Recording, Sample};
 use crate::screen::Colors;
 use crate::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
 use crate::text::{count, printable};
@@ -181,6 +182,22 @@ impl Names<'_> {
 /// those that they return to.
 pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
+/// Puts the calls that a program is in, the newest first, in the place of the program's part of a call chain, behind its
+/// first address: as perf joins them.
+pub(super) fn join_calls(sample: &mut Sample) {
+    let calls = mem::take(&mut sample.branches);
+    let user = sample.chain.iter().position(|word| *word == USER);
+    let Some(user) = user.filter(|_| !calls.is_empty()) else {
+        return;
+    };
+    sample.chain.truncate(user + 2);
+    sample.chain[user] = UNWOUND;
+    sample.chain.extend(calls.iter().map(|call| call.from));
+}
+
+/// A mark in a call chain: the program's addresses follow.
+const USER: u64 = 512_u64.wrapping_neg();
+
 /// Returns whether a word of a call chain is a mark between kernel and program: `enum perf_callchain_context`.
 const fn is_mark(word: u64) -> bool {
     word >= 4095_u64.wrapping_neg()
@@ -191,12 +208,10 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::perfdata::{Body, BuildId, Map, Record, Records, Sample, Stamp, Task};
+    use crate::perfdata::{Body, Branch, BuildId, Map, Record, Records, Stamp, Task};
     use crate::profile::each_sample;
     use crate::symbols::testing::Inlined;
 
-    /// A mark in a call chain: the program's addresses follow.
-    const USER: u64 = 512_u64.wrapping_neg();
     const START: u64 = 0x40_0000;
 
     /// A recording with one sample, in a function that was inlined.
@@ -229,6 +244,33 @@ mod tests {
             }],
             ..Recording::default()
         }
+    }
+
+    #[test]
+    fn calls_take_the_place_of_frame_pointers() {
+        const KERNEL: u64 = 128_u64.wrapping_neg();
+        let call = |from| Branch {
+            from,
+            to: from + 100,
+            ..Branch::default()
+        };
+        let joined = |chain: &[u64], calls: &[u64]| {
+            let mut sample = Sample {
+                chain: chain.to_vec(),
+                branches: calls.iter().copied().map(call).collect(),
+                ..Sample::default()
+            };
+            join_calls(&mut sample);
+            assert_eq!(sample.branches, []);
+            sample.chain
+        };
+        assert_eq!(
+            joined(&[KERNEL, 1 << 63, USER, 10, 20], &[30, 40]),
+            [KERNEL, 1 << 63, UNWOUND, 10, 30, 40]
+        );
+        assert_eq!(joined(&[USER, 10, 20], &[]), [USER, 10, 20]);
+        assert_eq!(joined(&[USER], &[30]), [UNWOUND, 30]);
+        assert_eq!(joined(&[KERNEL, 1 << 63], &[30]), [KERNEL, 1 << 63]);
     }
 
     /// The functions and lines of the sample, and the warnings.

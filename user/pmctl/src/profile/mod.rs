@@ -212,12 +212,16 @@ fn walk(
     mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = Names::new(recording);
+    let has_calls = recording.has_calls();
     for record in recording.records.iter() {
         let mut record = record?;
         let Body::Sample(sample) = &mut record.body else {
             names.apply(&record);
             continue;
         };
+        if has_calls {
+            chain::join_calls(sample);
+        }
         if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
             let program = (&names.spaces, record.stamp.task.pid);
             unwinder.append(program, user, &mut sample.chain);

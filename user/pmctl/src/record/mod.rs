@@ -43,7 +43,7 @@ use target::Target;
 use task_log::TaskLog;
 
 use crate::child::{Command, Ending, Waiting};
-use crate::cli::{CallGraph, DEFAULT_FILE, Record as Args, SwitchOutput};
+use crate::cli::{DEFAULT_FILE, Record as Args, SwitchOutput};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
@@ -195,9 +195,17 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
             "--kernel-callchains leaves out the callers in programs, which --call-graph=dwarf finds: give one of the two.",
         ),
         (
-            args.call_graph() == Some(CallGraph::LastBranches),
-            "--call-graph=lbr: the driver does not record branches of call chains. --call-graph=dwarf copies the stack, -g \
-             follows frame pointers.",
+            args.has_calls() && (args.branches || args.branch_filter.is_some()),
+            "-b, -j: not with --call-graph=lbr, for which the CPU records calls only. Leave out one of the two.",
+        ),
+        (
+            args.has_calls() && (args.all_cpus || args.cpu.is_some()),
+            "--call-graph=lbr: the CPU records the calls of a task, and -a and -C sample all tasks. \
+             --call-graph=dwarf copies stacks.",
+        ),
+        (
+            args.has_calls() && args.kernel_callchains,
+            "--kernel-callchains leaves out the callers in programs, which --call-graph=lbr finds: give one of the two.",
         ),
         (
             args.command.is_empty() && !args.all_cpus && args.cpu.is_none() && !is_attached,

@@ -54,9 +54,13 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     let device = Device::open().map_err(exit::with_help)?;
     let properties = device.properties();
     if args.branch_kinds().is_some() && !properties.last_branch {
-        return Err(
-            Usage("-b: this CPU does not record branches (LBR). Leave -b out.".to_owned()).into(),
-        );
+        let reason = if args.has_calls() {
+            "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g follows \
+             frame pointers."
+        } else {
+            "-b: this CPU does not record branches (LBR). Leave -b out."
+        };
+        return Err(Usage(reason.to_owned()).into());
     }
     // Before the work: whoever can't write learns it now.
     let target = Target::open(&args.output)?;
