@@ -6,20 +6,13 @@
 # to count: its name, the instructions of the command alone in thousands, those with pmctl
 # stat, those with perf stat. To be run on one CPU under icount.
 
-# least COMMAND... : in thousands, of two runs behind one for what has to be loaded
-least() {
-	bench_elapsed "$@" >/dev/null
-	{ bench_elapsed "$@" && bench_elapsed "$@"; } |
-		awk 'NR == 1 || $1 < least { least = $1 } END { if (NR == 2) printf "%d", least / 1000; else print "failed" }'
-}
-
 # cost NAME OPTION...
 cost() {
 	name=$1
 	shift
-	printf '%s\t%s\t%s\t%s\n' "$name" "$(least /bin/busybox true)" \
-		"$(least pmctl stat "$@" -- /bin/busybox true)" \
-		"$(least perf stat "$@" -- /bin/busybox true)"
+	printf '%s\t%s\t%s\t%s\n' "$name" "$(bench_elapsed /bin/busybox true)" \
+		"$(bench_elapsed pmctl stat "$@" -- /bin/busybox true)" \
+		"$(bench_elapsed perf stat "$@" -- /bin/busybox true)"
 }
 
 cost "stat"

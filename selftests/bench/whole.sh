@@ -29,21 +29,14 @@ END
 # perf slows down by itself where interrupts take long.
 echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 
-# least COMMAND... : in thousands, of two runs behind one for what has to be loaded
-least() {
-	bench_elapsed "$@" >/dev/null
-	{ bench_elapsed "$@" && bench_elapsed "$@"; } |
-		awk 'NR == 1 || $1 < least { least = $1 } END { if (NR == 2) printf "%d", least / 1000; else print "failed" }'
-}
-
 # cost NAME COMMAND...
 cost() {
 	name=$1
 	shift
 	# The options are words.
 	# shellcheck disable=SC2086
-	printf '%s\t%s\t%s\t%s\n' "$name" "$(least "$@")" \
-		"$(least pmctl record $options -- "$@")" "$(least perf record -q $options -- "$@")"
+	printf '%s\t%s\t%s\t%s\n' "$name" "$(bench_elapsed "$@")" \
+		"$(bench_elapsed pmctl record $options -- "$@")" "$(bench_elapsed perf record -q $options -- "$@")"
 }
 
 cost "a program that ends" /bin/busybox true

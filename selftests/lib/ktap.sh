@@ -20,6 +20,16 @@ skip_all() {
 	exit 4
 }
 
+# in_own_dir [COMMAND]: goes to an empty folder, if there is a device. At the end the folder
+# is removed, and COMMAND executed.
+in_own_dir() {
+	[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+	dir=$(mktemp -d)
+	ktap_at_end=${1-}
+	trap 'rm -rf "$dir"; eval "$ktap_at_end"' EXIT
+	cd "$dir" || exit 1
+}
+
 # result STATUS NAME: reports one test case, which passed if STATUS is 0
 result() {
 	ktap_count=$((ktap_count + 1))

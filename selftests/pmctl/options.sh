@@ -7,11 +7,7 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
-
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
+in_own_dir
 
 event=instructions:u
 loop=$here/pmctl_loop
@@ -84,7 +80,7 @@ else
 fi
 
 # Of 671 KB.
-is "record --max-size succeeds" 0 "$(record --max-size=64K -m 8 -e $event -c 10007 -- "$loop" 60000000)"
+is "record --max-size succeeds" 0 "$(record --max-size=64K -m 64 -e $event -c 10007 -- "$loop" 60000000)"
 check "the file has that size at most, and a few rings" [ "$(stat -c %s perf.data)" -le 400000 ]
 
 is "record -q prints nothing" "" "$(record -q -N -B -T -e $event -- "$loop" 60000000 >/dev/null; cat words)"

@@ -8,11 +8,7 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
-
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
+in_own_dir
 
 # Three functions with 10, 30 and 60 percent of 20 * $n instructions.
 n=20000000

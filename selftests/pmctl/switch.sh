@@ -8,11 +8,7 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
-
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
+in_own_dir
 # perf and the driver throttle if the interrupts of an emulated CPU take long.
 echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
 

@@ -7,11 +7,7 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
-
-dir=$(mktemp -d)
-trap 'rm -rf "$dir" /src; rm -f /tmp/perf-*.map' EXIT
-cd "$dir" || exit 1
+in_own_dir 'rm -rf /src; rm -f /tmp/perf-*.map'
 
 # running: the command lines of all processes
 running() {

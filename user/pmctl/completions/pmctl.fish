@@ -170,7 +170,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s C -l cpu -d 'Sample 
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s d -l delay -d 'Show a table every SECS seconds' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas, as `pmctl report` does' -r -f -a "comm\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand top" -s s -l sort -d 'Group samples by these keys, separated by commas' -r -f -a "comm\t''
 pid\t''
 tid\t''
 dso\t''

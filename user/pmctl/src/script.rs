@@ -23,7 +23,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let has_chains = recording.parts().chain;
     let has_lines = fields.contains(&Field::Srcline);
     let has_period = fields.contains(&Field::Period);
-    let details = (args.inline || has_lines).then(|| Details::new(&recording));
+    let details = (args.inlined.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
     let is_filtered = !args.filter.is_empty();
     let cuts = profile::each_sample(&recording, |named, names| {
@@ -55,7 +55,8 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
             _ if !has_chains => {}
             None => push_chain(&mut line, names.chain(named), false),
             Some(details) => {
-                let frames = names.detailed_chain(named, details, (args.inline, usize::MAX));
+                let frames =
+                    names.detailed_chain(named, details, (args.inlined.inline, usize::MAX));
                 push_chain(&mut line, frames.into_iter(), has_lines);
             }
         }

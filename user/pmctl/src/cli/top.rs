@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Cpus, Key};
+use super::Cpus;
+use super::viewing::Rows;
 
 const TOP_HELP: &str = "\
 Each table has the samples since the one before. Events and rights are those of `pmctl record`, of which it is a live \
@@ -56,16 +57,8 @@ pub(crate) struct Top {
     #[arg(short, long, value_name = "SECS", default_value = "2", value_parser = seconds)]
     pub(crate) delay: Duration,
 
-    /// Group samples by these keys, separated by commas, as `pmctl report` does
-    #[arg(
-        short,
-        long,
-        value_name = "KEYS",
-        value_delimiter = ',',
-        default_value = "comm,dso,symbol",
-        hide_possible_values = true
-    )]
-    pub(crate) sort: Vec<Key>,
+    #[command(flatten)]
+    pub(crate) rows: Rows,
 
     /// Print the tables as text
     #[arg(long)]

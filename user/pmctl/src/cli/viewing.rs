@@ -59,13 +59,8 @@ pub(crate) struct Script {
     )]
     pub(crate) fields: Fields,
 
-    /// Show functions that were inlined, from debug information, in call chains
-    #[arg(long, overrides_with = "no_inline")]
-    pub(crate) inline: bool,
-
-    /// Known from perf: only with --inline they are looked up
-    #[arg(long, hide = true)]
-    pub(crate) no_inline: bool,
+    #[command(flatten)]
+    pub(crate) inlined: Inlined,
 
     #[command(flatten)]
     pub(crate) filter: Filter,
@@ -162,13 +157,9 @@ Examples:
   pmctl report --children -g       what each function calls, the largest first
   pmctl report --branches          branches, of `pmctl record -b`";
 
+/// What makes a row.
 #[derive(Debug, Args)]
-#[command(after_help = REPORT_HELP)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
-pub(crate) struct Report {
-    #[command(flatten)]
-    pub(crate) input: Input,
-
+pub(crate) struct Rows {
     /// Group samples by these keys, separated by commas
     #[arg(
         short,
@@ -179,6 +170,29 @@ pub(crate) struct Report {
         hide_possible_values = true
     )]
     pub(crate) sort: Vec<Key>,
+}
+
+/// Whether inlined functions are shown.
+#[derive(Debug, Args)]
+pub(crate) struct Inlined {
+    /// Show functions that were inlined, from debug information, in call chains
+    #[arg(long, overrides_with = "no_inline")]
+    pub(crate) inline: bool,
+
+    /// Known from perf: only with --inline they are looked up
+    #[arg(long, hide = true)]
+    pub(crate) no_inline: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    #[command(flatten)]
+    pub(crate) rows: Rows,
 
     /// Show the branches of `pmctl record -b`: from where to where, how often, how often mispredicted
     #[arg(long)]
@@ -202,13 +216,8 @@ pub(crate) struct Report {
     )]
     pub(crate) max_stack: usize,
 
-    /// Show functions that were inlined, from debug information, in call chains
-    #[arg(long, overrides_with = "no_inline")]
-    pub(crate) inline: bool,
-
-    /// Known from perf: only with --inline they are looked up
-    #[arg(long, hide = true)]
-    pub(crate) no_inline: bool,
+    #[command(flatten)]
+    pub(crate) inlined: Inlined,
 
     /// Count a sample for each function of its call chain, and sort by that; with -g caller, show what a function calls
     #[arg(long, conflicts_with = "branches")]
@@ -269,10 +278,10 @@ impl Report {
     /// Returns what the rows are.
     pub(crate) fn grouping(&self) -> Grouping {
         Grouping {
-            keys: self.sort.clone(),
+            keys: self.rows.sort.clone(),
             children: self.children,
             graph: self.graph().map(|graph| graph.order),
-            inline: self.inline,
+            inline: self.inlined.inline,
             max_stack: self.max_stack,
             filter: self.filter.clone(),
         }

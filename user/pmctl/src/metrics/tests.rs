@@ -109,13 +109,9 @@ fn every_formula_of_every_model_has_a_value() {
 
 #[test]
 fn values_are_those_of_the_formulas_by_hand() {
+    type Count = (&'static str, f64);
     /// Model, metric, counts, and value.
-    type Row = (
-        &'static str,
-        &'static str,
-        &'static [(&'static str, f64)],
-        f64,
-    );
+    type Row = (&'static str, &'static str, &'static [Count], f64);
 
     let table: [Row; 5] = [
         (

@@ -242,13 +242,7 @@ mod tests {
     fn try_convert(chunks: &[Chunk]) -> Result<Converted> {
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let plan = plan();
-        let mut counted = Counted {
-            totals: Totals::new(&plan.config),
-            unsampled: BTreeMap::new(),
-            last: BTreeMap::new(),
-            others: 0,
-            values: Values::default(),
-        };
+        let mut counted = Counted::nothing(&plan);
         let mut samples = Vec::new();
         for chunk in chunks {
             convert(chunk, &plan, &clock, &mut counted, &mut samples)?;
@@ -360,13 +354,7 @@ mod tests {
         }
         // At the end there is no place for a sample.
         records.extend([Raw::Time { time: 4 }, value(energy, 9)]);
-        let mut counted = Counted {
-            totals: Totals::new(&plan.config),
-            unsampled: BTreeMap::new(),
-            last: BTreeMap::new(),
-            others: 0,
-            values: Values::default(),
-        };
+        let mut counted = Counted::nothing(&plan);
         let mut samples = Vec::new();
         let clock = Clock::Pairs(vec![(0, 0), (1000, 1000)]);
         let all = convert(

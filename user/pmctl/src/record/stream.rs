@@ -53,6 +53,17 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    /// Returns that nothing was counted yet.
+    pub(super) fn nothing(plan: &Plan) -> Self {
+        Self {
+            totals: Totals::new(&plan.config),
+            unsampled: BTreeMap::new(),
+            last: BTreeMap::new(),
+            others: 0,
+            values: Values::default(),
+        }
+    }
+
     /// Returns the lost samples of each CPU, the events of which were counted.
     pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
         let mut lost = BTreeMap::new();
@@ -75,13 +86,7 @@ impl<'a> Stream<'a> {
             limit: 0,
             places: Places::default(),
             full: false,
-            counted: Counted {
-                totals: Totals::new(&plan.config),
-                unsampled: BTreeMap::new(),
-                last: BTreeMap::new(),
-                others: 0,
-                values: Values::default(),
-            },
+            counted: Counted::nothing(plan),
         }
     }
 

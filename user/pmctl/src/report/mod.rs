@@ -70,14 +70,14 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     if args.branches {
         return branches::write(recording, args, output);
     }
-    let wants_details = args.inline || args.sort.contains(&Key::Srcline);
+    let wants_details = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
     let details = wants_details.then(|| Details::new(recording));
     let (tables, nameless, cuts) = shares(recording, &args.grouping(), details.as_ref())?;
     cuts.write(output.colors, output)?;
     if let Some(details) = &details {
         details.write_warnings(output.colors, output)?;
     }
-    if args.sort.contains(&Key::Symbol) || args.graph().is_some() {
+    if args.rows.sort.contains(&Key::Symbol) || args.graph().is_some() {
         nameless.write(recording, output)?;
     }
     for (index, shares) in tables.iter().enumerate() {
@@ -136,7 +136,12 @@ fn write_event(
     if args.children {
         headings.insert(0, ("children", Align::Right));
     }
-    headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
+    headings.extend(
+        args.rows
+            .sort
+            .iter()
+            .map(|key| (heading(*key), Align::Left)),
+    );
     let mut table = Table::new(&headings);
     let least = args.graph().map_or(0.0, |graph| graph.least);
     let part = |share: &Share| size(share) as f64 / events as f64;

@@ -158,15 +158,9 @@ impl<W: Write> Report for Perf<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject, subject_with, written};
+    use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
     use serde_json::{Value, json};
-
-    fn lines(text: &str) -> Vec<Value> {
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
-            .collect()
-    }
 
     #[test]
     fn the_keys_are_perfs() {

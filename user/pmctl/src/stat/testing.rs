@@ -68,3 +68,10 @@ pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
     make(&mut bytes);
     String::from_utf8(bytes).expect("it is text")
 }
+
+/// The values of JSON lines.
+pub(super) fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect()
+}

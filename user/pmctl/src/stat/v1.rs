@@ -260,15 +260,9 @@ fn running(run: &Run) -> Vec<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{run, subject, subject_with, written};
+    use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
     use serde_json::{Value, json};
-
-    fn lines(text: &str) -> Vec<Value> {
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
-            .collect()
-    }
 
     #[test]
     fn metrics_have_their_values() {

@@ -20,7 +20,7 @@ use stream::Stream;
 /// Shows tables until the user ends it, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
     let grouping = Grouping {
-        keys: args.sort.clone(),
+        keys: args.rows.sort.clone(),
         children: false,
         graph: args.chains.then_some(Order::Callee),
         inline: false,
