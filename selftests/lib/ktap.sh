@@ -6,6 +6,7 @@
 
 ktap_count=0
 ktap_failed=0
+at_end=
 
 # plan N: there will be N test cases
 plan() {
@@ -20,13 +21,12 @@ skip_all() {
 	exit 4
 }
 
-# in_own_dir [COMMAND]: goes to an empty folder, if there is a device. At the end the folder
-# is removed, and COMMAND executed.
+# in_own_dir: goes to an empty folder, if there is a device. At the end the folder is
+# removed, and what $at_end has is executed.
 in_own_dir() {
 	[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 	dir=$(mktemp -d)
-	ktap_at_end=${1-}
-	trap 'rm -rf "$dir"; eval "$ktap_at_end"' EXIT
+	trap 'rm -rf "$dir"; eval "$at_end"' EXIT
 	cd "$dir" || exit 1
 }
 

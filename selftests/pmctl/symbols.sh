@@ -8,7 +8,8 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-in_own_dir 'rm -f /tmp/perf-*.map'
+at_end='rm -f /tmp/perf-*.map'
+in_own_dir
 
 n=20000000
 event=instructions:u

@@ -7,7 +7,8 @@ here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
 
-in_own_dir 'rm -rf /src; rm -f /tmp/perf-*.map'
+at_end='rm -rf /src; rm -f /tmp/perf-*.map'
+in_own_dir
 
 # running: the command lines of all processes
 running() {

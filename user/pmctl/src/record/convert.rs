@@ -197,7 +197,7 @@ mod tests {
     use crate::stat::values;
     use perfmon::abi::perfmon_last_branch;
     use perfmon::spec;
-    use perfmon::trace::{Branches, Config, Event, Record as Raw, Totals};
+    use perfmon::trace::{Branches, Config, Event, Record as Raw};
 
     const IP: u64 = 0x40_1000;
 

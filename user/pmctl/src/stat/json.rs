@@ -160,7 +160,7 @@ impl<W: Write> Report for Perf<'_, W> {
 mod tests {
     use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn the_keys_are_perfs() {

@@ -262,7 +262,7 @@ fn running(run: &Run) -> Vec<Option<u64>> {
 mod tests {
     use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn metrics_have_their_values() {
