@@ -22,7 +22,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 20
+plan 21
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -46,6 +46,7 @@ source=$(sed -n 's/^NOTE: \(.*loop\.h\) can.t be read.*/\1/p' listing)
 mkdir -p "$(dirname "$source")"
 seq 100 | sed 's/^/this is line /' >"$source"
 says "with the source they have its text" "$(pmctl annotate outer)" ' : ([0-9]+) +this is line \1$'
+says "a function that was inlined is shown in the other" "$(pmctl annotate inner 2>&1)" 'NOTE: .inner. was inlined: it is a part of .outer.'
 says "without source lines" "$(pmctl annotate --no-source -M intel outer | tail -n 3)" '  ret$'
 says "the largest function is the default" "$(pmctl annotate 2>&1)" '^(outer|made at run time) |run time: its instructions'
 says "what was made at run time has no instructions" "$(pmctl annotate 'made at run time' 2>&1)" 'its instructions are gone'

@@ -2,12 +2,14 @@
 //! The functions of a recording, with the samples at each of their instructions.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ahash::AHashMap;
 use anyhow::Result;
 
-use crate::perfdata::Recording;
+use crate::perfdata::{Recording, is_kernel};
 use crate::profile::{self, File};
+use crate::symbols::{DebugFiles, Lines};
 use crate::text::printable;
 
 /// A function with samples.
@@ -99,6 +101,28 @@ impl Functions {
             printable(name),
             self.similar(name)
         ))
+    }
+
+    /// Returns the functions that have samples in a part which the compiler made of a function with this name.
+    pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&Function> {
+        let lines = Lines::new(DebugFiles::of_user());
+        let is_part = |function: &&Function| {
+            let path = Path::new(&function.path);
+            let (key, id) = (
+                function.number.map_or(u32::MAX, File::number),
+                recording.build_id(path),
+            );
+            function.places.keys().any(|place| {
+                let levels = lines.at((key, path), id, *place);
+                let mut inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
+                inlined.any(|inlined| *inlined.text == *name)
+            })
+        };
+        let user = self
+            .list
+            .iter()
+            .filter(|function| !is_kernel(function.start));
+        user.filter(is_part).collect()
     }
 
     /// Returns a sentence with names that are like this one.

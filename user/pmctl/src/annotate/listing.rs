@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lines of an annotated function: instructions, and the source lines that they were made of.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::assembly::disassemble;
 use super::code::Code;
 use crate::cli::Syntax;
 use crate::perfdata::{Recording, is_kernel};
-use crate::symbols::{DebugFiles, Lines, SourceLine};
+use crate::symbols::{DebugFiles, Lines, SourceLine, Targets};
 use crate::text::printable;
 
 /// An annotated function.
@@ -93,9 +94,16 @@ impl Listing {
         let end = code.address.wrapping_add(code.bytes.len() as u64);
         let mut tables = recording.notes.symbols.iter();
         let table = tables.find(|table| table.file == function.path);
+        let targets = OnceCell::new();
         let name = |address: u64| {
             if (code.address..end).contains(&address) {
                 return Some((&function.name[..], address - code.address));
+            }
+            if !is_kernel(function.start) {
+                let targets = targets.get_or_init(|| Targets::of(Path::new(&function.path)));
+                if let Some(found) = targets.at(address) {
+                    return Some(found);
+                }
             }
             let offset = address.wrapping_sub(delta);
             let symbol = table?.at(offset)?;

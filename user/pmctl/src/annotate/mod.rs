@@ -26,8 +26,25 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
     let event = flamegraph::event(&recording, args.event.as_deref())?;
     let functions = Functions::of(&recording, event)?;
-    let chosen = functions.named(args.symbol.as_deref()).map_err(Usage)?;
+    let name = args.symbol.as_deref();
+    let (chosen, inlined) = match functions.named(name) {
+        Ok(chosen) => (chosen, None),
+        Err(reason) => {
+            let around = name.map(|name| functions.with_inlined(&recording, name));
+            let around = around.filter(|around| !around.is_empty());
+            (around.ok_or(Usage(reason))?, name)
+        }
+    };
     perfdata::warn(&recording.notes, output.colors, output)?;
+    if let Some(name) = inlined {
+        let names: Vec<String> = chosen.iter().map(|f| printable(&f.name)).collect();
+        let (mark, name) = (output.colors.warning, printable(name));
+        let names = names.join("` and `");
+        writeln!(
+            output,
+            "{mark}NOTE{mark:#}: `{name}` was inlined: it is a part of `{names}`."
+        )?;
+    }
     let mut listings = Vec::new();
     for function in chosen {
         let listing = Listing::new(&recording, function, (args.syntax, !args.no_source));

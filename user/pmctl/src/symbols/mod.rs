@@ -9,11 +9,13 @@ mod elf;
 pub(crate) mod jit;
 mod lines;
 mod names;
+mod targets;
 
 pub(crate) use debug_files::{DebugFiles, hexadecimal};
 pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
 pub(crate) use names::Names;
+pub(crate) use targets::Targets;
 
 #[cfg(test)]
 pub(crate) mod testing;
