@@ -2,7 +2,7 @@
 //! From a function to its caller.
 
 use gimli::{
-    CfaRule, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, LittleEndian,
+    CfaRule, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression, Format, LittleEndian,
     Location, Register, RegisterRule, UnwindExpression, UnwindTableRow, Value, X86_64,
 };
 
@@ -41,6 +41,25 @@ impl Step {
             encoding,
             section,
             is_signal,
+        }
+    }
+
+    /// Returns that at a jump to a function: as at its first instruction, the stack has but the return address.
+    pub(super) fn of_jump() -> Self {
+        const WORD: i64 = 8;
+        Self {
+            frame: CfaRule::RegisterAndOffset {
+                register: X86_64::RSP,
+                offset: WORD,
+            },
+            registers: [(X86_64::RA, RegisterRule::Offset(-WORD))].into(),
+            encoding: Encoding {
+                address_size: 8,
+                format: Format::Dwarf32,
+                version: 4,
+            },
+            section: 0,
+            is_signal: false,
         }
     }
 

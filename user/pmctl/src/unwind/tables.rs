@@ -2,6 +2,7 @@
 //! The tables of a file that say where callers' registers are.
 
 use std::io::Read;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use flate2::read::ZlibDecoder;
@@ -25,6 +26,8 @@ pub(super) struct Tables {
     elf: Elf,
     sections: Vec<Section>,
     context: UnwindContext<usize>,
+    /// Addresses of the linker's stubs, through which functions elsewhere are called.
+    stubs: Vec<Range<u64>>,
     /// The file, until its debug file was looked for: that may have tables for more functions.
     path: Option<PathBuf>,
 }
@@ -62,8 +65,14 @@ impl Tables {
     ) -> Self {
         let exceptions = Section::exceptions(file);
         let debug = Section::debug(file);
+        let stubs = file.sections().filter_map(|section| {
+            let is_stubs = section.name().is_ok_and(|name| name.starts_with(".plt"));
+            let start = section.address();
+            is_stubs.then(|| start..start.saturating_add(section.size()))
+        });
         Self {
             elf,
+            stubs: stubs.collect(),
             sections: exceptions.into_iter().chain(debug).collect(),
             context: UnwindContext::new(),
             path,
@@ -75,6 +84,10 @@ impl Tables {
         let address = self.elf.address(offset)?;
         if let Some(step) = self.step_in(0, address) {
             return Some(step);
+        }
+        // A stub is a jump. In static programs it has no table.
+        if self.stubs.iter().any(|stubs| stubs.contains(&address)) {
+            return Some(Step::of_jump());
         }
         let path = self.path.take()?;
         let debug_file = debug_files.find(&path, &self.elf)?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, str};
 
+use object::{Object, ObjectSection};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -181,6 +182,22 @@ fn all_callers_are_found_without_frame_pointers() {
         assert_eq!(functions, whole(), "{flags:?}");
         assert_eq!(cuts.numbers(), (1, 0), "{flags:?}");
     }
+}
+
+#[test]
+fn a_stub_of_the_linker_has_its_caller() {
+    let mut written = Written::new(&["-static"]);
+    let program = fs::read(&written.program).expect("it was compiled");
+    let program = object::File::parse(&*program).expect("it is well formed");
+    let stubs = program.section_by_name(".plt").expect("there are some");
+    // As if the function had just called it.
+    let caller = written.user.registers[8];
+    written.user.registers[7] -= 8;
+    written.user.registers[8] = stubs.address();
+    written.user.stack.splice(..0, caller.to_le_bytes());
+    let (functions, cuts) = functions(&written.recording());
+    assert_eq!(functions[1..3], ["leaf", "on_signal"]);
+    assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
 }
 
 #[test]
