@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Does what a page says and compares what is printed with the page.
+
+test-tutorial.py prepare PAGE FOLDER: copies the files that the page includes into FOLDER,
+applies the page's diffs to them, runs its gcc, and writes FOLDER/steps: a script of the
+other commands.
+
+test-tutorial.py compare PAGE PRINTED MACHINE: compares what the script printed.
+
+On the page, a line `...` stands for any lines. A number must be as it is on the page, with
+three exceptions. Times, versions and addresses may be any, and so may be the shares of
+instructions, which have few samples. Counts (of samples, or with a comma or a point) may
+differ a little, as those of another compiler or processor do. Shares may differ by half a
+percent.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+MARK = "--- step"
+# By how much counts may differ, those of a function's samples, and shares in percent.
+TOLERANCE = 0.02
+FEW = 0.3
+SHARE = 0.5
+
+
+def blocks(page):
+    """Yields (directive, argument, first line's number, lines) of each block of the page."""
+    with open(page, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    at = 0
+    while at < len(lines):
+        found = re.fullmatch(r"\.\. (code-block|literalinclude):: (\S+)", lines[at])
+        at += 1
+        if not found:
+            continue
+        while at < len(lines) and re.fullmatch(r"   :.*|", lines[at]):
+            at += 1
+        first, body = at + 1, []
+        while at < len(lines) and (not lines[at] or lines[at].startswith("   ")):
+            body.append(lines[at][3:])
+            at += 1
+        while body and not body[-1]:
+            body.pop()
+        yield found[1], found[2], first, body
+
+
+def commands(page):
+    """Yields (command, number of its line, the lines that it prints) of each command."""
+    for _, kind, first, body in blocks(page):
+        if kind != "console":
+            continue
+        command = None
+        for number, line in enumerate(body, first):
+            if line.startswith("$ "):
+                if command:
+                    yield command
+                command = (line[2:], number, [])
+            else:
+                command[2].append(line)
+        yield command
+
+
+def prepare(page, folder):
+    """Writes the files and the script."""
+    home = "/root"
+    versions = 0
+    script = []
+
+    def show(name):
+        """Keeps a version of a file for the step at which it is made."""
+        nonlocal versions
+        versions += 1
+        shutil.copy(f"{folder}/{name}", f"{folder}/{name}.{versions}")
+        script.append(f"cp {name}.{versions} {name}")
+
+    step = 0
+    for directive, kind, _, body in blocks(page):
+        if directive == "literalinclude":
+            shutil.copy(os.path.join(os.path.dirname(page), kind), folder)
+            show(os.path.basename(kind))
+        elif kind == "diff":
+            patch = ["patch", "--no-backup-if-mismatch", "--fuzz=0", "-p0"]
+            subprocess.run(patch, cwd=folder, input="\n".join(body) + "\n", text=True, check=True, stdout=subprocess.DEVNULL)
+            show(re.match(r"\+\+\+ (\S+)", body[1])[1])
+        elif kind == "console":
+            for line in body:
+                if not line.startswith("$ "):
+                    continue
+                command = line[2:]
+                script.append(f"echo '{MARK} {step}'")
+                step += 1
+                if command.startswith("gcc "):
+                    words = shlex.split(command)
+                    subprocess.run(words + [f"-fdebug-prefix-map={os.path.realpath(folder)}={home}"], cwd=folder, check=True)
+                    show(words[words.index("-o") + 1])
+                else:
+                    script.append(command)
+    with open(f"{folder}/steps", "w", encoding="utf-8") as file:
+        file.write("\n".join(script) + "\n")
+
+
+# What may be any, and what stands for it. Spaces before a number align it.
+ANY = [
+    (r"\s*\d+\.\d+ (seconds time elapsed|seconds user|seconds sys)$", r" T \1"),
+    (r"( in )\d+\.\d+ s\b", r"\1T s"),
+    (r"\( \+- +\d+\.\d\d% \)", "( +- T% )"),
+    (r"\bLinux \d+\S*", "Linux V"),
+    (r"\b[0-9a-f]{5,}(?=:| <|$)", "A"),
+    (r"\b0x[0-9a-f]+(?=\(%rip\))", "A"),
+    (r"^ *\d+\.\d\d : ", "P : "),
+]
+NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
+
+
+def same(expected, got):
+    """Returns whether a line is as the page says."""
+    for pattern, text in ANY:
+        expected, got = (re.sub(pattern, text, line) for line in (expected, got))
+    # What aligns columns depends on the width of numbers.
+    rest = [re.sub(r"\s+", " ", re.sub(NUMBER, "#", line)).strip() for line in (expected, got)]
+    if rest[0] != rest[1]:
+        return False
+    tolerance = FEW if "[.]" in expected else TOLERANCE
+    for old, new in zip(re.findall(NUMBER, expected), re.findall(NUMBER, got)):
+        if old == new:
+            continue
+        if not re.search("[.,]", old) and f"{old} samples" not in expected:
+            return False
+        share = SHARE if old.endswith("%") else 0
+        old, new = (float(number.strip("%").replace(",", "")) for number in (old, new))
+        if abs(old - new) > max(abs(old) * tolerance, share):
+            return False
+    return True
+
+
+def matches(expected, got):
+    """Returns whether lines are as the page says."""
+    if not expected:
+        return not got
+    if expected[0] == "...":
+        return any(matches(expected[1:], got[skip:]) for skip in range(len(got) + 1))
+    return bool(got) and same(expected[0], got[0]) and matches(expected[1:], got[1:])
+
+
+def trimmed(lines):
+    """Returns lines without empty ones at both ends."""
+    return "\n".join(line.rstrip() for line in lines).strip("\n").split("\n")
+
+
+def compare(page, printed, machine):
+    """Returns the number of commands that printed something else."""
+    with open(printed, encoding="utf-8") as file:
+        parts = re.split(rf"^{MARK} \d+\n", file.read(), flags=re.M)[1:]
+    steps = list(commands(page))
+    if not steps or len(parts) != len(steps):
+        print(f"{os.path.basename(page)}: {len(parts)} of {len(steps)} commands were run on {machine}")
+        return 1
+    failed = 0
+    for (command, number, expected), got in zip(steps, parts):
+        got = trimmed(got.split("\n"))
+        if matches(trimmed(expected), got):
+            continue
+        failed += 1
+        print(f"{os.path.basename(page)}:{number}: on {machine} this prints something else:")
+        print("\n".join(["   $ " + command] + ["   " + line for line in got]))
+    print(f"{os.path.basename(page)}: {len(steps) - failed} of {len(steps)} commands print on {machine} what is on the page")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.setrecursionlimit(10000)
+    if sys.argv[1] == "prepare":
+        prepare(*sys.argv[2:])
+    else:
+        sys.exit(compare(*sys.argv[2:]) > 0)
