@@ -27,6 +27,9 @@ use tables::Tables;
 use crate::perfdata::UserStack;
 use crate::profile::{AddressSpaces, UNWOUND};
 
+/// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
+const MOST: u32 = UserStack::MOST / 8;
+
 /// Finds out the callers of samples that have the program's stack.
 #[derive(Default)]
 pub(crate) struct Unwinder {
@@ -84,7 +87,7 @@ impl Unwinder {
             return Err(Reason::Bits32);
         }
         let is_code = |address| spaces.find(pid, address).is_some();
-        loop {
+        for _ in 0..MOST {
             let (caller, is_signal) = match self.step((spaces, pid), address) {
                 Ok((step, tables)) => {
                     if step.is_signal && chain.last() != Some(&registers.instruction()) {
@@ -119,6 +122,7 @@ impl Unwinder {
             }
             chain.push(address);
         }
+        Err(Reason::Nonsense)
     }
 
     /// Returns the step at an address, and the tables that it is of.

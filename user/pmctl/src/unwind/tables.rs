@@ -246,6 +246,7 @@ fn content<'a, R: ReadRef<'a>>(file: &object::File<'a, R>, name: &str) -> Option
         CompressionFormat::Zlib => {
             let mut bytes = Vec::new();
             ZlibDecoder::new(content.data)
+                .take(content.uncompressed_size)
                 .read_to_end(&mut bytes)
                 .ok()?;
             bytes

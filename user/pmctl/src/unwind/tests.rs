@@ -304,6 +304,15 @@ fn the_vdso_has_tables() {
 }
 
 #[test]
+fn tables_without_an_end_are_left() {
+    let written = Written::new(&["-DENDLESS"]);
+    let (found, cuts) = functions(&written.recording());
+    assert!(found.iter().all(|function| function == "leaf"));
+    assert_eq!(found.len(), super::MOST as usize + 1);
+    assert!(told(&cuts).contains("does not fit"), "{}", told(&cuts));
+}
+
+#[test]
 fn programs_of_32_bits_have_one_function() {
     let mut written = Written::new(&[]);
     written.user.wide = false;
