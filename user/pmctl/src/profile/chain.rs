@@ -183,16 +183,17 @@ impl Names<'_> {
 pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// Puts the calls that a program is in, the newest first, in the place of the program's part of a call chain, behind its
-/// first address: as perf joins them.
-pub(super) fn join_calls(sample: &mut Sample) {
+/// first address: as perf joins them. Returns how many there are.
+pub(super) fn join_calls(sample: &mut Sample) -> usize {
     let calls = mem::take(&mut sample.branches);
     let user = sample.chain.iter().position(|word| *word == USER);
     let Some(user) = user.filter(|_| !calls.is_empty()) else {
-        return;
+        return 0;
     };
     sample.chain.truncate(user + 2);
     sample.chain[user] = UNWOUND;
     sample.chain.extend(calls.iter().map(|call| call.from));
+    calls.len()
 }
 
 /// A mark in a call chain: the program's addresses follow.

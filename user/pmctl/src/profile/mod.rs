@@ -220,7 +220,10 @@ fn walk(
             continue;
         };
         if has_calls {
-            chain::join_calls(sample);
+            let calls = chain::join_calls(sample);
+            if let Some(unwinder) = &mut unwinder {
+                unwinder.count_calls(calls);
+            }
         }
         if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
             let program = (&names.spaces, record.stamp.task.pid);

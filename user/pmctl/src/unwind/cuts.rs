@@ -29,6 +29,8 @@ pub(super) enum Reason {
     Nonsense,
     /// A program of 32 bits.
     Bits32,
+    /// The processor keeps no more calls.
+    Recorded,
 }
 
 /// How many call chains were found out from stacks, and how many of these are cut.
@@ -118,6 +120,9 @@ impl Cuts {
                 printable(&path.to_string_lossy())
             ),
             Reason::Nonsense => "what the tables say does not fit to the stack".to_owned(),
+            Reason::Recorded => {
+                "the processor keeps no more than 32 calls; -g and --call-graph=dwarf have more".to_owned()
+            }
             Reason::Bits32 => "programs of 32 bits are followed by their frame pointers only (-g)".to_owned(),
         }
     }

@@ -30,6 +30,10 @@ use crate::profile::{AddressSpaces, UNWOUND};
 /// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
 const MOST: u32 = UserStack::MOST / 8;
 
+/// How many calls processors keep that have room for calls (Intel's manual, volume 3B, "Last branch, interrupt and
+/// exception recording for processors based on Skylake microarchitecture").
+const CALLS: usize = 32;
+
 /// Finds out the callers of samples that have the program's stack.
 #[derive(Default)]
 pub(crate) struct Unwinder {
@@ -71,6 +75,14 @@ impl Unwinder {
         chain.push(UNWOUND);
         let result = self.walk((spaces, pid), user, chain);
         self.cuts.add(result.err(), user.wanted);
+    }
+
+    /// Counts a chain of so many calls, which the processor has recorded; without calls it is none.
+    pub(crate) fn count_calls(&mut self, calls: usize) {
+        if calls != 0 {
+            let is_cut = calls >= CALLS;
+            self.cuts.add(is_cut.then_some(Reason::Recorded), 0);
+        }
     }
 
     fn walk(

@@ -321,6 +321,17 @@ fn programs_of_32_bits_have_one_function() {
     assert!(told(&cuts).contains("32 bits"));
 }
 
+#[test]
+fn as_many_calls_as_the_processor_keeps_may_be_a_part_of_them() {
+    let mut unwinder = Unwinder::default();
+    for calls in [0, 1, 31, 32] {
+        unwinder.count_calls(calls);
+    }
+    let cuts = unwinder.into_cuts();
+    assert_eq!(cuts.numbers(), (3, 1));
+    assert!(told(&cuts).contains("no more than 32"), "{}", told(&cuts));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
