@@ -45,6 +45,8 @@ void options_parse(struct options *o, int argc, char **argv)
 	};
 	int c;
 
+	/* Runs are long: what they print is seen at once. */
+	setlinebuf(stdout);
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (c) {
 		case 's':
