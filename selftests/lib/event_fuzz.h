@@ -44,6 +44,9 @@ struct piece {
 	bool whole;
 };
 
+/* What has been written to a ring: nothing, a position, or anything. */
+enum spoiling { CLEAN, TAIL_MOVED, SPOILED };
+
 /* What all processes share. */
 struct event_fuzz_counts {
 	unsigned long long calls[FUZZ_PROCESSES];
@@ -62,7 +65,7 @@ struct event_fuzz {
 	int fd[MODEL_EVENTS], dup[MODEL_EVENTS];
 	bool counted[MODEL_EVENTS];	/* in counts->there */
 	bool exclusive[MODEL_EVENTS];	/* in counts->exclusive */
-	bool spoiled[MODEL_EVENTS];	/* the ring, by junk */
+	enum spoiling spoiled[MODEL_EVENTS];
 	bool overwrites[MODEL_EVENTS];
 	struct piece piece[PIECES];
 	pid_t helper;			/* a process that can be sampled */

@@ -8,9 +8,6 @@
 
 #define PAGE	4096UL
 
-/* What has been written to a ring: a position, or anything. */
-enum { CLEAN, TAIL_MOVED, SPOILED };
-
 /* The first of @n that are free, or NULL. */
 static struct piece *free_piece(struct event_fuzz *f, int n)
 {
