@@ -37,7 +37,7 @@ pub(super) fn run(
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let running = waiting.map(Waiting::release).transpose()?;
-    let mut progress = Progress::new(begin);
+    let mut progress = Progress::new(begin, args.quiet);
     let mut ending = None;
     loop {
         let left = args
@@ -136,22 +136,24 @@ pub(super) struct Progress {
     begin: Instant,
     next: Instant,
     shown: bool,
+    is_off: bool,
 }
 
 impl Progress {
     const INTERVAL: Duration = Duration::from_secs(1);
 
-    pub(super) fn new(begin: Instant) -> Self {
+    pub(super) fn new(begin: Instant, is_off: bool) -> Self {
         Self {
             begin,
             next: begin + Self::INTERVAL,
             shown: false,
+            is_off,
         }
     }
 
     /// Shows how many bytes of records there are.
     pub(super) fn show(&mut self, bytes: u64) {
-        if Instant::now() < self.next || !stderr().is_terminal() {
+        if self.is_off || Instant::now() < self.next || !stderr().is_terminal() {
             return;
         }
         self.next += Self::INTERVAL;

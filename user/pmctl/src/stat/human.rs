@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
+use anstream::adapter::strip_str;
 use anstyle::Style;
 use anyhow::Result;
 
@@ -117,7 +118,9 @@ impl<'a, W: Write> Human<'a, W> {
     fn with_error(&self, line: &str, summary: Summary) -> String {
         // Behind the number, the name, and a ratio.
         let width = self.place + NUMBER + 6 + self.name + 32;
-        format!("{line:<width$}( +-{:6.2}% )", summary.error_percent)
+        let shown = strip_str(line).to_string().chars().count();
+        let pad = width.saturating_sub(shown);
+        format!("{line}{:pad$}( +-{:6.2}% )", "", summary.error_percent)
     }
 
     /// A metric: its value and its name, and a bar on a terminal.
@@ -451,6 +454,27 @@ mod tests {
                 .clone()
                 .all(|column| column == columns.clone().next().flatten()),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn colors_take_no_room() {
+        let subject = subject("branches,branch-misses");
+        let look = Look {
+            colors: Colors::new(true),
+            ..PLAIN
+        };
+        let text = written(|out| {
+            let runs = [run(&[Some(90), Some(80)]), run(&[Some(110), Some(90)])];
+            Human::new(&subject, out, look).end(&runs).expect("room");
+        });
+        let shown = strip_str(&text).to_string();
+        assert_ne!(shown, text);
+        let mut columns = shown.lines().filter_map(|line| line.find("( +-"));
+        let first = columns.next();
+        assert!(
+            first.is_some() && columns.all(|column| Some(column) == first),
+            "{shown}"
         );
     }
 

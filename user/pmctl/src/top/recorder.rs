@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder beside `pmctl top`: `pmctl record -o -`.
 
+use std::env;
 use std::ffi::OsString;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -40,7 +41,10 @@ impl Recorder {
     /// # Errors
     /// Its own message and exit code, if it refuses to record.
     pub(super) fn start(args: &Top) -> Result<(Self, Vec<u8>)> {
-        let mut child = Command::new("/proc/self/exe")
+        // Its name in tables is that of the file. The other path is right even if the file was replaced.
+        let program = env::current_exe().ok().filter(|program| program.exists());
+        let program = program.unwrap_or_else(|| "/proc/self/exe".into());
+        let mut child = Command::new(program)
             .args(arguments(args))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -31,7 +31,8 @@ pub(super) struct View {
     pub(super) title: String,
     pub(super) listing: Listing,
     pub(super) selected: usize,
-    pub(super) offset: usize,
+    /// The first line on the screen; `None`: the selected line comes to its middle.
+    pub(super) offset: Option<usize>,
 }
 
 /// The state.
@@ -271,7 +272,7 @@ impl View {
         Self {
             title,
             selected: hottest.map_or(0, |(index, _)| index),
-            offset: 0,
+            offset: None,
             listing,
         }
     }
@@ -284,6 +285,7 @@ impl View {
         let found = lines.find(|(_, line)| line.text().to_lowercase().contains(&text));
         if let Some((index, _)) = found {
             self.selected = index;
+            self.offset = None;
         }
         found.is_some()
     }
@@ -299,6 +301,7 @@ impl View {
         let next = now.map_or(0, |now| (now + 1) % hot.len());
         if let Some(index) = hot.get(next) {
             self.selected = *index;
+            self.offset = None;
         }
     }
 }

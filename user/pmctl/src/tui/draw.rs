@@ -198,9 +198,13 @@ fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
 fn draw_view(frame: &mut Frame<'_>, view: &mut View, area: Rect, theme: Theme) {
     let height = usize::from(area.height).max(1);
     let all = view.listing.lines.len();
-    view.offset = scrolled((view.offset, view.selected), height, all);
+    let offset = view
+        .offset
+        .unwrap_or(view.selected.saturating_sub(height / 2));
+    let offset = scrolled((offset, view.selected), height, all);
+    view.offset = Some(offset);
     let width = usize::from(area.width);
-    let lines = view.listing.lines.iter().enumerate().skip(view.offset);
+    let lines = view.listing.lines.iter().enumerate().skip(offset);
     let texts = lines.take(height).map(|(index, line)| {
         let text = format!("{:>8} : {}", line.percent(), line.text());
         let mut style = match line.content {
@@ -213,6 +217,22 @@ fn draw_view(frame: &mut Frame<'_>, view: &mut View, area: Rect, theme: Theme) {
         Text::styled(fitted(&text, width), style)
     });
     frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
+}
+
+/// Returns the keys that a line has room for; the last, which is for help, is the last to go.
+fn fitting<'a>(keys: &[(&'a str, &'a str)], width: usize) -> Vec<(&'a str, &'a str)> {
+    const BLANKS: usize = 5;
+    let mut keys = keys.to_vec();
+    // The line may end with the blanks behind the last one.
+    while keys
+        .iter()
+        .map(|(key, what)| key.len() + what.len() + BLANKS)
+        .sum::<usize>()
+        > width + 2
+    {
+        keys.remove(keys.len().saturating_sub(2));
+    }
+    keys
 }
 
 fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
@@ -232,7 +252,8 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
             if app.view.is_none() && !app.filter.is_empty() {
                 spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
             }
-            for (key, what) in keys {
+            let used: usize = spans.iter().map(Span::width).sum();
+            for (key, what) in fitting(keys, usize::from(area.width).saturating_sub(used)) {
                 let key_style = Style::new().add_modifier(Modifier::REVERSED);
                 spans.push(Span::styled(format!(" {key} "), key_style));
                 spans.push(Span::raw(format!(" {what}  ")));

@@ -32,7 +32,7 @@ pub(super) fn run(
     }
     let mut to_start = args.delay;
     let running = waiting.map(Waiting::release).transpose()?;
-    let mut progress = Progress::new(begin);
+    let mut progress = Progress::new(begin, args.quiet);
     let mut ending = None;
     // How many of the rings still have tasks.
     let mut ended = 0;
