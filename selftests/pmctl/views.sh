@@ -22,7 +22,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 21
+plan 24
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -72,6 +72,12 @@ sed 's/^/# /' live words
 is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
 is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
 is "its recorder has ended" 0 "$(running | grep -c '[r]ecord -q -o -')"
+pmctl_terminal 24 80 -w quit -w outer -s 1000 -k /outer -s 300 -k "$(printf '\r')" -s 1000 -o screen -k q -- \
+	pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
+sed 's/^/# /' words
+says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
+is "its recorder has ended, too" 0 "$(running | grep -c '[r]ecord -q -o -')"
 pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>words &
 top=$!
 sleep 2

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pmctl_terminal ROWS COLUMNS [STEP]... -- COMMAND [ARGUMENT]...: executes COMMAND at a
+ * terminal of this size, as somebody who does the steps one after the other:
+ *
+ *   -w TEXT   waits until TEXT is written, after the keys that were typed last
+ *   -q MS     waits until nothing is written for so long
+ *   -s MS     waits for so long
+ *   -k KEYS   types
+ *   -o FILE   keeps in FILE what has been written until now
+ *
+ * The exit code is COMMAND's, 128 + N if signal N ended it; 124 if TEXT does not come, or
+ * COMMAND does not end; 125 if COMMAND leaves the terminal with other settings than it had.
+ */
+#include <poll.h>
+#include <pty.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#define LIMIT_MS 60000
+
+static char written[16 << 20];
+static size_t length, typed_at;
+static int master, ended;
+
+/* Reads what comes within so many milliseconds; returns whether something did. */
+static int more(int ms)
+{
+	struct pollfd poll_fd = { .fd = master, .events = POLLIN };
+	ssize_t n;
+
+	if (ended || length == sizeof(written) || poll(&poll_fd, 1, ms) != 1)
+		return 0;
+	n = read(master, written + length, sizeof(written) - length);
+	if (n <= 0) {
+		ended = 1;
+		return 0;
+	}
+	length += n;
+	return 1;
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int wait_for(const char *text)
+{
+	long end = now_ms() + LIMIT_MS;
+
+	while (!memmem(written + typed_at, length - typed_at, text, strlen(text))) {
+		if (!more(100) && (ended || now_ms() > end)) {
+			fprintf(stderr, "pmctl_terminal: no '%s' in:\n%.*s\n", text, (int)(length - typed_at),
+				written + typed_at);
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static int keep(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		return 0;
+	fwrite(written, 1, length, file);
+	return !fclose(file);
+}
+
+static int step(const char *what, const char *argument)
+{
+	switch (what[1]) {
+	case 'w':
+		return wait_for(argument);
+	case 'q':
+		while (more(atoi(argument)))
+			;
+		return 1;
+	case 's':
+		for (long end = now_ms() + atoi(argument); now_ms() < end && !ended;)
+			more(100);
+		return 1;
+	case 'k':
+		typed_at = length;
+		return write(master, argument, strlen(argument)) == (ssize_t)strlen(argument);
+	case 'o':
+		return keep(argument);
+	}
+	fprintf(stderr, "pmctl_terminal: there is no step %s\n", what);
+	return 0;
+}
+
+/*
+ * Leads the terminal's session while COMMAND runs, and returns the exit code. (The kernel
+ * resets a terminal when its session's leader exits, so that is not COMMAND itself.)
+ */
+static int lead(int slave, char **command)
+{
+	struct termios before = {}, after = {};
+	pid_t child;
+	int status;
+
+	if (login_tty(slave) || tcgetattr(0, &before))
+		return 2;
+	child = fork();
+	if (!child) {
+		setenv("TERM", "xterm-256color", 1);
+		execvp(command[0], command);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || tcgetattr(0, &after))
+		return 2;
+	if (memcmp(&before, &after, sizeof(before)))
+		return 125;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int main(int argc, char **argv)
+{
+	struct winsize size = {};
+	int slave, status, next = 3;
+	pid_t leader;
+	long end;
+
+	while (next + 1 < argc && strcmp(argv[next], "--"))
+		next += 2;
+	if (next + 1 >= argc)
+		return 2;
+	size.ws_row = atoi(argv[1]);
+	size.ws_col = atoi(argv[2]);
+	if (openpty(&master, &slave, NULL, NULL, &size))
+		return 2;
+	leader = fork();
+	if (!leader) {
+		close(master);
+		_exit(lead(slave, argv + next + 1));
+	}
+	close(slave);
+	for (int i = 3; i < next; i += 2) {
+		if (!step(argv[i], argv[i + 1])) {
+			close(master);
+			waitpid(leader, &status, 0);
+			return 124;
+		}
+	}
+	end = now_ms() + LIMIT_MS;
+	while (waitpid(leader, &status, WNOHANG) == 0) {
+		if (more(100) || now_ms() < end)
+			continue;
+		fprintf(stderr, "pmctl_terminal: it does not end\n");
+		close(master);
+		waitpid(leader, &status, 0);
+		return 124;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 2;
+}
