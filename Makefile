@@ -10,7 +10,7 @@ VM     := selftests/vm
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings events manual rust-analyzer doc install
+.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings events manual rust-analyzer doc pictures install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -38,6 +38,7 @@ help:
 	@echo "  make manual         regenerate pmctl's manual page and completions"
 	@echo '  make rust-analyzer  rust-project.json, for editing the module'
 	@echo '  make doc            the documentation as HTML; says where it is'
+	@echo '  make pictures       its pictures, from runs in the virtual machine'
 
 demo:
 	@MAKE_GOAL=demo selftests/demo/demo
@@ -53,6 +54,9 @@ soak:
 
 bench:
 	@MAKE_GOAL=bench selftests/bench/bench
+
+pictures:
+	@MAKE_GOAL=pictures scripts/pictures
 
 vm:
 	@MAKE_GOAL=vm $(VM)/run --accel auto --shell

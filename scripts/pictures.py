@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""pictures.py FOLDER: draws screens. FOLDER/list has a line NAME ROWS COLUMNS for each,
+FOLDER/NAME what a program has written to a terminal of this size; FOLDER/NAME.svg becomes
+what the terminal shows. Rows below the last text are left out."""
+
+import sys
+from html import escape
+from itertools import groupby
+
+import pyte
+
+# Of a character, in pixels. The font is the reader's, so each text says how wide it is.
+WIDTH, HEIGHT, SIZE = 8.4, 18, 14
+BASELINE = 13.5
+MARGIN = 10
+INK, PAPER = "#d8dee9", "#1c2128"
+COLORS = {
+    "default": None, "black": "#3b4252", "red": "#ff7b72", "green": "#7ee787", "brown": "#e3b341",
+    "blue": "#79b8ff", "magenta": "#d2a8ff", "cyan": "#56d4dd", "white": "#d8dee9",
+    "brightblack": "#8b949e",
+}
+
+
+# The same by the numbers of 256 colours, as pyte has them.
+NUMBERS = {
+    "cd0000": "red", "00cd00": "green", "cdcd00": "brown", "0000ee": "blue", "cd00cd": "magenta", "00cdcd": "cyan",
+}
+
+
+def color(name):
+    """Returns the colour that a terminal's colour is drawn in; none if it is the default."""
+    name = NUMBERS.get(name, name)
+    return COLORS[name] if name in COLORS else "#" + name
+
+
+def look(cell):
+    """Returns what a character looks like: ink, paper, bold, underlined."""
+    ink, paper = color(cell.fg), color(cell.bg)
+    if cell.reverse:
+        ink, paper = paper or PAPER, ink or INK
+    return ink, paper, cell.bold, cell.underscore
+
+
+def row(line, columns, top):
+    """Yields the parts of a line."""
+    at = 0
+    for (ink, paper, bold, underlined), cells in groupby((line[x] for x in range(columns)), look):
+        text = "".join(cell.data for cell in cells)
+        left, width = MARGIN + at * WIDTH, len(text) * WIDTH
+        at += len(text)
+        if paper:
+            yield f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{HEIGHT}" fill="{paper}"/>'
+        if underlined:
+            yield (f'<path d="M{left:.1f} {top + HEIGHT - 2.5}h{width:.1f}" stroke="{ink or INK}"/>')
+        # Blanks at the ends would not count in the width.
+        left += (len(text) - len(text.lstrip())) * WIDTH
+        text = text.strip()
+        if not text:
+            continue
+        style = (f' fill="{ink}"' if ink else "") + (' font-weight="bold"' if bold else "")
+        yield (f'<text x="{left:.1f}" y="{top + BASELINE}" textLength="{len(text) * WIDTH:.1f}"{style}>'
+               f"{escape(text, quote=False)}</text>")
+
+
+def picture(rows, columns, written):
+    """Returns the picture."""
+    screen = pyte.Screen(columns, rows)
+    pyte.ByteStream(screen).feed(written)
+    while rows > 1 and not screen.display[rows - 1].strip():
+        rows -= 1
+    width, height = columns * WIDTH + 2 * MARGIN, rows * HEIGHT + 2 * MARGIN
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}"'
+        f' font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{SIZE}" fill="{INK}" xml:space="preserve">',
+        "<!-- SPDX-" "License-Identifier: GPL-2.0-only -->",
+        "<!-- Made by scripts/pictures. -->",
+        f'<rect width="100%" height="100%" rx="6" fill="{PAPER}"/>',
+    ]
+    for y in range(rows):
+        lines.extend(row(screen.buffer[y], columns, MARGIN + y * HEIGHT))
+    return "\n".join(lines + ["</svg>", ""])
+
+
+def main():
+    """Does what the documentation above says."""
+    folder = sys.argv[1]
+    with open(f"{folder}/list", encoding="utf-8") as file:
+        screens = [line.split() for line in file]
+    for name, rows, columns in screens:
+        with open(f"{folder}/{name}", "rb") as written, open(f"{folder}/{name}.svg", "w", encoding="utf-8") as svg:
+            svg.write(picture(int(rows), int(columns), written.read()))
+
+
+if __name__ == "__main__":
+    main()
