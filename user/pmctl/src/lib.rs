@@ -13,6 +13,7 @@ mod encode;
 mod exit;
 mod explain;
 mod export;
+mod files;
 mod flamegraph;
 pub mod fuzz;
 mod hints;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::files::private;
 use crate::perfdata::{self, BuildId, Event, Finished, Host, Notes, Pipe, Record, Writer};
 use crate::stdio;
 
@@ -104,9 +105,9 @@ impl Target {
             return Ok(Self::Output);
         }
         let cannot_write = || format!("can't write {}", path.display());
-        let mut options = File::options();
-        options.write(true).create(true).truncate(false);
-        let file = options.open(path).with_context(cannot_write)?;
+        let mut options = private();
+        let file = options.truncate(false).open(path);
+        let file = file.with_context(cannot_write)?;
         if !file.metadata().with_context(cannot_write)?.is_file() {
             bail!(
                 "can't write {}: it is no file, and the beginning of a recording is written last. \
@@ -135,9 +136,8 @@ impl Target {
                 if fs::metadata(path).is_ok_and(|there| there.len() > 0) {
                     fs::rename(path, old(path))?;
                 }
-                let mut options = File::options();
-                options.read(true).write(true).create(true).truncate(true);
-                Ok(Sink::File(Writer::new(options.open(path)?, events)?))
+                let file = private().read(true).truncate(true).open(path)?;
+                Ok(Sink::File(Writer::new(file, events)?))
             }
             Self::Output => {
                 let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -157,6 +157,8 @@ fn old(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_was_there_before_is_kept() {
@@ -171,6 +173,30 @@ mod tests {
         let content = |name: &str| fs::read(folder.path().join(name)).expect("it is there");
         assert_eq!(content("perf.data"), b"second");
         assert_eq!(content("perf.data.old"), b"first");
+    }
+
+    #[test]
+    fn a_recording_is_for_its_owner_only() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("perf.data");
+        let mode = |path: &Path| {
+            let facts = fs::metadata(path).expect("it is there");
+            facts.permissions().mode() & 0o777
+        };
+        let target = Target::open(&path).expect("it can be written");
+        assert_eq!(mode(&path), 0o600);
+        // The file before stays as its owner has made it, the new one has a mode of its own.
+        fs::write(&path, "before").expect("there is room");
+        let readable = Permissions::from_mode(0o644);
+        fs::set_permissions(&path, readable.clone()).expect("it is ours");
+        let begin = || drop(target.begin(Vec::new(), &Host::default()));
+        begin();
+        assert_eq!((mode(&path), mode(&old(&path))), (0o600, 0o644));
+        // An empty file was made to be written.
+        fs::write(&path, "").expect("there is room");
+        fs::set_permissions(&path, readable).expect("it is ours");
+        begin();
+        assert_eq!(mode(&path), 0o644);
     }
 
     #[test]

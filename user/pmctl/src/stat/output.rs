@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::run::Run;
 use super::{Report, Subject, csv, human, json, v1};
 use crate::cli::{Json, Stat};
+use crate::files::private;
 use crate::screen::Colors;
 use crate::stdio;
 
@@ -74,7 +75,8 @@ impl Report for Both<'_> {
 pub(super) fn record(args: &Stat) -> Result<Option<Box<dyn Write>>> {
     let open = |path: &PathBuf| -> Result<Box<dyn Write>> {
         let name = path.display().to_string();
-        let output = File::create(path).with_context(|| format!("can't write {name}"))?;
+        let output = private().truncate(true).open(path);
+        let output = output.with_context(|| format!("can't write {name}"))?;
         Ok(Box::new(stdio::Named { output, name }))
     };
     args.record.as_ref().map(open).transpose()
