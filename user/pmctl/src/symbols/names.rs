@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions at some places of a file.
 
+use std::fmt::{self, Write};
 use std::path::Path;
 
 use ahash::AHashSet;
 use blazesym::symbolize::source::{self, Kernel, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use blazesym::{Addr, MaybeDefault, Pid};
+use cpp_demangle::DemangleOptions;
 
 use super::jit::{self, Functions};
 use super::{DebugFiles, Elf};
@@ -176,20 +178,56 @@ fn vdso() -> Option<u64> {
     let line = maps.lines().find(|line| line.ends_with(VDSO))?;
     u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
-/// The name as its programmer wrote it, if a C++ or Rust compiler has encoded it.
+
+/// The longest name that is kept, in bytes. Names of C++ templates have some thousands.
+const LONGEST: usize = 4096;
+
+/// Returns the name as its programmer wrote it, if a C++ or Rust compiler has encoded it, and [`capped`].
 ///
 /// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
 /// so take a function `i` for `int`.
+///
+/// An encoded name can refer to parts of itself: 200 bytes stand for any length. One that is too long then stays as
+/// it is encoded.
 pub(super) fn demangled(name: &str) -> String {
-    let rust = || {
-        let symbol = rustc_demangle::try_demangle(name).ok()?;
-        // Without the hash at the end.
-        Some(format!("{symbol:#}"))
-    };
-    let cpp = || cpp_demangle::Symbol::new(name).ok()?.demangle().ok();
     let encoded = name.starts_with("_Z") || name.starts_with("_R");
-    let readable = encoded.then(|| rust().or_else(cpp)).flatten();
-    readable.unwrap_or_else(|| name.to_owned())
+    let readable = (encoded && name.len() <= LONGEST).then(|| decoded(name));
+    readable.flatten().unwrap_or_else(|| capped(name).to_owned())
+}
+
+/// Returns a name without what is too long of it.
+pub(super) fn capped(name: &str) -> &str {
+    let mut length = LONGEST.min(name.len());
+    while !name.is_char_boundary(length) {
+        length -= 1;
+    }
+    &name[..length]
+}
+
+/// Returns what a name was before a compiler encoded it; `None` if none did, or if it is too long.
+fn decoded(name: &str) -> Option<String> {
+    let mut text = Limited(String::new());
+    let written = if let Ok(symbol) = rustc_demangle::try_demangle(name) {
+        // Without the hash at the end.
+        write!(text, "{symbol:#}")
+    } else {
+        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        symbol.structured_demangle(&mut text, &DemangleOptions::new())
+    };
+    written.ok().map(|()| text.0)
+}
+
+/// A text that takes no more than a name may have. The demanglers stop at the error.
+struct Limited(String);
+
+impl fmt::Write for Limited {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -220,5 +258,29 @@ mod tests {
         ] {
             assert_eq!(demangled(encoded), name);
         }
+    }
+    #[test]
+    fn a_name_that_refers_to_itself_has_an_end() {
+        // Each level is a template of two of the level before.
+        let level = |level: char| format!("S_IS{level}_S{level}_E");
+        let bomb = ('0'..='9').chain('A'..='C').map(level);
+        let bomb = format!("_Z1f1AIiiE{}", bomb.collect::<String>());
+        assert_eq!(demangled(&bomb[..10]), "f(A<int, int>)");
+        assert_eq!(demangled(&bomb), bomb, "it would have 200 KB");
+        // In Rust, a tuple of numbers.
+        let tuple = |length: usize| format!("_RINvC1a1fT{}EE", "a".repeat(length));
+        assert_eq!(demangled(&tuple(2)), "a::f::<(i8, i8)>");
+        assert_eq!(demangled(&tuple(2000)), tuple(2000), "it would have 8 KB");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        let name = "é".repeat(LONGEST);
+        assert_eq!(demangled(&name), name[..LONGEST]);
+        let name = format!("_Z{name}");
+        assert_eq!(demangled(&name), name[..LONGEST]);
+        let name = format!("x{name}");
+        assert_eq!(demangled(&name), name[..LONGEST - 1]);
+        assert_eq!(capped("f"), "f");
     }
 }
