@@ -1,12 +1,78 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that others must not read.
+//! Files that others must not read, and files that others name.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::libc;
 
 /// Returns options that create a file for its owner only. A file that is there keeps its mode.
 pub(crate) fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     options
+}
+
+/// Opens a file that a recording, a program or another user names.
+///
+/// # Errors
+/// Those of open(2), and `InvalidInput` if it is no file: a pipe would stop pmctl, and a device may have no end.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    open_with(path, 0)
+}
+
+/// As [`open`], with more flags of open(2).
+pub(crate) fn open_with(path: &Path, flags: i32) -> io::Result<File> {
+    let is_file = |facts: fs::Metadata| {
+        let error = || io::Error::new(io::ErrorKind::InvalidInput, "it is no file");
+        facts.is_file().then_some(()).ok_or_else(error)
+    };
+    // Opening a device may have effects, and meanwhile there may be a pipe of this name.
+    is_file(fs::metadata(path)?)?;
+    let mut options = File::options();
+    let flags = flags | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = options.read(true).custom_flags(flags).open(path)?;
+    is_file(file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a file as [`open`] opens it, if it is no larger than `largest` bytes.
+///
+/// # Errors
+/// As [`open`], those of read(2), and `FileTooLarge`.
+pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = open(path)?.take(largest + 1).read_to_end(&mut bytes)?;
+    if read as u64 > largest {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("it can be made");
+        for path in [&pipe, Path::new("/dev/zero"), folder.path()] {
+            let error = open(path).expect_err("it is no file");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_a_size() {
+        let file = tempfile::NamedTempFile::new().expect("a file can be made");
+        fs::write(file.path(), "1234").expect("it can be written");
+        assert_eq!(read(file.path(), 4).expect("it is small"), b"1234");
+        let error = read(file.path(), 3).expect_err("it is too large");
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
 }

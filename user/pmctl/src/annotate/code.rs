@@ -8,6 +8,7 @@ use std::path::Path;
 use object::{Object, ObjectSegment, ReadCache};
 
 use super::Function;
+use crate::files;
 use crate::perfdata::{Recording, is_kernel};
 use crate::record::running_kernel;
 use crate::symbols::{Elf, jit};
@@ -68,7 +69,8 @@ impl Code {
         }
         let address = elf.address(function.start);
         let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
-        let read = File::open(path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
+        let read =
+            files::open(path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
         read.map_err(|error| format!("can't read {name}: {error}"))?;
         Ok(Self { bytes, address })
     }

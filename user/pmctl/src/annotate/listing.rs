@@ -3,7 +3,6 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use ahash::AHashMap;
@@ -12,9 +11,13 @@ use super::Function;
 use super::assembly::disassemble;
 use super::code::Code;
 use crate::cli::Syntax;
+use crate::files;
 use crate::perfdata::{Recording, is_kernel};
 use crate::symbols::{DebugFiles, Lines, SourceLine, Targets};
 use crate::text::printable;
+
+/// The largest source file that is read, in bytes.
+const LARGEST: u64 = 1 << 26;
 
 /// An annotated function.
 #[derive(Clone, Debug, Default)]
@@ -190,7 +193,7 @@ impl<'a> Source<'a> {
     /// Returns a line of a source file.
     fn text(&mut self, path: &str, number: u32) -> Option<String> {
         let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
-            let text = fs::read(path).ok()?;
+            let text = files::read(Path::new(path), LARGEST).ok()?;
             let text = String::from_utf8_lossy(&text);
             Some(text.lines().map(str::to_owned).collect())
         });
@@ -214,6 +217,8 @@ impl<'a> Source<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
     use crate::annotate::Functions;
     use crate::perfdata::{
         Body, BuildId, Map, Record, Records, Sample, Stamp, Symbol, SymbolTable, Task,
@@ -285,6 +290,17 @@ mod tests {
         );
         assert!((first.share - 1.0).abs() < 1e-12, "{first:?}");
         assert_eq!(first.percent(), "100.00");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_source_is_not_read() {
+        let program = Inlined::new(&["-g"]);
+        let source = program.path.with_file_name("inlined.c");
+        fs::remove_file(&source).expect("it is there");
+        nix::unistd::mkfifo(&source, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
+        let listing = listing(&recorded(&program)).expect("the instructions are there");
+        let note = format!("{} can't be read", source.display());
+        assert!(listing.notes[0].starts_with(&note), "{:?}", listing.notes);
     }
 
     #[test]

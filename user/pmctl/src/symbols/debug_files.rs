@@ -48,6 +48,16 @@ impl DebugFiles {
         first_of(all, id)
     }
 
+    /// Returns what is no file of what the library opens beside a file with debug information: it would wait for the
+    /// writer of a pipe.
+    pub(super) fn no_file(&self, path: &Path) -> Option<PathBuf> {
+        let mut package = path.as_os_str().to_owned();
+        package.push(".dwp");
+        let elf = Elf::read(path).unwrap_or_default();
+        let mut all = iter::once(package.into()).chain(self.by_link(path, &elf));
+        all.find(|path: &PathBuf| path.metadata().is_ok_and(|facts| !facts.is_file()))
+    }
+
     /// Returns where copies of the program or library with this build-id may be.
     pub(crate) fn programs(&self, id: &[u8]) -> Vec<PathBuf> {
         let id = hexadecimal(id);

@@ -2,11 +2,12 @@
 //! The headers of a program or library: what tells one version from another, and where its parts are.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use object::{Object, ObjectSegment, ReadCache, ReadRef};
+
+use crate::files;
 
 /// Facts about a program, library or debug file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,11 +27,7 @@ pub(crate) struct Elf {
 impl Elf {
     /// Reads the headers; `None` if it is not a file in this format.
     pub(crate) fn read(path: &Path) -> Option<Self> {
-        // Opening a device or a pipe may have effects.
-        if !path.metadata().ok()?.is_file() {
-            return None;
-        }
-        let cache = ReadCache::new(File::open(path).ok()?);
+        let cache = ReadCache::new(files::open(path).ok()?);
         Some(Self::of(&object::File::parse(&cache).ok()?))
     }
 

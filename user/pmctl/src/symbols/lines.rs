@@ -138,6 +138,12 @@ impl Lines {
         } else {
             self.debug_files.find(file, &elf)
         };
+        if let Some(other) = path
+            .as_deref()
+            .and_then(|path| self.debug_files.no_file(path))
+        {
+            return Err(format!("{} is no file: {none}", other.display()));
+        }
         match path {
             Some(path) => Ok(Found {
                 elf: elf.into(),

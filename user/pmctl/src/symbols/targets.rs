@@ -16,6 +16,7 @@ use object::read::elf::{ElfFile64, Rela as _, SectionHeader as _};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
 
 use super::names::demangled;
+use crate::files;
 
 type Program<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<File>>;
 
@@ -40,7 +41,7 @@ impl Targets {
     }
 
     fn read(path: &Path) -> Option<Self> {
-        let data = &ReadCache::new(File::open(path).ok()?);
+        let data = &ReadCache::new(files::open(path).ok()?);
         let file = &Program::parse(data).ok()?;
         let functions = functions(file);
         let stubs = stubs(file, &pointers(file, data, &functions));

@@ -5,8 +5,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::testing::{Split, compile};
-use super::{DebugFiles, Names};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::testing::{Inlined, Split, compile};
+use super::{DebugFiles, Lines, Names};
 
 #[test]
 fn a_stripped_program_has_exported_functions() {
@@ -84,5 +87,25 @@ fn functions_of_the_vdso_have_names() {
             .iter()
             .any(|symbol| symbol.name.ends_with("clock_gettime")),
         "{table:?}"
+    );
+}
+
+#[test]
+fn a_pipe_beside_the_debug_information_is_not_opened() {
+    let program = Inlined::new(&["-g"]);
+    let id = Some(&program.build_id[..]);
+    let level = || {
+        let lines = Lines::new(DebugFiles::of_user());
+        let levels = lines.at((0, &program.path), id, program.here);
+        (levels[0].line.is_some(), lines.warnings())
+    };
+    assert_eq!(level(), (true, Vec::new()));
+    let package = program.path.with_file_name("inlined.dwp");
+    mkfifo(&package, Mode::S_IRWXU).expect("it can be made");
+    let (is_known, warnings) = level();
+    assert!(!is_known);
+    assert!(
+        warnings[0].contains("inlined.dwp is no file"),
+        "{warnings:?}"
     );
 }

@@ -11,6 +11,7 @@ use object::ReadCache;
 
 use super::cuts::Reason;
 use super::tables::Tables;
+use crate::files::open;
 use crate::perfdata::Recording;
 use crate::profile::VDSO;
 use crate::symbols::{DebugFiles, Elf, jit};
@@ -143,7 +144,7 @@ pub(super) fn with_file<T>(
     path: &Path,
     take: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
 ) -> Option<T> {
-    let cache = ReadCache::new(File::open(path).ok()?);
+    let cache = ReadCache::new(open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     Some(take(&file))
 }
