@@ -5,17 +5,20 @@
 //! blanks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nix::libc;
 use nix::unistd::geteuid;
 
+use super::names::capped;
+use crate::files;
+
 /// The largest file that is read, in bytes.
-const LARGEST: u64 = 1 << 28;
+const LARGEST: u64 = 1 << 26;
 
 /// Returns the name that memory without a file has for a process: where its functions are.
 pub(crate) fn map_of(pid: u32) -> PathBuf {
@@ -28,7 +31,7 @@ pub(crate) fn process_of(path: &Path) -> Option<u32> {
     name.strip_suffix(".map")?.parse().ok()
 }
 
-/// The functions of a process.
+/// The functions of a process at some places.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     /// End and name by the beginning; none overlap.
@@ -36,8 +39,9 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Reads those of a process, which may live, also in another mount and PID namespace, or have ended.
-    pub(super) fn read(pid: u32) -> Option<Self> {
+    /// Reads those of a process, which may live, also in another mount and PID namespace, or have ended. The places are
+    /// in their order.
+    pub(super) fn read(pid: u32, places: &[u64]) -> Option<Self> {
         let begin = begin(pid);
         let owner = fs::metadata(format!("/proc/{pid}"))
             .ok()
@@ -47,11 +51,11 @@ impl Functions {
         let bytes = [PathBuf::from(inside), map_of(pid)]
             .iter()
             .find_map(|path| read(path, owner, begin))?;
-        Some(Self::parse(&String::from_utf8_lossy(&bytes)))
+        Some(Self::parse(&String::from_utf8_lossy(&bytes), places))
     }
 
     /// Parses the content of a file. What is no line of a function is skipped: the program may be writing the last one.
-    fn parse(text: &str) -> Self {
+    fn parse(text: &str, places: &[u64]) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
             let mut fields = line.splitn(3, ' ');
@@ -63,21 +67,26 @@ impl Functions {
                 continue;
             };
             if let Some(name) = fields.next().filter(|name| !name.is_empty()) {
-                all.add(start, start.saturating_add(size), name);
+                let end = start.saturating_add(size);
+                let next = places.partition_point(|place| *place < start);
+                let is_wanted = places.get(next).is_some_and(|place| *place < end);
+                all.add(start, end, is_wanted.then_some(name));
             }
         }
         all
     }
 
-    /// Adds a function. It replaces those whose memory it has now.
-    fn add(&mut self, start: u64, end: u64, name: &str) {
+    /// Adds a function, if it has a name. It replaces those whose memory it has now.
+    fn add(&mut self, start: u64, end: u64, name: Option<&str>) {
         let before = self.functions.range(..end).rev();
         let covered = before.take_while(|(_, (old_end, _))| *old_end > start);
         let covered: Vec<u64> = covered.map(|(start, _)| *start).collect();
         for start in covered {
             self.functions.remove(&start);
         }
-        self.functions.insert(start, (end, name.to_owned()));
+        if let Some(name) = name {
+            self.functions.insert(start, (end, capped(name).to_owned()));
+        }
     }
 
     /// Returns beginning, end and name of the function at an address.
@@ -89,27 +98,22 @@ impl Functions {
 
 /// Reads a file if it is the process's: not another user's, and not from an earlier process of this number.
 fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Vec<u8>> {
-    // A pipe of this name must not stop pmctl, and a link must not lead elsewhere.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .ok()?;
+    // A link must not lead elsewhere.
+    let file = files::open_with(path, libc::O_NOFOLLOW).ok()?;
     let facts = file.metadata().ok()?;
-    let user = geteuid();
-    let is_trusted = facts.uid() == 0
-        || match owner {
-            Some(owner) => facts.uid() == owner,
-            None => user.is_root() || facts.uid() == user.as_raw(),
-        };
     let is_old = begin.is_some_and(|begin| facts.modified().is_ok_and(|time| time < begin));
-    if !facts.is_file() || !is_trusted || is_old {
+    if is_old || !is_trusted(facts.uid(), owner, geteuid().as_raw()) {
         return None;
     }
     let mut bytes = Vec::new();
     file.take(LARGEST).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+/// Returns whether a file of user `file` tells what a process has, of user `owner` if it still lives.
+fn is_trusted(file: u32, owner: Option<u32>, user: u32) -> bool {
+    let is_owners = owner.map_or(user == 0 || file == user, |owner| file == owner);
+    file == 0 || is_owners
 }
 
 /// Returns the number that a process has in its own PID namespace.
@@ -151,7 +155,8 @@ mod tests {
     #[test]
     fn lines_are_functions_and_later_ones_replace_earlier_ones() {
         let text = "1000 100 old\n0x2000 0x10 a b::c(int)\nx y z\n3000\n1080 100 new\n1200 10 behind\n4000 20 ";
-        let functions = Functions::parse(text);
+        let mut places = vec![0x1000, 0x10ff, 0x1180, 0x1205, 0x2000, 0x4000];
+        let functions = Functions::parse(text, &places);
         let name = |address| functions.at(address).map(|(_, _, name)| name);
         assert_eq!(name(0x1000), None, "its memory has another function");
         assert_eq!(functions.at(0x10ff), Some((0x1080, 0x1180, "new")));
@@ -159,6 +164,12 @@ mod tests {
         assert_eq!(name(0x1205), Some("behind"));
         assert_eq!(name(0x2000), Some("a b::c(int)"));
         assert_eq!(name(0x4000), None, "its line is not complete");
+        assert_eq!(functions.functions.len(), 3);
+        // What is not asked for takes no memory.
+        places = vec![0x1000, 0x1205];
+        let functions = Functions::parse(text, &places);
+        assert_eq!(functions.at(0x1000), None);
+        assert_eq!(functions.functions.len(), 1);
     }
 
     /// A process that sleeps, and its file, which is removed.
@@ -174,7 +185,7 @@ mod tests {
         }
 
         fn name(&self) -> Option<String> {
-            let functions = Functions::read(self.0.id())?;
+            let functions = Functions::read(self.0.id(), &[0x1000])?;
             functions.at(0x1000).map(|(_, _, name)| name.to_owned())
         }
 
@@ -202,7 +213,7 @@ mod tests {
     #[test]
     fn a_file_of_an_earlier_process_is_not_read() {
         let program = Program::new();
-        let file = File::options()
+        let file = fs::File::options()
             .write(true)
             .open(&program.1)
             .expect("it is there");

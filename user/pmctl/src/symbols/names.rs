@@ -47,7 +47,7 @@ impl Names {
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
         } else if let Some(pid) = jit::process_of(file) {
-            let functions = Functions::read(pid).unwrap_or_default();
+            let functions = Functions::read(pid, &places).unwrap_or_default();
             let found = places.iter().map(|place| {
                 let (start, end, name) = functions.at(*place)?;
                 Some(Function {
@@ -192,7 +192,9 @@ const LONGEST: usize = 4096;
 pub(super) fn demangled(name: &str) -> String {
     let encoded = name.starts_with("_Z") || name.starts_with("_R");
     let readable = (encoded && name.len() <= LONGEST).then(|| decoded(name));
-    readable.flatten().unwrap_or_else(|| capped(name).to_owned())
+    readable
+        .flatten()
+        .unwrap_or_else(|| capped(name).to_owned())
 }
 
 /// Returns a name without what is too long of it.
