@@ -31,6 +31,7 @@ mod select;
 mod session;
 pub mod spec;
 pub mod sys;
+mod text;
 pub mod trace;
 
 pub use device::{Configuration, Counters, Device, Info, PATH, Properties, Timestamp};
@@ -44,6 +45,7 @@ pub use pmu::Pmu;
 pub use sampler::Sampler;
 pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Counter, Session};
+pub use text::printable;
 
 /// The example in the README is compiled with the tests.
 #[cfg(doctest)]

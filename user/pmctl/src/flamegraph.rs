@@ -13,7 +13,7 @@ use crate::exit::Usage;
 use crate::perfdata::Recording;
 use crate::profile::{self, Details, Frame};
 use crate::screen::Colors;
-use crate::text::thousands;
+use crate::text::{printable, thousands};
 use crate::unwind::Cuts;
 
 /// Draws the picture.
@@ -104,8 +104,7 @@ pub(crate) fn stacks(
                 levels.push(named.site.dso().into_owned());
                 levels.extend(frames.iter().rev().map(Frame::label));
             }
-            // The semicolon stands between two levels.
-            let levels = levels.iter().map(|level| level.replace(';', ":"));
+            let levels = levels.iter().map(|level| part(level));
             let stack = levels.collect::<Vec<_>>().join(";");
             let events = stacks.entry(stack).or_default();
             *events = events.saturating_add(named.sample.period);
@@ -113,6 +112,11 @@ pub(crate) fn stacks(
         Ok(())
     })?;
     Ok((stacks, cuts))
+}
+
+/// Returns a name as it stands in a line: the semicolon stands between two levels, and a line has one end.
+fn part(name: &str) -> String {
+    printable(&name.replace(';', ":"))
 }
 
 /// Returns the name of a function in a stack; that of its file if the function is not known.
@@ -128,6 +132,11 @@ pub(crate) fn label(frame: &Frame<'_>) -> String {
 mod tests {
     use super::*;
     use crate::perfdata;
+
+    #[test]
+    fn a_name_is_within_its_level() {
+        assert_eq!(part("f(int);\n\x1b[31m"), "f(int):??[31m");
+    }
 
     #[test]
     fn what_stands_on_each_other_is_one_events() {

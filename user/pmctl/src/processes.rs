@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use crate::machine::Machine;
+use crate::text::printable;
 
 /// A process.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) struct Process {
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name, self.pid)
+        write!(f, "{} ({})", printable(&self.name), self.pid)
     }
 }
 
@@ -64,6 +65,15 @@ pub(crate) fn watch(number: u32) -> Option<OwnedFd> {
 mod tests {
     use super::*;
     use std::fs::File;
+
+    #[test]
+    fn a_name_is_printable() {
+        let process = Process {
+            pid: 7,
+            name: "\x1b[31mX".to_owned(),
+        };
+        assert_eq!(process.to_string(), "?[31mX (7)");
+    }
 
     #[test]
     fn a_process_is_found_by_what_it_has_open() {

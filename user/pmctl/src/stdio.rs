@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Result, bail};
 use nix::libc;
 
+use crate::text::printable;
+
 /// Bit n: descriptor n was closed when the program was executed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
@@ -78,5 +80,21 @@ impl<W: Write> Write for Named<W> {
 
 /// Writes a message to standard error; errors are ignored, because the exit code tells the failure too.
 pub(crate) fn complain(message: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "pmctl: {message}");
+    let _ = writeln!(io::stderr(), "pmctl: {}", lines(&message.to_string()));
+}
+
+/// Returns a message whose lines are printable: it can have names that others have chosen.
+fn lines(message: &str) -> String {
+    let lines: Vec<String> = message.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_lines_and_no_escapes() {
+        assert_eq!(lines("a \x1b]0;b\x07\nc"), "a ?]0;b?\nc");
+    }
 }

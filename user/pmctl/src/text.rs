@@ -22,11 +22,7 @@ pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
     }
 }
 
-/// Returns `text` with a question mark for each control character: names of tasks and files can hold any.
-pub(crate) fn printable(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(visible).collect()
-}
+pub(crate) use perfmon::printable;
 
 /// Returns `text` in lines of at most `width` characters, broken between words, but not in `commands`.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
@@ -103,11 +99,6 @@ mod tests {
         assert_eq!(thousands(1000), "1,000");
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
-    }
-
-    #[test]
-    fn control_characters_are_not_shown() {
-        assert_eq!(printable("a\x1b[31mé\n"), "a?[31mé?");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use perfmon_core::abi;
 
 use crate::sys::Call;
-use crate::{Attempt, CounterId, Device, Error};
+use crate::{Attempt, CounterId, Device, Error, printable};
 
 /// A kind of owner of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub struct Owner {
     pub pid: Option<u32>,
     /// How many events share the counter.
     pub users: u32,
-    /// The name of the process when it asked.
+    /// The name of the process when it asked: any bytes, which [`fmt::Display`] makes [`printable`].
     pub comm: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Owner {
             OwnerKind::Cpus => "events of CPUs",
             OwnerKind::Other(_) => "unknown use",
         };
-        match (self.comm.as_str(), self.pid) {
+        match (printable(&self.comm).as_str(), self.pid) {
             ("", None) => write!(f, "a process that is gone ({kind})"),
             (comm, None) => write!(f, "{comm} ({kind})"),
             (comm, Some(pid)) => write!(f, "{comm} ({kind}, pid {pid})"),
@@ -159,6 +159,8 @@ mod tests {
             comm: comm.to_owned(),
         };
         let make = owner(OwnerKind::Tasks, "make", Some(12));
+        let other = owner(OwnerKind::Session, "\x1b[31mX\n", None);
+        assert_eq!(other.to_string(), "?[31mX? (counting)");
         let owners = Owners(vec![
             (CounterId::General(0), make.clone()),
             (CounterId::General(1), owner(OwnerKind::Perf, "", None)),
