@@ -134,7 +134,11 @@ impl Target {
         match self {
             Self::File(path) => {
                 if fs::metadata(path).is_ok_and(|there| there.len() > 0) {
-                    fs::rename(path, old(path))?;
+                    match fs::rename(path, old(path)) {
+                        // Another recording has moved it away in between.
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        moved => moved?,
+                    }
                 }
                 let file = private().read(true).truncate(true).open(path)?;
                 Ok(Sink::File(Writer::new(file, events)?))
@@ -148,7 +152,7 @@ impl Target {
 }
 
 /// Returns the name for what was there before.
-fn old(path: &Path) -> PathBuf {
+pub(super) fn old(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".old");
     name.into()

@@ -2,8 +2,10 @@
 //! The files of a recording: one, or with `--switch-output` one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::mem;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,9 +17,10 @@ use super::plan::{Plan, Tasks};
 use super::samplers::Samplers;
 use super::stream::Stream;
 use crate::cli::{Record as Args, SwitchOutput};
+use crate::files::private;
 use crate::perfdata::{Event, Finished, Host, Loss, Notes};
 use crate::record::local_time::LocalTime;
-use crate::record::target::Target;
+use crate::record::target::{Target, old};
 use crate::record::{Written, summarize};
 use crate::stdio::complain;
 use crate::text::count;
@@ -167,11 +170,17 @@ impl<'a> Files<'a> {
             symbols,
             ..Notes::default()
         };
-        let Finished { samples, size, .. } = stream
+        let Finished {
+            samples,
+            size,
+            output,
+        } = stream
             .finish(&self.host, &build_ids, &mut notes)
             .with_context(cannot_write)?;
         let renamed = match (self.args.switch_output, &self.target) {
-            (Some(_), Target::File(path)) => Some(rename(path).with_context(cannot_write)?),
+            (Some(_), Target::File(path)) => {
+                Some(rename(path, &output).with_context(cannot_write)?)
+            }
             _ => None,
         };
         let name_now = renamed.as_ref().map(|path| path.display().to_string());
@@ -228,18 +237,72 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Adds the time to the name of a file, as perf does, and returns the new name.
-fn rename(path: &Path) -> std::io::Result<PathBuf> {
+/// Adds the time to the name of this file, as perf does, and returns the new name.
+///
+/// It can have the name with `.old`: another recording to the same name moves away what is there.
+fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
+    let own = file.metadata()?;
+    let is_own = |path: &PathBuf| {
+        let there = fs::metadata(path);
+        there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()))
+    };
+    let now = [path.to_owned(), old(path)].into_iter().find(is_own);
+    let now = now.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "the file was removed, or replaced by other recordings to this name. Give each a name of its own with -o",
+        )
+    })?;
     loop {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", LocalTime::now()));
         let name = PathBuf::from(name);
-        // Two within a hundredth of a second.
-        if name.exists() {
-            thread::sleep(Duration::from_millis(2));
-            continue;
+        match private().create_new(true).open(&name) {
+            // Two within a hundredth of a second.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+            // The name is this recording's.
+            Ok(_) => {
+                fs::rename(&now, &name)?;
+                return Ok(name);
+            }
         }
-        fs::rename(path, &name)?;
-        return Ok(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::target::Sink;
+
+    #[test]
+    fn two_recordings_with_one_name_keep_their_files() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("q.data");
+        let begin = |text: &str| {
+            let target = Target::open(&path).expect("it can be written");
+            let sink = target.begin(Vec::new(), &Host::default());
+            assert!(matches!(sink, Ok(Sink::File(_))));
+            drop(sink);
+            fs::write(&path, text).expect("there is room");
+            File::open(&path).expect("it is there")
+        };
+        let read = |path: &Path| fs::read_to_string(path).expect("it is there");
+        let (first, second) = (begin("first"), begin("second"));
+        let moved = rename(&path, &first).expect("it was moved to another name");
+        assert_eq!(read(&moved), "first");
+        let moved = rename(&path, &second).expect("it has its name");
+        assert_eq!(read(&moved), "second");
+        assert_eq!(folder.path().read_dir().expect("it is ours").count(), 2);
+
+        // With a third, there are more files than names.
+        let files = ["third", "fourth", "fifth"].map(begin);
+        let error = rename(&path, &files[0]).expect_err("it is gone");
+        assert!(error.to_string().contains("name of its own with -o"));
+        for file in &files[1..] {
+            rename(&path, file).expect("it is there");
+        }
     }
 }
