@@ -153,7 +153,8 @@ pub(crate) struct Encode {
 const WRAP_HELP: &str = "\
 The program and its children get events of the driver's from perf_event_open(2): hardware, cache and raw events that \
 count or sample. Each has a counter of its own all the time. The rest is the kernel's, as without `pmctl wrap`: software events, \
-tracepoints, and events of a task that has changed its user or its capabilities.
+tracepoints, events of a task that has changed its user, its groups or its capabilities, and without CAP_PERFMON events of processes that are neither \
+the caller nor its descendants.
 
 An event without a free counter fails with EBUSY, beside other events with ENOENT, in a group with EINVAL: `perf stat` \
 writes <not supported> and counts the others. Samples come without records of what programs map: `perf report` has names for what ran before `perf record`, and \

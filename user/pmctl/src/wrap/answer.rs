@@ -77,7 +77,18 @@ pub(super) fn answer(
         -1 => None,
         leader => Some(target.descriptor(leader)),
     };
-    let equal = target.has_our_rights();
+    let pid = match number(pid) {
+        // "The calling thread" would be pmctl.
+        0 => target.0,
+        pid => pid,
+    };
+    let foreign = if !target.has_our_rights() {
+        Some("the caller has other rights than pmctl")
+    } else if pid > 0 && !target.may_count(pid) {
+        Some("the event is of a task that is not the caller's, which has no CAP_PERFMON")
+    } else {
+        None
+    };
     if !listener.is_waiting(request) {
         return Answer::Gone;
     }
@@ -88,7 +99,7 @@ pub(super) fn answer(
     if group.as_ref().is_some_and(is_kernels) {
         return Answer::Kernel("the group's leader is an event of the kernel's");
     }
-    let stands_in = attributes.is_of_tasks() && others && group.is_none() && equal;
+    let stands_in = attributes.is_of_tasks() && others && group.is_none() && foreign.is_none();
     if stands_in {
         attributes.become_ours();
     }
@@ -105,19 +116,15 @@ pub(super) fn answer(
     if flags & PID_CGROUP != 0 {
         return Answer::Kernel("the event is one of a control group");
     }
-    if !equal {
-        return Answer::Kernel("the caller has other rights than pmctl");
+    if let Some(reason) = foreign {
+        return Answer::Kernel(reason);
     }
     let Ok(driver_flags) = u32::try_from(flags | FD_CLOEXEC) else {
         return Answer::Kernel("the flags are unknown");
     };
     let opened = driver.open_event(&mut EventOpen {
         attr: &mut attributes.bytes,
-        pid: match number(pid) {
-            // "The calling thread" would be pmctl.
-            0 => target.0,
-            pid => pid,
-        },
+        pid,
         cpu: number(cpu),
         group: group.as_ref().map(AsFd::as_fd),
         flags: driver_flags,

@@ -6,7 +6,9 @@
 //!
 //! pmctl opens the events with its own rights. So it takes part only if they are the program's: it refuses to run
 //! with rights that its caller does not have, and leaves the calls of a task whose rights have changed to the kernel,
-//! which judges by those of the task. It is no sandbox: the memory that a call refers to can change between pmctl's
+//! which judges by those of the task. A Landlock domain, which takes the events of tasks outside of it, can't be seen:
+//! so events of tasks that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`,
+//! with which the kernel asks for no more. It is no sandbox: the memory that a call refers to can change between pmctl's
 //! reading and the kernel's.
 
 mod answer;

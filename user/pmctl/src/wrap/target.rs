@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::IoSliceMut;
+use std::iter;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,41 @@ impl Target {
             })
     }
 
+    /// Returns whether the kernel would let it have events of task `other`, as far as /proc tells; it has this process's
+    /// rights.
+    ///
+    /// A task may have taken rights from itself that /proc does not show, by Landlock. Then the kernel gives it events
+    /// of its own process, and of children that it has confined with it. With `CAP_PERFMON` it has those of all.
+    pub(super) fn may_count(self, other: i32) -> bool {
+        self.is_ancestor_of(other) || self.may_count_all()
+    }
+
+    /// Returns whether a task is one of its process, or one of a descendant.
+    fn is_ancestor_of(self, other: i32) -> bool {
+        /// So deep no tree is; a number that is used anew meanwhile can make a circle.
+        const DEEPEST: usize = 1000;
+        let number = |task: Self, name| field(&task.status()?, name)?.parse::<i32>().ok();
+        let Some(own) = number(self, "Tgid:") else {
+            return false;
+        };
+        let process = number(Self(other), "Tgid:");
+        let parent = |process: &i32| number(Self(*process), "PPid:").filter(|parent| *parent > 0);
+        let mut processes = iter::successors(process, parent).take(DEEPEST);
+        processes.any(|process| process == own)
+    }
+
+    fn may_count_all(self) -> bool {
+        /// The number of the initial user namespace, `PROC_USER_INIT_INO`: the kernel asks for capabilities in it.
+        const INITIAL: &str = "user:[4026531837]";
+        let namespace = fs::read_link(self.folder().join("ns/user"));
+        namespace.is_ok_and(|name| name.as_os_str() == INITIAL)
+            && self.status().is_some_and(|status| can_see_all(&status))
+    }
+
+    fn status(self) -> Option<String> {
+        fs::read_to_string(self.folder().join("status")).ok()
+    }
+
     /// Returns its name.
     pub(super) fn name(self) -> String {
         let name = fs::read_to_string(self.folder().join("comm"));
@@ -74,7 +110,7 @@ impl Target {
 
 /// Returns what the kernel and its security modules judge a task by; `None` if it is not shown.
 fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
-    const LINES: [&str; 4] = ["Uid:", "Gid:", "CapPrm:", "CapEff:"];
+    const LINES: [&str; 5] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
     let status = fs::read_to_string(folder.join("status")).ok()?;
     let lines = status
         .lines()
@@ -82,6 +118,22 @@ fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     let label = fs::read_to_string(folder.join("attr/current")).ok();
     (lines.len() == LINES.len()).then_some((lines, label))
+}
+
+/// Returns what a line of /proc/PID/status says.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = status.lines();
+    lines
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+/// Returns whether a task has `CAP_PERFMON` or `CAP_SYS_ADMIN`, by its status.
+fn can_see_all(status: &str) -> bool {
+    const PERFMON: u64 = 1 << 38;
+    const SYS_ADMIN: u64 = 1 << 21;
+    let capabilities = field(status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    capabilities.is_some_and(|mask| mask & (PERFMON | SYS_ADMIN) != 0)
 }
 
 /// Returns what a system call made.
@@ -94,7 +146,7 @@ fn owned(result: libc::c_long) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::os::unix::net::UnixStream;
 
     fn this() -> Target {
@@ -128,5 +180,63 @@ mod tests {
     fn a_task_has_its_own_rights_and_init_has_others() {
         assert!(this().has_our_rights());
         assert!(!Target(0).has_our_rights(), "no task has this number");
+    }
+
+    #[test]
+    fn another_group_is_another_right() {
+        let of = |groups: &str| {
+            let folder = tempfile::tempdir().expect("a folder can be made");
+            let status = format!(
+                "Uid:\t1 1 1 1\nGid:\t1 1 1 1\nGroups:\t{groups}\nCapPrm:\t0\nCapEff:\t0\n"
+            );
+            fs::write(folder.path().join("status"), status).expect("it can be written");
+            rights(folder.path()).expect("all lines are there")
+        };
+        assert_eq!(of("1 27"), of("1 27"));
+        assert_ne!(of("1 27"), of("1"));
+    }
+
+    #[test]
+    fn a_task_may_count_its_process_and_descendants() {
+        let start = || {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", "sleep 60 & echo $!; wait"]);
+            let mut shell = shell.stdout(std::process::Stdio::piped()).spawn();
+            let shell = shell.as_mut().expect("there is one");
+            let mut line = String::new();
+            let output = shell.stdout.take().expect("it is a pipe");
+            BufReader::new(output)
+                .read_line(&mut line)
+                .expect("it is text");
+            let pid = |number: &str| number.trim().parse::<i32>().expect("it is a number");
+            (pid(&shell.id().to_string()), pid(&line))
+        };
+        let ((shell, sleep), (other, other_sleep)) = (start(), start());
+        let process = Target(nix::unistd::getpid().as_raw());
+        assert!(this().is_ancestor_of(process.0), "it is a thread of it");
+        for task in [shell, sleep, other] {
+            assert!(this().is_ancestor_of(task), "{task}");
+        }
+        assert!(Target(shell).is_ancestor_of(sleep));
+        for task in [other, other_sleep, process.0, 1, 0] {
+            assert!(!Target(shell).is_ancestor_of(task), "{task}");
+        }
+        for task in [sleep, shell, other_sleep, other] {
+            nix::sys::signal::kill(Pid::from_raw(task), nix::sys::signal::SIGKILL)
+                .expect("it is ours");
+        }
+    }
+
+    #[test]
+    fn with_a_capability_all_can_be_counted() {
+        for (mask, all) in [
+            ("0000000000000000", false),
+            ("000001ffffffffff", true),
+            ("0000004000000000", true),
+            ("0000000000200000", true),
+            ("000001bfffdfffff", false),
+        ] {
+            assert_eq!(can_see_all(&format!("Name:\tx\nCapEff:\t{mask}\n")), all);
+        }
     }
 }
