@@ -110,10 +110,10 @@ fn read(path: &Path, owner: Option<u32>, begin: Option<SystemTime>) -> Option<Ve
     Some(bytes)
 }
 
-/// Returns whether a file of user `file` tells what a process has, of user `owner` if it still lives.
+/// Returns whether a file of user `file` tells what a process has, of user `owner` if it still lives. Once it has
+/// ended, anybody can have written a file of this name: as with perf, it must be root's or that of pmctl's user.
 fn is_trusted(file: u32, owner: Option<u32>, user: u32) -> bool {
-    let is_owners = owner.map_or(user == 0 || file == user, |owner| file == owner);
-    file == 0 || is_owners
+    file == 0 || file == owner.unwrap_or(user)
 }
 
 /// Returns the number that a process has in its own PID namespace.
@@ -220,6 +220,27 @@ mod tests {
         let earlier = SystemTime::now() - Duration::from_secs(3600);
         file.set_modified(earlier).expect("it is ours");
         assert_eq!(program.name(), None);
+    }
+
+    #[test]
+    fn the_file_of_a_process_that_has_ended_is_ones_own_or_roots() {
+        const ROOT: u32 = 0;
+        for (file, owner, user, trusted) in [
+            (7, Some(7), ROOT, true),
+            (7, Some(8), ROOT, false),
+            (7, Some(8), 7, false),
+            (ROOT, Some(8), 7, true),
+            (7, None, ROOT, false),
+            (7, None, 7, true),
+            (8, None, 7, false),
+            (ROOT, None, 7, true),
+        ] {
+            assert_eq!(
+                is_trusted(file, owner, user),
+                trusted,
+                "{file} {owner:?} {user}"
+            );
+        }
     }
 
     #[test]
