@@ -22,7 +22,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 24
+plan 26
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -78,6 +78,16 @@ is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
 sed 's/^/# /' words
 says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
 is "its recorder has ended, too" 0 "$(running | grep -c '[r]ecord -q -o -')"
+(
+	sleep 3
+	for process in /proc/[0-9]*; do
+		! tr '\0' ' ' <"$process/cmdline" | grep -q ' record -q -o - ' || kill -KILL "${process#/proc/}"
+	done 2>/dev/null
+) &
+pmctl_terminal 24 80 -w outer -w failed -k q -s 500 -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+is "top keeps its last table when its recorder is killed" 1 $?
+sed 's/^/# /' words
+says "and then tells it" "$(cat screen)" 'pmctl: the recorder was killed'
 pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>words &
 top=$!
 sleep 2

@@ -8,7 +8,7 @@ mod text;
 use std::io::Write;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use crate::cli::{Filter, Order, Top};
 use crate::report::Grouping;
@@ -33,13 +33,15 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
         stream: Stream::new(),
         tables: 0,
         next: Instant::now() + args.delay,
+        failure: None,
     };
     live.stream.push(&first)?;
     if args.stdio || !tui::has_terminal() {
         return live.print(args, &grouping, &mut recorder);
     }
     let mut show = Show::new(&grouping, String::new());
-    show.run(|show| live.refresh(args, show, &mut recorder))
+    let code = show.run(|show| live.refresh(args, show, &mut recorder))?;
+    live.failure.map_or(Ok(code), Err)
 }
 
 /// The state of a live view.
@@ -49,6 +51,8 @@ struct Live {
     tables: u64,
     /// When the next one is due.
     next: Instant,
+    /// Why the recorder has ended, if it has failed.
+    failure: Option<Error>,
 }
 
 impl Live {
@@ -91,10 +95,16 @@ impl Live {
                 News::Bytes(bytes) => self.stream.push(&bytes)?,
                 News::Nothing => break,
                 News::End => {
-                    if recorder.end()? != 0 || self.tables == 0 {
-                        return Ok(true);
+                    let end = recorder.end();
+                    if self.tables == 0 {
+                        return end.map(|_| true);
                     }
                     show.tell("what is sampled has ended: q quits".to_owned());
+                    // The last table stays, for it may be of use: the message comes behind it.
+                    if let Err(failure) = end {
+                        show.tell("the recorder has failed: q quits and shows why".to_owned());
+                        self.failure = Some(failure);
+                    }
                     return Ok(false);
                 }
             }

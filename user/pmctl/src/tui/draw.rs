@@ -135,6 +135,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     app.selected = app.selected.min(lines.len().saturating_sub(1));
     app.offset = scrolled((app.offset, app.selected), height, lines.len());
     let Some(table) = app.table() else {
+        frame.render_widget(Paragraph::new("No samples yet."), area);
         return;
     };
     let mut headings: Vec<&str> = if table.children {
