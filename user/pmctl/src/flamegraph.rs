@@ -2,10 +2,9 @@
 //! `pmctl flamegraph`: draws a recording as a picture.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use inferno::flamegraph::{self, Options};
 
 use crate::cli::Flamegraph;
@@ -15,6 +14,7 @@ use crate::profile::{self, Details, Frame};
 use crate::screen::Colors;
 use crate::text::{printable, thousands};
 use crate::unwind::Cuts;
+use crate::whole_file;
 
 /// Draws the picture.
 pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
@@ -48,11 +48,9 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     );
     let path = &args.output;
     if path.as_os_str() == "-" {
-        return draw(&mut options, &lines, output).context("can't draw");
+        return Ok(draw(&mut options, &lines, output)?);
     }
-    let file = File::create(path).with_context(|| format!("can't write {}", path.display()))?;
-    draw(&mut options, &lines, BufWriter::new(file))
-        .with_context(|| format!("can't draw {}", path.display()))?;
+    whole_file::write(path, |file| Ok(draw(&mut options, &lines, file)?))?;
     writeln!(
         output,
         "wrote {}, a picture: open it in a web browser",

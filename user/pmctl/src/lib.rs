@@ -42,9 +42,11 @@ mod text;
 mod top;
 mod tui;
 mod unwind;
+mod whole_file;
 mod wrap;
 
 use std::env;
+use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -53,6 +55,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ErrorKind};
+use nix::sys::signal::Signal;
 
 use child::CannotRun;
 use cli::{Cli, Command};
@@ -81,7 +84,7 @@ pub fn main() -> ExitCode {
     let is_record = matches!(command, Command::Record(_));
     match run(&command) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if is_broken_pipe(&error) && !is_record => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
         Err(error) => {
             complain(format_args!("{error:#}"));
             ExitCode::from(exit_code(&error).unwrap_or(failure))
@@ -100,9 +103,18 @@ fn print(mut answer: clap::Error) -> ExitCode {
         complain(message);
         return ExitCode::from(exit::USAGE);
     }
-    match answer.print() {
+    let is_to_output = !answer.use_stderr();
+    let printed = match stdio::require_output() {
+        Err(error) if is_to_output => Err(error),
+        _ => answer.print().map_err(anyhow::Error::from),
+    };
+    match printed {
         Ok(()) => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(exit::USAGE)),
-        Err(_) => ExitCode::from(exit::FAILURE),
+        Err(error) if is_broken_pipe(&error) => signals::end_by(Signal::SIGPIPE),
+        Err(error) => {
+            complain(format_args!("can't write help: {error}"));
+            ExitCode::from(exit::FAILURE)
+        }
     }
 }
 
@@ -134,9 +146,15 @@ fn run(command: &Command) -> Result<u8> {
         _ => false,
     };
     let mut output = Screen::open(paged)?;
-    let code = show(command, &mut output)?;
-    output.flush()?;
-    Ok(code)
+    let shown = show(command, &mut output).and_then(|code| {
+        output.flush()?;
+        Ok(code)
+    });
+    match shown {
+        // The user has left the pager.
+        Err(error) if output.is_paged() && is_broken_pipe(&error) => Ok(0),
+        shown => shown,
+    }
 }
 
 /// Runs a command that prints to standard output.
@@ -180,7 +198,14 @@ fn machine(replay: Option<&Path>) -> Result<Machine> {
 
 /// Returns whether the reader of the output has closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let kind = |cause: &(dyn Error + 'static)| {
+        // This one hides what it is from.
+        let of_json = cause
+            .downcast_ref()
+            .and_then(serde_json::Error::io_error_kind);
+        of_json.or(cause.downcast_ref().map(io::Error::kind))
+    };
     error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        .chain()
+        .any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }

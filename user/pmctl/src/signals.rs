@@ -2,6 +2,7 @@
 //! Signals as something to wait for, with a time limit.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, raise, signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 /// Signals that are read instead of acted on, as long as this lives.
@@ -174,6 +175,15 @@ pub(crate) fn restore_defaults() -> Result<(), Errno> {
         unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
     }
     Ok(())
+}
+
+/// Ends the process by a signal, as if it had never been ignored. Returns the exit code if that does not work.
+pub(crate) fn end_by(ending: Signal) -> ExitCode {
+    // SAFETY: The default action runs no code of this process.
+    let _ = unsafe { signal(ending, SigHandler::SigDfl) };
+    let _ = SigSet::from(ending).thread_unblock();
+    let _ = raise(ending);
+    ExitCode::from(128 + u8::try_from(ending as i32).unwrap_or(0))
 }
 
 /// Returns whether this process ignores a signal.

@@ -60,7 +60,8 @@ pub(crate) struct Named<W> {
 }
 
 impl<W> Named<W> {
-    fn told<T>(&self, result: io::Result<T>) -> io::Result<T> {
+    /// Adds the name to an error.
+    pub(crate) fn told<T>(&self, result: io::Result<T>) -> io::Result<T> {
         let name = &self.name;
         result.map_err(|error| io::Error::new(error.kind(), format!("can't write {name}: {error}")))
     }

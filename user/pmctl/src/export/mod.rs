@@ -2,7 +2,6 @@
 //! `pmctl export`: writes a recording in the format of another viewer.
 
 mod chrome;
-mod file;
 mod firefox;
 mod pprof;
 mod profile;
@@ -18,6 +17,7 @@ use crate::flamegraph;
 use crate::perfdata::{self, Recording};
 use crate::profile::{self as recordings, Details};
 use crate::screen::{Colors, Screen};
+use crate::whole_file;
 use profile::Profile;
 
 /// Writes the file.
@@ -33,14 +33,14 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
             )
             .into());
         }
-        file::write(args.path(), |file| {
+        whole_file::write(args.path(), |file| {
             Ok(perfdata::write(&recording, file).map(drop)?)
         })?;
     } else if args.path().as_os_str() == "-" {
         convert(args, &recording, event, output)?;
         output.flush()?;
     } else {
-        file::write(args.path(), |file| convert(args, &recording, event, file))?;
+        whole_file::write(args.path(), |file| convert(args, &recording, event, file))?;
     }
     let errors = &mut anstream::stderr().lock();
     perfdata::warn(&recording.notes, Colors::new(true), errors)?;

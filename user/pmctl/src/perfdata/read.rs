@@ -4,6 +4,7 @@
 //! Crate linux-perf-data reads the files in the tests only: to sort the records it holds all of them, 213 MB for a
 //! million samples where this takes 6, and a record takes it 1,700 instructions, more than a sample takes `report`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::attr::{self, Attr, Parts};
@@ -12,6 +13,12 @@ use super::features::{self, Features};
 use super::source::Source;
 use super::write::SECTION_SIZE;
 use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, pipe};
+use crate::text::thousands;
+
+/// Parts of a file in messages.
+const EVENTS: &str = "list of events";
+const RECORDS: &str = "list of records";
+const FEATURES: &str = "list of features";
 
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +29,14 @@ pub(crate) enum ReadError {
     NotOurs,
     /// It is from a pmctl whose notes have another version.
     Version(u32),
-    /// This part of it is cut off or makes no sense.
+    /// This part of it makes no sense.
     Broken(&'static str),
+    /// This part of it ends behind the end of the file.
+    CutOff {
+        part: &'static str,
+        end: u64,
+        size: u64,
+    },
 }
 
 impl fmt::Display for ReadError {
@@ -40,6 +53,13 @@ impl fmt::Display for ReadError {
                 Notes::VERSION
             ),
             Self::Broken(part) => write!(f, "the file is damaged: its {part} can't be read"),
+            Self::CutOff { part, end, size } => write!(
+                f,
+                "the file is cut off, or damaged: it has {} bytes, and its {part} ends at byte {}\n\
+                 Copy it again from where it was recorded.",
+                thousands(*size),
+                thousands(*end)
+            ),
         }
     }
 }
@@ -86,7 +106,7 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
         return Err(ReadError::NotPerfData);
     }
     let parsed = if pipe::is_pipe(&front) {
-        pipe::parse(&source).ok_or(ReadError::Broken("list of records"))?
+        pipe::parse(&source).ok_or(ReadError::Broken(RECORDS))?
     } else {
         if front.len() < HEADER_SIZE {
             return Err(ReadError::Broken("header"));
@@ -117,16 +137,35 @@ fn parse(source: &Source, header: &Header) -> Result<Parsed, ReadError> {
     let features = if unfinished {
         Features::unfinished(&attrs)
     } else {
-        read_features(source, header).ok_or(ReadError::Broken("list of features"))?
+        read_features(source, header)?
     };
     let (start, size) = header.data;
-    let end = start.checked_add(size).filter(|end| *end <= source.size());
     Ok(Parsed {
         attrs,
         features,
         unfinished,
-        section: (start, end.ok_or(ReadError::Broken("list of records"))?),
+        section: (start, end(source, (start, size), RECORDS)?),
     })
+}
+
+/// Returns the end of a part of the file.
+fn end(source: &Source, (offset, size): (u64, u64), part: &'static str) -> Result<u64, ReadError> {
+    let end = offset.checked_add(size).ok_or(ReadError::Broken(part))?;
+    let size = source.size();
+    if end > size {
+        return Err(ReadError::CutOff { part, end, size });
+    }
+    Ok(end)
+}
+
+/// Returns the bytes of a part of the file.
+fn part<'a>(
+    source: &'a Source,
+    section: (u64, u64),
+    part: &'static str,
+) -> Result<Cow<'a, [u8]>, ReadError> {
+    end(source, section, part)?;
+    source.part(section).ok_or(ReadError::Broken(part))
 }
 
 /// Checks the records, and puts all together.
@@ -142,7 +181,7 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
         return Err(ReadError::Version(notes.version));
     }
 
-    let no_events = ReadError::Broken("list of events");
+    let no_events = ReadError::Broken(EVENTS);
     let parts = attrs.first().map_or_else(Parts::default, Attr::parts);
     let uniform = attrs.iter().all(|a| a.fields == parts.fields());
     if !uniform || features.names.len() != attrs.len() || notes.totals.len() != attrs.len() {
@@ -164,22 +203,26 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
 }
 
 fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> {
-    let no_events = ReadError::Broken("list of events");
-    let attrs = source.part(header.attrs).ok_or(no_events)?;
+    let attrs = part(source, header.attrs, EVENTS)?;
     let attrs = attrs
         .chunks_exact(ENTRY_SIZE)
         .map(|entry| Attr::decode(&entry[..attr::SIZE]));
-    attrs.collect::<Option<_>>().ok_or(no_events)
+    attrs
+        .collect::<Option<_>>()
+        .ok_or(ReadError::Broken(EVENTS))
 }
 
-fn read_features(source: &Source, header: &Header) -> Option<Features> {
+fn read_features(source: &Source, header: &Header) -> Result<Features, ReadError> {
+    let broken = ReadError::Broken(FEATURES);
     let mut features = Features::default();
-    let start = header.data.0.checked_add(header.data.1)?;
-    let table = source.part((start, header.numbers().count() as u64 * SECTION_SIZE))?;
+    let start = end(source, header.data, RECORDS)?;
+    let size = header.numbers().count() as u64 * SECTION_SIZE;
+    let table = part(source, (start, size), FEATURES)?;
     let mut table = Reader(&table);
     for number in header.numbers() {
-        let section = (table.u64()?, table.u64()?);
-        features.add(number, &source.part(section)?)?;
+        let section = table.u64().zip(table.u64()).ok_or(broken)?;
+        let content = part(source, section, FEATURES)?;
+        features.add(number, &content).ok_or(broken)?;
     }
-    Some(features)
+    Ok(features)
 }

@@ -9,6 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::MAGIC;
+
 /// The bytes of a recording.
 #[derive(Clone)]
 pub(crate) enum Source {
@@ -30,7 +32,8 @@ impl<T: Into<Vec<u8>>> From<T> for Source {
 }
 
 impl Source {
-    /// Opens a file; `-` is standard input. What is not a regular file, as a pipe, is read into memory.
+    /// Opens a file; `-` is standard input. What is not a regular file, as a pipe, is read into memory; of one that has
+    /// no end and is no recording, as `/dev/zero`, only the beginning.
     ///
     /// # Errors
     /// Those of the file.
@@ -45,7 +48,13 @@ impl Source {
             return Ok(Self::File(Arc::new(file), facts.len()));
         }
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let magic = MAGIC.to_le_bytes();
+        file.by_ref()
+            .take(magic.len() as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes == magic {
+            file.read_to_end(&mut bytes)?;
+        }
         Ok(Self::Memory(bytes))
     }
 

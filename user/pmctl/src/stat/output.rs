@@ -10,11 +10,12 @@ use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
 use super::run::Run;
-use super::{Report, Subject, csv, human, json, v1};
+use super::v1::V1;
+use super::{Report, Subject, csv, human, json};
 use crate::cli::{Json, Stat};
-use crate::files::private;
 use crate::screen::Colors;
 use crate::stdio;
+use crate::whole_file::WholeFile;
 
 /// Shows nothing.
 pub(super) struct Quiet;
@@ -41,7 +42,7 @@ pub(super) fn report<'a>(
     match (args.field_separator, args.json) {
         (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator, args.summary)),
         (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output, args.summary)),
-        (None, Some(Json::V1)) => Box::new(v1::V1::new(subject, output)),
+        (None, Some(Json::V1)) => Box::new(V1::new(subject, output)),
         (None, None) => {
             let look = human::Look {
                 colors: colors(args),
@@ -56,30 +57,28 @@ pub(super) fn report<'a>(
 /// Shows the counts, and writes them to a file.
 struct Both<'a> {
     shown: Box<dyn Report + 'a>,
-    file: Box<dyn Report + 'a>,
+    recorded: V1<'a, WholeFile>,
 }
 
 impl Report for Both<'_> {
     fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.file.interval(at, run)?;
+        self.recorded.interval(at, run)?;
         self.shown.interval(at, run)
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        self.file.end(runs)?;
-        self.shown.end(runs)
+        let recorded = self.recorded.end(runs);
+        // The counts that are there are shown, too.
+        self.shown.end(runs)?;
+        recorded?;
+        Ok(self.recorded.output.finish()?)
     }
 }
 
 /// Opens the file of --record, if there is one.
-pub(super) fn record(args: &Stat) -> Result<Option<Box<dyn Write>>> {
-    let open = |path: &PathBuf| -> Result<Box<dyn Write>> {
-        let name = path.display().to_string();
-        let output = private().truncate(true).open(path);
-        let output = output.with_context(|| format!("can't write {name}"))?;
-        Ok(Box::new(stdio::Named { output, name }))
-    };
-    args.record.as_ref().map(open).transpose()
+pub(super) fn record(args: &Stat) -> Result<Option<WholeFile>> {
+    let path = args.record.as_deref();
+    path.map(WholeFile::create_private).transpose()
 }
 
 /// Returns the form that the options ask for, and with it the one of the file of --record.
@@ -87,14 +86,14 @@ pub(super) fn recorded<'a>(
     args: &Stat,
     subject: &'a Subject,
     output: Box<dyn Write>,
-    record: Option<Box<dyn Write>>,
+    record: Option<WholeFile>,
 ) -> Box<dyn Report + 'a> {
     let shown = report(args, subject, output);
     match record {
         None => shown,
         Some(record) => Box::new(Both {
             shown,
-            file: Box::new(v1::V1::new(subject, record)),
+            recorded: V1::new(subject, record),
         }),
     }
 }

@@ -129,7 +129,7 @@ pub(super) const UNITS: [(Unit, &str); 4] = [
 /// Writes the object at the end.
 pub(super) struct V1<'a, W> {
     subject: &'a Subject,
-    output: W,
+    pub(super) output: W,
     intervals: Vec<Interval>,
 }
 
