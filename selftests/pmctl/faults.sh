@@ -1,0 +1,173 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl where something fails: unknown events, outputs that can't be written, that are full
+# or have no reader, and signals at any moment. ROUNDS and SEED in the environment say how
+# many signals each command gets, and when.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+in_own_dir
+rounds=${ROUNDS:-1}
+loop="$here/pmctl_loop"
+event=instructions:u
+
+# ends NAME CODE REGEX COMMAND... : the command ends with this exit code, and says this
+ends() {
+	name=$1 code=$2 regex=$3
+	shift 3
+	"$@" >words 2>&1
+	got=$?
+	if [ $got != "$code" ]; then
+		echo "# $name: exit code $got instead of $code"
+		sed 's/^/#   /' words
+		result 1 "$name"
+	else
+		says "$name" "$(cat words)" "$regex"
+	fi
+}
+
+# unread COMMAND... : its exit code where its output has no reader
+unread() {
+	{
+		"$@" 2>words
+		echo $? >code
+	} | true
+	cat code
+}
+
+plan 37
+
+# What there is not.
+ends "stat: an unknown event" 2 '^  *\^' pmctl stat -e no_such_event -- true
+ends "record: an unknown event" 2 '^  *\^' pmctl record -e no_such_event -- true
+ends "top: an unknown event" 2 '^  *\^' pmctl top --stdio -e no_such_event
+ends "stat -M: an unknown metric" 2 'no_such_metric' pmctl stat -M no_such_metric -- true
+check "nothing was written" [ ! -e perf.data ]
+
+# What can't be written, or is full.
+for place in /nonexistent/out /proc .; do
+	ends "stat -o $place" 125 "^pmctl: can't write $place: " pmctl stat -e $event -o $place -- true
+	ends "stat --record $place" 125 "^pmctl: can't write $place: " \
+		pmctl stat -e $event --record $place -- true
+	ends "record -o $place" 125 "^pmctl: can't write $place: " \
+		pmctl record -e $event -o $place -- true
+done
+ends "stat -o /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
+	pmctl stat -e $event -o /dev/full -- true
+ends "stat --record /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
+	pmctl stat -e $event --record /dev/full -- true
+ends "record -o /dev/full" 125 "can't write /dev/full: it is no file" \
+	pmctl record -e $event -o /dev/full -- true
+
+mkdir small
+mount -t tmpfs -o size=16k none small
+pmctl stat -e $event --record small/counts -- true >/dev/null 2>&1
+cp small/counts before
+dd if=/dev/zero of=small/fill bs=1k 2>/dev/null
+ends "stat -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
+	pmctl stat -e $event -o small/out -- true
+ends "stat --record on a full disk" 125 "^pmctl: can't write small/counts: No space" \
+	pmctl stat -e $event --record small/counts -- true
+says "the counts are shown all the same" "$(cat words)" "$event"
+check "what was recorded before is there" cmp before small/counts
+pmctl record -q -e $event -c 10007 -o some.data -- "$loop" 1000000 >/dev/null 2>&1
+ends "export on a full disk" 1 "^pmctl: can't write small/export: No space" \
+	pmctl export --to firefox -i some.data -o small/export
+ends "flamegraph on a full disk" 1 "^pmctl: can't write small/flame: No space" \
+	pmctl flamegraph -i some.data -o small/flame
+is "no part of a file is left" "small/counts small/fill small/out" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
+umount small
+
+# Outputs without a reader: by SIGPIPE, as other programs. A recording says it.
+is "stat -o - without a reader" 141 "$(unread pmctl stat -e $event -o - -- true)"
+is "top without a reader" 141 "$(unread pmctl top --stdio -a -d 1 -e $event -c 10007)"
+is "script without a reader" 141 "$(unread pmctl script -i some.data)"
+is "record -o - without a reader" 125 \
+	"$(unread pmctl record -e $event -c 10007 -o - -- "$loop" 30000000)"
+says "record says so" "$(cat words)" "can't write standard output|nothing more can be written to standard output"
+
+# alive: how many processes of pmctl there are
+alive() {
+	n=0
+	for exe in /proc/[0-9]*/exe; do
+		case $(readlink "$exe") in */pmctl) n=$((n + 1)) ;; esac
+	done
+	echo $n
+}
+
+# readable: whether each file of a command is whole, says that it is not, or is empty
+readable() {
+	for file in out* .[!.]*; do
+		[ -s "$file" ] || continue
+		case $file in
+		out.json) pmctl stat --report "$file" ;;
+		out.data*) pmctl script -i "$file" ;;
+		out.csv) [ "$(tail -c 1 "$file")" = "" ] ;;
+		*) false ;;
+		esac >answer 2>&1 && continue
+		echo "# $file:"
+		sed 's/^/#   /' answer
+		return 1
+	done
+}
+
+# interrupted NAME COMMAND... : signals at random moments. The command ends soon, with an
+# exit code that says what happened, and leaves nothing half-written.
+interrupted() {
+	name=$1
+	shift
+	bad=0 codes=
+	for round in $(seq "$rounds"); do
+		case $((round % 3)) in 0) signal=TERM ;; 1) signal=INT ;; 2) signal=HUP ;; esac
+		pause=$(awk -v seed="$((${SEED:-1} * 1000 + round))$name" \
+			'BEGIN { srand(seed); printf "%.3f", 0.6 * rand() * rand() }')
+		rm -f out* .[!.]* pid
+		(
+			until [ -s pid ]; do :; done
+			pid=$(cat pid)
+			sleep "$pause"
+			kill -"$signal" "$pid"
+			for _ in $(seq 200); do
+				kill -0 "$pid" 2>/dev/null || exit
+				sleep 0.1
+			done
+			echo "# $name: after $pause s: SIG$signal does not end it"
+			kill -9 "$pid"
+		) &
+		# In the foreground: what runs in the background ignores SIGINT.
+		# shellcheck disable=SC2016 # the inner shell expands it
+		sh -c 'echo $$ >pid; exec setsid "$@"' sh "$@" >words 2>&1
+		code=$?
+		wait
+		codes="$codes $code"
+		case $code in
+		0 | 125 | 129 | 130 | 143) ;;
+		*) bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal: exit code $code" ;;
+		esac
+		if grep -q panick words; then
+			bad=$((bad + 1))
+			sed 's/^/#   /' words
+		fi
+		readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
+		[ "$(alive)" = 0 ] || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
+	done
+	echo "# $name: exit codes$codes"
+	is "signals at any moment: $name" 0 $bad
+}
+
+echo 1 >/proc/sys/kernel/printk
+interrupted "stat" pmctl stat -e $event -x, -o out.csv -- "$loop" 100000000000
+interrupted "stat --record" pmctl stat -a -e $event --record out.json -I 100
+interrupted "stat in several runs" pmctl stat -r 50 -e $event -x, -o out.csv -- "$loop" 10000000
+interrupted "record" pmctl record -g -e $event -c 100003 -o out.data -- "$loop" 100000000000
+interrupted "record -a" pmctl record -a -F 1000 -o out.data
+interrupted "record --rotate" pmctl record -a --rotate -e $event -c 100003 -o out.data
+interrupted "top" pmctl top --stdio -a -e $event -c 100003
+
+"$loop" 1000000 exit >/dev/null
+is "the counters are free, and count" 1000000 \
+	"$(($(pmctl stat -x, -o - -e $event -- "$loop" 1500000 | cut -d, -f1) - $(pmctl stat -x, -o - -e $event -- "$loop" 1000000 | cut -d, -f1)))"
+finish
