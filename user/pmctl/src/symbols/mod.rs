@@ -7,6 +7,7 @@
 mod debug_files;
 mod elf;
 pub(crate) mod jit;
+mod kallsyms;
 mod lines;
 mod names;
 mod targets;

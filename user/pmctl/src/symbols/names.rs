@@ -5,13 +5,13 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use ahash::AHashSet;
-use blazesym::symbolize::source::{self, Kernel, Process, Source};
+use blazesym::symbolize::source::{self, Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
-use blazesym::{Addr, MaybeDefault, Pid};
+use blazesym::{Addr, Pid};
 use cpp_demangle::DemangleOptions;
 
 use super::jit::{self, Functions};
-use super::{DebugFiles, Elf};
+use super::{DebugFiles, Elf, kallsyms};
 use crate::perfdata::{Symbol, SymbolTable, is_kernel};
 use crate::profile::VDSO;
 
@@ -43,7 +43,7 @@ impl Names {
             ..SymbolTable::default()
         };
         if places.first().is_some_and(|place| is_kernel(*place)) {
-            table.symbols = symbols(&places, &self.of_kernel(&places));
+            table.symbols = symbols(&places, &of_kernel(&places));
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
         } else if let Some(pid) = jit::process_of(file) {
@@ -81,16 +81,6 @@ impl Names {
             table.symbols = symbols(&places, &found);
         }
         table
-    }
-
-    fn of_kernel(&self, addresses: &[Addr]) -> Vec<Option<Function>> {
-        let source = Source::Kernel(Kernel {
-            // As it runs, with its modules.
-            vmlinux: MaybeDefault::None,
-            debug_syms: false,
-            ..Kernel::default()
-        });
-        self.functions(&source, Input::AbsAddr(addresses), addresses.len())
     }
 
     /// In the vDSO, which is the same in all programs and in no file: pmctl has it, too.
@@ -138,6 +128,20 @@ impl Names {
         functions.resize(count, None);
         functions
     }
+}
+
+/// Returns the functions of the running kernel and of its modules at these addresses, which are in their order.
+fn of_kernel(addresses: &[Addr]) -> Vec<Option<Function>> {
+    let found = kallsyms::look_up(addresses).into_iter().zip(addresses);
+    let function = |(found, address): (Option<kallsyms::Found>, &Addr)| {
+        let found = found?;
+        Some(Function {
+            offset: address - found.start,
+            size: 0,
+            name: found.name,
+        })
+    };
+    found.map(function).collect()
 }
 
 /// A function as it was found at an address.
