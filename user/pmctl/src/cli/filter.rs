@@ -3,7 +3,8 @@
 
 use clap::Args;
 
-use super::{Cpus, pid, tid};
+use super::Cpus;
+use super::stat::{pid, tid};
 
 /// Options of the commands that may leave samples out.
 #[derive(Clone, Debug, Default, Args)]

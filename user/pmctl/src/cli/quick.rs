@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser};
 
-use super::{Command, Record, call_graph};
+use super::{Command, Json, Record, Stat, call_graph};
 
 /// The options of one command.
 #[derive(Debug, Parser)]
@@ -21,7 +21,9 @@ struct Only<A: Args> {
 pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
     let line = words.get(1..)?;
     match line.first()?.to_str()? {
-        "stat" => options(line).map(Command::Stat),
+        "stat" => usual(&line[1..])
+            .or_else(|| options(line))
+            .map(Command::Stat),
         // Its call graphs may take another look.
         "record" => options(line)
             .filter(|record: &Record| call_graph::with_mode(words, &record.command).is_none())
@@ -30,6 +32,41 @@ pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
         "script" => options(line).map(Command::Script),
         _ => None,
     }
+}
+
+/// Reads the options that `pmctl stat` has most often, without any definition; `None` if there are others, or one is
+/// wrong or given twice.
+fn usual(words: &[OsString]) -> Option<Stat> {
+    let mut stat = Stat {
+        td_level: 1,
+        ..Stat::default()
+    };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let mut value = || {
+            let value = rest.next()?.to_str()?;
+            let is_option = value.len() > 1 && value.starts_with('-');
+            (!value.is_empty() && !is_option).then_some(value)
+        };
+        match word.to_str()? {
+            "-e" => stat.events.push(value()?.to_owned()),
+            "-a" if !stat.all_cpus => stat.all_cpus = true,
+            "-j" | "--json" if stat.json.is_none() => stat.json = Some(Json::Perf),
+            "-o" if stat.output.is_none() => stat.output = Some(value()?.into()),
+            "-r" if stat.repeat.is_none() => stat.repeat = Some(value()?.parse().ok()?),
+            "--" => {
+                stat.command = rest.cloned().collect();
+                return Some(stat);
+            }
+            option if option.starts_with('-') => return None,
+            _ => {
+                stat.command = [word].into_iter().chain(rest).cloned().collect();
+                let has_mark = stat.command.iter().any(|word| word == "--");
+                return (!has_mark).then_some(stat);
+            }
+        }
+    }
+    Some(stat)
 }
 
 fn options<A: Args>(line: &[OsString]) -> Option<A> {
@@ -57,6 +94,33 @@ mod tests {
             let whole = Cli::parse_words(&words).expect(line);
             assert_eq!(format!("{quick:?}"), format!("{:?}", whole.command));
         }
+    }
+
+    #[test]
+    fn usual_options_mean_what_the_definition_says() {
+        let words = [
+            "-e", "cycles", "-a", "-j", "--json", "-o", "-", "x", "-r", "3", "--", "true", "-v",
+            "", "-e5",
+        ];
+        let mut random = 1_u64;
+        let mut number = |limit: usize| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(random >> 33).expect("31 bits") % limit
+        };
+        let mut same = 0;
+        for _ in 0..3000 {
+            let mut line = vec![OsString::from("stat")];
+            line.extend((0..number(7)).map(|_| OsString::from(words[number(words.len())])));
+            let Some(stat) = usual(&line[1..]) else {
+                continue;
+            };
+            let whole: Stat = options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
+            assert_eq!(format!("{stat:?}"), format!("{whole:?}"), "{line:?}");
+            same += 1;
+        }
+        assert!(same > 300, "{same}");
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::Cpus;
 use super::call_graph::CallGraph;
-use super::{Cpus, interval};
+use super::stat::interval;
 use crate::perfdata::BranchKinds;
 
 /// The recording, if no other is named.
