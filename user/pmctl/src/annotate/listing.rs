@@ -220,42 +220,17 @@ mod tests {
     use std::fs;
 
     use crate::annotate::Functions;
-    use crate::perfdata::{
-        Body, BuildId, Map, Record, Records, Sample, Stamp, Symbol, SymbolTable, Task,
-    };
+    use crate::perfdata::{Sample, Symbol, SymbolTable};
     use crate::symbols::testing::Inlined;
-
-    const START: u64 = 0x40_0000;
 
     /// A recording with samples at a place of a program, in a function around it.
     fn recorded(program: &Inlined) -> Recording {
-        let task = Task::leader(7);
-        let map = Body::Map(Map {
-            task,
-            start: START,
-            length: 0x10_0000,
-            file: program.path.clone(),
-            ..Map::default()
-        });
-        let sample = Body::Sample(Sample {
-            ip: START + program.here,
+        let sample = Sample {
+            ip: Inlined::START + program.here,
             period: 5,
             ..Sample::default()
-        });
-        let stamp = Stamp {
-            task,
-            ..Stamp::default()
         };
-        let records = [map, sample.clone(), sample].map(|body| Record { stamp, body });
-        let mut recording = Recording {
-            records: Records::from(&records[..]),
-            build_ids: vec![BuildId {
-                file: program.path.clone(),
-                kernel: false,
-                id: program.build_id.clone(),
-            }],
-            ..Recording::default()
-        };
+        let mut recording = program.recorded(&[sample.clone(), sample]);
         recording.notes.symbols = vec![SymbolTable {
             file: program.path.to_string_lossy().into_owned(),
             symbols: vec![Symbol {

@@ -2,24 +2,18 @@
 //! A comparison as JSON.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::{Comparison, Row};
+use super::{Compared, Comparison, Row};
 use crate::cli::Diff;
-use crate::perfdata::Recording;
 use crate::report::heading;
 use crate::screen::Screen;
 
 /// Prints an array with an object for each event.
-pub(super) fn write(
-    recordings: &[(PathBuf, Recording)],
-    comparisons: &[Comparison],
-    args: &Diff,
-    output: &mut Screen,
-) -> Result<()> {
+pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+    let (recordings, args) = (&compared.recordings, compared.args);
     let side = |index: usize, comparison: &Comparison| {
         let (file, recording) = &recordings[index];
         let whole = comparison.wholes[index];
@@ -41,7 +35,7 @@ pub(super) fn write(
             "rows": rows.map(|row| line(comparison, row, args)).collect::<Vec<_>>(),
         })
     };
-    let tables: Vec<Value> = comparisons.iter().map(table).collect();
+    let tables: Vec<Value> = compared.comparisons.iter().map(table).collect();
     serde_json::to_writer_pretty(&mut *output, &tables)?;
     Ok(writeln!(output)?)
 }

@@ -54,11 +54,25 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         let sides: Vec<&Shares> = sides.flatten().collect();
         comparisons.push(Comparison::new(name, &sides));
     }
+    let compared = Compared {
+        recordings,
+        comparisons,
+        args,
+    };
     if args.json {
-        json::write(&recordings, &comparisons, args, output)
+        json::write(&compared, output)
     } else {
-        text::write(&recordings, &comparisons, args, output)
+        text::write(&compared, output)
     }
+}
+
+/// What is shown.
+struct Compared<'a> {
+    /// With their files.
+    recordings: Vec<(PathBuf, Recording)>,
+    /// One for each event.
+    comparisons: Vec<Comparison>,
+    args: &'a Diff,
 }
 
 /// Returns the names of the events that all recordings have, or the one that is asked for.
@@ -81,8 +95,15 @@ fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<V
         format!("{} has `{}`", file.display(), printable(&names))
     });
     let lists: Vec<String> = lists.collect();
+    let what = match wanted {
+        Some(name) => format!(
+            "-e: the event `{}` is not in all recordings",
+            printable(name)
+        ),
+        None => "no event is in all recordings".to_owned(),
+    };
     Err(Usage(format!(
-        "no such event is in all recordings: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
+        "{what}: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
         lists.join("; ")
     ))
     .into())

@@ -2,14 +2,13 @@
 //! A comparison as text.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anstyle::Style;
 use anyhow::Result;
 
-use super::{Comparison, Row};
+use super::{Compared, Comparison, Row};
 use crate::cli::Diff;
-use crate::perfdata::{self, Recording};
+use crate::perfdata;
 use crate::report::{Align, Table, heading};
 use crate::screen::Screen;
 use crate::text::{count, printable, thousands};
@@ -18,13 +17,8 @@ use crate::text::{count, printable, thousands};
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// Prints a table for each event.
-pub(super) fn write(
-    recordings: &[(PathBuf, Recording)],
-    comparisons: &[Comparison],
-    args: &Diff,
-    output: &mut Screen,
-) -> Result<()> {
-    for ((file, recording), name) in recordings.iter().zip(NAMES) {
+pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+    for ((file, recording), name) in compared.recordings.iter().zip(NAMES) {
         let file = file.to_string_lossy();
         writeln!(
             output,
@@ -34,8 +28,8 @@ pub(super) fn write(
         )?;
         perfdata::warn(&recording.notes, output.colors, output)?;
     }
-    for comparison in comparisons {
-        write_event(comparison, args, output)?;
+    for comparison in &compared.comparisons {
+        write_event(comparison, compared.args, output)?;
     }
     Ok(())
 }

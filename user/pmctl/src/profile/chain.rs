@@ -209,42 +209,19 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::perfdata::{Body, Branch, BuildId, Map, Record, Records, Stamp, Task};
+    use crate::perfdata::Branch;
     use crate::profile::each_sample;
     use crate::symbols::testing::Inlined;
 
-    const START: u64 = 0x40_0000;
-
     /// A recording with one sample, in a function that was inlined.
     fn recorded(program: &Inlined) -> Recording {
-        let task = Task::leader(7);
-        let map = Body::Map(Map {
-            task,
-            start: START,
-            length: 0x10_0000,
-            file: program.path.clone(),
-            ..Map::default()
-        });
-        let sample = Body::Sample(Sample {
-            ip: START + program.here,
+        let here = Inlined::START + program.here;
+        program.recorded(&[Sample {
+            ip: here,
             // As if the place were a return address, too.
-            chain: vec![USER, START + program.here, START + program.here + 1],
+            chain: vec![USER, here, here + 1],
             ..Sample::default()
-        });
-        let stamp = Stamp {
-            task,
-            ..Stamp::default()
-        };
-        let records = [map, sample].map(|body| Record { stamp, body });
-        Recording {
-            records: Records::from(&records[..]),
-            build_ids: vec![BuildId {
-                file: program.path.clone(),
-                kernel: false,
-                id: program.build_id.clone(),
-            }],
-            ..Recording::default()
-        }
+        }])
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::debug_files::hexadecimal;
 use super::{DebugFiles, Elf, Names, jit};
+use crate::perfdata::{Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task};
 
 const SOURCE: &str = "
 static __attribute__((noinline)) long hidden(long n) { __asm__ volatile(\"\" : \"+r\"(n)); return n * 3; }
@@ -188,6 +189,8 @@ pub(crate) struct Inlined {
 }
 
 impl Inlined {
+    /// Where it is mapped.
+    pub(crate) const START: u64 = 0x40_0000;
     const SOURCE: &str = "static inline __attribute__((always_inline)) long inner(long n) {
 	__asm__ volatile(\".globl here\\nhere: nop\" : \"+r\"(n)); return n; }
 
@@ -217,6 +220,37 @@ int main(int argc, char **argv) {
             build_id: elf.build_id.expect("it has one"),
             path,
             _folder: folder,
+        }
+    }
+
+    /// Returns a recording of the program with these samples. It is mapped at [`START`](Self::START).
+    pub(crate) fn recorded(&self, samples: &[Sample]) -> Recording {
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: Self::START,
+            length: 0x10_0000,
+            file: self.path.clone(),
+            ..Map::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let samples = samples.iter().cloned().map(Body::Sample);
+        let records: Vec<Record> = [map]
+            .into_iter()
+            .chain(samples)
+            .map(|body| Record { stamp, body })
+            .collect();
+        Recording {
+            records: Records::from(&records[..]),
+            build_ids: vec![BuildId {
+                file: self.path.clone(),
+                kernel: false,
+                id: self.build_id.clone(),
+            }],
+            ..Recording::default()
         }
     }
 }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lists of events of several CPUs.
+
+use super::*;
+
+#[test]
+fn patterns_match_whole_names_and_words_parts() {
+    let table = [
+        ("miss", "l2_rqsts.miss", true),
+        ("l2_*miss*", "l2_rqsts.all_demand_miss", true),
+        ("l2_*miss", "l2_rqsts.miss_all", false),
+        ("*", "", true),
+        ("a*b*c", "aXbXbc", true),
+        ("a*b*c", "aXc", false),
+        ("?ycles", "cycles", true),
+        ("?ycles", "ycles", false),
+        ("*.any", "x.any.any", true),
+    ];
+    for (glob, name, expected) in table {
+        assert_eq!(matches(glob, name), expected, "{glob} {name}");
+    }
+}
+
+#[test]
+fn all_models_have_lists_without_a_name_twice() {
+    for model in models() {
+        let pmu = Pmu::of_model(model);
+        let all = named(&pmu);
+        let mut names: Vec<String> = all
+            .iter()
+            .map(|event| event.name.to_ascii_lowercase())
+            .collect();
+        let number = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), number, "{}", model.name());
+        assert!(
+            all.iter().filter(|event| event.is_current()).count() > 40,
+            "{}",
+            model.name()
+        );
+        // What is shown is what -e takes.
+        for event in all.iter().filter(|event| event.on.is_ok()) {
+            assert!(
+                spec::parse(&event.name, &pmu).is_ok(),
+                "{} {}",
+                model.name(),
+                event.name
+            );
+        }
+    }
+}

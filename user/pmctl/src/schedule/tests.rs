@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedules of events that fit, and of those that don't.
+
+use super::*;
+use CounterId::{Fixed, General};
+use perfmon::EventSelect;
+use proptest::prelude::*;
+
+fn event(general: bool, fixed: Option<u8>, pinned: Option<CounterId>) -> EventSpec {
+    EventSpec {
+        general: general.then_some(EventSelect::new(0xc0, 0)),
+        general_counters: if general { u64::MAX } else { 0 },
+        fixed,
+        pinned,
+        ..EventSpec::absent("e", "")
+    }
+}
+
+/// An event that these general counters count.
+fn limited(general_counters: u64) -> EventSpec {
+    EventSpec {
+        general_counters,
+        ..event(true, None, None)
+    }
+}
+
+const SMALL: CounterSupply = CounterSupply {
+    general: 2,
+    fixed: 0b111,
+    busy: 0,
+};
+
+#[test]
+fn general_counters_come_first() {
+    let events = [event(true, Some(0), None), event(true, None, None)];
+    assert_eq!(schedule(&events, SMALL), Ok(vec![General(0), General(1)]));
+}
+
+#[test]
+fn what_others_have_is_left_alone() {
+    let supply = CounterSupply {
+        general: 3,
+        fixed: 0b10,
+        busy: 0b011,
+    };
+    let any = event(true, None, None);
+    assert_eq!(
+        schedule(std::slice::from_ref(&any), supply),
+        Ok(vec![General(2)])
+    );
+    let error = schedule(&[any.clone(), any], supply).expect_err("one is free");
+    assert!(
+        error
+            .to_string()
+            .contains("1 general and 1 fixed counters are free"),
+        "{error}"
+    );
+    // The driver says who has it.
+    let pinned = event(true, None, Some(General(0)));
+    assert_eq!(schedule(&[pinned], supply), Ok(vec![General(0)]));
+}
+
+#[test]
+fn the_last_that_can_gives_way_to_a_fixed_counter() {
+    let events = [
+        event(true, Some(0), None),
+        event(true, Some(1), None),
+        event(true, None, None),
+    ];
+    assert_eq!(
+        schedule(&events, SMALL),
+        Ok(vec![General(0), Fixed(1), General(1)])
+    );
+}
+
+#[test]
+fn two_that_want_the_same_fixed_counter_share_it_out() {
+    let events = [
+        event(true, Some(0), None),
+        event(true, Some(0), None),
+        event(true, Some(1), None),
+    ];
+    let supply = CounterSupply {
+        general: 1,
+        fixed: 0b11,
+        busy: 0,
+    };
+    assert_eq!(
+        schedule(&events, supply),
+        Ok(vec![General(0), Fixed(0), Fixed(1)])
+    );
+}
+
+#[test]
+fn fixed_counters_may_have_gaps() {
+    let supply = CounterSupply {
+        general: 0,
+        fixed: 0b101,
+        busy: 0,
+    };
+    let on_fixed = |number| schedule(&[event(false, Some(number), None)], supply);
+    assert_eq!(on_fixed(2), Ok(vec![Fixed(2)]));
+    assert!(on_fixed(1).is_err());
+    assert!(on_fixed(255).is_err());
+}
+
+#[test]
+fn a_pinned_event_gets_its_counter() {
+    let events = [event(true, None, None), event(true, None, Some(General(0)))];
+    assert_eq!(schedule(&events, SMALL), Ok(vec![General(1), General(0)]));
+}
+
+#[test]
+fn a_counter_is_given_once() {
+    let pinned = event(true, None, Some(General(1)));
+    let error = schedule(&[pinned.clone(), pinned], SMALL).expect_err("there is one of it");
+    let (label, by) = ("e".to_owned(), Some("e".to_owned()));
+    assert_eq!(
+        error,
+        ScheduleError::Taken {
+            label,
+            counter: General(1),
+            by
+        }
+    );
+}
+
+#[test]
+fn too_many_events_are_refused() {
+    let events = vec![event(true, None, None); 3];
+    let error = schedule(&events, SMALL).expect_err("there are two counters");
+    assert_eq!(
+        error,
+        ScheduleError::Full {
+            label: "e".to_owned(),
+            events: 3,
+            supply: (2, 3)
+        }
+    );
+}
+
+#[test]
+fn an_event_that_some_counters_count_is_on_one_of_them() {
+    let supply = CounterSupply {
+        general: 3,
+        fixed: 0,
+        busy: 0,
+    };
+    let events = [event(true, None, None), limited(0b100), limited(0b110)];
+    assert_eq!(
+        schedule(&events, supply),
+        Ok(vec![General(0), General(2), General(1)])
+    );
+    assert!(schedule(&[limited(0b1000)], supply).is_err());
+}
+
+#[test]
+fn a_conflict_is_named() {
+    let supply = CounterSupply {
+        general: 4,
+        fixed: 0,
+        busy: 0,
+    };
+    let named = |label: &str, event: EventSpec| EventSpec {
+        label: label.to_owned(),
+        ..event
+    };
+    let told = |events: &[EventSpec]| {
+        let error = schedule(events, supply).expect_err("there is no room");
+        error.to_string().lines().next().map(str::to_owned)
+    };
+    let (any, only) = (event(true, None, None), limited(0b100));
+    let two = [
+        named("a", any.clone()),
+        named("b", only.clone()),
+        named("c", only),
+    ];
+    assert_eq!(
+        told(&two).as_deref(),
+        Some("c: no counter is left: only PMC2 can count it, which b has")
+    );
+    let of_two = [0b011, 0b011, 0b001].map(limited);
+    let three = [
+        named("a", of_two[0].clone()),
+        named("b", of_two[1].clone()),
+        named("c", of_two[2].clone()),
+    ];
+    let told_of_three = told(&three).expect("it has a line");
+    assert!(
+        told_of_three.contains("only PMC0, PMC1 can count it, which "),
+        "{told_of_three}"
+    );
+    assert_eq!(
+        told(&[named("x", limited(0b1_0000))]).as_deref(),
+        Some("x: no counter of this machine can count it")
+    );
+    let many = told(&vec![any; 5]).expect("it has a line");
+    assert!(
+        many.contains("4 general and 0 fixed counters are free"),
+        "{many}"
+    );
+}
+
+/// Whether some assignment exists, by trying them all.
+fn possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
+    let Some((first, rest)) = events.split_first() else {
+        return true;
+    };
+    let all = (0..supply.general)
+        .map(General)
+        .chain((0..16).filter(|n| supply.fixed >> n & 1 != 0).map(Fixed));
+    let candidates: Vec<CounterId> = all
+        .filter(|counter| match (first.pinned, counter) {
+            (Some(pinned), _) => pinned == *counter,
+            (None, General(number)) => first.general_counters >> number & 1 != 0,
+            (None, Fixed(number)) => first.fixed == Some(*number),
+        })
+        .filter(|counter| !used.contains(counter))
+        .collect();
+    candidates.into_iter().any(|counter| {
+        used.push(counter);
+        let found = possible(rest, used, supply);
+        used.pop();
+        found
+    })
+}
+
+fn any_event() -> impl Strategy<Value = EventSpec> {
+    let fixed = prop::option::of(0u8..3);
+    let pinned = prop::option::weighted(0.2, 0u8..3);
+    let limits = prop::option::weighted(0.4, 1u64..16);
+    (any::<bool>(), fixed, pinned, limits).prop_map(|(general, fixed, pinned, limits)| {
+        let general = general || fixed.is_none();
+        let event = event(general, fixed, pinned.filter(|_| general).map(General));
+        // What can be asked for is what counts.
+        let limits = limits.filter(|_| general && pinned.is_none());
+        EventSpec {
+            general_counters: limits.unwrap_or(event.general_counters),
+            ..event
+        }
+    })
+}
+
+proptest! {
+        /// A plan is found exactly when there is one, and it keeps to what each event allows.
+        #[test]
+        fn a_plan_is_found_if_there_is_one(
+            events in prop::collection::vec(any_event(), 0..7), general in 0u8..4, fixed in 0u16..8,
+        ) {
+            let supply = CounterSupply { general, fixed,
+ busy: 0,
+};
+            let plan = schedule(&events, supply);
+            prop_assert_eq!(plan.is_ok(), possible(&events, &mut Vec::new(), supply));
+            for (index, counter) in plan.iter().flatten().enumerate() {
+                let event = &events[index];
+                prop_assert!(event.pinned.is_none_or(|pinned| pinned == *counter));
+                let possible = match counter {
+                    General(number) => event.general_counters >> number & 1 != 0,
+                    Fixed(number) => event.fixed == Some(*number),
+                };
+                prop_assert!(possible);
+            }
+        }
+    }
