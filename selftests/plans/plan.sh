@@ -13,7 +13,7 @@
 # Attributes:
 #
 #   host      the command runs on the host: a script in scripts/, or one with its path
-#   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual
+#   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual; W,W: both
 #   slots=N   the row keeps N CPUs of the host busy; a machine: as many as it has
 #   alone     no other row may run beside this one
 #   share=N   soak: the row's share of the minutes

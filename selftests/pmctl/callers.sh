@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The shares of functions, and of their callers, in recordings of pmctl record -g and of
-# perf record -g: the same within what so many samples make likely. /share has the
-# programs (scripts/test-shares).
+# Real programs beside perf: the shares of functions, and of their callers, in recordings
+# of pmctl record -g and of perf record -g are the same within what so many samples make
+# likely; so are counts, to the instruction where a program does the same each time. And
+# pmctl takes no more instructions for it, of itself, the program and the kernel for both.
+# /share has the programs (scripts/test-shares).
 
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
@@ -38,6 +40,40 @@ for my $i (1 .. 30000) {
 }
 my @keys = sort keys %seen;
 END
+cat >text.sql <<'END'
+CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT, c INT);
+WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20000)
+	INSERT INTO t SELECT x, 'row ' || (x * 7919 % 20011), x * 31 % 977 FROM n;
+CREATE INDEX i ON t(b);
+SELECT c, count(*), max(b) FROM t GROUP BY c ORDER BY 2 DESC LIMIT 5;
+SELECT count(*) FROM t x JOIN t y ON x.b = y.b WHERE y.c < 500;
+END
+awk 'BEGIN {
+	for (f = 0; f < 25; f++) {
+		printf "int f%d(int a, int *p)\n{\n\tint i, s = 0;\n\n\tfor (i = 0; i < a; i++) {\n\t\tswitch (p[i] %% 7) {\n", f
+		for (c = 0; c < 7; c++)
+			printf "\t\tcase %d:\n\t\t\ts += p[i] * %d ^ (s >> %d);\n\t\t\tbreak;\n", c, f * 7 + c, c
+		print "\t\t}\n\t}\n\treturn s;\n}\n"
+	}
+}' >text.c
+cat >server.conf <<END
+server.document-root = "$dir"
+server.bind = "127.0.0.1"
+server.port = 8080
+server.pid-file = "$dir/server.pid"
+server.modules = ()
+END
+# A server, and 1000 requests of its client.
+cat >web <<'END'
+rm -f server.pid
+/share/bin/lighttpd -D -f server.conf -m /share/lib &
+until [ -s server.pid ]; do sleep 0.1; done
+/share/bin/ab -q -n 1000 -c 4 http://127.0.0.1:8080/text.sql
+code=$?
+kill $!
+wait
+exit $code
+END
 
 # shares FILE : from `perf script`: for each sample its function, and that with its caller.
 # Without a symbol, a function is 256 bytes of the program. Debian's programs have no frame
@@ -47,6 +83,9 @@ shares() {
 		function name() {
 			if ($NF == "([unknown])")
 				return "-"
+			# perf knows its functions in recordings of its own only.
+			if ($NF == "([vdso])")
+				return "[vdso]"
 			if ($2 != "[unknown]")
 				return $2
 			return substr($1, 1, length($1) - 2) "-" $NF
@@ -102,15 +141,45 @@ compare() {
 		}' "$1" "$2"
 }
 
+# top FILE : the ten functions with the most samples
+top() {
+	grep -v ' < \|^samples' "$1" | sort -rn | head -n 10 | cut -d' ' -f2-
+}
+
+# counted : the instructions in the file `count`
+counted() {
+	awk -F, '/instructions/ { print $1 }' count
+}
+
+# counts COMMAND... : the counts of both, up to three times until they are the same: what a
+# program executes depends by a few instructions on where the kernel put its pages. It
+# depends on its environment, too, which is not the same under pmctl and perf.
+counts() {
+	set -- "$here/pmctl_exec" /bin/env LD_LIBRARY_PATH=/share/lib PATH="$PATH" "$@"
+	for _ in 1 2 3; do
+		perf stat -e instructions:u -x, -o count -- "$@" >/dev/null 2>&1
+		theirs=$(counted)
+		pmctl stat -e instructions:u -x, -o count -- "$@" >/dev/null 2>&1
+		ours=$(counted)
+		[ "$ours" != "$theirs" ] || break
+	done
+}
+
 # workload NAME PERIOD COMMAND...
 workload() {
 	name=$1
 	period=$2
 	shift 2
-	"$@" >/dev/null 2>&1
+	"$@" >/dev/null 2>words
 	is "$name: it runs" 0 $?
-	pmctl record -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>words
-	perf record -q -g -e instructions:u -c "$period" -m 1024 -o theirs.data -- "$@" >/dev/null 2>&1
+	head -n 3 words | sed 's/^/# /'
+	# Each by its own, which has the counters then.
+	pmctl stat -e instructions -x, -o count -- \
+		pmctl record -q -g -e instructions:u -c "$period" -m 1024 -o ours.data -- "$@" >/dev/null 2>words
+	our_cost=$(counted)
+	perf stat -e instructions -x, -o count -- \
+		perf record -q -g -e instructions:u -c "$period" -m 1024 -o theirs.data -- "$@" >/dev/null 2>&1
+	their_cost=$(counted)
 	shares ours.data >ours
 	shares theirs.data >theirs
 	compare ours theirs >answer
@@ -118,12 +187,31 @@ workload() {
 	check "$name: there are enough samples" [ "$(awk '/^samples/ { print $2 }' ours)" -ge 2000 ]
 	check "$name: shares are compared" [ "$(awk 'END { print $1 }' answer)" -ge 5 ]
 	is "$name: no share differs" 0 "$(awk 'END { print $2 }' answer)"
+	top ours >ours.top
+	top theirs >theirs.top
+	tops=$(grep -cxFf ours.top theirs.top)
+
+	counts "$@"
+	if [ "$name" = web ]; then
+		# How often the two wait for each other is up to time.
+		check "$name: counts are the same within 2%" [ $((ours * 50)) -le $((theirs * 51)) -a $((theirs * 50)) -le $((ours * 51)) ]
+	else
+		is "$name: counts are the same" "$theirs" "$ours"
+	fi
+
+	printf '#: %-10s %13s %13s %4s of 10 %8s %8s %6s\n' "$name" "$ours" "$theirs" "$tops" \
+		$((our_cost / 1000000)) $((their_cost / 1000000)) \
+		"$(awk -v a="$our_cost" -v b="$their_cost" 'BEGIN { printf "%.2f", a / b }')"
+	check "$name: recording costs no more" [ "$our_cost" -le "$their_cost" ]
 }
 
-plan 20
-workload gzip 20011 /share/bin/gzip -c text
-workload sort 20011 /share/bin/sort --parallel=1 text
+plan 48
+workload compiler 20011 /share/bin/cc1 -quiet -O2 text.c -o /dev/null
+workload database 20011 /share/bin/sqlite3 -init text.sql -batch :memory: .quit
 workload python 20011 env PYTHONPATH=/share/python PYTHONHASHSEED=0 /share/bin/python3 -S text.py
 workload perl 20011 env PERL_HASH_SEED=0 /share/bin/perl text.pl
 workload xz 20011 /share/bin/xz -T1 -c text
+workload gzip 20011 /share/bin/gzip -c text
+workload sort 20011 /share/bin/sort --parallel=1 text
+workload web 5003 sh web
 finish
