@@ -205,7 +205,7 @@ fn a_new_size_is_drawn() {
     // SAFETY: The terminal is open, and the size is a struct winsize.
     unsafe { calls::set_size(std::os::fd::AsRawFd::as_raw_fd(&session.master), &window) }
         .expect("set");
-    session.shows("\n\n q  quit   /  search   Enter");
+    session.shows("\n\n q  quit   /  search   h  help");
     session.keys("\x03");
     assert_eq!(session.end().code(), Some(0));
     session.is_restored();
