@@ -2,6 +2,7 @@
 //! Giving an event to a task or a CPU, and taking it away.
 
 use super::{
+    calls::Calls,
     context::Context,
     event::{Event, Target},
     slot::{self, refresh, Slot, Slots},
@@ -24,7 +25,7 @@ use kernel::{bindings, cpu::CpuId, prelude::*, sync::rcu, task::Task};
 /// task has no events yet, or has exited.
 pub(super) fn with_context<R: Send>(
     target: &Target,
-    f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R + Sync,
+    f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
 ) -> Option<R> {
     let _rcu = rcu::read_lock();
     match target {
@@ -75,7 +76,8 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
     }
 }
 
-/// Adds a slot of the event, and opens its window if the context is loaded.
+/// Adds a slot of the event, and opens its window if the context is loaded. `room` is what the event needs for calls:
+/// there is no allocating any more, since the CPUs that wait for the context hold locks of the scheduler.
 ///
 /// # Errors
 ///
@@ -85,6 +87,7 @@ fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
     event: &Event,
+    room: &mut Calls,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
 ) -> Result {
@@ -94,6 +97,7 @@ fn add(
         return Err(EBUSY);
     }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
+    slots.calls.take_room(room);
     slots.add(Slot::new(event, cpu, leader))?;
     if let Some(here) = here {
         refresh(here, slots, timestamp());
@@ -108,12 +112,13 @@ fn attach_to_task(
     leader: Option<&Event>,
 ) -> Result {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
+    let mut room = Calls::with_room_for(event)?;
     loop {
         // Memory is allocated without RCU.
         let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
         let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         if let Some(result) = with_context(&event.target, |here, slots| {
-            add(here, slots, event, cpu, leader)
+            add(here, slots, event, &mut room, cpu, leader)
         }) {
             return result;
         }
@@ -128,7 +133,7 @@ fn attach_to_task(
             let is_new = unsafe { table::find(task_ptr) }.is_none();
             if is_new {
                 // SAFETY: Nothing else uses the context yet.
-                add(None, unsafe { new.slots() }, event, cpu, leader)?;
+                add(None, unsafe { new.slots() }, event, &mut room, cpu, leader)?;
                 table.add(task_ptr, new);
             }
             is_new
@@ -166,7 +171,8 @@ fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result {
         }
     }
     with_context(&event.target, |here, slots| {
-        add(here, slots, event, None, leader)
+        // Calls are of tasks.
+        add(here, slots, event, &mut Calls::new(), None, leader)
     })
     .unwrap_or(Err(ENODEV))
 }

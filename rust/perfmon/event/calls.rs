@@ -2,9 +2,12 @@
 //! The calls of a task that have not returned, which the processor keeps in its branch records while a window is open
 //! that wants them: between two windows they are here.
 
-use super::slot::{Slot, Slots};
+use super::{
+    event::Event,
+    slot::{Slot, Slots},
+};
 use crate::{cpu::ThisCpu, percpu::BRANCH_WORDS, pmu::lbr};
-use kernel::prelude::*;
+use kernel::{alloc::Flags, prelude::*};
 
 /// The calls of a task while its windows are closed.
 pub(super) struct Calls {
@@ -18,17 +21,36 @@ impl Calls {
         Self { words: KVec::new() }
     }
 
+    /// Returns that they are not known, with room for them if the event records calls.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(super) fn with_room_for(event: &Event) -> Result<Self> {
+        let mut new = Self::new();
+        if event.records_calls() {
+            new.reserve(GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(new)
+    }
+
     /// Makes room for them.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(super) fn reserve(&mut self) -> Result {
+    pub(super) fn reserve(&mut self, flags: Flags) -> Result {
         if self.words.capacity() < BRANCH_WORDS {
-            self.words
-                .reserve(BRANCH_WORDS, GFP_ATOMIC | __GFP_NOWARN)?;
+            self.words.reserve(BRANCH_WORDS, flags)?;
         }
         Ok(())
+    }
+
+    /// Takes the room of others, unless it has some.
+    pub(super) fn take_room(&mut self, others: &mut Self) {
+        if self.words.capacity() == 0 {
+            core::mem::swap(self, others);
+        }
     }
 }
 
@@ -72,9 +94,16 @@ pub(super) fn forget(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
     slots.calls.words.clear();
 }
 
-impl Slot {
+impl Event {
     /// Returns whether the branches of samples are calls that have not returned.
+    fn records_calls(&self) -> bool {
+        self.sampler.sampling.has_recorded_calls()
+    }
+}
+
+impl Slot {
+    /// [`Event::records_calls`]
     pub(super) fn records_calls(&self) -> bool {
-        self.is_sampled() && self.event().sampler.sampling.has_recorded_calls()
+        self.is_sampled() && self.event().records_calls()
     }
 }

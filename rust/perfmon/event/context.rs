@@ -168,11 +168,11 @@ impl Context {
     /// For tasks, with interrupts on. The caller keeps the context alive (RCU).
     pub(super) fn with<R: Send>(
         &self,
-        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R + Sync,
+        mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
     ) -> Option<(R, bool)> {
         loop {
             let irqs_off = irqs_off();
-            let cpu = match self.try_with(irqs_off.here(), &f) {
+            let cpu = match self.try_with(irqs_off.here(), &mut f) {
                 Ok(result) => return result,
                 Err(cpu) => cpu,
             };
@@ -182,7 +182,7 @@ impl Context {
                 on_cpu(cpu, |here| {
                     // It may have been unloaded meanwhile.
                     if self.holder.load(Acquire) == cpu {
-                        result = Some(self.with_here(here, &f));
+                        result = Some(self.with_here(here, &mut f));
                     }
                 });
             }
@@ -197,10 +197,10 @@ impl Context {
     pub(super) fn with_current<R>(
         &self,
         here: ThisCpu<'_>,
-        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+        mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> Option<(R, bool)> {
         loop {
-            if let Ok(result) = self.try_with(here, &f) {
+            if let Ok(result) = self.try_with(here, &mut f) {
                 return result;
             }
             hint::spin_loop();
@@ -215,7 +215,7 @@ impl Context {
     fn try_with<R>(
         &self,
         here: ThisCpu<'_>,
-        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+        mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> Result<Option<(R, bool)>, u32> {
         match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
             Ok(_) => {
@@ -227,7 +227,7 @@ impl Context {
                 Ok(Some((result, ends)))
             }
             Err(GONE) => Ok(None),
-            Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_here(here, &f))),
+            Err(cpu) if cpu == here.id().as_u32() => Ok(Some(self.with_here(here, f))),
             Err(holder) => Err(holder),
         }
     }
@@ -236,7 +236,7 @@ impl Context {
     fn with_here<R>(
         &self,
         here: ThisCpu<'_>,
-        f: impl Fn(Option<ThisCpu<'_>>, &mut Slots) -> R,
+        mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> (R, bool) {
         // SAFETY: The context is loaded on this CPU and interrupts are off.
         let slots = unsafe { self.slots() };

@@ -90,7 +90,7 @@ fn give(
     let context = Context::new(task, Slots::new(flags)?, flags)?;
     // SAFETY: Nothing else uses the context yet.
     let new = unsafe { context.slots() };
-    slot::inherit(new, slots, inherits)?;
+    slot::inherit(new, slots, inherits, flags)?;
     let mut table = table::lock();
     // SAFETY: The table is locked.
     if unsafe { table::find(task) }.is_some() {

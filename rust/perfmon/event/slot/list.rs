@@ -72,9 +72,6 @@ impl Slots {
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
         self.grouped |= slot.needed != 0;
         self.sampled |= slot.is_sampled();
-        if slot.records_calls() {
-            self.calls.reserve()?;
-        }
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
 
@@ -183,17 +180,21 @@ pub(in crate::event) fn remove_all(slots: &mut Slots) {
 ///
 /// # Errors
 ///
-/// ENOMEM if there is no room.
+/// ENOMEM.
 pub(in crate::event) fn inherit(
     new: &mut Slots,
     slots: &Slots,
     inherits: impl Fn(&Event) -> bool,
+    flags: Flags,
 ) -> Result {
     for slot in slots.iter().filter(|slot| inherits(slot.event())) {
         let led_by = slots
             .get(slot.needed.trailing_zeros() as usize)
             .map(Slot::event);
         let leader = led_by.and_then(|leader| new.iter().position(|slot| slot.is_of(leader)));
+        if slot.records_calls() {
+            new.calls.reserve(flags)?;
+        }
         new.add(slot.inherited(leader))?;
     }
     Ok(())
