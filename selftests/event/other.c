@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples of a task show nothing of the task that it changes places with.
+ * Samples of a task show nothing of the task that it changes places with, nor of a program
+ * that it is about to execute.
  */
 #include <sched.h>
 #include <signal.h>
@@ -11,12 +12,14 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "kallsyms.h"
 #include "samples.h"
 
 #define SECRET		0x5ec2e7c0ffee1234ULL
 #define YIELDS		20000
 #define PERIOD		10007	/* more than the kernel's part of a sample */
 #define REGISTER_R12	(1ULL << 20)
+#define EXECS		30
 
 FIXTURE(event)
 {
@@ -97,6 +100,120 @@ TEST_F_TIMEOUT(event, samples_in_the_context_switch_show_no_other_task, 300)
 	EXPECT_LT(100UL, samples);
 	EXPECT_EQ(0UL, of_others);
 	EXPECT_EQ(0UL, secrets);
+}
+
+static _Noreturn void sleep_for_moments(void)
+{
+	for (;;)
+		usleep(100);
+}
+
+/* What samples have shown. */
+struct shown {
+	struct kernel_function function;
+	unsigned long samples, in_function, of_others, registers;
+};
+
+/* It has no business in the function: only another task is there. */
+static void look_for_others(const struct sample *sample, void *data)
+{
+	struct shown *shown = data;
+	unsigned int i;
+
+	shown->samples++;
+	for (i = 0; i < sample->length; i++)
+		shown->of_others += kernel_function_has(&shown->function, sample->chain[i]);
+}
+
+TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler sampler = { .fd = -1 };
+	struct seen seen = SEEN_NOTHING;
+	struct shown shown = { };
+	int i;
+
+	ASSERT_EQ(0, kernel_function("hrtimer_nanosleep", &shown.function));
+	self->other = fork();
+	ASSERT_LE(0, self->other);
+	if (!self->other)
+		sleep_for_moments();
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	attr.sample_period = PERIOD / 5;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN;
+	ASSERT_EQ(0, sampler_open(&sampler, variant->by, &attr, 0, -1, 8));
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	for (i = 0; i < 2 * YIELDS; i++) {
+		sched_yield();
+		if (!(i % 100))
+			sampler_read(&sampler, &seen, look_for_others, &shown);
+	}
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	sampler_close(&sampler);
+	EXPECT_LT(100UL, shown.samples);
+	EXPECT_EQ(0UL, shown.of_others);
+}
+
+static void look_for_registers(const struct sample *sample, void *data)
+{
+	struct shown *shown = data;
+
+	shown->samples++;
+	if (kernel_function_has(&shown->function, sample->ip)) {
+		shown->in_function++;
+		shown->registers += sample->abi != PERF_SAMPLE_REGS_ABI_NONE;
+	}
+}
+
+/*
+ * The kernel has the new program's secrets in its registers, as the seed of its stack
+ * canaries, before it is known who may look at the program.
+ */
+TEST_F(event, samples_of_an_exec_have_no_registers)
+{
+	const bool is_perf = variant->by == &event_maker_perf;
+	struct perf_event_attr attr = event_instructions();
+	struct shown shown = { };
+	int i, go[2];
+	char byte;
+
+	ASSERT_EQ(0, kernel_function("load_elf_binary", &shown.function));
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTER_R12;
+	for (i = 0; i < EXECS; i++) {
+		struct sampler sampler = { .fd = -1 };
+		struct seen seen = SEEN_NOTHING;
+
+		attr.sample_period = 997 + i;
+		ASSERT_EQ(0, pipe(go));
+		self->other = fork();
+		ASSERT_LE(0, self->other);
+		if (!self->other) {
+			close(go[1]);
+			/* Nobody wants to read how this program is used. */
+			close(STDOUT_FILENO);
+			close(STDERR_FILENO);
+			if (read(go[0], &byte, 1) == 1)
+				execl("/proc/self/exe", "event_other", "-h", NULL);
+			_exit(1);
+		}
+		ASSERT_EQ(0, sampler_open(&sampler, variant->by, &attr, self->other, -1, 8));
+		ASSERT_EQ(0, event_enable(sampler.fd));
+		ASSERT_EQ(1, write(go[1], "", 1));
+		close(go[0]);
+		close(go[1]);
+		ASSERT_EQ(self->other, waitpid(self->other, NULL, 0));
+		self->other = 0;
+		sampler_read(&sampler, &seen, look_for_registers, &shown);
+		sampler_close(&sampler);
+	}
+	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->by->name, shown.samples,
+	       shown.in_function);
+	EXPECT_LT(0UL, shown.in_function);
+	EXPECT_EQ(is_perf, shown.registers != 0);
 }
 
 TEST_HARNESS_MAIN

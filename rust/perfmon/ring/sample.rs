@@ -122,9 +122,10 @@ impl Sampler {
             self.tell_lost(ring, &self.moment_of(task, cpu));
         }
         let format = self.sampling.format;
+        let interrupted = regs;
         let (regs, is_user) = self.visible(regs, task);
         let mut words = format.fixed_words();
-        let (mut frames, mut user, mut stack_size) = (0, None, 0);
+        let (mut frames, mut user, mut shown, mut stack_size) = (0, None, None, 0);
         let is_usual = !format.has(!USUAL);
         if !is_usual {
             if let Some(read) = read {
@@ -136,11 +137,12 @@ impl Sampler {
                 regs.and_then(|regs| user_registers(regs, task))
             };
             if format.has(PERF_SAMPLE_CALLCHAIN) {
-                frames = self.walk(regs.filter(|_| !is_user), user, chain);
+                frames = self.walk((regs.filter(|_| !is_user), task), user, chain);
                 words = words.wrapping_add(1).wrapping_add(frames);
             }
             if format.has(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR) {
-                words = words.wrapping_add(self.register_words(regs, user));
+                shown = regs.filter(|regs| may_show(regs, task));
+                words = words.wrapping_add(self.register_words(shown, user));
             }
             if format.has(PERF_SAMPLE_STACK_USER) {
                 stack_size = stack::size(user, self.sampling.user_stack, words);
@@ -160,7 +162,10 @@ impl Sampler {
             record.put(self.id);
         }
         if format.has(PERF_SAMPLE_IP) {
-            record.put(regs.map_or(0, |regs| regs.ip as u64));
+            record.put(match regs {
+                Some(regs) => regs.ip as u64,
+                None => caller_of(interrupted),
+            });
         }
         if format.has(PERF_SAMPLE_TID) {
             record.put(self.ids(task));
@@ -173,7 +178,7 @@ impl Sampler {
         }
         if !is_usual {
             let chain = chain.get(..frames).unwrap_or(&[]);
-            record = self.put_rest(record, regs, user, chain, read, stack_size);
+            record = self.put_rest(record, shown, user, chain, read, stack_size);
         }
         record.finish(true);
     }
@@ -261,7 +266,7 @@ impl Sampler {
     #[inline(always)]
     fn walk(
         &self,
-        kernel: Option<&pt_regs>,
+        (kernel, task): (Option<&pt_regs>, *mut bindings::task_struct),
         user: Option<&pt_regs>,
         chain: &mut [u64; CHAIN_WORDS],
     ) -> usize {
@@ -269,13 +274,16 @@ impl Sampler {
         let mut room = chains.depth as usize;
         let mut used = 0;
         // Marks are not counted.
-        let mut add = |mark: u64, walk: unsafe extern "C" fn(_, _, _) -> u32, regs: &pt_regs| {
+        let mut add = |mark: u64,
+                       walk: unsafe extern "C" fn(_, _, _) -> u32,
+                       regs: &pt_regs,
+                       limit: usize| {
             let Some((first, rest)) = chain.get_mut(used..).and_then(<[u64]>::split_first_mut)
             else {
                 return;
             };
             *first = mark;
-            let most = room.min(rest.len());
+            let most = room.min(rest.len()).min(limit);
             // SAFETY: The registers are those of the interrupted task; there is room for so many.
             let found = unsafe {
                 walk(
@@ -288,10 +296,13 @@ impl Sampler {
             used += 1 + found;
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
-            add(context::KERNEL, ffi::perfmon_kernel_chain, regs);
+            // SAFETY: This asks for nothing but which task is the current one.
+            let is_own = unsafe { ffi::perfmon_stack_is_of(task) };
+            let limit = if is_own { usize::MAX } else { 1 };
+            add(context::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }
         if let Some(regs) = user.filter(|_| chains.user) {
-            add(context::USER, ffi::perfmon_user_chain, regs);
+            add(context::USER, ffi::perfmon_user_chain, regs, usize::MAX);
         }
         used
     }
@@ -336,9 +347,23 @@ fn is_user(regs: &pt_regs) -> bool {
 }
 
 /// Returns the registers of the program that was interrupted, or called the kernel. `None` in a kernel thread, while
-/// a program begins, and if `task`, which is sampled, is not the current one: its windows open before it is switched to.
+/// a program begins, while they are being saved, and if `task`, which is sampled, is not the current one: its windows open before it is switched to.
 fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The registers are those of the interrupted task, and not changed. Those of its call of the kernel stay
     // valid as long as it does not return.
     unsafe { ffi::perfmon_user_regs(ptr::from_ref(regs).cast_mut(), task).as_ref() }
+}
+
+/// Returns whether a sample of `task` may show these registers.
+fn may_show(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
+    // SAFETY: The registers are not changed.
+    unsafe { ffi::perfmon_may_show_regs(ptr::from_ref(regs).cast_mut(), task) }
+}
+
+/// Returns the address in the program whose registers are not known, as far as that is known: it has just called the
+/// kernel. Else 0.
+#[cold]
+fn caller_of(regs: &pt_regs) -> u64 {
+    // SAFETY: The registers are not changed.
+    unsafe { ffi::perfmon_system_call(regs) }
 }

@@ -170,8 +170,14 @@ unsafe extern "C" {
     pub fn perfmon_copy_name(name: *const ::kernel::ffi::c_char, to: *mut ::kernel::ffi::c_char);
     #[doc = " Returns whether the task, which is the caller, is executing another program."]
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
-    #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, and if another\n task than @task is the current one; any will do if that is NULL."]
+    #[doc = " Returns whether the stack that the kernel is on is that of @task: in the context\n switch it may be another's. Any will do if @task is NULL."]
+    pub fn perfmon_stack_is_of(task: *const task_struct) -> bool;
+    #[doc = " Returns whether these registers, of a sample of @task, tell nothing of others: nor\n what the kernel knows of a program that begins, before it is known who may know it."]
+    pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
+    #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, while they are being\n saved, and if another task than @task is the current one; any will do if that is NULL."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
+    #[doc = " Returns where the program goes on whose system call has just begun: its registers are\n not saved yet. 0 elsewhere."]
+    pub fn perfmon_system_call(regs: *const pt_regs) -> u64;
     #[doc = " Returns whether they are registers of 64 bits."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
     #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]

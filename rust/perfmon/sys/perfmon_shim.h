@@ -182,12 +182,27 @@ void perfmon_copy_name(const char *name, char to[16]);
 /* Returns whether the task, which is the caller, is executing another program. */
 bool perfmon_task_executes(const struct task_struct *task);
 /*
+ * Returns whether the stack that the kernel is on is that of @task: in the context
+ * switch it may be another's. Any will do if @task is NULL.
+ */
+bool perfmon_stack_is_of(const struct task_struct *task);
+/*
+ * Returns whether these registers, of a sample of @task, tell nothing of others: nor
+ * what the kernel knows of a program that begins, before it is known who may know it.
+ */
+bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task);
+/*
  * Returns the registers of the program that is interrupted, or that has called the
- * kernel. NULL in a thread of the kernel's, while a program begins, and if another
- * task than @task is the current one; any will do if that is NULL.
+ * kernel. NULL in a thread of the kernel's, while a program begins, while they are being
+ * saved, and if another task than @task is the current one; any will do if that is NULL.
  */
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task);
+/*
+ * Returns where the program goes on whose system call has just begun: its registers are
+ * not saved yet. 0 elsewhere.
+ */
+u64 perfmon_system_call(const struct pt_regs *regs);
 /* Returns whether they are registers of 64 bits. */
 bool perfmon_regs_are_64(struct pt_regs *regs);
 /*

@@ -80,20 +80,85 @@ bool perfmon_task_executes(const struct task_struct *task)
 	return task->in_execve;
 }
 
+bool perfmon_stack_is_of(const struct task_struct *task)
+{
+	return !task || task == current;
+}
+
+bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
+{
+	return user_mode(regs) || (perfmon_stack_is_of(task) && !current->in_execve);
+}
+
+/*
+ * Where system calls begin, and how many bytes there are at least up to the way back,
+ * and at most until the program's registers have been saved.
+ */
+static const struct entry {
+	u32 msr, size;
+} entries[] = {
+	{ MSR_LSTAR, 96 }, { MSR_CSTAR, 128 }, { MSR_IA32_SYSENTER_EIP, 128 },
+};
+
+static bool is_in(const struct entry *entry, const struct pt_regs *regs)
+{
+	u64 start;
+
+	rdmsrq(entry->msr, start);
+	return regs->ip - start < entry->size;
+}
+
+/*
+ * Whether the program's registers have been saved where task_pt_regs() says, all of
+ * them, when the kernel has these: not in the first instructions of a system call, nor
+ * on the stack that exceptions begin with.
+ */
+static bool are_saved(const struct pt_regs *regs, const struct pt_regs *user)
+{
+	unsigned long stack = (unsigned long)task_stack_page(current);
+	int i;
+
+	/*
+	 * Interrupts have a stack of their own, and come when that has been done. The
+	 * NMI itself is counted as one.
+	 */
+	if (hardirq_count() > HARDIRQ_OFFSET || in_serving_softirq())
+		return true;
+	if (regs->sp < stack || regs->sp > stack + THREAD_SIZE)
+		return false;
+	if (regs->sp <= (unsigned long)user)
+		return true;
+	/* On the way back they are still there. */
+	for (i = 0; i < ARRAY_SIZE(entries); i++) {
+		if (is_in(&entries[i], regs))
+			return false;
+	}
+	return true;
+}
+
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task)
 {
+	struct pt_regs *user = task_pt_regs(current);
+
 	if (user_mode(regs))
 		return regs;
 	/* In the context switch, they are still those of another task. */
-	if (task && task != current)
+	if (!perfmon_stack_is_of(task))
 		return NULL;
 	/*
 	 * Those of io_uring's workers are not set. Those of a new program are set
 	 * before on_exec() asks whether it may be looked at.
 	 */
-	return current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve ?
-		NULL : task_pt_regs(current);
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER) || current->in_execve)
+		return NULL;
+	return are_saved(regs, user) ? user : NULL;
+}
+
+u64 perfmon_system_call(const struct pt_regs *regs)
+{
+	/* SYSCALL leaves the address behind it there (Intel SDM, volume 2B). */
+	return is_in(&entries[0], regs) && regs->cx < TASK_SIZE_MAX ? regs->cx : 0;
 }
 
 bool perfmon_regs_are_64(struct pt_regs *regs)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples in the first instructions of a system call, before the kernel has saved the
+ * program's registers: they don't show those of the call before.
+ */
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "kallsyms.h"
+#include "samples.h"
+
+#define REGISTER_IP	(1ULL << 8)
+#define REGISTER_R12	(1ULL << 20)
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, pin_to_first_cpu());
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* In the loop of system_calls(). */
+extern const char calls_begin[], behind_first[], behind_second[], next_turn[];
+
+#define LOOP_INSTRUCTIONS	89
+
+/*
+ * Executes 2 * @delay instructions, and then two system calls @n times, with R12 from @n
+ * down to 1.
+ */
+static __attribute__((noinline, noclone)) void system_calls(unsigned long delay, unsigned long n)
+{
+	register unsigned long left __asm__("r12") = n;
+
+	__asm__ volatile(".globl calls_begin, behind_first, behind_second, next_turn\n"
+			 "1:	dec	%0\n"
+			 "	jns	1b\n"
+			 "calls_begin:\n"
+			 "	mov	%2, %%eax\n"
+			 "	syscall\n"
+			 "behind_first:\n"
+			 "	.fill	40, 1, 0x90\n"
+			 "	mov	%2, %%eax\n"
+			 "	syscall\n"
+			 "behind_second:\n"
+			 "	.fill	43, 1, 0x90\n"
+			 "	dec	%1\n"
+			 "next_turn:\n"
+			 "	jnz	calls_begin\n"
+			 : "+r" (delay), "+r" (left)
+			 : "i" (SYS_getpid)
+			 : "rax", "rcx", "r11", "cc", "memory");
+}
+
+static bool is_behind_a_call(__u64 address)
+{
+	return address == (__u64)behind_first || address == (__u64)behind_second;
+}
+
+struct found {
+	struct kernel_function entry;
+	unsigned long in_entry, wrong;
+};
+
+/* There RCX has the address behind the call. */
+static void compare(const struct sample *sample, void *data)
+{
+	struct found *found = data;
+	__u64 rcx = sample->abi ? sample->registers[0] : 0;
+	unsigned int i;
+
+	if (!kernel_function_has(&found->entry, sample->ip) || !is_behind_a_call(rcx))
+		return;
+	found->in_entry++;
+	if (sample->user_abi && sample->user_registers[0] != rcx)
+		found->wrong++;
+	for (i = 0; i < sample->length; i++)
+		found->wrong += is_behind_a_call(sample->chain[i]) && sample->chain[i] != rcx;
+}
+
+TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
+{
+	struct perf_event_attr attr = event_every(10007);
+	struct seen seen = SEEN_NOTHING;
+	struct found found = { };
+
+	ASSERT_EQ(0, kernel_function("entry_SYSCALL_64", &found.entry));
+	attr.exclude_kernel = 0;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER |
+			   PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_user = REGISTER_IP;
+	attr.sample_regs_intr = REGISTER_CX;
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 8));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	system_calls(0, 100000);
+	ASSERT_EQ(0, event_disable(self->sampler.fd));
+	sampler_read(&self->sampler, &seen, compare, &found);
+	TH_LOG("%s: %lu samples, %lu in the entry, %lu wrong", variant->by->name, seen.samples,
+	       found.in_entry, found.wrong);
+	EXPECT_LT(10UL, found.in_entry);
+	/* Some of perf's are. */
+	if (variant->by == &event_maker_perfmon)
+		EXPECT_EQ(0UL, found.wrong);
+}
+
+#define CALLS	200UL
+#define THIRD	3U
+
+struct place {
+	unsigned int samples;
+	__u64 ip;
+	__u64 left;	/* R12; 0: unknown */
+};
+
+static void note_third(const struct sample *sample, void *data)
+{
+	struct place *place = data;
+
+	if (++place->samples != THIRD)
+		return;
+	place->ip = sample->ip;
+	place->left = sample->user_abi ? sample->user_registers[0] : 0;
+}
+
+/*
+ * The third sample comes after a known number of instructions. With more of them before
+ * the loop, it is nearer to its beginning: never farther, wherever it is. An interrupt
+ * that is late (SKID) comes in the kernel, if it is due shortly before a call.
+ */
+TEST_F(event, late_samples_are_behind_their_own_call)
+{
+	struct perf_event_attr attr = event_every(11 * LOOP_INSTRUCTIONS);
+	unsigned long delay, turn, last_turn = CALLS;
+	__u64 last_ip = -1ULL;
+
+	/* perf leaves such samples out. */
+	if (variant->by == &event_maker_perf)
+		return;
+	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;
+	attr.sample_regs_user = REGISTER_R12;
+	for (delay = 0; delay < LOOP_INSTRUCTIONS; delay++) {
+		struct seen seen = SEEN_NOTHING;
+		struct place place = { };
+
+		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
+		ASSERT_EQ(0, event_enable(self->sampler.fd));
+		system_calls(delay, CALLS);
+		ASSERT_EQ(0, event_disable(self->sampler.fd));
+		sampler_read(&self->sampler, &seen, note_third, &place);
+		sampler_close(&self->sampler);
+		self->sampler.fd = -1;
+		ASSERT_LE(THIRD, place.samples);
+		if (place.left)
+			turn = CALLS - place.left - (place.ip == (__u64)next_turn);
+		else
+			turn = place.ip <= last_ip ? last_turn : last_turn - 1;
+		EXPECT_TRUE(turn < last_turn || (turn == last_turn && place.ip <= last_ip)) {
+			TH_LOG("delay %lu: turn %lu, calls_begin + %lld; before: turn %lu", delay,
+			       turn, place.ip - (__u64)calls_begin, last_turn);
+		}
+		if (!place.left)
+			EXPECT_TRUE(is_behind_a_call(place.ip));
+		last_turn = turn;
+		last_ip = place.ip;
+	}
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kallsyms.h"
+
+int kernel_function(const char *name, struct kernel_function *f)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "r");
+	unsigned long long address;
+	char line[512], found[256];
+
+	memset(f, 0, sizeof(*f));
+	/* By address: it ends where the next one begins. */
+	while (symbols && !f->end && fgets(line, sizeof(line), symbols)) {
+		if (sscanf(line, "%llx %*c %255s", &address, found) != 2)
+			continue;
+		if (f->start && address > f->start)
+			f->end = address;
+		else if (!strcmp(found, name))
+			f->start = address;
+	}
+	if (symbols)
+		fclose(symbols);
+	return f->end ? 0 : -ENOENT;
+}
