@@ -475,6 +475,32 @@ TEST_F(event, fdinfo_describes_the_event)
 	}
 }
 
+/* The first process of a new PID namespace. */
+TEST_F(event, fdinfo_has_the_number_of_the_opener)
+{
+	pid_t child;
+	int status;
+
+	if (variant->by == &event_maker_perf)
+		return;
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (unshare(CLONE_NEWPID))
+			_exit(2);
+		child = fork();
+		if (!child) {
+			int fd = event_open_instructions(variant->by, 0);
+
+			_exit(getpid() != 1 || described(fd, "pid") != 1);
+		}
+		waitpid(child, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 TEST(module_stays_while_an_event_lives)
 {
 	int fd, go, status;

@@ -151,7 +151,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 	}
 	ASSERT_EQ(0, event_disable(sampler.fd));
 	sampler_close(&sampler);
-	EXPECT_LT(100UL, shown.samples);
+	EXPECT_LT(0UL, shown.samples);
 	EXPECT_EQ(0UL, shown.of_others);
 }
 

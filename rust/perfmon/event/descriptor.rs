@@ -148,7 +148,11 @@ impl Descriptor for Event {
     fn show(&self, file: &SeqFile) {
         let number = |cpu: &CpuId| i64::from(cpu.as_u32());
         let (pid, cpu) = match &self.target {
-            Target::Task(task, cpu) => (task.pid(), cpu.as_ref().map_or(-1, number)),
+            Target::Task(task, cpu) => {
+                // As who opened the event knows it.
+                let thread = (self.sampler.ids(task.as_ptr()) >> 32) as i32;
+                (thread, cpu.as_ref().map_or(-1, number))
+            }
             Target::Cpu(cpu) => (-1, number(cpu)),
         };
         seq_print!(

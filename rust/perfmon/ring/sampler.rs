@@ -181,7 +181,7 @@ impl Sampler {
 
     /// Returns the numbers of a task, null for the current one: the process, and above it the thread.
     #[inline(always)]
-    pub(super) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
+    pub(crate) fn ids(&self, task: *mut bindings::task_struct) -> u64 {
         // SAFETY: The task is null or alive; the namespace is null or a reference.
         unsafe { ffi::perfmon_task_ids(task, self.namespace) }
     }
