@@ -253,22 +253,15 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	return c;
 }
 
-/*
- * How many samples of @seen may show nothing of the program: in a context switch, and in
- * the first instructions of a system call, of which each here has some hundred.
- */
-static unsigned long may_lack_the_program(unsigned long seen)
-{
-	return 2 + seen / 8;
-}
-
 TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 {
 	struct kernel_chains c = kernel_chains(_metadata, self, variant->by, with_chains());
 
 	EXPECT_EQ(c.seen, c.kernel_marks);
-	EXPECT_GE(may_lack_the_program(c.seen), c.seen - c.user_marks);
-	/* Others are of the calls before and after, and of interrupts there. */
+	/*
+	 * Others are of the calls before and after, and of interrupts there. In a context
+	 * switch and in the first instructions of a system call there is no program.
+	 */
 	EXPECT_LE(c.seen * 3 / 4, c.with_program);
 }
 
@@ -280,7 +273,6 @@ TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
 	attr.exclude_callchain_kernel = 1;
 	c = kernel_chains(_metadata, self, variant->by, attr);
 	EXPECT_EQ(0UL, c.kernel_marks);
-	EXPECT_GE(may_lack_the_program(c.seen), c.seen - c.user_marks);
 	EXPECT_LE(c.seen * 3 / 4, c.with_program);
 	attr.exclude_callchain_kernel = 0;
 	attr.exclude_callchain_user = 1;

@@ -114,7 +114,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 	sampler_read(&self->sampler, &seen, compare, &found);
 	TH_LOG("%s: %lu samples, %lu in the entry, %lu wrong", variant->by->name, seen.samples,
 	       found.in_entry, found.wrong);
-	EXPECT_LT(10UL, found.in_entry);
+	EXPECT_LT(0UL, found.in_entry);
 	/* Some of perf's are. */
 	if (variant->by == &event_maker_perfmon)
 		EXPECT_EQ(0UL, found.wrong);
