@@ -206,7 +206,7 @@ workload() {
 }
 
 plan 48
-workload compiler 20011 /share/bin/cc1 -quiet -O2 text.c -o text.s
+workload compiler 20011 /share/bin/cc1 -quiet -fpreprocessed -O2 text.c -o text.s
 workload database 20011 /share/bin/sqlite3 -init text.sql -batch :memory: .quit
 workload python 20011 env PYTHONPATH=/share/python PYTHONHASHSEED=0 /share/bin/python3 -S text.py
 workload perl 20011 env PERL_HASH_SEED=0 /share/bin/perl text.pl
