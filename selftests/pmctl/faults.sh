@@ -152,6 +152,11 @@ interrupted() {
 			sed 's/^/#   /' words
 		fi
 		readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
+		# A recorder is told of its reader's end, and ends its recording.
+		for _ in $(seq 50); do
+			[ "$(alive)" != 0 ] || break
+			sleep 0.1
+		done
 		[ "$(alive)" = 0 ] || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
 	done
 	echo "# $name: exit codes$codes"

@@ -4,12 +4,14 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
 
@@ -44,11 +46,16 @@ impl Recorder {
         // Its name in tables is that of the file. The other path is right even if the file was replaced.
         let program = env::current_exe().ok().filter(|program| program.exists());
         let program = program.unwrap_or_else(|| "/proc/self/exe".into());
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments(args))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::piped());
+        // Without samples it writes nothing, and does not learn that it has no reader any more.
+        // SAFETY: Between fork and exec there is but one system call.
+        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
+        let mut child = command
             .spawn()
             .context("can't start pmctl once more, as the recorder")?;
         let mut output = child.stdout.take().context("the recorder has no output")?;
