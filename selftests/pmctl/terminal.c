@@ -97,7 +97,7 @@ static int step(const char *what, const char *argument)
 	case 'o':
 		return keep(argument);
 	}
-	fprintf(stderr, "pmctl_terminal: there is no step %s\n", what);
+	fprintf(stderr, "pmctl_terminal: -%c is none of its options\n", what[1]);
 	return 0;
 }
 
