@@ -347,7 +347,8 @@ fn is_user(regs: &pt_regs) -> bool {
 }
 
 /// Returns the registers of the program that was interrupted, or called the kernel. `None` in a kernel thread, while
-/// a program begins, while they are being saved, and if `task`, which is sampled, is not the current one: its windows open before it is switched to.
+/// a program begins, while they are being saved, and if `task`, which is sampled, is not the current one: its windows
+/// open before it is switched to.
 fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&pt_regs> {
     // SAFETY: The registers are those of the interrupted task, and not changed. Those of its call of the kernel stay
     // valid as long as it does not return.
