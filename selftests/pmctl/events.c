@@ -4,15 +4,21 @@
  * for each: `pmctl wrap` is to make them the driver's, also of a static program, its
  * threads and children.
  *
+ *     pmctl_events [storm]
+ *
+ * As a storm, children open events without an end, until the program is killed.
+ *
  * Counts are of LOOPS iterations of a loop, and of the calls before and after it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +29,7 @@
 #include "perf.h"
 
 #define LOOPS	1000000UL
+#define CHILDREN	8
 
 static int event_open(struct perf_event_attr *attr, int group, unsigned long flags)
 {
@@ -155,12 +162,30 @@ static void print_at_the_end_of_a_page(void)
 	print_file("first size", (void *)(pages + size - PERF_ATTR_SIZE_VER0), 0);
 }
 
-int main(void)
+static int storm(void)
+{
+	struct perf_event_attr attr = instructions();
+	int i;
+
+	for (i = 0; i < CHILDREN; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			close(event_open(&attr, -1, 0));
+	}
+	pause();
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	struct perf_event_attr attr = instructions();
 	char thread_name[] = "thread";
 	pthread_t thread;
 
+	if (argc > 1 && !strcmp(argv[1], "storm"))
+		return storm();
 	setvbuf(stdout, NULL, _IONBF, 0);
 	print_file("hardware", &attr, 0);
 	print_file("closed on exec", &attr, PERF_FLAG_FD_CLOEXEC);

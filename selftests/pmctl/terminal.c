@@ -8,12 +8,14 @@
  *   -s MS     waits for so long
  *   -k KEYS   types
  *   -o FILE   keeps in FILE what has been written until now
+ *   -h MS     hangs up, and waits for so long
  *
  * The exit code is COMMAND's, 128 + N if signal N ended it; 124 if TEXT does not come, or
  * COMMAND does not end; 125 if COMMAND leaves the terminal with other settings than it had.
  */
 #include <poll.h>
 #include <pty.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,11 @@ static int more(int ms)
 	struct pollfd poll_fd = { .fd = master, .events = POLLIN };
 	ssize_t n;
 
-	if (ended || length == sizeof(written) || poll(&poll_fd, 1, ms) != 1)
+	if (ended || length == sizeof(written)) {
+		poll(NULL, 0, ms);
+		return 0;
+	}
+	if (poll(&poll_fd, 1, ms) != 1)
 		return 0;
 	n = read(master, written + length, sizeof(written) - length);
 	if (n <= 0) {
@@ -96,6 +102,11 @@ static int step(const char *what, const char *argument)
 		return write(master, argument, strlen(argument)) == (ssize_t)strlen(argument);
 	case 'o':
 		return keep(argument);
+	case 'h':
+		close(master);
+		ended = 1;
+		more(atoi(argument));
+		return 1;
 	}
 	fprintf(stderr, "pmctl_terminal: -%c is none of its options\n", what[1]);
 	return 0;
@@ -104,6 +115,7 @@ static int step(const char *what, const char *argument)
 /*
  * Leads the terminal's session while COMMAND runs, and returns the exit code. (The kernel
  * resets a terminal when its session's leader exits, so that is not COMMAND itself.)
+ * A terminal that has hung up has no settings.
  */
 static int lead(int slave, char **command)
 {
@@ -113,15 +125,17 @@ static int lead(int slave, char **command)
 
 	if (login_tty(slave) || tcgetattr(0, &before))
 		return 2;
+	signal(SIGHUP, SIG_IGN);
 	child = fork();
 	if (!child) {
+		signal(SIGHUP, SIG_DFL);
 		setenv("TERM", "xterm-256color", 1);
 		execvp(command[0], command);
 		_exit(127);
 	}
-	if (child < 0 || waitpid(child, &status, 0) != child || tcgetattr(0, &after))
+	if (child < 0 || waitpid(child, &status, 0) != child)
 		return 2;
-	if (memcmp(&before, &after, sizeof(before)))
+	if (!tcgetattr(0, &after) && memcmp(&before, &after, sizeof(before)))
 		return 125;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -22,7 +22,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 26
+plan 28
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -78,6 +78,9 @@ is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
 sed 's/^/# /' words
 says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
 is "its recorder has ended, too" 0 "$(running | grep -c '[r]ecord -q -o -')"
+pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+is "top ends when the terminal hangs up" 129 $?
+is "its recorder ends with it" 0 "$(running | grep -c '[r]ecord -q -o -')"
 (
 	sleep 3
 	for process in /proc/[0-9]*; do

@@ -36,7 +36,7 @@ line() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 50
+plan 54
 
 # perf's own table with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -135,6 +135,31 @@ is "wrap exits with the code of the program" 42 "$(exit_code "$loop" 42 exit)"
 # shellcheck disable=SC2016 # the inner shell expands it
 is "wrap exits with 137 if it is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
 is "wrap exits with 127 if there is no such program" 127 "$(exit_code /nonexistent/program)"
+
+# A signal is for the program, also while others call all the time.
+# ended_by SIGNAL PROGRAM...: the exit code of pmctl, 137 if it does not end by the signal
+ended_by() {
+	ended_signal=$1
+	shift
+	pmctl wrap -- "$@" >/dev/null 2>&1 &
+	wrap=$!
+	sleep 2
+	kill -s "$ended_signal" $wrap
+	(
+		sleep 20
+		kill -9 $wrap
+	) >/dev/null 2>&1 &
+	guard=$!
+	wait $wrap 2>/dev/null
+	echo $?
+	kill $guard
+}
+for signal in TERM HUP; do
+	is "SIG$signal ends the program" $((128 + $(kill -l $signal))) "$(ended_by $signal sleep 60)"
+done
+is "the program may decide otherwise" 7 \
+	"$(ended_by TERM sh -c 'trap "exit 7" TERM; while :; do sleep 0.1; done')"
+is "a storm of calls ends by a signal" 143 "$(ended_by TERM "$here/pmctl_events" storm)"
 
 # Rights: those of the program, not those of pmctl.
 chmod 666 /dev/perfmon

@@ -93,14 +93,13 @@ impl Signals {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for signals"),
         }
-        let has_data = |other: &PollFd<'_>| {
-            let events = other.revents();
-            events.is_some_and(|events| events.contains(PollFlags::POLLIN))
-        };
-        if other.is_some() && has_data(&both[1]) {
-            return Ok(Event::Other);
+        let events = both[1].revents();
+        let has_data = events.is_some_and(|events| events.contains(PollFlags::POLLIN));
+        // Signals first: there may always be something to read.
+        match self.next()? {
+            Event::Nothing if other.is_some() && has_data => Ok(Event::Other),
+            event => Ok(event),
         }
-        self.next()
     }
 
     /// Waits for a signal, until there is something to read from one of `others`, or until `limit` is over. Of those that
