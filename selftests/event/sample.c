@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "kallsyms.h"
 #include "loop.h"
 #include "options.h"
 #include "samples.h"
@@ -404,6 +405,45 @@ TEST_F(event, frequency_makes_so_many_samples)
 	EXPECT_EQ(0UL, seen.lost);
 	EXPECT_GE(read_out[0], seen.periods);
 	EXPECT_GE(environment("SKID", 1), f.p.most_off);
+}
+
+struct places {
+	struct kernel_function driver;
+	unsigned long inside;
+};
+
+static void see_place(const struct sample *s, void *data)
+{
+	struct places *p = data;
+
+	p->inside += kernel_function_has(&p->driver, s->ip);
+}
+
+/*
+ * On an idle CPU few instructions come, at the timer: most samples are late, and found to be
+ * by the driver's own.
+ */
+TEST_F(event, late_samples_with_a_frequency_are_not_the_drivers)
+{
+	struct perf_event_attr attr = event_every(999);
+	struct sampler *s = &self->sampler[0];
+	struct seen seen = SEEN_NOTHING;
+	struct places p = {};
+
+	attr.freq = 1;
+	attr.exclude_kernel = 0;
+	ASSERT_EQ(0, kernel_module("perfmon", &p.driver));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, -1, self->cpu, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	sleep(1);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see_place, &p);
+	TH_LOG("%s: %lu samples, %lu in the driver", variant->by->name, seen.samples, p.inside);
+	if (variant->by != &event_maker_perf)
+		EXPECT_LE(10UL, seen.samples);
+	/* The timer's work takes its part. */
+	EXPECT_GE(seen.samples / 4, p.inside);
+	EXPECT_LE((__s64)seen.periods, event_count(s->fd));
 }
 
 TEST_HARNESS_MAIN

@@ -25,3 +25,23 @@ int kernel_function(const char *name, struct kernel_function *f)
 		fclose(symbols);
 	return f->end ? 0 : -ENOENT;
 }
+
+int kernel_module(const char *name, struct kernel_function *f)
+{
+	FILE *modules = fopen("/proc/modules", "r");
+	unsigned long long address;
+	char line[512], found[64];
+	unsigned long size;
+
+	memset(f, 0, sizeof(*f));
+	while (modules && !f->end && fgets(line, sizeof(line), modules)) {
+		if (sscanf(line, "%63s %lu %*s %*s %*s %llx", found, &size, &address) == 3 &&
+		    !strcmp(found, name)) {
+			f->start = address;
+			f->end = address + size;
+		}
+	}
+	if (modules)
+		fclose(modules);
+	return f->end ? 0 : -ENOENT;
+}

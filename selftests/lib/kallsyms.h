@@ -16,6 +16,9 @@ struct kernel_function {
 /* From its name: 0 or -ENOENT. */
 int kernel_function(const char *name, struct kernel_function *f);
 
+/* All functions of a module: 0 or -ENOENT. */
+int kernel_module(const char *name, struct kernel_function *f);
+
 static inline bool kernel_function_has(const struct kernel_function *f, __u64 address)
 {
 	return address >= f->start && address < f->end;

@@ -58,12 +58,15 @@ pub(super) fn sample(
         chain: unsafe { percpu.samplers.chain.words() },
     });
     if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
-        let wanted = period_at(sampler, period, now.wrapping_sub(time.get()));
+        let elapsed = now.wrapping_sub(time.get());
+        let wanted = period_at(sampler, period, elapsed);
         time.set(now);
-        // A quarter of the way, so that one slow moment does not change much.
-        event
-            .rate
-            .set((rate - rate / 4).wrapping_add(wanted / 4).max(1));
+        event.rate.set(if is_late(sampler, elapsed) {
+            wanted
+        } else {
+            // A quarter of the way, so that one slow moment does not change much.
+            (rate - rate / 4).wrapping_add(wanted / 4).max(1)
+        });
     }
     event.load_for(event.rate.get().saturating_sub(since))
 }
@@ -130,6 +133,11 @@ fn cycles_between(sampler: &Sampler) -> u64 {
     hertz.checked_div(sampler.rate()).unwrap_or(hertz)
 }
 
+/// Returns whether the sample of an event with a frequency takes so many cycles that its period no longer fits.
+fn is_late(sampler: &Sampler, elapsed: u64) -> bool {
+    elapsed / 2 > cycles_between(sampler)
+}
+
 /// Suspends samples until the next tick of the timer.
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
@@ -158,7 +166,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     let samplers = &percpu.samplers;
     if samplers.suspended.get() != 0 {
         for counter in each(samplers.counters.get()) {
-            restart(here, pmu, counter, None);
+            resume(here, pmu, counter);
         }
         samplers.suspended.set(0);
         tell(here, false);
@@ -170,39 +178,52 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         if let Rate::Frequency(_) = sampler.sampling.rate {
             let elapsed =
                 timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
-            if elapsed / 2 > cycles_between(sampler) {
-                restart(here, pmu, counter, Some(elapsed));
+            if is_late(sampler, elapsed) {
+                hasten(here, pmu, counter, sampler, elapsed);
             }
         }
     }
 }
 
-/// Loads a counter for its next sample; those that were due are lost. With `elapsed`, the cycles since the last sample,
-/// for an event with a frequency that is late, of which none is lost.
-fn restart(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: Option<u64>) {
+/// Loads a counter for its next sample after a suspension: those that were due are lost.
+fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
     let event = percpu.event(counter);
     let Some(sampler) = percpu.sampler(counter) else {
         return;
     };
+    reload(here, pmu, counter, |total| {
+        let since = skip(event, sampler, total, 0);
+        event.rate.get().saturating_sub(since)
+    });
+}
+
+/// Brings the sample of an event with a frequency nearer, which is late by `elapsed` cycles: it comes after as many events
+/// as the event has between two samples at its present rate, and stands for those that were counted before, too.
+///
+/// It does not come at once, even if as many were counted: its place would always be this function.
+fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, sampler: &Sampler, elapsed: u64) {
+    let event = here.percpu().event(counter);
+    reload(here, pmu, counter, |total| {
+        let since = event.since(total);
+        let left = event.rate.get().saturating_sub(since);
+        let wanted = period_at(sampler, since, elapsed);
+        if left <= wanted {
+            // Not later either: else an event that becomes ever rarer would have no sample at all.
+            return left;
+        }
+        event.rate.set(since.wrapping_add(wanted));
+        wanted
+    });
+}
+
+/// Loads a counter for as many events as `left` says are left to its next sample at this total.
+fn reload(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, left: impl FnOnce(u64) -> u64) {
+    let percpu = here.percpu();
     // The handler must not come between.
     pmu.stop_unchecked(here, counter);
     let value = percpu.value(counter);
-    let since = match elapsed {
-        // What is due becomes part of the next sample.
-        Some(_) => event.since(value.total()),
-        None => skip(event, sampler, value.total(), 0),
-    };
-    if let Some(elapsed) = elapsed {
-        let wanted = period_at(sampler, since, elapsed);
-        event.rate.set(wanted.min(event.rate.get()));
-    }
-    let left = event.rate.get().saturating_sub(since);
-    value.load(
-        here,
-        pmu.msrs(counter).write,
-        event.load_for(left),
-        value.total(),
-    );
+    let events = percpu.event(counter).load_for(left(value.total()));
+    value.load(here, pmu.msrs(counter).write, events, value.total());
     pmu.start(here, counter);
 }
