@@ -145,7 +145,25 @@ pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
 ) -> Result<()> {
-    let mut file = BufWriter::new(WholeFile::create(path)?);
+    finish(WholeFile::create(path)?, fill)
+}
+
+/// Writes a file that is whole or not there, and that only its owner may read.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn write_private(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
+) -> Result<()> {
+    finish(WholeFile::create_private(path)?, fill)
+}
+
+fn finish(
+    file: WholeFile,
+    fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
+) -> Result<()> {
+    let mut file = BufWriter::new(file);
     fill(&mut file)?;
     file.flush()?;
     Ok(file.get_mut().finish()?)

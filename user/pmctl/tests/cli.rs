@@ -3,6 +3,7 @@
 //! Counting itself is tested in the virtual machine, by selftests/pmctl/.
 
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 
 use assert_cmd::Command;
 
@@ -52,6 +53,28 @@ fn a_picture_goes_to_standard_output() {
     );
     let mut files = folder.path().read_dir().expect("it is ours");
     assert!(files.next().is_none(), "no file is called `-`");
+}
+
+#[test]
+fn an_exported_recording_stays_private() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let mode = |format: &str, file: &str| {
+        let path = folder.path().join(file);
+        let name = path.to_str().expect("it is text");
+        let input = "tests/recordings/timebase.data";
+        pmctl(&["export", "--to", format, "-i", input, "-o", name]).success();
+        let facts = std::fs::metadata(&path).expect("it was written");
+        facts.permissions().mode() & 0o777
+    };
+    // As other programs make files.
+    std::fs::write(folder.path().join("other"), "").expect("there is room");
+    let other = std::fs::metadata(folder.path().join("other")).expect("it is there");
+    assert_eq!(mode("perf-data", "x.data"), 0o600);
+    assert_eq!(mode("perf-data", "other"), 0o600);
+    assert_eq!(
+        mode("firefox", "x.json"),
+        other.permissions().mode() & 0o777
+    );
 }
 
 #[test]

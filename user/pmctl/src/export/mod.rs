@@ -33,7 +33,8 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
             )
             .into());
         }
-        whole_file::write(args.path(), |file| {
+        // A recording is its owner's, whoever wrote it: it may have parts of stacks.
+        whole_file::write_private(args.path(), |file| {
             Ok(perfdata::write(&recording, file).map(drop)?)
         })?;
     } else if args.path().as_os_str() == "-" {
