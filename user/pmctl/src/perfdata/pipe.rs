@@ -130,6 +130,11 @@ impl<W: Write> Pipe<W> {
         self.added(bytes.len(), time)
     }
 
+    /// Returns the size of all records so far in bytes, written or not.
+    pub(crate) const fn size(&self) -> u64 {
+        self.now.size
+    }
+
     fn added(&mut self, bytes: usize, time: Option<u64>) -> io::Result<()> {
         self.now.add(bytes, time);
         self.in_round = true;

@@ -143,6 +143,11 @@ impl<W: Write + Seek> Writer<W> {
         self.flush_if_large()
     }
 
+    /// Returns the size of all records so far in bytes, written or not.
+    pub(crate) const fn size(&self) -> u64 {
+        self.now.size
+    }
+
     fn flush_if_large(&mut self) -> io::Result<()> {
         if self.block.len() < BLOCK {
             return Ok(());
@@ -199,7 +204,7 @@ impl<W: Write + Seek> Writer<W> {
     /// and `notes` say so.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Those of the output. If all records had to give way, they stay, and the file is as of a recording that was killed.
     pub(crate) fn finish(
         mut self,
         host: &Host,
@@ -226,24 +231,28 @@ impl<W: Write + Seek> Writer<W> {
                 .output
                 .seek(SeekFrom::Start(start))
                 .and_then(|_| self.output.write_all(&bytes));
-            match written {
-                Err(error) if self.marks.is_empty() => return Err(error),
-                Err(error) => result = self.cut_off(error),
-                Ok(()) => {
-                    let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
-                    self.head(&numbers)?;
-                    return Ok(Finished {
-                        samples: self.written().samples,
-                        size: start + bytes.len() as u64,
-                        output: self.output,
-                    });
-                }
-            }
+            let Err(error) = written else {
+                let numbers: Vec<u32> = features.iter().map(|(number, _)| *number).collect();
+                self.head(&numbers)?;
+                return Ok(Finished {
+                    samples: self.written().samples,
+                    size: start + bytes.len() as u64,
+                    output: self.output,
+                });
+            };
             // The next end is a little longer than this one: it says why.
             let limit = room.saturating_sub(bytes.len() as u64 + SLACK);
-            while !self.marks.is_empty() && self.records().end() > limit.min(start - 1) {
-                self.marks.pop();
+            let front = attrs(&self.events);
+            let fits = |mark: &Mark| front.then(mark.size).end() <= limit.min(start - 1);
+            let kept = self.marks.partition_point(fits);
+            if kept == 0 {
+                self.head(&[])?;
+                return Err(error);
             }
+            result = self.cut_off(error);
+            self.marks.truncate(kept);
+            // What is behind may be written over.
+            self.head(&[])?;
         }
     }
 
