@@ -22,7 +22,7 @@ event=instructions:u
 period=100003
 program=$here/pmctl_origins
 
-plan 28
+plan 30
 
 is "record succeeds" 0 "$(pmctl record -e $event -c $period -- "$program" 20000000 >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -98,5 +98,14 @@ kill $runs
 wait $top
 is "top ends with what it samples" 0 $?
 sed 's/^/# /' words
+
+# It ends before the first table is due.
+"$program" 100000000000 &
+runs=$!
+(sleep 2; kill $runs) &
+pmctl_terminal 24 80 -w ended -s 300 -o screen -k q -- pmctl top -d 30 -F 499 -e $event -p $runs >words 2>&1
+is "top on a terminal stays when what it samples has ended" 0 $?
+sed 's/^/# /' words
+says "it has the samples until then" "$(cat screen)" 'outer.*what is sampled has ended'
 
 finish

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use object::{Object, ObjectSegment, ReadCache, ReadRef};
+use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
 use crate::files;
 
@@ -22,6 +22,8 @@ pub(crate) struct Elf {
     pub(super) debug_link: Option<OsString>,
     /// Parts that are mapped: the offset in the file, the size, the address.
     segments: Vec<(u64, u64, u64)>,
+    /// Where stubs for functions elsewhere are: addresses and sizes.
+    stubs: Vec<(u64, u64)>,
 }
 
 impl Elf {
@@ -48,12 +50,23 @@ impl Elf {
                 .flatten()
                 .map(|(name, _)| OsString::from_vec(name.to_vec())),
             segments: file.segments().map(segment).collect(),
+            stubs: file
+                .sections()
+                .filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt")))
+                .map(|section| (section.address(), section.size()))
+                .collect(),
         }
     }
 
     /// Reads the headers if the file is the one with this build-id.
     pub(crate) fn read_version(path: &Path, build_id: &[u8]) -> Option<Self> {
         Self::read(path).filter(|elf| elf.build_id.as_deref() == Some(build_id))
+    }
+
+    /// Returns whether there is a stub at an address, for which the symbol table has no name.
+    pub(super) fn has_stub(&self, address: u64) -> bool {
+        let inside = |(start, size): &(u64, u64)| address.wrapping_sub(*start) < *size;
+        self.stubs.iter().any(inside)
     }
 
     /// Returns the address that the file gives to a place in it.

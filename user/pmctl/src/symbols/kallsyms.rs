@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
 
 /// A symbol: it reaches to the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,62 @@ pub(super) fn look_up(addresses: &[u64]) -> Vec<Option<Found>> {
     match File::open("/proc/kallsyms") {
         Ok(file) => find(BufReader::with_capacity(1 << 16, file), addresses),
         Err(_) => vec![None; addresses.len()],
+    }
+}
+
+/// All symbols of the kernel, read when one is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    symbols: Vec<Found>,
+    /// Behind the symbols that are not of modules: these stay as they are.
+    end: u64,
+    /// When they were read.
+    since: Option<Instant>,
+}
+
+impl Kept {
+    /// The least time from one reading to the next.
+    const INTERVAL: Duration = Duration::from_secs(60);
+
+    /// Returns what [`look_up`] does. Where modules are, others may be by now: then all symbols are read anew, but once a
+    /// minute at most.
+    pub(super) fn look_up(&mut self, addresses: &[u64]) -> Vec<Option<Found>> {
+        let may_have_changed = addresses.last().is_some_and(|last| *last > self.end);
+        let is_old = |since: Instant| may_have_changed && since.elapsed() >= Self::INTERVAL;
+        if self.since.is_none_or(is_old) {
+            self.since = Some(Instant::now());
+            if let Ok(file) = File::open("/proc/kallsyms") {
+                self.read(BufReader::with_capacity(1 << 16, file));
+            }
+        }
+        addresses.iter().map(|address| self.at(*address)).collect()
+    }
+
+    /// Takes all symbols of these lines in place of those before.
+    fn read(&mut self, mut lines: impl BufRead) {
+        self.symbols.clear();
+        self.end = 0;
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).unwrap_or(0) != 0 {
+            if let Some((start, name)) = parse(&line) {
+                if !line.contains(&b'[') {
+                    self.end = self.end.max(start);
+                }
+                self.symbols.push(Found {
+                    start,
+                    name: String::from_utf8_lossy(name).into_owned(),
+                });
+            }
+            line.clear();
+        }
+        // Of several at one address the first stays the first.
+        self.symbols.sort_by_key(|symbol| symbol.start);
+        self.symbols.dedup_by_key(|symbol| symbol.start);
+    }
+
+    fn at(&self, address: u64) -> Option<Found> {
+        let behind = self.symbols.partition_point(|s| s.start <= address);
+        self.symbols[..behind].last().cloned()
     }
 }
 
@@ -123,6 +180,36 @@ ffffffffc0001000 t earlier\t[module]
         );
         assert_eq!(names(&[0xffff_ffff_c000_1010]), [some("earlier")]);
         assert_eq!(names(&[]), []);
+    }
+
+    #[test]
+    fn kept_symbols_are_the_same_and_not_read_again() {
+        let addresses = [
+            0x10,
+            0x1008,
+            0xffff_ffff_8100_0010,
+            0xffff_ffff_8100_01ff,
+            0xffff_ffff_8100_0300,
+            0xffff_ffff_c000_1010,
+            0xffff_ffff_c000_2fff,
+        ];
+        let mut kept = Kept {
+            since: Some(Instant::now()),
+            ..Kept::default()
+        };
+        kept.read(LINES.as_bytes());
+        assert_eq!(kept.end, 0xffff_ffff_8100_0400);
+        // A second reading would bring those of this machine.
+        let found = kept.look_up(&addresses);
+        assert_eq!(found, find(LINES.as_bytes(), &addresses));
+        let minute = Instant::now().checked_sub(Kept::INTERVAL);
+        if let Some(before) = minute {
+            kept.since = Some(before);
+            kept.look_up(&addresses[..5]);
+            assert_eq!(kept.since, Some(before), "the kernel itself stays");
+            kept.look_up(&addresses);
+            assert!(kept.since > Some(before), "modules come and go");
+        }
     }
 
     #[test]

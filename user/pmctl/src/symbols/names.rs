@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions at some places of a file.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use blazesym::{Addr, Pid};
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
 use super::jit::{self, Functions};
-use super::{DebugFiles, Elf, kallsyms};
+use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::perfdata::{Symbol, SymbolTable, is_kernel};
 use crate::profile::VDSO;
 
@@ -19,6 +20,8 @@ use crate::profile::VDSO;
 pub(crate) struct Names {
     symbolizer: Symbolizer,
     debug_files: DebugFiles,
+    /// All names of the kernel, if they are kept for further calls.
+    kernel: Option<RefCell<kallsyms::Kept>>,
 }
 
 impl Names {
@@ -31,6 +34,15 @@ impl Names {
                 .enable_inlined_fns(false)
                 .build(),
             debug_files,
+            kernel: None,
+        }
+    }
+
+    /// Keeps the kernel's names from one call to the next: for one who asks often.
+    pub(crate) fn with_kernel_kept(self) -> Self {
+        Self {
+            kernel: Some(RefCell::default()),
+            ..self
         }
     }
 
@@ -43,7 +55,7 @@ impl Names {
             ..SymbolTable::default()
         };
         if places.first().is_some_and(|place| is_kernel(*place)) {
-            table.symbols = symbols(&places, &of_kernel(&places));
+            table.symbols = symbols(&places, &self.of_kernel(&places));
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
         } else if let Some(pid) = jit::process_of(file) {
@@ -78,9 +90,27 @@ impl Names {
                     *found = found.take().or(exported);
                 }
             }
+            name_stubs(file, &elf, &addresses, &mut found);
             table.symbols = symbols(&places, &found);
         }
         table
+    }
+
+    /// Returns the functions of the running kernel and of its modules at these addresses, which are in their order.
+    fn of_kernel(&self, addresses: &[Addr]) -> Vec<Option<Function>> {
+        let found = match &self.kernel {
+            Some(kept) => kept.borrow_mut().look_up(addresses),
+            None => kallsyms::look_up(addresses),
+        };
+        let function = |(found, address): (Option<kallsyms::Found>, &Addr)| {
+            let found = found?;
+            Some(Function {
+                offset: address - found.start,
+                size: 0,
+                name: found.name,
+            })
+        };
+        found.into_iter().zip(addresses).map(function).collect()
     }
 
     /// In the vDSO, which is the same in all programs and in no file: pmctl has it, too.
@@ -130,18 +160,22 @@ impl Names {
     }
 }
 
-/// Returns the functions of the running kernel and of its modules at these addresses, which are in their order.
-fn of_kernel(addresses: &[Addr]) -> Vec<Option<Function>> {
-    let found = kallsyms::look_up(addresses).into_iter().zip(addresses);
-    let function = |(found, address): (Option<kallsyms::Found>, &Addr)| {
-        let found = found?;
-        Some(Function {
-            offset: address - found.start,
+/// Gives stubs for functions elsewhere their names: a symbol table has none, and the function in front of them is another.
+fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<Function>]) {
+    let mut targets = None;
+    for (found, address) in found.iter_mut().zip(addresses) {
+        if !elf.has_stub(*address) {
+            continue;
+        }
+        let targets = targets.get_or_insert_with(|| Targets::of(file));
+        let stub = targets.at(*address).map(|(name, offset)| Function {
+            offset,
             size: 0,
-            name: found.name,
-        })
-    };
-    found.map(function).collect()
+            name: name.to_owned(),
+        });
+        let is_inside = |function: &Function| function.offset < function.size;
+        *found = stub.or(found.take().filter(is_inside));
+    }
 }
 
 /// A function as it was found at an address.

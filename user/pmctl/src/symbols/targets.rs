@@ -158,20 +158,29 @@ fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
     use std::process::Command;
 
     use super::*;
 
+    use ahash::AHashSet;
+
+    use crate::symbols::{DebugFiles, Elf, Names};
+
     /// Compiles a program that calls `strlen`, and returns its targets.
     fn targets(flags: &[&str]) -> Targets {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        let (source, path) = (folder.path().join("calls.c"), folder.path().join("calls"));
+        Targets::of(&compiled(folder.path(), flags))
+    }
+
+    fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
+        let (source, path) = (folder.join("calls.c"), folder.join("calls"));
         let text = "#include <string.h>\nint main(int n, char **v) { return n + strlen(v[0]); }\n";
         fs::write(&source, text).expect("it can be written");
         let mut command = Command::new("cc");
         let command = command.args(flags).arg("-o").args([&path, &source]);
         assert!(command.status().is_ok_and(|status| status.success()));
-        Targets::of(&path)
+        path
     }
 
     fn find<'a>(targets: &'a Targets, name: &str) -> &'a Target {
@@ -192,6 +201,22 @@ mod tests {
             assert_eq!(targets.at(stub.start), Some(("strlen@plt", 0)), "{flags:?}");
             assert_eq!(targets.at(main.start + 2), Some(("main", 2)));
             assert_eq!(targets.at(1), None);
+        }
+    }
+
+    #[test]
+    fn a_sample_in_a_stub_has_its_name() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        for flags in [&["-O1"][..], &["-O1", "-static"]] {
+            let path = compiled(folder.path(), flags);
+            let stub = find(&Targets::of(&path), "strlen@plt").clone();
+            let elf = Elf::read(&path).expect("it is a program");
+            let size = fs::metadata(&path).expect("it is there").len();
+            let place = (0..size).find(|place| elf.address(*place) == Some(stub.start));
+            let places = AHashSet::from_iter([place.expect("it is in the file") + 1]);
+            let table = Names::new(DebugFiles::of_user()).look_up(&path, &places);
+            let names: Vec<&str> = table.symbols.iter().map(|s| &s.name[..]).collect();
+            assert_eq!(names, ["strlen@plt"], "{flags:?}");
         }
     }
 

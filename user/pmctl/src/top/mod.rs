@@ -96,11 +96,14 @@ impl Live {
                 News::Nothing => break,
                 News::End => {
                     let end = recorder.end();
+                    // What has come since the last table. That one stays if nothing has, for it may be of use.
+                    if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
+                        self.show(show)?;
+                    }
                     if self.tables == 0 {
                         return end.map(|_| true);
                     }
                     show.tell("what is sampled has ended: q quits".to_owned());
-                    // The last table stays, for it may be of use: the message comes behind it.
                     if let Err(failure) = end {
                         show.tell("the recorder has failed: q quits and shows why".to_owned());
                         self.failure = Some(failure);
@@ -113,10 +116,16 @@ impl Live {
             return Ok(false);
         }
         self.next = Instant::now() + args.delay;
+        self.show(show)?;
+        Ok(self.is_done(args))
+    }
+
+    /// Shows a table of what has come since the one before.
+    fn show(&mut self, show: &mut Show) -> Result<()> {
         if let Some(recording) = self.stream.take() {
             show.take(recording)?;
             self.tables += 1;
         }
-        Ok(self.is_done(args))
+        Ok(())
     }
 }

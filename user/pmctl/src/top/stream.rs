@@ -39,7 +39,7 @@ impl Stream {
             head: None,
             spaces: AddressSpaces::default(),
             window: Vec::new(),
-            names: Names::new(DebugFiles::of_user()),
+            names: Names::new(DebugFiles::of_user()).with_kernel_kept(),
             tables: AHashMap::new(),
             nameless: AHashSet::new(),
         }
@@ -79,6 +79,11 @@ impl Stream {
             }
             place += size;
         }
+    }
+
+    /// Returns whether samples have come since the last [`take`](Self::take).
+    pub(super) fn has_samples(&self) -> bool {
+        self.window.iter().any(Record::is_sample)
     }
 
     /// Returns what has come since the last call as a recording with names; `None` before anything came.
