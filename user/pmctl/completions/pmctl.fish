@@ -32,6 +32,7 @@ complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "info" -d 'Show the CPU\
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "list" -d 'List the events of this CPU, or of another model'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
+complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "bench" -d 'Compare commands by any counter, over several runs'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "record" -d 'Sample a command or the whole system'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "report" -d 'Show which programs and functions the samples are of'
 complete -c pmctl -n "__fish_pmctl_needs_command" -f -a "top" -d 'Show live which programs and functions the samples are of'
@@ -95,6 +96,19 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Wh
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat` [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s r -l repeat -d 'Run each command N times' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s w -l warmup -d 'Run each command N times before, without counting' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run this with `sh -c` before each run, without counting' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l baseline -d 'Compare with FILE of --save, in place of the first command' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l export -d 'Print the numbers in this format, in place of the table' -r -f -a "json\t''
+csv\t''
+markdown\t''"
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l shell -d 'Run each COMMAND with `sh -c`; the shell is counted, too'
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s i -l ignore-failure -d 'Go on when a command fails'
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
@@ -240,19 +254,20 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -l replay -d 'Look a
 complete -c pmctl -n "__fish_pmctl_using_subcommand encode" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -l cpu -d 'Show the registers of this CPU only' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand regs" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "list" -d 'List the events of this CPU, or of another model'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "top" -d 'Show live which programs and functions the samples are of'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
-complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat record report top script flamegraph annotate diff export wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "info" -d 'Show the CPU\'s counters, and the events that all CPUs may have'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "list" -d 'List the events of this CPU, or of another model'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "doctor" -d 'Check whether counting works here, and tell how to mend it'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "stat" -d 'Count events of a command, of processes, or of the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "bench" -d 'Compare commands by any counter, over several runs'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "record" -d 'Sample a command or the whole system'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "report" -d 'Show which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "top" -d 'Show live which programs and functions the samples are of'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "script" -d 'Print the samples one by one'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "flamegraph" -d 'Draw the samples as a flame graph'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "annotate" -d 'Show instructions and source lines of a function, with their samples'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "diff" -d 'Compare two or three recordings, function by function'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "export" -d 'Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "wrap" -d 'Run perf, or another program of its system call, on the driver\'s counters'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "encode" -d 'Show an event\'s encoding'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "regs" -d 'Show what the counters\' registers hold (root only)'
+complete -c pmctl -n "__fish_pmctl_using_subcommand help; and not __fish_seen_subcommand_from info list doctor stat bench record report top script flamegraph annotate diff export wrap encode regs help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

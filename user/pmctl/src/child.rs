@@ -7,16 +7,17 @@ use std::ffi::{CString, OsStr, OsString, c_char};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
+use nix::sys::stat::Mode;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
@@ -25,14 +26,24 @@ use crate::{exit, signals};
 /// A step in the forked process, whose result is a number that is not negative.
 pub(crate) type Preparation = fn() -> Result<i32, Errno>;
 
+/// Standard streams of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// Those of pmctl.
+    Own,
+    /// It writes to standard error in place of standard output, which is needed for something else.
+    Error,
+    /// It reads nothing, and what it writes to standard output is thrown away.
+    None,
+}
+
 /// A command that was found.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// Path of its program, so that the search is not counted.
     path: CString,
     arguments: Vec<CString>,
-    /// Its standard output is standard error.
-    to_error: bool,
+    streams: Streams,
     /// The last step before it is executed.
     preparation: Option<Preparation>,
 }
@@ -51,14 +62,14 @@ impl Command {
         Ok(Self {
             path: string(found.into()).context("the command holds a NUL character")?,
             arguments: arguments.context("the command holds a NUL character")?,
-            to_error: false,
+            streams: Streams::Own,
             preparation: None,
         })
     }
 
-    /// Lets the command write to standard error in place of standard output, which is needed for something else.
-    pub(crate) fn redirected(self, to_error: bool) -> Self {
-        Self { to_error, ..self }
+    /// Gives the command other standard streams.
+    pub(crate) fn with(self, streams: Streams) -> Self {
+        Self { streams, ..self }
     }
 
     /// Lets the forked process do something before it executes the command; [`Waiting::prepared`] gives the result.
@@ -325,7 +336,7 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
     // All of it before the gate: what comes after must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let ready = restore_signals(mask).and_then(|()| redirect(command.to_error));
+    let ready = restore_signals(mask).and_then(|()| redirect(command.streams));
     if let Some(preparation) = command.preparation {
         let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
         let _ = report.write_all(&answer.to_ne_bytes());
@@ -356,12 +367,22 @@ fn restore_signals(mask: &SigSet) -> Result<(), Errno> {
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(mask), None)
 }
 
-/// Makes standard output the same as standard error, if that is wanted.
-fn redirect(to_error: bool) -> Result<(), Errno> {
-    if to_error {
-        // SAFETY: It takes two numbers and no memory. Standard output belongs to this process, which becomes the
-        // command, and nothing is left to be written to it.
-        Errno::result(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
+/// Sets up the standard streams.
+fn redirect(streams: Streams) -> Result<(), Errno> {
+    match streams {
+        Streams::Own => {}
+        Streams::Error => {
+            // SAFETY: It takes two numbers and no memory. Standard output belongs to this process, which becomes the
+            // command, and nothing is left to be written to it.
+            Errno::result(unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) })?;
+        }
+        Streams::None => {
+            let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
+            for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+                // SAFETY: As above; both streams are the command's.
+                Errno::result(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
+            }
+        }
     }
     Ok(())
 }

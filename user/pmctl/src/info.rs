@@ -36,20 +36,25 @@ pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
 
 type Row = (&'static str, String);
 
+/// Returns what the processor calls itself.
+pub(crate) fn brand(machine: &Machine) -> String {
+    let cpuid = CpuId::with_cpuid_reader(machine.cpuid().clone());
+    let brand = cpuid.get_processor_brand_string();
+    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
+    brand
+        .filter(|brand| !brand.is_empty())
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
 fn facts(
     machine: &Machine,
     pmu: &Pmu,
     device: Option<&Result<Device, perfmon::Error>>,
 ) -> Vec<Row> {
-    let cpuid = CpuId::with_cpuid_reader(machine.cpuid().clone());
     let mut rows = Vec::new();
 
-    let brand = cpuid.get_processor_brand_string();
-    let brand = brand
-        .as_ref()
-        .map(|brand| brand.as_str().trim())
-        .filter(|brand| !brand.is_empty())
-        .unwrap_or("unknown");
+    let brand = brand(machine);
     let (family, model) = (pmu.processor().family(), pmu.processor().model());
     rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
     if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {

@@ -4,6 +4,7 @@
 //! A library only for [`fuzz`] and [`command`].
 
 mod annotate;
+mod bench;
 mod child;
 mod cli;
 mod decode;
@@ -77,7 +78,9 @@ pub fn main() -> ExitCode {
         },
     };
     let failure = match command {
-        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) => exit::NO_COUNT,
+        Command::Stat(_) | Command::Record(_) | Command::Bench(_) | Command::Wrap(_) => {
+            exit::NO_COUNT
+        }
         _ => exit::FAILURE,
     };
     // What a recording is cut off by is always said.
@@ -130,6 +133,7 @@ fn run(command: &Command) -> Result<u8> {
     match command {
         Command::Stat(args) => return stat::stat(args),
         Command::Record(args) => return record::record(args),
+        Command::Bench(args) => return bench::bench(args),
         Command::Wrap(args) => return wrap::wrap(args),
         _ => stdio::require_output()?,
     }
@@ -160,7 +164,11 @@ fn run(command: &Command) -> Result<u8> {
 /// Runs a command that prints to standard output.
 fn show(command: &Command, output: &mut Screen) -> Result<u8> {
     match command {
-        Command::Stat(_) | Command::Record(_) | Command::Wrap(_) | Command::Top(_) => {}
+        Command::Stat(_)
+        | Command::Record(_)
+        | Command::Bench(_)
+        | Command::Wrap(_)
+        | Command::Top(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,
         Command::Flamegraph(args) => flamegraph::flamegraph(args, output)?,

@@ -2,6 +2,7 @@
 //! The command line.
 
 mod annotate;
+mod bench;
 mod call_graph;
 mod cpus;
 mod diff;
@@ -20,6 +21,7 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use annotate::{Annotate, Syntax};
+pub(crate) use bench::{Bench, BenchFormat};
 pub(crate) use cpus::Cpus;
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
@@ -66,6 +68,8 @@ pub(crate) enum Command {
     Doctor(Look),
     /// Count events of a command, of processes, or of the whole system
     Stat(Stat),
+    /// Compare commands by any counter, over several runs
+    Bench(Bench),
     /// Sample a command or the whole system
     Record(Record),
     /// Show which programs and functions the samples are of

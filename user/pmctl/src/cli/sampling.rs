@@ -10,6 +10,7 @@ use clap::Args;
 use super::Cpus;
 use super::call_graph::CallGraph;
 use super::stat::interval;
+use crate::child::Streams;
 use crate::perfdata::BranchKinds;
 
 /// The recording, if no other is named.
@@ -232,6 +233,15 @@ pub(crate) enum SwitchOutput {
 }
 
 impl Record {
+    /// Returns the streams of the command: a recording that goes to standard output has that for itself.
+    pub(crate) fn streams(&self) -> Streams {
+        if self.output.as_os_str() == "-" {
+            Streams::Error
+        } else {
+            Streams::Own
+        }
+    }
+
     /// Returns whether only a trace can do it.
     pub(crate) const fn needs_trace(&self) -> bool {
         self.timebase.is_some() || self.rotate

@@ -71,7 +71,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         .collect::<Result<_, _>>()?;
     let command = match &args.command[..] {
         [] => None,
-        words => Some(Command::find(words)?.redirected(args.output.as_os_str() == "-")),
+        words => Some(Command::find(words)?.with(args.streams())),
     };
     let watched = args.pid.first().copied();
     if let Some(pid) = watched.filter(|pid| !processes::is_alive(*pid)) {

@@ -16,6 +16,7 @@ use crate::processes;
 use crate::signals::{Event, Signals};
 
 /// What is done in a run.
+#[derive(Default)]
 pub(super) struct Plan {
     /// The command, if there is one.
     pub(super) command: Option<Command>,

@@ -24,6 +24,7 @@ mod recorded;
 mod rights;
 mod run;
 mod scope;
+pub(crate) mod series;
 mod software;
 mod source;
 mod summary;
@@ -50,7 +51,7 @@ use run::{Figures, Run, running_time};
 use scope::{Place, PlaceKind, Scope};
 use software::WithSoftware;
 use source::{Count, Source};
-use tasks::Tasks;
+use tasks::{Manner, Tasks};
 use values::{Unit, WithValues};
 
 use crate::child::{Command, Ending};
@@ -160,7 +161,7 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
                 &online,
                 (&machine, &pmu),
             )?),
-            _ => Box::new(Tasks::new(args, events, &scope)?),
+            _ => Box::new(Tasks::new(events, &scope, Manner::of(args, &scope))?),
         };
         let source = if software.is_empty() {
             source

@@ -24,6 +24,19 @@ pub(super) struct Manner {
     pub(super) inherit: bool,
     /// From the command's exec on; else from the start.
     pub(super) from_exec: bool,
+    /// Each thread has columns of its own.
+    pub(super) per_thread: bool,
+}
+
+impl Manner {
+    /// Returns what the options ask for.
+    pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
+        Self {
+            inherit: !args.no_inherit,
+            from_exec: matches!(scope, Scope::Command) && args.delay.is_none(),
+            per_thread: args.per_thread,
+        }
+    }
 }
 
 /// Events of tasks.
@@ -35,8 +48,6 @@ pub(super) struct Tasks {
     manner: Manner,
     /// The threads, if not the command.
     threads: Vec<Thread>,
-    /// Each thread has columns of its own.
-    per_thread: bool,
     /// What is open: for each thread the groups of events.
     open: Vec<Vec<Opened>>,
 }
@@ -57,7 +68,7 @@ struct Refused {
 
 impl Tasks {
     /// Takes the events that the CPUs have.
-    pub(super) fn new(args: &Stat, events: Vec<EventSpec>, scope: &Scope) -> Result<Self> {
+    pub(super) fn new(events: Vec<EventSpec>, scope: &Scope, manner: Manner) -> Result<Self> {
         let chosen = |event: &&EventSpec| event.pinned.is_some();
         if let Some(EventSpec {
             label,
@@ -83,17 +94,12 @@ impl Tasks {
             Scope::Tasks { threads, .. } => threads.clone(),
             _ => Vec::new(),
         };
-        let manner = Manner {
-            inherit: !args.no_inherit,
-            from_exec: threads.is_empty() && args.delay.is_none(),
-        };
         Ok(Self {
             device,
             names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             manner,
             threads,
-            per_thread: args.per_thread,
             open: Vec::new(),
         })
     }
@@ -145,7 +151,7 @@ impl Tasks {
     fn forget_ended(&mut self) {
         let is_counted: Vec<bool> = self.open.iter().map(|opened| !opened.is_empty()).collect();
         // Without an event nothing is open for any.
-        if !self.per_thread || !is_counted.contains(&true) {
+        if !self.manner.per_thread || !is_counted.contains(&true) {
             return;
         }
         let mut counted = is_counted.iter();
@@ -295,7 +301,7 @@ impl Source for Tasks {
                 kind: PlaceKind::Thread,
             })
         };
-        let places = if self.per_thread {
+        let places = if self.manner.per_thread {
             self.threads.iter().map(place).collect()
         } else {
             vec![None]
@@ -328,7 +334,7 @@ impl Source for Tasks {
     fn read(&self, _: Duration) -> Result<Counts> {
         let threads = self.open.iter().map(|opened| self.counts(opened));
         let threads: Vec<Counts> = threads.collect::<Result<_>>()?;
-        if self.per_thread {
+        if self.manner.per_thread {
             let places = threads.into_iter().flat_map(|mut counts| {
                 counts.resize(self.events.len(), None);
                 counts

@@ -46,7 +46,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         .collect::<Result<_, _>>()?;
     let command = match &args.command[..] {
         [] => None,
-        words => Some(Command::find(words)?.redirected(args.output.as_os_str() == "-")),
+        words => Some(Command::find(words)?.with(args.streams())),
     };
     // Before the events: what there is not can't be sampled.
     threads(&args.pid, &args.tid)?;

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl bench: loops whose counts are known, beside each other and beside a baseline.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/count.sh
+. "$here/count.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+loop=$here/pmctl_loop
+dir=$(mktemp -d)
+trap 'rm -rf "$dir" "$counts"' EXIT
+
+# bench OPTION... : standard output and standard error in files
+bench() {
+	pmctl bench "$@" >"$dir/out" 2>"$dir/words"
+}
+
+# The counts of a loop, and of one with 2 % more iterations.
+one=$(pmctl_count instructions:u "$loop" 1000000)
+two=$(pmctl_count instructions:u "$loop" 1020000)
+
+plan 24
+
+bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
+is "bench succeeds" 0 $?
+sed 's/^/# /' "$dir/out"
+says "user mode's instructions repeat" "$(tr -d , <"$dir/out")" "instructions:u +1 +$one +exact\$"
+says "a change of them is exact" "$(tr -d , <"$dir/out")" "2 +$two +exact +\+2\.00%\$"
+says "the time has a spread" "$(cat "$dir/out")" '^ +time +1 .*(s|ms) +± [0-9.]+%'
+
+# The commands run in turns, and each begins a round.
+bench -e instructions:u -r 2 -w 1 --shell "echo a >>$dir/order" "echo b >>$dir/order"
+is "commands run in turns, the warm-up too" "a b b a a b" "$(xargs <"$dir/order")"
+bench -e instructions:u -r 1 -w 0 --prepare "echo p >>$dir/prepared" "$loop 1" "$loop 2"
+is "each run is prepared" "p p" "$(xargs <"$dir/prepared")"
+bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
+check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
+
+# Conditions.
+bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"
+is "a condition that holds is exit code 1" 1 $?
+says "and is told" "$(cat "$dir/words")" "fail-if 'instructions:u>\+1.9%' holds for .*\+2\.00%"
+bench -e instructions:u -r 3 --fail-if 'instructions:u>+2.1%' --fail-if 'instructions:u<-1%' \
+	"$loop 1000000" "$loop 1020000"
+is "one that does not is none" 0 $?
+bench -e instructions:u -r 3 --fail-if "instructions:u>$((one - 1))" -- "$loop" 1000000
+is "a limit may be a count" 1 $?
+bench --fail-if 'cycles:u>+1%' -- "$loop" 1000
+is "a change from nothing is refused" 2 $?
+bench --fail-if 'cache-misses>1' -e instructions:u -- "$loop" 1000
+is "a condition of what is not counted is refused" 2 $?
+
+# A baseline.
+bench -e instructions:u -r 3 --save "$dir/base.json" -- "$loop" 1000000
+is "numbers are saved" 0 $?
+bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000000
+is "the same program has not changed" 0 $?
+says "and the table says so" "$(cat "$dir/out")" 'exact +none$'
+bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1020000
+is "another one has" 1 $?
+bench -e cycles -r 3 --baseline "$dir/base.json" --fail-if 'cycles>+1%' -- "$loop" 1000000
+is "a baseline without the event has no answer" 125 $?
+echo '{}' >"$dir/empty.json"
+bench --baseline "$dir/empty.json" -- "$loop" 1000000
+is "a file that is no baseline is refused" 125 $?
+
+# Formats.
+bench -e instructions:u -r 3 --export csv "$loop 1000000" "$loop 1020000"
+is "CSV has the change" "0.02" "$(awk -F, '$2 == "instructions:u" && NR == 5 { printf "%.2f", $8 }' "$dir/out")"
+bench -e instructions:u -r 3 --export markdown "$loop 1000000" "$loop 1020000"
+is "Markdown has a row for each" 6 "$(grep -c '^| .* |$\|^|:--' "$dir/out")"
+
+# What is no number.
+bench -r 2 "$loop 7 exit"
+is "a command that fails has no numbers" 125 $?
+says "and is named" "$(cat "$dir/words")" "pmctl_loop 7 exit. ended with exit code 7"
+bench -r 2 -i "$loop 7 exit"
+is "unless that is wanted" 0 $?
+
+finish

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the runs of a command give together, and how sure a change is.
+
+/// Changes that are tried for an interval.
+const RESAMPLES: usize = 10_000;
+
+/// How many of them lie below it, and above: together 5 %.
+const LEFT_OUT: usize = RESAMPLES / 40;
+
+/// The range in which a number lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Interval {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// A change of the mean, as a part of the first: 0.01 is 1 % more. Infinite if the first was 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Change {
+    pub(super) part: f64,
+    /// Of no width if both were the same in all runs.
+    pub(super) interval: Interval,
+}
+
+impl Change {
+    /// Returns whether runs as different as these would hardly show it by chance.
+    pub(super) fn is_sure(self) -> bool {
+        self.interval.low > 0.0 || self.interval.high < 0.0
+    }
+}
+
+/// Returns the mean; 0 of none.
+pub(super) fn mean(values: &[u64]) -> f64 {
+    let sum: u128 = values.iter().copied().map(u128::from).sum();
+    sum as f64 / values.len().max(1) as f64
+}
+
+/// Returns the mean as a whole number; 0 of none.
+pub(super) fn whole_mean(values: &[u64]) -> u64 {
+    let sum: u128 = values.iter().copied().map(u128::from).sum();
+    let n = values.len().max(1) as u128;
+    // A mean of 64-bit numbers is one.
+    u64::try_from((sum + n / 2) / n).unwrap_or(u64::MAX)
+}
+
+/// Returns the standard deviation; 0 of fewer than two.
+pub(super) fn deviation(values: &[u64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = mean(values);
+    let squares = values.iter().map(|value| (*value as f64 - mean).powi(2));
+    (squares.sum::<f64>() / (values.len() - 1) as f64).sqrt()
+}
+
+/// Returns whether all runs gave the same.
+pub(super) fn is_exact(values: &[u64]) -> bool {
+    values.len() > 1 && values.iter().all(|value| *value == values[0])
+}
+
+/// Returns how the mean changed.
+pub(super) fn change(before: &[u64], after: &[u64]) -> Change {
+    let ratio = |before: f64, after: f64| match (before == 0.0, after == 0.0) {
+        (true, true) => 0.0,
+        (true, false) => f64::INFINITY,
+        _ => (after - before) / before,
+    };
+    let mut random = fastrand::Rng::with_seed(0);
+    Change {
+        part: ratio(mean(before), mean(after)),
+        interval: interval(|| {
+            let before = resampled(before, &mut random);
+            ratio(before, resampled(after, &mut random))
+        }),
+    }
+}
+
+/// Returns the interval of the mean.
+pub(super) fn interval_of_mean(values: &[u64]) -> Interval {
+    let mut random = fastrand::Rng::with_seed(0);
+    interval(|| resampled(values, &mut random))
+}
+
+/// Returns the interval in which most of the numbers lie.
+fn interval(mut next: impl FnMut() -> f64) -> Interval {
+    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| next()).collect();
+    all.sort_by(f64::total_cmp);
+    Interval {
+        low: all[LEFT_OUT],
+        high: all[RESAMPLES - 1 - LEFT_OUT],
+    }
+}
+
+/// Returns the mean of as many values, each taken at random.
+fn resampled(values: &[u64], random: &mut fastrand::Rng) -> f64 {
+    let sum: u128 = values
+        .iter()
+        .filter_map(|_| random.choice(values))
+        .map(|value| u128::from(*value))
+        .sum();
+    sum as f64 / values.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_runs_are_exact_and_their_change_is_sure() {
+        let (before, after) = ([1000; 5], [1001; 3]);
+        assert!(is_exact(&before) && !is_exact(&[7]) && !is_exact(&[7, 8]));
+        let change = change(&before, &after);
+        assert!((change.part - 0.001).abs() < 1e-12);
+        assert_eq!(change.interval.low, change.interval.high);
+        assert!(change.is_sure());
+    }
+
+    #[test]
+    fn what_chance_may_do_is_not_sure() {
+        let before = [100, 110, 90, 105, 95];
+        let after = [103, 92, 108, 97, 101];
+        let noise = change(&before, &after);
+        assert!(
+            !noise.is_sure() && noise.interval.low < noise.part && noise.part < noise.interval.high
+        );
+        let twice = before.map(|value| 2 * value);
+        let growth = change(&before, &twice);
+        assert!(growth.is_sure() && (growth.part - 1.0).abs() < 1e-12);
+        // The same runs give the same interval.
+        assert_eq!(growth, change(&before, &twice));
+    }
+
+    #[test]
+    fn the_interval_is_about_two_standard_errors_to_each_side() {
+        // Deviation 10, so the standard error of 100 runs is 1.
+        let values: Vec<u64> = (0..100).map(|index| 1000 + 20 * (index % 2) - 10).collect();
+        assert!((deviation(&values) - 10.05).abs() < 0.01);
+        let Interval { low, high } = interval_of_mean(&values);
+        assert!(
+            (low - 998.0).abs() < 0.4 && (high - 1002.0).abs() < 0.4,
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn something_from_nothing_is_infinite() {
+        assert_eq!(change(&[0, 0], &[0, 0]).part, 0.0);
+        assert_eq!(change(&[0, 0], &[1, 1]).part, f64::INFINITY);
+        assert_eq!(change(&[1, 1], &[0, 0]).part, -1.0);
+        assert_eq!((mean(&[]), deviation(&[5])), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl bench`: compares commands by any counter, over several runs.
+
+mod condition;
+mod csv;
+mod document;
+mod figures;
+mod markdown;
+mod numbers;
+mod runs;
+mod table;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use perfmon::Pmu;
+use perfmon::spec;
+
+pub(crate) use condition::Condition;
+
+use document::{Document, Entry};
+
+use crate::cli::{Bench, BenchFormat};
+use crate::exit::{self, Usage};
+use crate::info;
+use crate::machine::Machine;
+use crate::screen::Screen;
+use crate::stdio::{complain, require_output};
+use crate::whole_file::WholeFile;
+
+/// The name of how long a run took, beside those of events. Its numbers are nanoseconds.
+const TIME: &str = "time";
+
+/// Nanoseconds in a second.
+const NS: f64 = 1e9;
+
+/// Runs the commands, shows what they gave, and returns the exit code.
+pub(crate) fn bench(args: &Bench) -> Result<u8> {
+    require_output()?;
+    let machine = Machine::here();
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let events = if args.events.is_empty() {
+        // None of them is asked for by its name: those that the CPU lacks are left out.
+        let usual = DEFAULT.iter();
+        usual
+            .filter_map(|name| spec::parse(name, &pmu).ok())
+            .flatten()
+            .collect()
+    } else {
+        spec::parse(&args.events.join(","), &pmu).map_err(|error| Usage(error.to_string()))?
+    };
+    let commands = runs::commands(args)?;
+    let baseline = args.baseline.as_deref().map(read).transpose()?;
+    let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
+    let reference = Reference::new(baseline, &names)?;
+    let is_alone = reference.baseline.is_none() && names.len() == 1;
+    if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
+        return Err(Usage(format!(
+            "--fail-if '{}': there is nothing that {} could have changed from.\nGive another COMMAND in front of it, or \
+             --baseline FILE.",
+            condition.text, names[0]
+        ))
+        .into());
+    }
+    let save = args.save.as_deref().map(WholeFile::create).transpose()?;
+
+    let (events, entries) = runs::run(args, events, commands)?;
+    let measured = Document::new(info::brand(&machine), events, entries);
+    check(args, &measured)?;
+    let compared = Compared {
+        measured: &measured,
+        reference: &reference,
+    };
+    if let Some(mut file) = save {
+        document::write(&measured, &mut file)?;
+        file.finish()?;
+    }
+    let mut output = Screen::open(false)?;
+    match args.export {
+        None => table::write(&compared, &mut output)?,
+        Some(BenchFormat::Json) => document::write(&measured, &mut output)?,
+        Some(BenchFormat::Csv) => csv::write(&compared, &mut output)?,
+        Some(BenchFormat::Markdown) => markdown::write(&compared, &mut output)?,
+    }
+    output.flush()?;
+    Ok(conclude(args, &compared))
+}
+
+/// Events that are counted unless others are wanted. The first is exact for a program that does the same each time.
+const DEFAULT: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
+
+/// Reads a file of --save.
+fn read(path: &Path) -> Result<Document> {
+    let name = path.display();
+    let text =
+        fs::read_to_string(path).with_context(|| format!("--baseline: can't read {name}"))?;
+    let document: Document = serde_json::from_str(&text)
+        .with_context(|| format!("--baseline: {name} is no file of `pmctl bench --save`"))?;
+    document
+        .checked()
+        .with_context(|| format!("--baseline: {name} can't be used"))
+}
+
+/// Fails if a condition is about something that is not counted.
+fn check(args: &Bench, measured: &Document) -> Result<()> {
+    for condition in &args.fail_if {
+        if measured.index(&condition.event).is_none() {
+            return Err(Usage(format!(
+                "--fail-if '{}': `{}` is not counted. Counted are {}; add it with -e.",
+                condition.text,
+                condition.event,
+                measured.events.join(", ")
+            ))
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// What commands are compared with.
+struct Reference {
+    baseline: Option<Document>,
+    /// For each command which entry of the baseline.
+    entries: Vec<usize>,
+}
+
+impl Reference {
+    /// Takes for each command that of the same name, or the only one of each.
+    fn new(baseline: Option<Document>, names: &[&str]) -> Result<Self> {
+        let Some(document) = baseline else {
+            return Ok(Self {
+                baseline: None,
+                entries: Vec::new(),
+            });
+        };
+        let entry = |name: &&str| {
+            let same = document
+                .commands
+                .iter()
+                .position(|old| old.command == **name);
+            let is_only = names.len() == 1 && document.commands.len() == 1;
+            same.or(is_only.then_some(0)).ok_or_else(|| {
+                let known: Vec<&str> = document
+                    .commands
+                    .iter()
+                    .map(|old| &old.command[..])
+                    .collect();
+                Usage(format!(
+                    "--baseline: `{name}` is not in it; it has `{}`.",
+                    known.join("`, `")
+                ))
+            })
+        };
+        let entries = names.iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(Self {
+            baseline: Some(document),
+            entries,
+        })
+    }
+}
+
+/// What was measured, and what it is compared with.
+struct Compared<'a> {
+    measured: &'a Document,
+    reference: &'a Reference,
+}
+
+impl Compared<'_> {
+    /// Returns the numbers of an event that those of a command are compared with; `None` if there are none, as for the
+    /// first command.
+    fn before(&self, command: usize, event: usize) -> Option<&[u64]> {
+        let name = &self.measured.events[event];
+        match &self.reference.baseline {
+            Some(old) => {
+                let entry: &Entry = old.commands.get(*self.reference.entries.get(command)?)?;
+                Some(&entry.values[old.index(name)?])
+            }
+            None if command == 0 => None,
+            None => Some(&self.measured.commands[0].values[event]),
+        }
+    }
+}
+
+/// Says which conditions hold, and returns the exit code.
+fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
+    let measured = compared.measured;
+    if let Some(old) = &compared.reference.baseline {
+        if old.machine != measured.machine {
+            complain(format_args!(
+                "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
+                old.machine, measured.machine
+            ));
+        }
+    }
+    let mut holds = false;
+    for condition in &args.fail_if {
+        let Some(event) = measured.index(&condition.event) else {
+            continue;
+        };
+        for (index, command) in measured.commands.iter().enumerate() {
+            let before = compared.before(index, event);
+            if condition.is_relative() && before.is_none() && compared.reference.baseline.is_some()
+            {
+                complain(format_args!(
+                    "--fail-if '{}': the baseline has no `{}`",
+                    condition.text, condition.event
+                ));
+                return exit::NO_COUNT;
+            }
+            if condition.holds(before, &command.values[event]) {
+                holds = true;
+                complain(format_args!(
+                    "--fail-if '{}' holds for `{}`: {}",
+                    condition.text,
+                    command.command,
+                    numbers::in_words(&condition.event, before, &command.values[event])
+                ));
+            }
+        }
+    }
+    if holds { exit::FAILURE } else { 0 }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::{Document, Entry, Reference};
+
+    /// Two commands, three runs of each.
+    pub(super) fn document() -> Document {
+        let entry = |command: &str, values: [[u64; 3]; 2]| Entry {
+            command: command.to_owned(),
+            values: values.map(|runs| runs.to_vec()).to_vec(),
+        };
+        let events = ["time", "instructions:u"].map(str::to_owned).to_vec();
+        let commands = vec![
+            entry("./old 'a b'", [[900_000, 1_000_000, 1_100_000], [1000; 3]]),
+            entry("./new", [[909_000, 1_010_000, 1_111_000], [1020; 3]]),
+        ];
+        Document::new("a processor".to_owned(), events, commands)
+    }
+
+    /// Nothing but the first command.
+    pub(super) fn none() -> Reference {
+        Reference {
+            baseline: None,
+            entries: Vec::new(),
+        }
+    }
+}

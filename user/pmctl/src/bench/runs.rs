@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The runs: the commands in turns.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process;
+
+use anyhow::{Context, Result, bail};
+use perfmon::spec::EventSpec;
+
+use super::TIME;
+use super::document::Entry;
+use crate::child::{Command, Ending, Streams};
+use crate::cli::Bench;
+use crate::exit::Usage;
+use crate::signals::Signals;
+use crate::stat::series::{Once, Series};
+
+/// A command that was found, and how it was written.
+pub(super) struct Named {
+    pub(super) name: String,
+    command: Command,
+}
+
+/// Returns the commands.
+pub(super) fn commands(args: &Bench) -> Result<Vec<Named>> {
+    let named = |name, words: &[OsString]| {
+        Ok(Named {
+            name,
+            command: Command::find(words)?.with(Streams::None),
+        })
+    };
+    if !args.words.is_empty() {
+        let words = args.words.iter().map(|word| word.to_string_lossy());
+        let name = words.collect::<Vec<_>>().join(" ");
+        return Ok(vec![named(name, &args.words)?]);
+    }
+    let commands = args.commands.iter().map(|command| {
+        let name = command.to_string_lossy().into_owned();
+        let words = if args.shell {
+            vec!["sh".into(), "-c".into(), command.clone()]
+        } else {
+            split(command)?
+        };
+        named(name, &words)
+    });
+    commands.collect()
+}
+
+/// Returns the words of a command, as a shell splits them.
+fn split(command: &OsString) -> Result<Vec<OsString>> {
+    let text = command.to_string_lossy();
+    let words = command.to_str().and_then(shlex::split);
+    match words {
+        Some(words) if !words.is_empty() => Ok(words.into_iter().map(OsString::from).collect()),
+        _ => Err(Usage(format!(
+            "`{text}` can't be split into words: a quotation mark is open, or it has none.\nGive one command with its \
+             arguments behind --, or let a shell run it with --shell."
+        ))
+        .into()),
+    }
+}
+
+/// Runs all commands as often as it is wanted. Returns the names of what was measured, and the numbers.
+pub(super) fn run(
+    args: &Bench,
+    events: Vec<EventSpec>,
+    commands: Vec<Named>,
+) -> Result<(Vec<String>, Vec<Entry>)> {
+    let signals = Signals::hold()?;
+    let mut entries = Vec::new();
+    let mut series = Vec::new();
+    for Named { name, command } in commands {
+        entries.push(Entry {
+            command: name,
+            values: vec![Vec::new(); events.len() + 1],
+        });
+        series.push(Series::new(command, events.clone())?);
+    }
+    let rounds = args.warmup.saturating_add(args.repeat);
+    let progress = Progress::new(rounds);
+    'rounds: for round in 0..rounds {
+        let mut done: Vec<Option<Once>> = vec![None; series.len()];
+        // Another one begins each time.
+        for turn in 0..series.len() {
+            let index = (turn + round as usize) % series.len();
+            progress.show(round);
+            if let Some(prepare) = &args.prepare {
+                prepared(prepare)?;
+            }
+            let once = series[index].run(&signals)?;
+            if once.is_stopped && !once.ending.is_some_and(has_failed) || is_interrupted(&once) {
+                break 'rounds;
+            }
+            check(args, &entries[index].command, &once)?;
+            done[index] = Some(once);
+        }
+        if round < args.warmup {
+            continue;
+        }
+        for (entry, once) in entries.iter_mut().zip(done.into_iter().flatten()) {
+            let elapsed = u64::try_from(once.elapsed.as_nanos()).unwrap_or(u64::MAX);
+            let values = [Some(elapsed)].into_iter().chain(once.counts);
+            for (runs, value) in entry.values.iter_mut().zip(values) {
+                // It is there: it was checked.
+                runs.extend(value);
+            }
+        }
+    }
+    drop(progress);
+    if entries.iter().any(|entry| entry.values[0].is_empty()) {
+        bail!("stopped before every command ran once: there are no numbers.");
+    }
+    let names = series[0].events().into_iter().map(|event| event.label);
+    let names = [TIME.to_owned()].into_iter().chain(names).collect();
+    Ok((names, entries))
+}
+
+fn has_failed(ending: Ending) -> bool {
+    ending.exit_code() != 0
+}
+
+/// Returns whether Ctrl-C ended the run.
+fn is_interrupted(once: &Once) -> bool {
+    once.ending == Some(Ending::Killed(nix::sys::signal::Signal::SIGINT))
+}
+
+/// Fails if the run is not one to compare.
+fn check(args: &Bench, name: &str, once: &Once) -> Result<()> {
+    if let Some(ending) = once
+        .ending
+        .filter(|ending| has_failed(*ending) && !args.ignore_failure)
+    {
+        let how = match ending {
+            Ending::Exit(code) => format!("ended with exit code {code}"),
+            Ending::Killed(signal) => format!("was killed by {signal}"),
+        };
+        bail!(
+            "`{name}` {how}. Its numbers may be those of a failure.\n`pmctl stat -- {name}` shows what it prints; \
+             --ignore-failure goes on."
+        );
+    }
+    if once.counts.contains(&None) {
+        bail!(
+            "an event could not be counted while `{name}` ran: the CPU lacks it, or perf took its counter.\n\
+             `pmctl stat` with the same events says which."
+        );
+    }
+    Ok(())
+}
+
+/// Runs what is wanted before a run.
+fn prepared(command: &OsString) -> Result<()> {
+    let shown = String::from_utf8_lossy(command.as_bytes());
+    let status = process::Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .stdin(process::Stdio::null())
+        .stdout(process::Stdio::null())
+        .status()
+        .with_context(|| format!("--prepare: can't run `{shown}`"))?;
+    if !status.success() {
+        bail!("--prepare: `{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// A line that says how far it is, on a terminal.
+struct Progress {
+    rounds: u32,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn new(rounds: u32) -> Self {
+        Self {
+            rounds,
+            is_shown: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&self, round: u32) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\rround {} of {} ", round + 1, self.rounds);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_a_shells() {
+        let words = |text: &str| split(&text.into());
+        let expected: Vec<OsString> = ["a", "b c", "d"].map(OsString::from).to_vec();
+        assert_eq!(words("a 'b c' \"d\"").expect("it is well formed"), expected);
+        assert!(words("a 'b").is_err());
+        assert!(words("  ").is_err());
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `pmctl bench`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::bench::Condition;
+
+const BENCH_HELP: &str = "\
+Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. Behind -- stands one \
+command with its arguments. Commands read nothing, and what they print is thrown away.
+
+The commands run in turns, so that what changes meanwhile meets all of them. `exact` says that a count was the same in all \
+runs. Otherwise the spread is the standard deviation, and behind each change is its interval: 95% of the changes that \
+runs as different as these would show (bootstrap). A change whose interval holds 0 may be none.
+
+A CONDITION is EVENT>LIMIT or EVENT<LIMIT, also of `time`. With % the limit is a change from the first command, or from \
+the baseline: 'instructions:u>+1%'. Without it, it is of the mean: 'instructions:u>5000000', or seconds: 'time>0.5'. It \
+holds if the whole interval lies beyond the limit; then the exit code is 1.
+
+Examples:
+  pmctl bench './old input' './new input'
+  pmctl bench -e instructions:u,cycles,branch-misses -r 30 'gzip -1 -k -f a' 'gzip -9 -k -f a'
+  pmctl bench --save before.json -- ./program input
+  pmctl bench --baseline before.json --fail-if 'instructions:u>+1%' -- ./program input
+  pmctl bench --export markdown ./a ./b >>\"$GITHUB_STEP_SUMMARY\"";
+
+/// Options of `pmctl bench`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- COMMAND [ARGUMENT]...")]
+pub(crate) struct Bench {
+    /// Count these events, as for `pmctl stat` [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
+    #[arg(short, long = "event", value_name = "EVENTS")]
+    pub(crate) events: Vec<String>,
+
+    /// Run each command N times
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) repeat: u32,
+
+    /// Run each command N times before, without counting
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) warmup: u32,
+
+    /// Run this with `sh -c` before each run, without counting
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) prepare: Option<OsString>,
+
+    /// Run each COMMAND with `sh -c`; the shell is counted, too
+    #[arg(long, conflicts_with = "words")]
+    pub(crate) shell: bool,
+
+    /// Go on when a command fails
+    #[arg(short, long)]
+    pub(crate) ignore_failure: bool,
+
+    /// Write all numbers to FILE, for --baseline: the JSON of --export
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+
+    /// Compare with FILE of --save, in place of the first command
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Exit with 1 if this holds; may be given several times
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<Condition>,
+
+    /// Print the numbers in this format, in place of the table
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) export: Option<BenchFormat>,
+
+    /// Command of one argument
+    #[arg(
+        value_name = "COMMAND",
+        required_unless_present = "words",
+        conflicts_with = "words"
+    )]
+    pub(crate) commands: Vec<OsString>,
+
+    /// Command to run, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// A format of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchFormat {
+    Json,
+    Csv,
+    Markdown,
+}
