@@ -39,7 +39,7 @@ stat() {
 	echo $?
 }
 
-plan 31
+plan 34
 
 for command in stat record; do
 	check "perf $command has options" [ "$(options $command | wc -l)" -ge 40 ]
@@ -67,6 +67,11 @@ is "stat --interval-count ends after so many" 3 "$(wc -l <csv)"
 is "stat --summary has the totals, too" 0 \
 	"$(stat -o csv -I 50 --interval-count 2 --summary -a)"
 is "stat --summary adds a line" 3 "$(wc -l <csv)"
+is "a command ends with the last interval" 143 \
+	"$(stat -o csv -I 50 --interval-count 2 --summary -- "$loop" 9000000000)"
+# shellcheck disable=SC2016 # awk expands
+check "the intervals are all that is counted" \
+	awk -F, 'NR <= 2 { sum += $2 } NR == 3 { exit !($1 == sum && sum > 0) }' csv
 
 timeout -s INT 2 pmctl stat -r 0 -x, -o csv -e instructions:u -- "$loop" 1000
 check "stat -r 0 shows each run until Ctrl-C" [ "$(wc -l <csv)" -ge 2 ]
@@ -78,8 +83,11 @@ is "modifiers that change nothing are taken" 0 \
 # What the kernel counts without a counter.
 is "stat takes software events" 0 \
 	"$(pmctl stat -x, -o csv -e task-clock,page-faults,instructions,cs -- "$loop" 20000000 2>words; echo $?)"
-is "each has a line" "task-clock page-faults cs" \
-	"$(awk -F, '$3 ~ /^(task|page|cs)/ { printf "%s%s", sep, $3; sep = " " }' csv)"
+is "each has a line, in their order" "task-clock page-faults instructions cs" \
+	"$(awk -F, '{ printf "%s%s", sep, $3; sep = " " }' csv)"
+# shellcheck disable=SC2016 # awk expands
+check "task-clock ran as long as it says" \
+	awk -F, 'NR == 1 { off = $4 / 1e6 - $1; exit !(off < 0.01 && off > -0.01) }' csv
 check "task-clock is in milliseconds" [ "$(awk -F, '$3 == "task-clock" { print $2 }' csv)" = msec ]
 faults=$(awk -F, '$3 == "page-faults" { print $1 }' csv)
 perfs=$(perf stat -x, -e page-faults -- "$loop" 20000000 2>&1 | cut -d, -f 1)

@@ -225,6 +225,7 @@ impl<'a, W: Write> Human<'a, W> {
     /// The line above the numbers: what was counted, and where.
     fn title(&self, runs: &[Run]) -> String {
         let Subject { command, scope, .. } = self.subject;
+        let command = &text::printable(command);
         let title = Title { command, scope };
         let times = match runs.len() {
             1 => String::new(),
@@ -353,6 +354,19 @@ mod tests {
 
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_command_can_not_write_to_the_terminal() {
+        let subject = Subject {
+            command: "a\x1b[31mb".to_owned(),
+            ..subject("cycles")
+        };
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out, PLAIN);
+            human.end(&[run(&[Some(1)])]).expect("room");
+        });
+        assert!(text.contains("stats for 'a?[31mb'"), "{text}");
     }
 
     const PLAIN: Look = Look {

@@ -89,15 +89,19 @@ pub(super) fn measure(
         &mut watched,
         (&mut timers, source),
     )?;
-    source.stop()?;
-    let elapsed = begin.elapsed();
-
-    if let Some(ticker) = &mut timers.ticker {
-        // What is left after the last whole interval.
-        if ticker.left != Some(0) {
-            ticker.show(source)?;
+    let elapsed = match &mut timers.ticker {
+        // It has stopped the counters.
+        Some(ticker) if ticker.left == Some(0) => ticker.since,
+        ticker => {
+            source.stop()?;
+            let elapsed = begin.elapsed();
+            // What is left after the last whole interval.
+            if let Some(ticker) = ticker {
+                ticker.show(source)?;
+            }
+            elapsed
         }
-    }
+    };
     let counts = source.read(elapsed)?;
     let after = Times::of_children()?;
     Ok(Run {
@@ -220,7 +224,12 @@ impl Timers<'_> {
             source.start()?;
         }
         match &mut self.ticker {
-            Some(ticker) => ticker.show_if_due(source),
+            Some(ticker) => {
+                ticker.show_if_due(source)?;
+                // Nothing starts behind the last interval.
+                self.start.take_if(|_| ticker.left == Some(0));
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -261,7 +270,9 @@ impl<'a> Ticker<'a> {
         }
     }
 
-    fn show_if_due(&mut self, source: &dyn Source) -> Result<()> {
+    /// Shows an interval that is over. The last one of a limited number stops the counters, so that the intervals are
+    /// all that is counted.
+    fn show_if_due(&mut self, source: &mut dyn Source) -> Result<()> {
         let now = Instant::now();
         if now < self.next || self.left == Some(0) {
             return Ok(());
@@ -269,6 +280,9 @@ impl<'a> Ticker<'a> {
         // If pmctl was held up for several intervals, they become one: no burst follows.
         while self.next <= now {
             self.next += self.length;
+        }
+        if self.left == Some(1) {
+            source.stop()?;
         }
         self.show(source)
     }

@@ -18,6 +18,7 @@ mod human;
 mod json;
 mod measure;
 mod metrics;
+mod order;
 mod output;
 mod ratio;
 mod recorded;
@@ -36,6 +37,8 @@ mod v1;
 pub(crate) mod values;
 mod wanted;
 
+pub(crate) use rights::explained_of_samples;
+pub(crate) use software::is_software;
 pub(crate) use tasks::{in_mode, in_user_mode};
 pub(crate) use values::is_value;
 
@@ -173,10 +176,11 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
                 source,
             ))
         };
-        match session.as_ref().filter(|_| !values.is_empty()) {
-            Some(session) => Ok(Box::new(WithValues::new(session, values.clone(), source)?)),
-            None => Ok(source),
-        }
+        let source = match session.as_ref().filter(|_| !values.is_empty()) {
+            Some(session) => Box::new(WithValues::new(session, values.clone(), source)?),
+            None => source,
+        };
+        Ok(order::ordered(args, (&software, &values), source))
     };
     let mut first = source(&parts[0])?;
     let begun = measure::begin(&plan, &signals, first.as_mut())?;

@@ -10,18 +10,34 @@ use perfmon::{Cause, Error};
 use crate::exit;
 use crate::text::printable;
 
+/// What is forbidden: `count` or `sample`, and pmctl's command that does it.
+type Deed = (&'static str, &'static str);
+
+const COUNT: Deed = ("count", "stat");
+const SAMPLE: Deed = ("sample", "record");
+
 /// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
 pub(super) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
-    const KERNEL: &str = "To count in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody \
-                          with `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none \
-                          of it.";
+    advised(error, tid, COUNT)
+}
+
+/// Adds advice to an error of sampling. `tid` is as of [`explained`].
+pub(crate) fn explained_of_samples(error: Error, tid: Option<u32>) -> anyhow::Error {
+    advised(error, tid, SAMPLE)
+}
+
+fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
     if error.cause != Cause::Forbidden {
         return exit::with_help(error);
     }
     match tid.map(Task::read) {
-        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid())),
+        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), deed)),
         Some(None) => exit::with_help(error),
-        None => anyhow::anyhow!("{error}\n{KERNEL}"),
+        None => anyhow::anyhow!(
+            "{error}\nTo {} in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody with \
+             `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none of it.",
+            deed.0
+        ),
     }
 }
 
@@ -80,18 +96,18 @@ impl Task {
         })
     }
 
-    /// Returns what `user` has to do to count it.
-    fn advice(&self, user: Uid) -> String {
+    /// Returns what `user` has to do to count or sample it.
+    fn advice(&self, user: Uid, (verb, command): Deed) -> String {
         let Self {
             tid,
             name,
             real,
             effective,
         } = self;
-        let root = format!("Run it as root (`sudo pmctl stat -p {tid}`) or with CAP_PERFMON.");
+        let root = format!("Run it as root (`sudo pmctl {command} -p {tid}`) or with CAP_PERFMON.");
         if *effective != user || *real != user {
             return format!(
-                "Process {tid} ({name}) is {}'s, and pmctl is run by {}, who may count processes of their own.\n{root}",
+                "Process {tid} ({name}) is {}'s, and pmctl is run by {}, who may {verb} processes of their own.\n{root}",
                 Name(*effective),
                 Name(user),
             );
@@ -121,7 +137,7 @@ mod tests {
             (task.real.as_raw(), task.effective.as_raw()),
             (0, 4_000_000)
         );
-        let advice = task.advice(Uid::from_raw(4_000_001));
+        let advice = task.advice(Uid::from_raw(4_000_001), COUNT);
         assert!(
             advice.starts_with(
                 "Process 12 (sshd) is user 4000000's, and pmctl is run by user 4000001,"
@@ -129,6 +145,12 @@ mod tests {
             "{advice}"
         );
         assert!(advice.contains("sudo pmctl stat -p 12"), "{advice}");
+        let advice = task.advice(Uid::from_raw(4_000_001), SAMPLE);
+        assert!(
+            advice.contains("who may sample processes of their own")
+                && advice.contains("sudo pmctl record -p 12"),
+            "{advice}"
+        );
         assert_eq!(Task::parse(12, "Name:\tx\n"), None);
     }
 
@@ -139,6 +161,6 @@ mod tests {
             real: own,
             ..Task::parse(12, STATUS).expect("it is well formed")
         };
-        assert!(task.advice(own).contains("setuid"));
+        assert!(task.advice(own, COUNT).contains("setuid"));
     }
 }

@@ -22,7 +22,7 @@ use crate::perf_event::{ioctl, open};
 /// An event of the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Software {
-    name: &'static str,
+    pub(super) name: &'static str,
     /// `PERF_COUNT_SW_*`
     number: u64,
     unit: Option<Unit>,
@@ -75,6 +75,11 @@ pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
         }
     }
     (rest, found)
+}
+
+/// Returns whether this is the name of an event of the kernel's.
+pub(crate) fn is_software(name: &str) -> bool {
+    EVENTS.iter().any(|event| event.name == name.trim())
 }
 
 /// Refuses what is of a part of the machine, or of several runs.
@@ -164,6 +169,7 @@ impl WithSoftware {
     /// Returns a `struct perf_event_attr` of the first size.
     fn attr(&self, event: Software) -> [u8; 64] {
         const SOFTWARE: u32 = 1;
+        const TIME_ENABLED_AND_RUNNING: u64 = 0b11;
         const DISABLED: u64 = 1 << 0;
         const INHERIT: u64 = 1 << 1;
         const EXCLUDE_KERNEL: u64 = 1 << 5;
@@ -182,6 +188,7 @@ impl WithSoftware {
         attr[..4].copy_from_slice(&SOFTWARE.to_ne_bytes());
         attr[4..8].copy_from_slice(&64_u32.to_ne_bytes());
         attr[8..16].copy_from_slice(&event.number.to_ne_bytes());
+        attr[32..40].copy_from_slice(&TIME_ENABLED_AND_RUNNING.to_ne_bytes());
         attr[40..48].copy_from_slice(&flags.to_ne_bytes());
         attr
     }
@@ -264,17 +271,21 @@ impl Source for WithSoftware {
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
         for files in &self.open {
-            let mut value = 0_u64;
+            let mut sum = Count::default();
             for mut file in files {
-                let mut bytes = [0; 8];
+                let mut bytes = [0; 24];
                 file.read_exact(&mut bytes)
                     .context("can't read an event of the kernel's")?;
-                value = value.saturating_add(u64::from_ne_bytes(bytes));
+                let word = |index: usize| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(&bytes[index * 8..][..8]);
+                    u64::from_ne_bytes(word)
+                };
+                sum.value = sum.value.saturating_add(word(0));
+                // Word 1 is how long it was enabled, which is the same: it never waits for a counter.
+                sum.ran += Duration::from_nanos(word(2));
             }
-            counts.push(Some(Count {
-                value,
-                ran: elapsed,
-            }));
+            counts.push(Some(sum));
         }
         Ok(counts)
     }
