@@ -121,7 +121,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s D -l delay -d 'Begin to sample MS milliseconds after the start' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when it has SIZE, as 100M (B, K, M, G); a command goes on' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s o -l output -d 'Write the recording to FILE; - is standard output, as a stream for `-i -`' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l switch-output -d 'Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)' -r

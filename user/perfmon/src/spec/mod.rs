@@ -8,7 +8,7 @@
 //! r1c0:k                        raw: unit mask 0x01, event 0xc0
 //! cpu/event=0xc0,umask=1,name=mine/
 //! cpu/UOPS_ISSUED.ANY,cmask=1/  a name of the vendor's with another umask=, cmask=, inv or edge
-//! cpu/instructions,period=1000/  a name with a period of its own, or freq=
+//! cpu/instructions,period=1000/  a name with a period of its own, or freq=; also instructions/period=1000/
 //! fixed0                        a fixed counter
 //! {instructions,cycles}:u       a group
 //! ```

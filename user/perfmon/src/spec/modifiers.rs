@@ -14,19 +14,16 @@ pub(super) struct Modifiers {
     pub(super) pinned: Option<(CounterId, Range<usize>)>,
 }
 
+const PRECISE: &str = "there are no precise samples (PEBS, IBS), so a sample is some instructions behind the event \
+                       (skid), and a count is exact anyway. Leave the letter out";
+
 /// Letters that perf knows and that mean nothing here, with the reason.
 const REFUSED_LETTERS: &[(char, &str)] = &[
     ('h', "a hypervisor's own work can't be told apart"),
     ('G', "guests and host are counted together"),
     ('H', "guests and host are counted together"),
-    (
-        'p',
-        "precise samples are not taken; a count is exact without it",
-    ),
-    (
-        'P',
-        "precise samples are not taken; a count is exact without it",
-    ),
+    ('p', PRECISE),
+    ('P', PRECISE),
     (
         'e',
         "other users of the PMU keep their counters; leave it out",

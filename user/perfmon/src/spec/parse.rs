@@ -5,6 +5,7 @@
 //! NAME            a name:            cycles   INST_RETIRED.ANY
 //! rUUEE           a raw encoding:    r1c0, with a counter mask r20000c0
 //! cpu/TERM,.../   its fields:        cpu/event=0x3c,umask=0x01,cmask=1,inv,edge,name=mine/
+//! NAME/TERM,.../  a name with them:  instructions/period=10007/
 //! fixedN          a fixed counter:   fixed0
 //! ```
 //!
@@ -13,7 +14,10 @@
 
 use std::ops::Range;
 
+use super::cache::CacheEvent;
 use super::error::Fault;
+use super::names;
+use crate::pmu::Vendor;
 
 /// A piece of the text and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,14 +178,20 @@ impl Parser<'_> {
         }
         let mut modifiers = Vec::new();
         let what = if self.take('/') {
-            if word.text != "cpu" {
+            let is_name = is_name(&word.text);
+            if word.text != "cpu" && !is_name {
                 return Err(Fault::new(
                     word.span,
                     format!("no PMU is called `{}` here", word.text),
                 )
                 .help("The counters of the cores are `cpu/.../`; there are no others yet."));
             }
-            let terms = self.terms(start)?;
+            let mut terms = self.terms(start)?;
+            if is_name {
+                // As perf has it, `instructions/period=9/`: the same as `cpu/instructions,period=9/`.
+                let value = None;
+                terms.insert(0, Term { key: word, value });
+            }
             // As perf allows it: `cpu/.../u`.
             let modifier = self.until(&STOPS);
             if !modifier.text.is_empty() {
@@ -244,6 +254,14 @@ impl Parser<'_> {
         }
         Ok(terms)
     }
+}
+
+/// Returns whether this is the name of an event and not of a PMU.
+fn is_name(word: &str) -> bool {
+    let mut vendors = [Vendor::Intel, Vendor::Amd].into_iter();
+    word.contains('.')
+        || vendors.any(|vendor| names::find(vendor, word).is_some())
+        || CacheEvent::find(word).is_some()
 }
 
 fn no_end(span: Range<usize>) -> Fault {

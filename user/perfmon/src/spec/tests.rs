@@ -217,6 +217,14 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         "The kernel counts it. `pmctl wrap -- perf stat",
     ),
     (
+        "duration_time",
+        "`duration_time` is no event of the CPU",
+        0,
+        13,
+        "below every `pmctl stat`",
+    ),
+    ("cycles:pp", "no precise samples", 7, 2, ""),
+    (
         "L1-dcache-load-misses",
         "does not have the event",
         0,
@@ -415,6 +423,12 @@ fn an_event_may_have_a_rate() {
     let period = Some(SampleRate::Period(1009));
     assert_eq!(rate("cpu/event=0xc0,period=1009/u"), period);
     assert_eq!(rate("cpu/instructions,period=1009/"), period);
+    assert_eq!(rate("instructions/period=1009/u"), period);
+    assert_eq!(one("instructions/period=9/u").modes, Modes::User);
+    assert_eq!(
+        one("instructions/period=9/").meaning,
+        one("instructions").meaning
+    );
     assert_eq!(
         one("cpu/instructions,period=9/").meaning,
         one("instructions").meaning

@@ -10,6 +10,9 @@ use super::names;
 use super::parse::{Piece, Spec, What};
 use crate::pmu::{Pmu, Vendor};
 
+/// What perf calls an event, and measures itself.
+const TIMES: [&str; 3] = ["duration_time", "user_time", "system_time"];
+
 /// Advice on events that the kernel counts.
 const WITH_PERF: &str =
     "`pmctl wrap -- perf stat -e EVENTS` has such events beside those of the CPU.";
@@ -68,6 +71,12 @@ pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
                 "It is an event of {other:?}'s CPUs, and this is none."
             )),
         };
+    }
+    if TIMES.contains(&&word.text[..]) {
+        let message = format!("`{}` is no event of the CPU", word.text);
+        return Fault::new(word.span.clone(), message).help(
+            "perf makes it from a clock. The times of a command, elapsed and of the CPU, are below every `pmctl stat`.",
+        );
     }
     if names::is_software(&word.text) {
         let message = format!("`{}` is no event of the CPU", word.text);

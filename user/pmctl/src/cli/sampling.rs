@@ -61,7 +61,7 @@ pub(crate) struct Record {
     pub(crate) events: Vec<String>,
 
     /// Take a sample each time that an event has happened N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period, conflicts_with = "frequency")]
     pub(crate) period: u32,
 
     /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
@@ -147,7 +147,7 @@ pub(crate) struct Record {
     #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
     pub(crate) delay: Option<Duration>,
 
-    /// Stop recording when it has SIZE, as 100M (B, K, M, G); a command goes on
+    /// Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
 

@@ -433,13 +433,24 @@ fn outcome(facts: &Facts<'_>, trial: &Trial, bad: impl FnOnce(String) -> Finding
     }
 }
 
+/// Samples of a program are anybody's, those of the whole system are not.
 fn samples(facts: &Facts<'_>) -> Finding {
-    match &facts.trials.trace {
-        Trial::NotTried => Finding::unknown(RECORDING),
-        Trial::Did(buffers) => {
-            Finding::good(format!("buffers can be had for {}", count(*buffers, "CPU")))
-        }
-        Trial::Failed(error) => failed(facts, error, |found| facts.bad_for_system(found)),
+    let (sampled, trace) = (&facts.trials.sampled, &facts.trials.trace);
+    match (sampled, trace) {
+        (Trial::NotTried, _) | (_, Trial::NotTried) => Finding::unknown(RECORDING),
+        (Trial::Failed(error), _) => failed(facts, error, Finding::bad),
+        (Trial::Did(0), _) => Finding::bad("a loop gave no sample: the counter does not interrupt")
+            .fix("`pmctl info` names the hypervisor, if there is one: it has to deliver the interrupt of counters."),
+        (Trial::Did(samples), Trial::Did(buffers)) => Finding::good(format!(
+            "a loop gave {}; buffers can be had for {}",
+            count(*samples, "sample"),
+            count(*buffers, "CPU")
+        )),
+        (Trial::Did(samples), Trial::Failed(error)) => Finding::good(format!(
+            "a loop gave {}, so programs can be sampled; the whole system can't: {}",
+            count(*samples, "sample"),
+            error.cause
+        )),
     }
 }
 

@@ -4,18 +4,21 @@
 use std::hint::black_box;
 
 use perfmon::event::Owners;
+use perfmon::sampler::Record;
 use perfmon::trace::Alloc;
 use perfmon::{CounterId, Device, Error, Event, EventSelect, Modes, Session};
 
 /// Instructions that are counted at least: a loop of so many rounds.
 pub(super) const ROUNDS: u64 = 100_000;
+/// The instructions from a sample to the next.
+const PERIOD: u64 = 10_007;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
 pub(super) enum Trial {
     /// A recording can't count.
     NotTried,
-    /// Success: the number of instructions, or of buffers.
+    /// Success: the number of instructions, of samples, or of buffers.
     Did(u64),
     Failed(Error),
 }
@@ -49,7 +52,9 @@ pub(super) struct Trials {
     pub(super) event: Trial,
     /// A counter of all CPUs, as of `pmctl stat -a`.
     pub(super) counter: Trial,
-    /// The buffers of a trace, as of `pmctl record`.
+    /// Samples of this thread, as of `pmctl record -- COMMAND`.
+    pub(super) sampled: Trial,
+    /// The buffers of a trace, as of `pmctl record --timebase`.
     pub(super) trace: Trial,
     /// Who had counters meanwhile.
     pub(super) owners: Owners,
@@ -60,15 +65,17 @@ impl Trials {
         Self {
             event: Trial::NotTried,
             counter: Trial::NotTried,
+            sampled: Trial::NotTried,
             trace: Trial::NotTried,
             owners: Owners::default(),
         }
     }
 
-    /// Counts the instructions of a loop, twice, and allocates buffers.
+    /// Counts the instructions of a loop, twice, samples it, and allocates buffers.
     pub(super) fn run() -> Self {
         let owners = Device::open().map(|device| device.owners());
         let event = event().into();
+        let sampled = samples().into();
         let (counter, trace) = match Session::open() {
             Ok(session) => (counter(&session).into(), buffers(&session).into()),
             Err(error) => (Trial::Failed(error.clone()), Trial::Failed(error)),
@@ -76,6 +83,7 @@ impl Trials {
         Self {
             event,
             counter,
+            sampled,
             trace,
             owners: owners.unwrap_or_default(),
         }
@@ -93,6 +101,18 @@ fn event() -> Result<u64, Error> {
     work();
     event.disable()?;
     event.read()
+}
+
+fn samples() -> Result<u64, Error> {
+    let event = Event::instructions().user().this_thread();
+    let mut sampler = event.period(PERIOD).pages(1).sample()?;
+    work();
+    sampler.disable()?;
+    let mut samples = 0;
+    for record in &sampler.records() {
+        samples += u64::from(matches!(record?, Record::Sample(_)));
+    }
+    Ok(samples)
 }
 
 fn counter(session: &Session) -> Result<u64, Error> {

@@ -20,8 +20,8 @@ const REPORT: [Hint; 1] = [(
 
 /// Returns the message about a mistake of one who knows perf, in the options of `command`; `None` if it is none.
 pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
-    if is_twice_detailed(answer) {
-        return Some(TWICE_DETAILED.to_owned());
+    if let Some(message) = conflict(answer) {
+        return Some(message.to_owned());
     }
     if let Some((name, instead)) = perfs_option(answer, command) {
         return Some(format!("there is no option `{name}`.\n{instead}"));
@@ -33,11 +33,21 @@ pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
 const TWICE_DETAILED: &str = "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \
                               you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- COMMAND`.";
 
-/// Returns whether the mistake is `stat -d -d`, which perf takes.
-fn is_twice_detailed(answer: &clap::Error) -> bool {
-    let again = answer.get(ContextKind::InvalidArg);
-    answer.kind() == ErrorKind::ArgumentConflict
-        && matches!(again, Some(ContextValue::String(name)) if name == "--detailed")
+const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample each N events, -F HZ \
+                                    about HZ in a second: give one of the two.";
+
+/// Returns what to say of options that exclude each other, where perf's users expect something else.
+fn conflict(answer: &clap::Error) -> Option<&'static str> {
+    if answer.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    match answer.get(ContextKind::InvalidArg)? {
+        ContextValue::String(name) if name == "--detailed" => Some(TWICE_DETAILED),
+        ContextValue::String(name) if name == "--period <N>" || name == "--freq <HZ>" => {
+            Some(PERIOD_AND_FREQUENCY)
+        }
+        _ => None,
+    }
 }
 
 /// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.

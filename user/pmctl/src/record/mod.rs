@@ -230,7 +230,13 @@ fn notes(
     let counted = &ended.counted;
     let total = |(index, event): (usize, &Planned)| match event.unit {
         Some(_) => counted.values.sum(index),
-        None => counted.totals.on_all(event.id),
+        None => match &args.cpu {
+            Some(cpus) => {
+                let each = cpus.iter().map(|cpu| counted.totals.on(event.id, cpu));
+                each.fold(0, u64::saturating_add)
+            }
+            None => counted.totals.on_all(event.id),
+        },
     };
     let totals = plan.events.iter().enumerate().map(total).collect();
     Notes {

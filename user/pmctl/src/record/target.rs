@@ -50,6 +50,14 @@ impl Sink {
         }
     }
 
+    /// Returns the size of all records so far in bytes, written or not.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::File(writer) => writer.size(),
+            Self::Output(pipe) => pipe.size(),
+        }
+    }
+
     /// Writes all records, such that a reader knows them.
     ///
     /// # Errors

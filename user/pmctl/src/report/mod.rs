@@ -13,7 +13,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::cli::{Key, Report};
+use crate::cli::{Cpus, Key, Report};
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, Details};
@@ -161,10 +161,11 @@ fn write_event(
 /// Returns how often the event was counted, samples or not.
 fn counted(recording: &Recording, index: usize) -> String {
     let notes = &recording.notes;
-    let what = if notes.tasks_only {
-        "counted"
-    } else {
-        "of all programs on all CPUs"
+    let cpus = notes.scope.strip_prefix("CPU ");
+    let what = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
+        _ if notes.tasks_only => "counted".to_owned(),
+        Some(cpus) => format!("of all programs on CPU {cpus}"),
+        None => "of all programs on all CPUs".to_owned(),
     };
     let or_more = if notes.counted_all() {
         ""
@@ -197,4 +198,24 @@ fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
 fn percent(part: u64, whole: u64) -> String {
     // Of nothing, nothing.
     format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::example::example;
+
+    #[test]
+    fn a_count_says_of_what_it_is() {
+        let mut recording = example(false);
+        let mut of = |tasks_only, scope: &str| {
+            recording.notes.tasks_only = tasks_only;
+            scope.clone_into(&mut recording.notes.scope);
+            recording.notes.totals[0] = 7;
+            counted(&recording, 0)
+        };
+        assert_eq!(of(true, "make"), "; counted: 7");
+        assert_eq!(of(false, "the machine"), "; of all programs on all CPUs: 7");
+        assert_eq!(of(false, "CPU 0-1,3"), "; of all programs on CPU 0-1,3: 7");
+    }
 }

@@ -80,7 +80,8 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     let mut samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, with_tasks))?;
     maps.begin(&tasks, plan.has_kernel());
     let mut files = Files::new(args, target, (&plan, &tasks), host(online.len())?);
-    let mut stream = Stream::new(&plan, args.overwrite || args.switch_output.is_some());
+    let has_history = args.overwrite || args.switch_output.is_some();
+    let mut stream = Stream::new(&plan, has_history, args.max_size);
     files.begin(&mut stream)?;
     let ending = run::run(
         args,

@@ -221,6 +221,12 @@ impl Plan {
 /// Refuses what no counter counts.
 pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
     let mut words = text.split(',');
+    if let Some(event) = words.clone().find(|word| crate::stat::is_software(word)) {
+        return Err(Usage(format!(
+            "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
+             COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
+        )));
+    }
     match words.find(|word| crate::stat::is_value(word)) {
         Some(value) => Err(Usage(format!(
             "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \

@@ -15,7 +15,6 @@ use crate::child::{Ending, Waiting};
 use crate::cli::Record as Args;
 use crate::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
 use crate::signals::{Event, Signals};
-use crate::stdio::complain;
 
 /// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
 /// from the file of a pmctl that is killed.
@@ -79,16 +78,17 @@ pub(super) fn run(
         if args.overwrite {
             stream.keep(maps);
         } else if stream.round(samplers, maps)?.is_break() {
-            complain_of_end(args);
-            break;
-        }
-        if args.max_size.is_some_and(|limit| stream.size() >= limit) {
-            complain("--max-size: the recording ends here");
+            if !stream.is_at_limit() {
+                complain_of_end(args);
+            }
             break;
         }
         switch |= files.is_due(stream);
         if switch {
             files.switch(stream, samplers, maps)?;
+        }
+        if args.overwrite && stream.is_at_limit() {
+            break;
         }
         if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
             break;

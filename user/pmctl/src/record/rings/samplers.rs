@@ -11,6 +11,7 @@ use perfmon::{Cause, Device, Error};
 
 use super::plan::{Manner, Plan, Tasks};
 use crate::exit::{self, Usage};
+use crate::stat::explained_of_samples;
 
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
 /// pin.
@@ -71,6 +72,11 @@ impl Samplers {
                     return Err(exit::with_help(error).context(
                         "-a, -C: samples of all programs need root or CAP_PERFMON; those of your own command do not",
                     ));
+                }
+                Cause::Forbidden => {
+                    let is_own = matches!(tasks, Tasks::Command { .. });
+                    let tid = tasks.tids().first().filter(|_| !is_own);
+                    return Err(explained_of_samples(error, tid.copied()));
                 }
                 _ => return Err(exit::with_help(error)),
             }

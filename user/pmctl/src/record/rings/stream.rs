@@ -23,6 +23,7 @@ use crate::perfdata::{
 };
 use crate::record::target::Sink;
 use crate::record::{Places, processes};
+use crate::stdio::complain;
 use crate::unwind::Cuts;
 
 /// A file that is being recorded.
@@ -42,6 +43,10 @@ pub(super) struct Stream {
     history: Option<History>,
     /// No room is left: nothing more is written.
     full: bool,
+    /// The most bytes of records that the file may have.
+    most: Option<u64>,
+    /// They were reached: nothing more is written.
+    at_limit: bool,
     /// Size of all records so far in bytes.
     size: u64,
 }
@@ -55,8 +60,9 @@ enum Pending {
 }
 
 impl Stream {
-    /// Returns a stream without a file. Is `has_history` set, there may be more than one.
-    pub(super) fn new(plan: &Plan, has_history: bool) -> Self {
+    /// Returns a stream without a file. Is `has_history` set, there may be more than one. A file has `most` bytes of
+    /// records, and one more record, if it is limited.
+    pub(super) fn new(plan: &Plan, has_history: bool, most: Option<u64>) -> Self {
         Self {
             sink: None,
             parts: plan.parts(),
@@ -66,6 +72,8 @@ impl Stream {
             places: Places::default(),
             history: has_history.then(History::default),
             full: false,
+            most,
+            at_limit: false,
             size: 0,
         }
     }
@@ -77,6 +85,7 @@ impl Stream {
     pub(super) fn begin(&mut self, mut sink: Sink) -> io::Result<()> {
         self.places = Places::default();
         self.full = false;
+        self.at_limit = false;
         self.size = 0;
         for record in self.history.iter().flat_map(History::before) {
             self.places.take(&record);
@@ -140,7 +149,7 @@ impl Stream {
         let latest = self.pending.last().map_or(0, |(time, _)| *time);
         self.write_or_drop(self.limit)?;
         self.limit = latest.max(self.limit);
-        Ok(if self.full {
+        Ok(if self.full || self.at_limit {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -178,9 +187,16 @@ impl Stream {
         let later = self.pending.split_off(ready);
         let now = mem::replace(&mut self.pending, later);
         if !self.full {
-            let written = now
-                .iter()
-                .try_for_each(|(time, what)| self.write(*time, what));
+            let mut written = Ok(());
+            for (time, what) in &now {
+                if self.is_at_limit() {
+                    break;
+                }
+                written = self.write(*time, what);
+                if written.is_err() {
+                    break;
+                }
+            }
             let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
             match written {
                 Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
@@ -200,6 +216,16 @@ impl Stream {
         }
         self.bytes = rest;
         Ok(())
+    }
+
+    /// Returns whether the file has all that it may have, and tells the user so when it has come to that.
+    pub(super) fn is_at_limit(&mut self) -> bool {
+        let size = self.sink.as_ref().map_or(0, Sink::size);
+        if !self.at_limit && self.most.is_some_and(|most| size >= most) {
+            self.at_limit = true;
+            complain("--max-size: the recording ends here");
+        }
+        self.at_limit
     }
 
     fn write(&mut self, time: u64, what: &Pending) -> io::Result<()> {
