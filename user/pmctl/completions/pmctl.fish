@@ -112,7 +112,9 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s h -l help -d 'Prin
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s e -l event -d 'Sample by these events, separated by commas; may be repeated [default: cycles]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s c -l period -d 'Take a sample each time that an event has happened N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s F -l freq -d 'Take about HZ samples a second, and not one each N events; `max` for as many as the module allows' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l call-graph -d 'Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or dwarf,BYTES [8192]) or the calls that the CPU records (lbr)' -r -f -a "fp\t''
+dwarf\t''
+lbr\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s C -l cpu -d 'Sample all programs on these CPUs, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s p -l pid -d 'Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Sample these threads, separated by commas, and what they start' -r
@@ -155,7 +157,8 @@ dso\t''
 symbol\t''
 cpu\t''
 srcline\t''"
-complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`; behind a comma, the least percentage' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand report" -s g -l call-graph -d 'Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of `pmctl record -g`; behind a comma, the least percentage' -r -f -a "caller\t''
+callee\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l max-stack -d 'Show at most N functions of a call chain' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l limit -d 'Show the first N rows of each table' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand report" -l percent-limit -d 'Show rows with an overhead of at least PERCENT' -r

@@ -8,16 +8,17 @@ use anyhow::Result;
 use crate::cli::{Field, Script};
 use crate::perfdata::{self, Event};
 use crate::profile::{self, Details, Frame, Named, Names, Site};
+use crate::report::NONE_LEFT;
 use crate::screen::{Colors, Screen};
+use crate::stdio::complain;
 use crate::text::{printable, push_decimal, push_hexadecimal, push_left};
 
 /// Prints the samples.
 pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
-    let wanted = args.fields.list();
+    let wanted = args.fields.of_samples(have_one_period(&recording.events));
     let fields: Vec<Field> = wanted
-        .iter()
-        .copied()
+        .into_iter()
         .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
     let has_chains = recording.parts().chain;
@@ -26,10 +27,12 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let details = (args.inlined.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
     let is_filtered = !args.filter.is_empty();
+    let mut is_empty = true;
     let cuts = profile::each_sample(&recording, |named, names| {
         if is_filtered && !args.filter.keeps(named, names) {
             return Ok(());
         }
+        is_empty = false;
         line.clear();
         for field in &fields {
             if let (Field::Srcline, Some(details)) = (field, &details) {
@@ -62,6 +65,9 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         }
         Ok(output.write_all(line.as_bytes())?)
     })?;
+    if is_empty && is_filtered {
+        complain(format_args!("no sample is left: {NONE_LEFT}"));
+    }
     if let Some(details) = &details {
         output.flush()?;
         details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
@@ -75,6 +81,13 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let colors = Colors::default();
     cuts.write(colors, &mut io::stderr())?;
     Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
+}
+
+/// Returns whether all samples of these events have the same period: then it tells nothing.
+fn have_one_period(events: &[Event]) -> bool {
+    let mut periods = events.iter().map(|event| event.attr.fixed_period());
+    let first = periods.next().flatten();
+    first.is_some() && periods.all(|period| period == first)
 }
 
 /// Appends a field of a sample, as wide as it commonly is.

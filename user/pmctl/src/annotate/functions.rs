@@ -130,7 +130,7 @@ impl Functions {
         const MOST: usize = 5;
         const ALIKE: f64 = 0.7;
         let likeness = |function: &&Function| {
-            if function.name.contains(name) {
+            if last_part(&function.name).contains(name) {
                 return 1.0;
             }
             strsim::normalized_damerau_levenshtein(&function.name, name)
@@ -152,5 +152,38 @@ impl Functions {
             return "\n`pmctl report --sort symbol` lists those that there are.".to_owned();
         }
         format!("\nThere is `{}`.", names.join("`, `"))
+    }
+}
+
+/// Returns the last part of a path, as `tick` of `<crate::Watch as Timer>::tick`, without arguments.
+fn last_part(name: &str) -> &str {
+    let path = match name.find('(') {
+        Some(end) if end > 0 => &name[..end],
+        _ => name,
+    };
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_is_what_a_function_is_called_and_not_its_crate() {
+        let function = |name: &str| Function {
+            name: name.to_owned(),
+            ..Function::default()
+        };
+        let names = [
+            "<perfmon_main::watch::Watch as Timer>::tick",
+            "main_loop(int)",
+        ];
+        let functions = Functions {
+            list: names.map(function).to_vec(),
+            all: 0,
+        };
+        assert_eq!(functions.similar("main"), "\nThere is `main_loop(int)`.");
+        assert_eq!(last_part("(anonymous namespace)::f"), "f");
+        assert_eq!(last_part("std::sort(std::less)"), "sort");
     }
 }

@@ -209,7 +209,9 @@ impl<'a> Source<'a> {
     /// Returns what could not be read.
     fn notes(self) -> Vec<String> {
         let files = self.missing.into_iter();
-        let files = files.map(|file| format!("{file} can't be read: its lines are numbers only"));
+        let files = files.map(|file| {
+            format!("{file} can't be read, so its lines have their numbers and no text")
+        });
         self.lines.warnings().into_iter().chain(files).collect()
     }
 }

@@ -32,7 +32,15 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         Err(reason) => {
             let around = name.map(|name| functions.with_inlined(&recording, name));
             let around = around.filter(|around| !around.is_empty());
-            (around.ok_or(Usage(reason))?, name)
+            let reason = || match name.filter(|name| is_seen(&recording, name)) {
+                Some(name) => format!(
+                    "no sample of this event is in `{}` itself: it is a caller or a branch of others. \
+                     `pmctl report --children -g caller` shows what it calls.",
+                    printable(name)
+                ),
+                None => reason,
+            };
+            (around.ok_or_else(|| Usage(reason()))?, name)
         }
     };
     perfdata::warn(&recording.notes, output.colors, output)?;
@@ -84,6 +92,13 @@ pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether an address of the recording is in a function of this name.
+fn is_seen(recording: &Recording, name: &str) -> bool {
+    let tables = recording.notes.symbols.iter();
+    let mut symbols = tables.flat_map(|table| &table.symbols);
+    recording.parts().chain && symbols.any(|symbol| symbol.name == name)
 }
 
 /// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.

@@ -13,6 +13,7 @@ mod sampling;
 mod stat;
 mod top;
 mod viewing;
+mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -9,7 +9,8 @@ use clap::Args;
 
 use super::Cpus;
 use super::call_graph::CallGraph;
-use super::stat::interval;
+use super::stat::{interval, pid, tid};
+use super::words::Words;
 use crate::child::Streams;
 use crate::perfdata::BranchKinds;
 
@@ -74,7 +75,7 @@ pub(crate) struct Record {
 
     /// Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or
     /// dwarf,BYTES [8192]) or the calls that the CPU records (lbr)
-    #[arg(long, value_name = "MODE", value_parser = CallGraph::parse)]
+    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = Words { parse: CallGraph::parse, known: &["fp", "dwarf", "lbr"] })]
     pub(crate) call_graph: Option<CallGraph>,
 
     /// Record call chains of programs only; with -g
@@ -102,11 +103,11 @@ pub(crate) struct Record {
     pub(crate) cpu: Option<Cpus>,
 
     /// Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) pid: Vec<u32>,
 
     /// Sample these threads, separated by commas, and what they start
-    #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all_cpus", "cpu"])]
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
     pub(crate) tid: Vec<u32>,
 
     /// Don't sample what the command or the tasks create

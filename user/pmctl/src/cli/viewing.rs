@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::words::Words;
 use super::{DEFAULT_FILE, Filter};
 use crate::report::Grouping;
 
@@ -34,7 +35,8 @@ Fields:
   event    event                               from/to/M or P (mispredicted
   srcline  source line                         or predicted)/cycles
 
-FIELDS replace the usual ones; with + or - before each they are added or left out.
+FIELDS replace the usual ones; with + or - before each they are added or left out. The period is one of the usual ones \
+if samples have different periods, as with -F, --count, or several events.
 
 Examples:
   pmctl script                              all samples of ./perf.data
@@ -128,9 +130,14 @@ impl Fields {
         Ok(Self(fields))
     }
 
-    /// Returns the fields in their order.
-    pub(crate) fn list(&self) -> &[Field] {
-        &self.0
+    /// Returns the fields in their order: with the period among the usual ones, unless all samples have the same.
+    pub(crate) fn of_samples(&self, have_one_period: bool) -> Vec<Field> {
+        let mut fields = self.0.clone();
+        let event = fields.iter().position(|field| *field == Field::Event);
+        if let (true, false, Some(event)) = (fields == Self::USUAL, have_one_period, event) {
+            fields.insert(event, Field::Period);
+        }
+        fields
     }
 }
 
@@ -141,7 +148,9 @@ Keys:
   tid      thread                    srcline   source line
   dso      program or library
 
-Each event has a table. The overhead of a row is its part of the event count of all samples in the table.
+Each event has a table. The overhead of a row is its part of the event count above the table, which is the sum of the \
+periods of its samples. Behind it, `counted` is what the counter had at the end: more by what came after the last \
+sample, and by lost samples.
 
 On a terminal the report has the whole screen: Enter shows who called a function, `a` its instructions, `/` searches, \
 `h` shows all keys. With --stdio or --no-pager, --branches, --limit or --width it is text, with colors (not with \
@@ -198,9 +207,9 @@ pub(crate) struct Report {
     #[arg(long)]
     pub(crate) branches: bool,
 
-    /// Show under each row who called it (callee), or how it was reached from outside (caller), of `pmctl record -g`;
-    /// behind a comma, the least percentage
-    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", value_parser = Graph::parse, conflicts_with = "branches")]
+    /// Show under each row who called it (callee), or how it was reached from outside (caller, which -g alone means), of
+    /// `pmctl record -g`; behind a comma, the least percentage
+    #[arg(short = 'g', long = "call-graph", value_name = "ORDER", num_args = 0..=1, default_missing_value = "caller", hide_possible_values = true, value_parser = Words { parse: Graph::parse, known: &["caller", "callee"] }, conflicts_with = "branches")]
     pub(crate) graph: Option<Graph>,
 
     /// The same as -g caller, as perf has it

@@ -4,6 +4,7 @@
 mod page;
 mod record;
 mod stat;
+mod viewing;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -12,11 +13,19 @@ type Hint = (&'static str, &'static str);
 
 pub use page::page;
 
-/// Those of `perf report`.
-const REPORT: [Hint; 1] = [(
-    "--children",
-    "`pmctl report -g caller` shows what functions call.",
-)];
+/// Returns what perf's command of this name has and pmctl's has not.
+fn hints_of(command: &str) -> &'static [Hint] {
+    match command {
+        "stat" => &stat::HINTS,
+        "record" => &record::HINTS,
+        "report" => &viewing::REPORT,
+        "script" => &viewing::SCRIPT,
+        "annotate" => &viewing::ANNOTATE,
+        "top" => &viewing::TOP,
+        "diff" => &viewing::DIFF,
+        _ => &[],
+    }
+}
 
 /// Returns the message about a mistake of one who knows perf, in the options of `command`; `None` if it is none.
 pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
@@ -55,16 +64,11 @@ fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
     if answer.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let hints: &[Hint] = match command {
-        "stat" => &stat::HINTS,
-        "record" => &record::HINTS,
-        "report" => &REPORT,
-        _ => return None,
-    };
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidArg) else {
         return None;
     };
-    hints.iter().copied().find(|(known, _)| known == name)
+    let mut hints = hints_of(command).iter().copied();
+    hints.find(|(known, _)| known == name)
 }
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
@@ -118,7 +122,11 @@ mod tests {
 
     #[test]
     fn no_hint_is_for_what_there_is() {
-        for (command, hints) in [("record", &record::HINTS[..]), ("stat", &stat::HINTS)] {
+        for command in [
+            "record", "stat", "report", "script", "annotate", "top", "diff",
+        ] {
+            let hints = hints_of(command);
+            assert!(!hints.is_empty(), "{command}");
             for (name, _) in hints {
                 let error = parsed(command, &[name]).expect(name);
                 let message = instead(&error, command).unwrap_or_default();

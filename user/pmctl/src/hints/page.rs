@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-use super::{record, stat};
+use super::{hints_of, record, stat};
 
 const HEAD: &str = "\
 .. SPDX-License-Identifier: GPL-2.0-only
@@ -14,8 +14,9 @@ const HEAD: &str = "\
 pmctl for users of perf
 =======================
 
-What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each. An
-option that pmctl has not is answered on the command line with the same words.
+What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each; of
+the commands that look at samples, the commonest options that pmctl has not. Such an option is answered
+on the command line with the same words.
 
 The counters are the driver's: each event has one all the time, and no number is an estimate. What
 perf scales, pmctl refuses.
@@ -36,10 +37,8 @@ and its time in user mode and in the kernel, are below every ``pmctl stat``. Tra
 #[must_use]
 pub fn page(pmctl: &Command) -> String {
     let mut text = HEAD.to_owned();
-    for (name, options, hints) in [
-        ("stat", stat::OPTIONS, &stat::HINTS[..]),
-        ("record", record::OPTIONS, &record::HINTS),
-    ] {
+    for (name, options) in all() {
+        let hints = hints_of(name);
         let Some(command) = pmctl.find_subcommand(name) else {
             continue;
         };
@@ -49,11 +48,25 @@ pub fn page(pmctl: &Command) -> String {
             "\n{title}\n{}\n\n.. list-table::\n   :widths: 35 65\n\n",
             "-".repeat(title.len())
         );
-        for (options, answer) in rows(command, options, hints) {
+        for (options, answer) in rows(command, &options, hints) {
             let _ = writeln!(text, "   * - {}\n     - {answer}", options.join(", "));
         }
     }
     text
+}
+
+/// Returns perf's commands with their options: of those that look at samples only what pmctl answers with something else.
+fn all() -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("stat", stat::OPTIONS.to_owned()),
+        ("record", record::OPTIONS.to_owned()),
+    ];
+    let viewing = ["report", "script", "annotate", "top", "diff"].into_iter();
+    all.extend(viewing.map(|name| {
+        let options: Vec<&str> = hints_of(name).iter().map(|(option, _)| *option).collect();
+        (name, options.join(" "))
+    }));
+    all
 }
 
 /// Returns the options that have the same answer, and the answer.
@@ -125,12 +138,9 @@ mod tests {
     fn every_option_has_an_answer() {
         let mut pmctl = Cli::command();
         pmctl.build();
-        for (name, options, hints) in [
-            ("stat", stat::OPTIONS, &stat::HINTS[..]),
-            ("record", record::OPTIONS, &record::HINTS),
-        ] {
+        for (name, options) in all() {
             let command = pmctl.find_subcommand(name).expect("it is there");
-            for (options, answer) in rows(command, options, hints) {
+            for (options, answer) in rows(command, &options, hints_of(name)) {
                 assert!(answer.len() > 4, "{options:?}");
             }
         }

@@ -97,11 +97,11 @@ pub(super) const HINTS: [Hint; 63] = [
     ),
     (
         "-u",
-        "Sample the user's processes: `pmctl record -p $(pgrep -d, -u USER)`.",
+        "Sample the user's processes: `-p $(pgrep -d, -u USER)`.",
     ),
     (
         "--uid",
-        "Sample the user's processes: `pmctl record -p $(pgrep -d, -u USER)`.",
+        "Sample the user's processes: `-p $(pgrep -d, -u USER)`.",
     ),
     (
         "-s",

@@ -394,6 +394,7 @@ fn tell_of_others(
             _ => "event",
         };
         complain(format_args!("no {what}{of} has `{glob}` in its name"));
+        tell_of_category(glob);
         return;
     }
     if args.raw || args.json {
@@ -405,10 +406,20 @@ fn tell_of_others(
             Kind::Events => "more event",
             _ => "more name",
         };
-        let others = count(u64::try_from(found - shown).unwrap_or(u64::MAX), what);
-        complain(format_args!(
-            "{others} can't be counted here, or are outdated; `--all` shows them, and why."
-        ));
+        let others = u64::try_from(found - shown).unwrap_or(u64::MAX);
+        match shown {
+            0 => complain(format_args!(
+                "{}, and none that can be counted here; `--all` shows what there is, and why.",
+                count(others, what.trim_start_matches("more "))
+            )),
+            _ => complain(format_args!(
+                "{} that can't be counted here or are outdated: `--all` shows them, and why.",
+                count(others, what)
+            )),
+        }
+    }
+    if let (0, Some(glob)) = (shown, glob) {
+        tell_of_category(glob);
     }
     if of.is_none() {
         let processor = pmu.processor();
@@ -417,6 +428,31 @@ fn tell_of_others(
             processor.family(),
             processor.model()
         ));
+    }
+}
+
+/// Says where the events of one of perf's categories are, if that was asked for.
+fn tell_of_category(glob: &str) {
+    const COUNTERS: &str =
+        "`pmctl info` lists the events that all CPUs may have, `pmctl list` those of this one.";
+    const KERNEL: &str = "The kernel's events are `pmctl stat -e task-clock,page-faults,context-switches` and the like.";
+    const CACHE: &str =
+        "The events of caches are named as `L1-dcache-load-misses`: `pmctl list L1-`.";
+    const PERF: &str = "`perf list` lists what the kernel counts otherwise.";
+    let categories = [
+        ("hw", COUNTERS),
+        ("hardware", COUNTERS),
+        ("sw", KERNEL),
+        ("software", KERNEL),
+        ("cache", CACHE),
+        ("hwcache", CACHE),
+        ("tracepoint", PERF),
+        ("pmu", PERF),
+        ("sdt", PERF),
+    ];
+    let glob = glob.to_ascii_lowercase();
+    if let Some((_, advice)) = categories.iter().find(|(name, _)| *name == glob) {
+        complain(format_args!("a word is a part of a name here. {advice}"));
     }
 }
 

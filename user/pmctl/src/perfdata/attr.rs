@@ -202,6 +202,12 @@ impl Attr {
         Self { stack, ..self }
     }
 
+    /// Returns the period that all samples have, if they have one.
+    pub(crate) fn fixed_period(&self) -> Option<u64> {
+        let is_frequency = self.flags & FREQUENCY != 0;
+        (!is_frequency && self.period != 0).then_some(self.period)
+    }
+
     /// Makes the period a frequency.
     pub(crate) fn with_frequency(self) -> Self {
         let flags = self.flags | FREQUENCY;

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::attr::{self, Attr, Parts};
 use super::bytes::Reader;
@@ -44,7 +45,7 @@ impl fmt::Display for ReadError {
         match self {
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::NotOurs => f.write_str(
-                "this perf.data file is not from `pmctl record`\n`perf report` and `perf script` can read it.",
+                "this perf.data file is not from `pmctl record`, and pmctl reads no other\n`perf report` and `perf script` can read it.",
             ),
             Self::Version(version) => write!(
                 f,
@@ -88,6 +89,14 @@ impl Header {
         })
     }
 
+    /// Returns whether a header that pmctl can't read may be one of perf's: with entries of another size.
+    fn is_perfs(mut reader: Reader<'_>) -> bool {
+        const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
+        let (_magic, size, entry) = (reader.u64(), reader.u64(), reader.u64());
+        size == Some(HEADER_SIZE as u64)
+            && entry.is_some_and(|entry| SIZES.contains(&entry) && entry % 8 == 0)
+    }
+
     /// Returns the numbers of the features that there are.
     fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         (0..features::BITS).filter(|n| self.features[*n as usize / 8] >> (n % 8) & 1 != 0)
@@ -112,7 +121,11 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
             return Err(ReadError::Broken("header"));
         }
         // perf may have larger attrs than pmctl.
-        let header = Header::decode(Reader(&front)).ok_or(ReadError::NotOurs)?;
+        let header = Header::decode(Reader(&front)).ok_or(if Header::is_perfs(Reader(&front)) {
+            ReadError::NotOurs
+        } else {
+            ReadError::Broken("header")
+        })?;
         parse(&source, &header)?
     };
     drop(front);

@@ -358,9 +358,12 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
     written.cuts.write(Colors::new(true), &mut output)?;
-    let smaller = written
-        .period
-        .and_then(|period| smaller_period(period, written.samples));
+    let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
+    let smaller = match (written.period, written.samples, counted) {
+        (Some(period), 0, Some(counted)) => period_for(*counted).filter(|new| *new < period),
+        (Some(period), samples, _) => smaller_period(period, samples),
+        (None, ..) => None,
+    };
     let smaller = smaller.filter(|_| notes.is_whole());
     match (smaller, written.samples) {
         _ if !written.is_all => Ok(()),
@@ -382,6 +385,14 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
         writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
     }
     Ok(())
+}
+
+/// Returns a period that makes some samples of so many events; `None` if they are too few.
+fn period_for(events: u64) -> Option<u32> {
+    const WANTED: u64 = 100;
+    let period = u32::try_from(events / WANTED).unwrap_or(u32::MAX);
+    // Odd: few loops are in step with it.
+    (period > 0).then_some(period | 1)
 }
 
 /// Returns a smaller period if this one made few samples, and a smaller one is of use.
@@ -437,6 +448,13 @@ mod tests {
         assert_eq!(smaller_period(100_003, 0), Some(10_007));
         assert_eq!(smaller_period(10_007, 0), None);
         assert_eq!(smaller_period(1_000_003, 50), None);
+    }
+
+    #[test]
+    fn what_was_counted_tells_the_period() {
+        assert_eq!(period_for(4595), Some(45));
+        assert_eq!(period_for(990_000), Some(9901));
+        assert_eq!(period_for(99), None);
     }
 
     #[test]

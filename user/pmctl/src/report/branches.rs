@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::table::{Align, Table};
-use super::{percent, shown, write_rest};
+use super::{NONE_LEFT, percent, shown, write_rest};
 use crate::cli::Report;
 use crate::perfdata::Recording;
 use crate::profile::{self, Site};
@@ -39,6 +39,11 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         Ok(())
     })?;
     let all: u64 = pairs.values().map(|taken| taken.times).sum();
+    if all == 0 && !args.filter.is_empty() {
+        let mark = output.colors.warning;
+        writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")?;
+        return Ok(());
+    }
     let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();
     writeln!(
         output,

@@ -23,6 +23,10 @@ pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
 pub(crate) use table::{Align, Table};
 
+/// Of a filter that no sample passes.
+pub(crate) const NONE_LEFT: &str =
+    "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
+
 /// Prints a table for each event, or the one of the branches.
 pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
     let recording = profile::open(&args.input.input)?;
@@ -77,6 +81,11 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     if let Some(details) = &details {
         details.write_warnings(output.colors, output)?;
     }
+    if !args.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
+        let mark = output.colors.warning;
+        writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")?;
+        return Ok(());
+    }
     if args.rows.sort.contains(&Key::Symbol) || args.graph().is_some() {
         nameless.write(recording, output)?;
     }
@@ -114,9 +123,14 @@ fn write_event(
     }
     writeln!(
         output,
-        "{}: {}{}",
+        "{}: {}{}{}",
         if unit.is_some() { "Sum" } else { "Event count" },
         values::amount(unit, events),
+        if args.filter.is_empty() {
+            ""
+        } else {
+            " of the chosen samples"
+        },
         counted(recording, index),
     )?;
     if samples == 0 {
