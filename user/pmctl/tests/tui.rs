@@ -93,19 +93,21 @@ impl Session {
         }
     }
 
-    /// Reads what has come.
-    fn read(&mut self) {
+    /// Reads some of what has come; returns whether there was something.
+    fn read(&mut self) -> bool {
         let mut bytes = [0; 1 << 12];
         match self.master.read(&mut bytes) {
             Ok(number) => {
                 self.text += &String::from_utf8_lossy(&bytes[..number]);
                 self.screen.process(&bytes[..number]);
+                number > 0
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(10));
+                false
             }
             // Nobody has the other end.
-            Err(_) => {}
+            Err(_) => false,
         }
     }
 
@@ -152,7 +154,7 @@ impl Session {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
-                self.read();
+                while self.read() {}
                 return status;
             }
             assert!(start.elapsed() < LIMIT, "it does not end: {:?}", self.text);

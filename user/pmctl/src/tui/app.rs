@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::table::{Line, Place, Table};
 use crate::annotate::Listing;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ratatui::crossterm::event::Event as Input;
+use crossterm::event::Event as Input;
 
 use crate::cli::{Key, Order, Report};
 use crate::perfdata::{self, Recording};

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use crossterm::event::{self, Event as Input};
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{cursor, execute};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use ratatui::Frame;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event as Input};
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
-use ratatui::crossterm::{cursor, execute};
 use ratatui::layout::Size;
 
 use crate::signals::{Event, Signals};
@@ -83,17 +83,28 @@ impl Terminal {
 
     /// Draws the screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
-        let drawn = self.screen.draw(draw);
-        let area = drawn.context("can't write to the terminal")?.area;
-        self.drawn = area.as_size();
+        match self.screen.draw(draw) {
+            Ok(drawn) => self.drawn = drawn.area.as_size(),
+            // `wait` tells it.
+            Err(_) if is_gone() => {}
+            Err(error) => return Err(error).context("can't write to the terminal"),
+        }
         Ok(())
     }
 
     /// Waits for a key, a new size, a signal, or until the time is over.
     pub(super) fn wait(&self, limit: Duration) -> Result<Happened> {
+        match self.wait_for_any(limit) {
+            // It went meanwhile.
+            Err(_) if is_gone() => Ok(Happened::End(code(Signal::SIGHUP))),
+            happened => happened,
+        }
+    }
+
+    fn wait_for_any(&self, limit: Duration) -> Result<Happened> {
         // The size is noticed when the terminal is asked.
         const LONGEST: Duration = Duration::from_millis(250);
-        // At a terminal that is gone, a read would be tried for ever.
+        // At a terminal that is gone, there is always something to read: its end.
         if is_gone() {
             return Ok(Happened::End(code(Signal::SIGHUP)));
         }
@@ -124,7 +135,9 @@ fn code(signal: Signal) -> u8 {
 
 fn next() -> Result<Option<Input>> {
     const FAILED: &str = "can't read from the terminal";
-    if !event::poll(Duration::ZERO).context(FAILED)? {
+    // Of no time at all, nothing would be read.
+    const SHORT: Duration = Duration::from_millis(1);
+    if !event::poll(SHORT).context(FAILED)? {
         return Ok(None);
     }
     event::read().context(FAILED).map(Some)

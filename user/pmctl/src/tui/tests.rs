@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Screens of the TUI, on a terminal in memory. The real thing is tested with a terminal by tests/tui.rs.
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
 use super::app::{Mode, Wish};
@@ -54,7 +54,7 @@ impl Test {
     fn key(&mut self, code: KeyCode) {
         self.screen();
         let key = KeyEvent::new(code, KeyModifiers::NONE);
-        let input = ratatui::crossterm::event::Event::Key(key);
+        let input = crossterm::event::Event::Key(key);
         self.show.input(&input);
     }
 
