@@ -16,7 +16,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use perfmon::Pmu;
-use perfmon::spec;
+use perfmon::spec::{self, EventSpec};
 
 pub(crate) use condition::Condition;
 
@@ -27,6 +27,7 @@ use crate::exit::{self, Usage};
 use crate::info;
 use crate::machine::Machine;
 use crate::screen::Screen;
+use crate::stat::in_user_mode;
 use crate::stdio::{complain, require_output};
 use crate::whole_file::WholeFile;
 
@@ -64,11 +65,11 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         ))
         .into());
     }
+    check(args, &events)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
     let (events, entries) = runs::run(args, events, commands)?;
     let measured = Document::new(info::brand(&machine), events, entries);
-    check(args, &measured)?;
     let compared = Compared {
         measured: &measured,
         reference: &reference,
@@ -104,19 +105,17 @@ fn read(path: &Path) -> Result<Document> {
 }
 
 /// Fails if a condition is about something that is not counted.
-fn check(args: &Bench, measured: &Document) -> Result<()> {
-    for condition in &args.fail_if {
-        if measured.index(&condition.event).is_none() {
-            return Err(Usage(format!(
-                "--fail-if '{}': `{}` is not counted. Counted are {}; add it with -e.",
-                condition.text,
-                condition.event,
-                measured.events.join(", ")
-            ))
-            .into());
-        }
+fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
+    let labels = events.iter().map(|event| &event.label[..]);
+    let counted: Vec<&str> = [TIME].into_iter().chain(labels).collect();
+    let is_other = |condition: &&Condition| !counted.contains(&&condition.event[..]);
+    match args.fail_if.iter().find(is_other) {
+        None => Ok(()),
+        Some(Condition { text, event, .. }) => Err(Usage(format!(
+            "--fail-if '{text}': `{event}` is not counted. Counted are {}; add it with -e.",
+            counted.join(", ")
+        ))),
     }
-    Ok(())
 }
 
 /// What commands are compared with.
@@ -196,7 +195,10 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
     }
     let mut holds = false;
     for condition in &args.fail_if {
-        let Some(event) = measured.index(&condition.event) else {
+        // Where this user may not count the kernel, it is that of user mode.
+        let name = &condition.event;
+        let event = measured.index(name);
+        let Some(event) = event.or_else(|| measured.index(&in_user_mode(name))) else {
             continue;
         };
         for (index, command) in measured.commands.iter().enumerate() {

@@ -90,7 +90,7 @@ pub(super) fn run(
                 prepared(prepare)?;
             }
             let once = series[index].run(&signals)?;
-            if once.is_stopped && !once.ending.is_some_and(has_failed) || is_interrupted(&once) {
+            if once.is_stopped {
                 break 'rounds;
             }
             check(args, &entries[index].command, &once)?;
@@ -119,11 +119,6 @@ pub(super) fn run(
 
 fn has_failed(ending: Ending) -> bool {
     ending.exit_code() != 0
-}
-
-/// Returns whether Ctrl-C ended the run.
-fn is_interrupted(once: &Once) -> bool {
-    once.ending == Some(Ending::Killed(nix::sys::signal::Signal::SIGINT))
 }
 
 /// Fails if the run is not one to compare.
