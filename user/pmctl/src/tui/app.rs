@@ -226,7 +226,7 @@ impl App {
             return;
         };
         let Some(is_open) = line.is_open else {
-            let text = "there are no callers here: `record -g` records them";
+            let text = "there are no callers here: -g of `record` and `top` records them";
             self.status = Some(text.to_owned());
             return;
         };

@@ -138,7 +138,7 @@ fn callers_unfold_one_by_one_and_all_at_once() {
 fn without_callers_the_screen_says_so() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     let screen = test.keys("\n").screen();
-    assert!(screen[23].contains("`record -g`"), "{screen:?}");
+    assert!(screen[23].contains("-g of `record`"), "{screen:?}");
     // The next key takes it away.
     let screen = test.keys("j").screen();
     assert!(screen[23].contains("quit"));
