@@ -9,7 +9,7 @@
 
 [ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
 
-plan 16
+plan 17
 
 info=$(pmctl info 2>&1)
 is "info succeeds" 0 $?
@@ -28,6 +28,7 @@ chmod 666 /dev/perfmon
 doctor=$("$(dirname "$0")/pmctl_as" -1000 pmctl doctor 2>&1)
 is "doctor is content if a user can count programs" 0 $?
 says "it has counted one" "$doctor" '^ok +programs '
+says "it has sampled one" "$doctor" '^ok +samples +a loop gave'
 is "it finds no failure" 0 "$(echo "$doctor" | grep -c '^FAIL')"
 says "it says who may count the rest" "$doctor" '^note +policy '
 chmod 600 /dev/perfmon

@@ -50,7 +50,7 @@ near() {
 	fi
 }
 
-plan 92
+plan 94
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -239,7 +239,10 @@ says "record tells that nobody reads it" "$(cat words)" "standard output: .*Brok
 
 # Nothing to see.
 pmctl record -e $event -- true 2>words
-says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c 100003'
+says "record tells of few samples" "$(cat words)" 'give a smaller period, as -c [0-9]+\.'
+few=$(sed -n 's/.*smaller period, as -c \([0-9]*\)\.$/\1/p' words)
+pmctl record -m 64 -e $event -c "$few" -- true 2>words
+check "that period makes some" [ "$(pmctl script 2>/dev/null | wc -l)" -ge 50 ]
 rm -f perf.data
 is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
 says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
@@ -251,6 +254,7 @@ is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c 1000003 --durati
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C succeeds" 0 "$(pmctl record -C 0 -e $event -c 1000003 --duration 1 2>words; echo $?)"
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc 000)"
+says "the report says of which CPU the count is" "$(pmctl report)" '; of all programs on CPU 0: [0-9]'
 kill $runs
 wait
 is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"

@@ -42,7 +42,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((75 + (cpus > 1)))
+plan $((78 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -154,6 +154,9 @@ other=$!
 is "another user's process is not counted" 125 $?
 says "its owner is named, and what is needed" "$(cat "$counts")" "^Process $other \(sleep\) is root's, and pmctl is run by user"
 says "the event is named as it was given" "$(cat "$counts")" "can't count cycles of task $other:"
+"$here/pmctl_as" -1000 pmctl record -p $other -o /tmp/record.$$ 2>"$counts"
+is "another user's process is not sampled" 125 $?
+says "record names its owner, and what is needed" "$(cat "$counts")" "who may sample processes of their own"
 kill $other
 "$here/pmctl_as" -1000 pmctl stat -e cycles -x, -o /tmp/stat.$$ -- true
 is "a user's own is counted" 0 $?
@@ -162,6 +165,9 @@ rm -f /tmp/stat.$$
 "$here/pmctl_as" -1000 pmctl stat -e cycles:k -- true 2>"$counts"
 is "the kernel is not counted" 125 $?
 says "what is needed for the kernel is told" "$(cat "$counts")" "kernel.perf_event_paranoid=1"
+"$here/pmctl_as" -1000 pmctl record -e cycles:k -o /tmp/record.$$ -- true 2>"$counts"
+rm -f /tmp/record.$$
+says "and for its samples" "$(cat "$counts")" "To sample in the kernel .*kernel.perf_event_paranoid=1"
 "$here/pmctl_as" -1000 pmctl stat -a -- true 2>"$counts"
 is "the whole system is not counted" 125 $?
 says "what is counted without -a is told" "$(cat "$counts")" "^Without -a and -C, programs of your own"
