@@ -68,7 +68,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     check(args, &events)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
-    let (events, entries) = runs::run(args, events, commands)?;
+    let (events, entries) = runs::run(args, &events, commands)?;
     let measured = Document::new(info::brand(&machine), events, entries);
     let compared = Compared {
         measured: &measured,

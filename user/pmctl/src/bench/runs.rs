@@ -65,7 +65,7 @@ fn split(command: &OsString) -> Result<Vec<OsString>> {
 /// Runs all commands as often as it is wanted. Returns the names of what was measured, and the numbers.
 pub(super) fn run(
     args: &Bench,
-    events: Vec<EventSpec>,
+    events: &[EventSpec],
     commands: Vec<Named>,
 ) -> Result<(Vec<String>, Vec<Entry>)> {
     let signals = Signals::hold()?;
@@ -76,7 +76,7 @@ pub(super) fn run(
             command: name,
             values: vec![Vec::new(); events.len() + 1],
         });
-        series.push(Series::new(command, events.clone())?);
+        series.push(Series::new(command, events.to_vec())?);
     }
     let rounds = args.warmup.saturating_add(args.repeat);
     let progress = Progress::new(rounds);
