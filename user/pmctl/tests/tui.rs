@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::pty::{OpenptyResult, Winsize, openpty};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 use nix::unistd::Pid;
 
@@ -71,11 +71,13 @@ impl Session {
             .stdin(end())
             .stdout(end())
             .stderr(end());
-        // SAFETY: Both are system calls that a child may make before exec.
+        // SAFETY: These are system calls that a child may make before exec; the default action runs no code.
         unsafe {
             command.pre_exec(|| {
                 nix::unistd::setsid()?;
                 calls::take_terminal(0)?;
+                // The tests may be run by nohup(1).
+                signal(Signal::SIGHUP, SigHandler::SigDfl)?;
                 Ok(())
             });
         }
@@ -235,8 +237,7 @@ fn it_ends_when_the_terminal_is_gone() {
                 // SAFETY: To ignore a signal runs no code of the child.
                 unsafe {
                     command.pre_exec(|| {
-                        let ignore = nix::sys::signal::SigHandler::SigIgn;
-                        nix::sys::signal::signal(Signal::SIGHUP, ignore)?;
+                        signal(Signal::SIGHUP, SigHandler::SigIgn)?;
                         Ok(())
                     });
                 }
