@@ -5,8 +5,9 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::figures::{change, deviation, mean};
-use super::{Compared, NS};
+use super::NS;
+use super::compared::Compared;
+use super::figures::{deviation, is_exact, mean};
 
 const HEADINGS: [&str; 11] = [
     "command",
@@ -26,31 +27,25 @@ const HEADINGS: [&str; 11] = [
 pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<()> {
     let mut lines = csv::Writer::from_writer(output);
     lines.write_record(HEADINGS)?;
-    let measured = compared.measured;
-    for (event, name) in measured.events.iter().enumerate() {
-        let unit = if measured.is_time(event) { NS } else { 1.0 };
-        for (index, entry) in measured.commands.iter().enumerate() {
-            let values = &entry.values[event];
-            let extreme =
-                |value: Option<&u64>| value.map_or(0.0, |value| *value as f64 / unit).to_string();
-            let change = compared
-                .before(index, event)
-                .map(|before| change(before, values));
-            let part = |part: Option<f64>| part.map_or_else(String::new, |part| part.to_string());
-            lines.write_record([
-                entry.command.clone(),
-                name.clone(),
-                values.len().to_string(),
-                (mean(values) / unit).to_string(),
-                (deviation(values) / unit).to_string(),
-                extreme(values.iter().min()),
-                extreme(values.iter().max()),
-                part(change.map(|change| change.part)),
-                part(change.map(|change| change.interval.low)),
-                part(change.map(|change| change.interval.high)),
-                super::figures::is_exact(values).to_string(),
-            ])?;
-        }
+    for row in compared.rows() {
+        let values = row.values;
+        let unit = if row.is_time { NS } else { 1.0 };
+        let extreme =
+            |value: Option<&u64>| value.map_or(0.0, |value| *value as f64 / unit).to_string();
+        let part = |part: Option<f64>| part.map_or_else(String::new, |part| part.to_string());
+        lines.write_record([
+            row.command.to_owned(),
+            row.event.to_owned(),
+            values.len().to_string(),
+            (mean(values) / unit).to_string(),
+            (deviation(values) / unit).to_string(),
+            extreme(values.iter().min()),
+            extreme(values.iter().max()),
+            part(row.change.map(|change| change.part)),
+            part(row.change.map(|change| change.interval.low)),
+            part(row.change.map(|change| change.interval.high)),
+            is_exact(values).to_string(),
+        ])?;
     }
     Ok(lines.flush()?)
 }
@@ -62,14 +57,7 @@ mod tests {
 
     #[test]
     fn numbers_are_not_rounded() {
-        let (measured, reference) = (testing::document(), testing::none());
-        let compared = Compared {
-            measured: &measured,
-            reference: &reference,
-        };
-        let mut text = Vec::new();
-        write(&compared, &mut text).expect("a vector takes everything");
-        let text = String::from_utf8(text).expect("it is text");
+        let text = testing::written(write);
         assert_eq!(text.lines().count(), 5);
         assert!(
             text.contains("./new,instructions:u,3,1020,0,1020,1020,0.02,0.02,0.02,true"),

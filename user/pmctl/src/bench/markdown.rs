@@ -5,9 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::Compared;
-use super::figures::change;
-use super::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
+use super::compared::Compared;
 use crate::text::printable;
 
 /// Writes the table.
@@ -17,24 +15,14 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<
         "| event | command | mean | spread | change | 95% interval |"
     )?;
     writeln!(output, "|:--|:--|--:|--:|--:|:--|")?;
-    let measured = compared.measured;
-    for (event, name) in measured.events.iter().enumerate() {
-        for (index, entry) in measured.commands.iter().enumerate() {
-            let values = &entry.values[event];
-            let change = compared
-                .before(index, event)
-                .map(|before| change(before, values));
-            writeln!(
-                output,
-                "| {} | {} | {} | {} | {} | {} |",
-                cell(name),
-                code(&entry.command),
-                shown_mean(measured.is_time(event), values),
-                shown_spread(values),
-                change.map_or_else(String::new, shown_change),
-                change.map_or_else(String::new, shown_interval),
-            )?;
-        }
+    for row in compared.rows() {
+        writeln!(
+            output,
+            "| {} | {} | {} |",
+            cell(row.event),
+            code(row.command),
+            row.cells().join(" | "),
+        )?;
     }
     Ok(())
 }
@@ -60,14 +48,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_row() {
-        let (measured, reference) = (testing::document(), testing::none());
-        let compared = Compared {
-            measured: &measured,
-            reference: &reference,
-        };
-        let mut text = Vec::new();
-        write(&compared, &mut text).expect("a vector takes everything");
-        let text = String::from_utf8(text).expect("it is text");
+        let text = testing::written(write);
         assert_eq!(text.lines().count(), 6);
         assert!(text.ends_with("| instructions:u | `./new` | 1,020 | exact | +2.00% |  |\n"));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pmctl bench`: compares commands by any counter, over several runs.
 
+mod compared;
 mod condition;
 mod csv;
 mod document;
@@ -9,6 +10,8 @@ mod markdown;
 mod numbers;
 mod runs;
 mod table;
+#[cfg(test)]
+mod testing;
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +23,8 @@ use perfmon::spec::{self, EventSpec};
 
 pub(crate) use condition::Condition;
 
-use document::{Document, Entry};
+use compared::{Baseline, Compared};
+use document::Document;
 
 use crate::cli::{Bench, BenchFormat};
 use crate::exit::{self, Usage};
@@ -55,8 +59,10 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let commands = runs::commands(args)?;
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
-    let reference = Reference::new(baseline, &names)?;
-    let is_alone = reference.baseline.is_none() && names.len() == 1;
+    let baseline = baseline
+        .map(|document| Baseline::new(document, &names))
+        .transpose()?;
+    let is_alone = baseline.is_none() && names.len() == 1;
     if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
         return Err(Usage(format!(
             "--fail-if '{}': there is nothing that {} could have changed from.\nGive another COMMAND in front of it, or \
@@ -72,7 +78,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let measured = Document::new(info::brand(&machine), events, entries);
     let compared = Compared {
         measured: &measured,
-        reference: &reference,
+        baseline: baseline.as_ref(),
     };
     if let Some(mut file) = save {
         document::write(&measured, &mut file)?;
@@ -118,74 +124,10 @@ fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     }
 }
 
-/// What commands are compared with.
-struct Reference {
-    baseline: Option<Document>,
-    /// For each command which entry of the baseline.
-    entries: Vec<usize>,
-}
-
-impl Reference {
-    /// Takes for each command that of the same name, or the only one of each.
-    fn new(baseline: Option<Document>, names: &[&str]) -> Result<Self> {
-        let Some(document) = baseline else {
-            return Ok(Self {
-                baseline: None,
-                entries: Vec::new(),
-            });
-        };
-        let entry = |name: &&str| {
-            let same = document
-                .commands
-                .iter()
-                .position(|old| old.command == **name);
-            let is_only = names.len() == 1 && document.commands.len() == 1;
-            same.or(is_only.then_some(0)).ok_or_else(|| {
-                let known: Vec<&str> = document
-                    .commands
-                    .iter()
-                    .map(|old| &old.command[..])
-                    .collect();
-                Usage(format!(
-                    "--baseline: `{name}` is not in it; it has `{}`.",
-                    known.join("`, `")
-                ))
-            })
-        };
-        let entries = names.iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(Self {
-            baseline: Some(document),
-            entries,
-        })
-    }
-}
-
-/// What was measured, and what it is compared with.
-struct Compared<'a> {
-    measured: &'a Document,
-    reference: &'a Reference,
-}
-
-impl Compared<'_> {
-    /// Returns the numbers of an event that those of a command are compared with; `None` if there are none, as for the
-    /// first command.
-    fn before(&self, command: usize, event: usize) -> Option<&[u64]> {
-        let name = &self.measured.events[event];
-        match &self.reference.baseline {
-            Some(old) => {
-                let entry: &Entry = old.commands.get(*self.reference.entries.get(command)?)?;
-                Some(&entry.values[old.index(name)?])
-            }
-            None if command == 0 => None,
-            None => Some(&self.measured.commands[0].values[event]),
-        }
-    }
-}
-
 /// Says which conditions hold, and returns the exit code.
 fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
     let measured = compared.measured;
-    if let Some(old) = &compared.reference.baseline {
+    if let Some(Baseline { document: old, .. }) = compared.baseline {
         if old.machine != measured.machine {
             complain(format_args!(
                 "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
@@ -203,8 +145,7 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         };
         for (index, command) in measured.commands.iter().enumerate() {
             let before = compared.before(index, event);
-            if condition.is_relative() && before.is_none() && compared.reference.baseline.is_some()
-            {
+            if condition.is_relative() && before.is_none() && compared.baseline.is_some() {
                 complain(format_args!(
                     "--fail-if '{}': the baseline has no `{}`",
                     condition.text, condition.event
@@ -223,31 +164,4 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         }
     }
     if holds { exit::FAILURE } else { 0 }
-}
-
-#[cfg(test)]
-mod testing {
-    use super::{Document, Entry, Reference};
-
-    /// Two commands, three runs of each.
-    pub(super) fn document() -> Document {
-        let entry = |command: &str, values: [[u64; 3]; 2]| Entry {
-            command: command.to_owned(),
-            values: values.map(|runs| runs.to_vec()).to_vec(),
-        };
-        let events = ["time", "instructions:u"].map(str::to_owned).to_vec();
-        let commands = vec![
-            entry("./old 'a b'", [[900_000, 1_000_000, 1_100_000], [1000; 3]]),
-            entry("./new", [[909_000, 1_010_000, 1_111_000], [1020; 3]]),
-        ];
-        Document::new("a processor".to_owned(), events, commands)
-    }
-
-    /// Nothing but the first command.
-    pub(super) fn none() -> Reference {
-        Reference {
-            baseline: None,
-            entries: Vec::new(),
-        }
-    }
 }

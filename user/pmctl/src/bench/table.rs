@@ -6,9 +6,7 @@ use std::io::Write;
 use anstyle::Style;
 use anyhow::Result;
 
-use super::Compared;
-use super::figures::change;
-use super::numbers::{shown_change, shown_interval, shown_mean, shown_spread};
+use super::compared::Compared;
 use crate::report::{Align, Table};
 use crate::screen::Screen;
 use crate::text::{count, printable};
@@ -39,7 +37,7 @@ fn head(compared: &Compared<'_>) -> Vec<String> {
     } else {
         ""
     };
-    let from = match &compared.reference.baseline {
+    let from = match compared.baseline {
         Some(_) => "; changes are from the baseline",
         None if measured.commands.len() > 1 => "; changes are from 1",
         None => "",
@@ -49,7 +47,6 @@ fn head(compared: &Compared<'_>) -> Vec<String> {
 }
 
 fn table(compared: &Compared<'_>) -> Table {
-    let measured = compared.measured;
     let headings = [
         ("event", Align::Left),
         ("", Align::Left),
@@ -59,28 +56,15 @@ fn table(compared: &Compared<'_>) -> Table {
         ("95% interval of the change", Align::Left),
     ];
     let mut table = Table::new(&headings);
-    for (event, name) in measured.events.iter().enumerate() {
-        for (index, entry) in measured.commands.iter().enumerate() {
-            let values = &entry.values[event];
-            let change = compared
-                .before(index, event)
-                .map(|before| change(before, values));
-            table.row(
-                &[
-                    if index == 0 {
-                        name.clone()
-                    } else {
-                        String::new()
-                    },
-                    (index + 1).to_string(),
-                    shown_mean(measured.is_time(event), values),
-                    shown_spread(values),
-                    change.map_or_else(String::new, shown_change),
-                    change.map_or_else(String::new, shown_interval),
-                ],
-                Style::new(),
-            );
-        }
+    for row in compared.rows() {
+        // The event's name stands beside its first command only.
+        let name = if row.index == 0 { row.event } else { "" };
+        let [mean, spread, change, interval] = row.cells();
+        let number = (row.index + 1).to_string();
+        table.row(
+            &[name.to_owned(), number, mean, spread, change, interval],
+            Style::new(),
+        );
     }
     table
 }
@@ -92,22 +76,15 @@ mod tests {
 
     #[test]
     fn exact_counts_have_no_interval() {
-        let (measured, reference) = (testing::document(), testing::none());
-        let compared = Compared {
-            measured: &measured,
-            reference: &reference,
-        };
-        let expected = [
-            "1: ./old 'a b'",
-            "2: ./new",
-            "3 runs of each, in turns; changes are from 1",
-        ];
-        assert_eq!(head(&compared), expected);
-        let mut text = Vec::new();
-        table(&compared)
-            .write(None, Style::new(), &mut text)
-            .expect("a vector takes everything");
-        let text = String::from_utf8(text).expect("it is text");
+        let text = testing::written(|compared, text| {
+            let expected = [
+                "1: ./old 'a b'",
+                "2: ./new",
+                "3 runs of each, in turns; changes are from 1",
+            ];
+            assert_eq!(head(compared), expected);
+            Ok(table(compared).write(None, Style::new(), text)?)
+        });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5);
         assert_eq!(lines[3], "  instructions:u  1    1,000    exact");

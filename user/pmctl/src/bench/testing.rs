@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison for the tests of its forms.
+
+use anyhow::Result;
+
+use super::compared::Compared;
+use super::document::{Document, Entry};
+
+/// Two commands, three runs of each.
+pub(super) fn document() -> Document {
+    let entry = |command: &str, values: [[u64; 3]; 2]| Entry {
+        command: command.to_owned(),
+        values: values.map(|runs| runs.to_vec()).to_vec(),
+    };
+    let events = ["time", "instructions:u"].map(str::to_owned).to_vec();
+    let commands = vec![
+        entry("./old 'a b'", [[900_000, 1_000_000, 1_100_000], [1000; 3]]),
+        entry("./new", [[909_000, 1_010_000, 1_111_000], [1020; 3]]),
+    ];
+    Document::new("a processor".to_owned(), events, commands)
+}
+
+/// Returns what `write` writes of them, the second compared with the first.
+pub(super) fn written(write: impl FnOnce(&Compared<'_>, &mut Vec<u8>) -> Result<()>) -> String {
+    let mut text = Vec::new();
+    let compared = Compared {
+        measured: &document(),
+        baseline: None,
+    };
+    write(&compared, &mut text).expect("a vector takes everything");
+    String::from_utf8(text).expect("it is text")
+}
