@@ -35,14 +35,6 @@ pub(super) fn mean(values: &[u64]) -> f64 {
     sum as f64 / values.len().max(1) as f64
 }
 
-/// Returns the mean as a whole number; 0 of none.
-pub(super) fn whole_mean(values: &[u64]) -> u64 {
-    let sum: u128 = values.iter().copied().map(u128::from).sum();
-    let n = values.len().max(1) as u128;
-    // A mean of 64-bit numbers is one.
-    u64::try_from((sum + n / 2) / n).unwrap_or(u64::MAX)
-}
-
 /// Returns the standard deviation; 0 of fewer than two.
 pub(super) fn deviation(values: &[u64]) -> f64 {
     if values.len() < 2 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for people.
 
-use super::figures::{Change, change, deviation, is_exact, mean, whole_mean};
+use super::figures::{Change, change, deviation, is_exact, mean};
 use super::{NS, TIME};
+use crate::stat::mean_count;
 use crate::text::thousands;
 
 /// Returns a mean with its unit.
@@ -14,7 +15,8 @@ pub(super) fn shown_mean(is_time: bool, values: &[u64]) -> String {
     if mean < 100.0 && !is_exact(values) {
         return format!("{mean:.1}");
     }
-    thousands(whole_mean(values))
+    let counts = values.iter().copied().map(Some);
+    thousands(mean_count(counts).unwrap_or(0))
 }
 
 /// Returns how much the runs differ.

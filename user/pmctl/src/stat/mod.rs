@@ -39,6 +39,7 @@ mod wanted;
 
 pub(crate) use rights::explained_of_samples;
 pub(crate) use software::is_software;
+pub(crate) use summary::mean_count;
 pub(crate) use tasks::{in_mode, in_user_mode};
 pub(crate) use values::is_value;
 

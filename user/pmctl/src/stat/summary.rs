@@ -37,7 +37,7 @@ impl Summary {
 }
 
 /// The mean of counts as a whole number, exact for a single one; `None` as for [`Summary::of`].
-pub(super) fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+pub(crate) fn mean_count(counts: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     let counts: Vec<u64> = counts.into_iter().collect::<Option<_>>()?;
     let sum: u128 = counts.iter().copied().map(u128::from).sum();
     let n = counts.len() as u128;
