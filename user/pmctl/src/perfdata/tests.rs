@@ -229,25 +229,6 @@ fn a_full_disk_leaves_a_recording_of_what_fits() {
     assert!(fill(600, 10).is_err_and(|error| is_full(&error)));
 }
 
-/// A disk that stays when the writer is gone.
-struct Shared<'a>(&'a mut Disk);
-
-impl io::Write for Shared<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl io::Seek for Shared<'_> {
-    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
-    }
-}
-
 #[test]
 fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
     let Recording {
@@ -263,7 +244,7 @@ fn a_disk_without_room_for_the_end_leaves_an_unfinished_recording() {
         file: Cursor::new(Vec::new()),
         size: 10_000,
     };
-    let mut writer = Writer::new(Shared(&mut disk), events).expect("there is room");
+    let mut writer = Writer::new(&mut disk, events).expect("there is room");
     for _ in 0..7 {
         for _ in 0..10 {
             writer.record(&sample).expect("there is room");
