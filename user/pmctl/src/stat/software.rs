@@ -57,6 +57,11 @@ const EVENTS: [Software; 10] = [
     event("major-faults", 6),
 ];
 
+/// Returns the event of this name.
+fn find(name: &str) -> Option<Software> {
+    EVENTS.into_iter().find(|event| event.name == name.trim())
+}
+
 /// Takes the kernel's events out of what -e asks for, and returns the rest.
 pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     let mut found: Vec<Software> = Vec::new();
@@ -64,9 +69,9 @@ pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
     for text in texts {
         let mut others = Vec::new();
         for word in text.split(',') {
-            match EVENTS.iter().find(|event| event.name == word.trim()) {
-                Some(event) if found.contains(event) => {}
-                Some(event) => found.push(*event),
+            match find(word) {
+                Some(event) if found.contains(&event) => {}
+                Some(event) => found.push(event),
                 None => others.push(word),
             }
         }
@@ -79,7 +84,7 @@ pub(super) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
 
 /// Returns whether this is the name of an event of the kernel's.
 pub(crate) fn is_software(name: &str) -> bool {
-    EVENTS.iter().any(|event| event.name == name.trim())
+    find(name).is_some()
 }
 
 /// Refuses what is of a part of the machine, or of several runs.
