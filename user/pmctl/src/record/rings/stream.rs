@@ -187,16 +187,12 @@ impl Stream {
         let later = self.pending.split_off(ready);
         let now = mem::replace(&mut self.pending, later);
         if !self.full {
-            let mut written = Ok(());
-            for (time, what) in &now {
+            let written = now.iter().try_for_each(|(time, what)| {
                 if self.is_at_limit() {
-                    break;
+                    return Ok(());
                 }
-                written = self.write(*time, what);
-                if written.is_err() {
-                    break;
-                }
-            }
+                self.write(*time, what)
+            });
             let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
             match written {
                 Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
