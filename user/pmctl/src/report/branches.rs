@@ -7,7 +7,7 @@ use std::io::Write;
 use anyhow::Result;
 
 use super::table::{Align, Table};
-use super::{NONE_LEFT, percent, shown, write_rest};
+use super::{percent, shown, write_none_left, write_rest};
 use crate::cli::Report;
 use crate::perfdata::Recording;
 use crate::profile::{self, Site};
@@ -40,9 +40,7 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
     })?;
     let all: u64 = pairs.values().map(|taken| taken.times).sum();
     if all == 0 && !args.filter.is_empty() {
-        let mark = output.colors.warning;
-        writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")?;
-        return Ok(());
+        return Ok(write_none_left(output)?);
     }
     let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();
     writeln!(

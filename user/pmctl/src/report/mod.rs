@@ -82,9 +82,7 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
         details.write_warnings(output.colors, output)?;
     }
     if !args.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
-        let mark = output.colors.warning;
-        writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")?;
-        return Ok(());
+        return Ok(write_none_left(output)?);
     }
     if args.rows.sort.contains(&Key::Symbol) || args.graph().is_some() {
         nameless.write(recording, output)?;
@@ -198,6 +196,12 @@ fn counted(recording: &Recording, index: usize) -> String {
 fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
     let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
     &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
+}
+
+/// Prints that no sample passes the filter.
+fn write_none_left(output: &mut Screen) -> std::io::Result<()> {
+    let mark = output.colors.warning;
+    writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")
 }
 
 /// Prints how many rows are not shown.
