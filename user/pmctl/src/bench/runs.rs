@@ -112,8 +112,8 @@ pub(super) fn run(
     if entries.iter().any(|entry| entry.values[0].is_empty()) {
         bail!("stopped before every command ran once: there are no numbers.");
     }
-    let names = series[0].events().into_iter().map(|event| event.label);
-    let names = [TIME.to_owned()].into_iter().chain(names).collect();
+    let counted = series[0].names();
+    let names = [TIME.to_owned()].into_iter().chain(counted).collect();
     Ok((names, entries))
 }
 

@@ -61,10 +61,10 @@ impl Series {
         })
     }
 
-    /// Returns the events as they are counted since the last run: without the kernel's part where this user may not
-    /// count it.
-    pub(crate) fn events(&self) -> Vec<EventSpec> {
+    /// Returns the names of the events as they were counted in the last run: with `u` where this user may not count the
+    /// kernel.
+    pub(crate) fn names(&self) -> Vec<String> {
         let columns = self.source.columns().into_iter();
-        columns.map(|column| column.event).collect()
+        columns.map(|column| column.event.label).collect()
     }
 }
