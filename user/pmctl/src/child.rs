@@ -29,7 +29,7 @@ pub(crate) type Preparation = fn() -> Result<i32, Errno>;
 /// Standard streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// Those of pmctl.
+    /// The command reads and writes those of pmctl.
     Own,
     /// It writes to standard error in place of standard output, which is needed for something else.
     Error,

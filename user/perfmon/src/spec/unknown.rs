@@ -10,7 +10,7 @@ use super::names;
 use super::parse::{Piece, Spec, What};
 use crate::pmu::{Pmu, Vendor};
 
-/// What perf calls an event, and measures itself.
+/// Names that perf accepts as events and takes from a clock, not from a counter.
 const TIMES: [&str; 3] = ["duration_time", "user_time", "system_time"];
 
 /// Advice on events that the kernel counts.

@@ -11,11 +11,11 @@ use super::TIME;
 /// The name of the form.
 const SCHEMA: &str = "pmctl-bench-v1";
 
-/// What was measured.
+/// The numbers of all runs of all commands.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Document {
     schema: String,
-    /// What the processor calls itself.
+    /// The brand string of the processor.
     pub(super) machine: String,
     /// `time`, whose numbers are nanoseconds, and the events.
     pub(super) events: Vec<String>,

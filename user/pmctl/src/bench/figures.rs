@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the runs of a command give together, and how sure a change is.
+//! Statistics of the runs of a command: mean, deviation, and the change with its interval.
 
-/// Changes that are tried for an interval.
+/// Means or changes that are computed for an interval, each of runs that are drawn at random.
 const RESAMPLES: usize = 10_000;
 
-/// How many of them lie below it, and above: together 5 %.
+/// Those left out at each end: 2.5 %, so that the interval holds 95 %.
 const LEFT_OUT: usize = RESAMPLES / 40;
 
 /// The range in which a number lies.
