@@ -6,7 +6,7 @@ use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
 use super::trial::{ROUNDS, Trial};
-use super::{Check, Facts, Finding};
+use super::{Check, Facts, Finding, kernels};
 use crate::pmu::architecture;
 use crate::processes::{self, Process};
 use crate::text::count;
@@ -20,6 +20,10 @@ pub(super) const ALL: &[Check] = &[
     Check {
         name: "module",
         look: module,
+    },
+    Check {
+        name: "next kernel",
+        look: next_kernel,
     },
     Check {
         name: "device",
@@ -93,21 +97,6 @@ impl Facts<'_> {
             .map_err(|error| Finding::unknown(format!("can't read {name}: {error}")))
     }
 
-    /// Returns whether modprobe(8) finds the module for the running kernel.
-    fn is_installed(&self) -> bool {
-        let text = |name: &str| self.machine.text(name).ok().flatten();
-        let release = text("/proc/sys/kernel/osrelease");
-        let modules =
-            release.and_then(|release| text(&format!("/lib/modules/{release}/modules.dep")));
-        modules.is_some_and(|modules| {
-            let files = modules.lines().filter_map(|line| line.split(':').next());
-            let names = files.filter_map(|file| file.rsplit('/').next());
-            names
-                .into_iter()
-                .any(|name| name.split('.').next() == Some("perfmon"))
-        })
-    }
-
     fn has_module(&self, module: &str) -> Result<bool, Finding> {
         let modules = self.text("/proc/modules")?.unwrap_or_default();
         Ok(modules
@@ -170,15 +159,48 @@ fn module(facts: &Facts<'_>) -> Finding {
         } else {
             "`."
         };
-        let load = if facts.is_installed() {
-            "modprobe perfmon"
-        } else {
-            "insmod perfmon.ko"
+        let not_loaded = "perfmon is not loaded";
+        let (found, load) = match kernels::running(facts.machine) {
+            None => (not_loaded.to_owned(), "`insmod perfmon.ko".to_owned()),
+            Some(release) if kernels::has_module(facts.machine, &release) => {
+                (not_loaded.to_owned(), "`modprobe perfmon".to_owned())
+            }
+            Some(release) => (
+                format!("{not_loaded}, and modprobe finds none for Linux {release}"),
+                format!("{}, or `insmod perfmon.ko", install(&release)),
+            ),
         };
-        Finding::bad("perfmon is not loaded").fix(format!(
-            "`{load}{fix} If it fails, `dmesg | tail` says why."
-        ))
+        Finding::bad(found).fix(format!("{load}{fix} If it fails, `dmesg | tail` says why."))
     }))
+}
+
+/// Returns how a kernel gets the module.
+fn install(release: &str) -> String {
+    format!(
+        "Install perfmon-modules-{release} (`make deb` in perfmon's sources makes it) or perfmon-dkms"
+    )
+}
+
+/// An upgrade may have brought a kernel that has no module.
+fn next_kernel(facts: &Facts<'_>) -> Finding {
+    let machine = facts.machine;
+    let Some(running) = kernels::running(machine) else {
+        return Finding::unknown("the release of this kernel is not known");
+    };
+    if !kernels::has_module(machine, &running) {
+        return Finding::unknown("not looked at: modprobe finds no module for this kernel");
+    }
+    let newer = kernels::newer_than(machine, &running);
+    match newer
+        .iter()
+        .rfind(|release| !kernels::has_module(machine, release))
+    {
+        None => Finding::good("no newer kernel without the module is installed"),
+        Some(release) => Finding::note(format!(
+            "Linux {release} is installed and has no module: when it has been booted, nothing can be counted"
+        ))
+        .fix(format!("{}.", install(release))),
+    }
 }
 
 fn device(facts: &Facts<'_>) -> Finding {

@@ -2,6 +2,7 @@
 //! `pmctl doctor`: why counting would not work here, and what to do.
 
 mod checks;
+mod kernels;
 mod trial;
 
 use std::io::Write;
