@@ -10,7 +10,7 @@ VM     := selftests/vm
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm modules clean fmt clippy bindings events manual rust-analyzer doc pictures install
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -21,6 +21,7 @@ help:
 	@echo '                      ROWS="trace-amd policy" or TIER=matrix choose, for both'
 	@echo '  make soak           the tests that can go on for long, MINUTES=60 of them'
 	@echo '  make vm             a shell in the machine, the module loaded'
+	@echo '  make vm-image       the machine of `pmctl vm`; says where it is'
 	@echo "  make bench          what each call costs in instructions, beside perf's"
 	@echo ''
 	@echo 'On your own machine (KDIR=$(KDIR)):'
@@ -60,6 +61,9 @@ pictures:
 
 vm:
 	@MAKE_GOAL=vm $(VM)/run --accel auto --shell
+
+vm-image:
+	@MAKE_GOAL=vm-image $(VM)/build vm
 
 # The module, for the kernel of KDIR.
 

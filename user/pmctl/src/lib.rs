@@ -43,6 +43,7 @@ mod text;
 mod top;
 mod tui;
 mod unwind;
+mod vm;
 mod whole_file;
 mod wrap;
 
@@ -78,9 +79,11 @@ pub fn main() -> ExitCode {
         },
     };
     let failure = match command {
-        Command::Stat(_) | Command::Record(_) | Command::Bench(_) | Command::Wrap(_) => {
-            exit::NO_COUNT
-        }
+        Command::Stat(_)
+        | Command::Record(_)
+        | Command::Bench(_)
+        | Command::Wrap(_)
+        | Command::Vm(_) => exit::NO_COUNT,
         _ => exit::FAILURE,
     };
     // What a recording is cut off by is always said.
@@ -88,10 +91,14 @@ pub fn main() -> ExitCode {
     match run(&command) {
         Ok(code) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
-        Err(error) => {
-            complain(format_args!("{error:#}"));
-            ExitCode::from(exit_code(&error).unwrap_or(failure))
-        }
+        Err(error) => match error.downcast() {
+            // Of the command that `pmctl vm` is to run.
+            Ok(answer) => print(answer),
+            Err(error) => {
+                complain(format_args!("{error:#}"));
+                ExitCode::from(exit_code(&error).unwrap_or(failure))
+            }
+        },
     }
 }
 
@@ -135,6 +142,8 @@ fn run(command: &Command) -> Result<u8> {
         Command::Record(args) => return record::record(args),
         Command::Bench(args) => return bench::bench(args),
         Command::Wrap(args) => return wrap::wrap(args),
+        Command::Vm(args) => return vm::vm(args),
+        Command::VmGuest => return vm::guest(),
         _ => stdio::require_output()?,
     }
     match command {
@@ -168,6 +177,8 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         | Command::Record(_)
         | Command::Bench(_)
         | Command::Wrap(_)
+        | Command::Vm(_)
+        | Command::VmGuest
         | Command::Top(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,

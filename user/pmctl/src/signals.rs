@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Other,
     /// SIGUSR2, if it is held.
     Switch,
+    /// SIGWINCH, if it is held: the terminal has another size.
+    Resized,
     /// A signal asks for the end: from the terminal, which sent it to the command too, or from another process.
     End { signal: Signal, by_terminal: bool },
 }
@@ -41,7 +43,7 @@ impl Signals {
         Self::hold_all(SigSet::empty())
     }
 
-    /// Blocks one more signal, which is [`Event::Switch`].
+    /// Blocks one more signal, of those that have an [`Event`].
     pub(crate) fn hold_with(signal: Signal) -> Result<Self> {
         Self::hold_all(signal.into())
     }
@@ -133,7 +135,7 @@ impl Signals {
     }
 
     /// Takes the next signal, if there is one.
-    fn next(&self) -> Result<Event> {
+    pub(crate) fn next(&self) -> Result<Event> {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {
             return Ok(Event::Nothing);
         };
@@ -142,6 +144,7 @@ impl Signals {
             match Signal::try_from(number).context("an unknown signal")? {
                 Signal::SIGCHLD => Event::Child,
                 Signal::SIGUSR2 => Event::Switch,
+                Signal::SIGWINCH => Event::Resized,
                 // A code above 0 is the kernel's: the terminal tells its whole process group.
                 signal => Event::End {
                     signal,
@@ -196,6 +199,12 @@ fn is_ignored(signal: Signal) -> bool {
     // SAFETY: It succeeded, so that the action is written.
     let action = unsafe { action.assume_init() };
     action.sa_sigaction == libc::SIG_IGN
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
 }
 
 impl Drop for Signals {

@@ -62,14 +62,20 @@ impl WholeFile {
     /// As [`WholeFile::create`].
     pub(crate) fn create_private(path: &Path) -> Result<Self> {
         let file = Self::create(path)?;
-        if !matches!(file.place, Place::Target) {
-            let changed = file
-                .file
-                .output
-                .set_permissions(Permissions::from_mode(0o600));
-            changed.with_context(|| format!("can't write {}", path.display()))?;
-        }
+        file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
+    }
+
+    /// Sets who may read the file, unless it is there already and no file.
+    ///
+    /// # Errors
+    /// Those of the file system, with the file's name.
+    pub(crate) fn set_permissions(&self, permissions: Permissions) -> Result<()> {
+        if matches!(self.place, Place::Target) {
+            return Ok(());
+        }
+        let changed = self.file.output.set_permissions(permissions);
+        changed.with_context(|| format!("can't write {}", self.file.name))
     }
 
     /// Puts the file, which is whole now, in its place.

@@ -13,6 +13,7 @@ mod sampling;
 mod stat;
 mod top;
 mod viewing;
+mod vm;
 mod words;
 
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use stat::{Json, Stat};
 pub(crate) use top::Top;
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
+pub(crate) use vm::{Vm, VmCpu};
 
 const AFTER_HELP: &str = "\
 Begin with `pmctl doctor`, then `pmctl stat -- COMMAND`.
@@ -89,6 +91,11 @@ pub(crate) enum Command {
     Export(Export),
     /// Run perf, or another program of its system call, on the driver's counters
     Wrap(Wrap),
+    /// Run stat, record or bench in a virtual machine with a PMU, on this machine's files
+    Vm(Vm),
+    /// Be the first process of that virtual machine
+    #[command(hide = true)]
+    VmGuest,
     /// Show an event's encoding
     Encode(Encode),
     /// Show what the counters' registers hold (root only)

@@ -122,7 +122,7 @@ impl Terminal {
             .wait(Some(limit.min(LONGEST)), Some(stdin.as_fd()))?
         {
             Event::End { signal, .. } => return Ok(Happened::End(code(signal))),
-            Event::Other | Event::Nothing | Event::Child | Event::Switch => {}
+            Event::Other | Event::Nothing | Event::Child | Event::Switch | Event::Resized => {}
         }
         Ok(Happened::Nothing)
     }

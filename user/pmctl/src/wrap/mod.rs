@@ -134,7 +134,7 @@ impl Server<'_> {
                         running.signal(signal);
                     }
                 }
-                Event::Nothing | Event::Switch => {}
+                Event::Nothing | Event::Switch | Event::Resized => {}
             }
         }
     }

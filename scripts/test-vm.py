@@ -1,0 +1,396 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tests `pmctl vm`: /source/pmctl with the machine in PERFMON_VM. Called by test-vm."""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import fcntl
+import time
+
+PMCTL = "/source/pmctl"
+PAGE = "/debian/vm.rst"
+NOBODY = 65534
+# A machine that hangs fails its test, and no more.
+PATIENCE = 120
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class Failed(Exception):
+    """A test has failed, for this reason."""
+
+
+def expect(got, wanted, what):
+    if got != wanted:
+        raise Failed(f"{what}: expected {wanted!r}, got {got!r}")
+
+
+def command(*words):
+    return [PMCTL, "vm", *words]
+
+
+def run(*words, stdin=b"", cwd=None, env=None):
+    """Runs `pmctl vm WORDS` as nobody; returns exit code, standard output, standard error."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+    done = subprocess.run(
+        command(*words),
+        input=stdin,
+        capture_output=True,
+        cwd=cwd or FOLDER,
+        timeout=PATIENCE,
+        env=env,
+        check=False,
+        **user,
+    )
+    return done.returncode, done.stdout, done.stderr.decode(errors="replace")
+
+
+def shell(script, *options, **settings):
+    return run(*options, "--run", "--", "sh", "-c", script, **settings)
+
+
+def counts(text, separator=","):
+    """Returns {event: count} of what `stat -x,` wrote."""
+    rows = (line.split(separator) for line in text.splitlines())
+    return {row[2]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
+
+
+def start(*words, stdout=subprocess.PIPE):
+    """Starts `pmctl vm WORDS` whose command prints "ready" first, and waits for that."""
+    process = subprocess.Popen(command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER)
+    expect(process.stdout.readline(), b"ready\n", "the first line")
+    return process
+
+
+@test
+def streams_and_exit_code():
+    code, out, err = shell("echo out; echo err >&2; exit 7")
+    expect((code, out, err), (7, b"out\n", "err\n"), "code and streams")
+
+
+@test
+def commands_that_cannot_run():
+    code, _, err = run("--run", "--", "no-such-program")
+    expect(code, 127, "no program")
+    expect("can't run `no-such-program`" in err, True, err)
+    expect(run("--run", "--", "/etc/passwd")[0], 126, "not executable")
+    expect(shell("kill -9 $$")[0], 137, "killed")
+    code, _, err = run("--", "stat", "-e", "no-such-event", "--", "true")
+    expect((code, "no event is called" in err), (2, True), err)
+    code, _, err = run("--", "stat", "--no-such-option", "--", "true")
+    expect((code, "unexpected argument" in err), (2, True), err)
+
+
+@test
+def input_arrives_whole():
+    data = os.urandom(5_000_000)
+    code, out, _ = shell("md5sum; cat", stdin=data)
+    expect(code, 0, "exit code")
+    expect(out.split()[0].decode(), hashlib.md5(data).hexdigest(), "input")
+    # A command that reads a part of it gets that part.
+    code, out, _ = shell("head -c 3", stdin=data)
+    expect((code, out), (0, data[:3]), "a part of the input")
+
+
+@test
+def output_arrives_whole():
+    code, out, _ = shell("seq 5000000")
+    expect(code, 0, "exit code")
+    wanted = b"".join(b"%d\n" % number for number in range(1, 5000001))
+    expect(hashlib.md5(out).hexdigest(), hashlib.md5(wanted).hexdigest(), "output")
+
+
+@test
+def a_reader_that_goes_away_ends_the_command():
+    script = f"{PMCTL} vm --run -- yes | head -n 2"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=PATIENCE, cwd=FOLDER, check=False)
+    expect(done.stdout, b"y\ny\n", "what head prints")
+
+
+@test
+def what_runs_on_ends_with_the_command():
+    began = time.monotonic()
+    code, out, _ = shell("sleep 1000 & echo done")
+    expect((code, out), (0, b"done\n"), "code and output")
+    expect(time.monotonic() - began < 60, True, "ends at once")
+
+
+@test
+def the_caller_is_the_same():
+    script = "id -u; id -g; pwd; umask; hostname; cat /etc/shadow; echo $?"
+    os.umask(0o027)
+    code, out, _ = shell(script, cwd="/usr/share")
+    os.umask(0o022)
+    wanted = ["65534", "65534", "/usr/share", "0027", os.uname().nodename, "1"]
+    expect((code, out.decode().split("\n")[:6]), (0, wanted), "what the command sees")
+
+
+@test
+def words_and_variables_are_the_same():
+    folder = os.path.join(FOLDER, "a \udcff'\n b").encode("utf-8", "surrogateescape")
+    os.makedirs(folder, exist_ok=True)
+    os.chmod(folder, 0o755)
+    words = ["", " ", "'\"$x\\", "\udcfe", "ä"]
+    done = subprocess.run(
+        command("--env", "ODD=a\n b", "--env", "PASSED", "--run", "--", "sh", "-c", 'pwd; printf "%s|" "$@" "$ODD" "$PASSED" "$HIDDEN"', "sh", *words),
+        cwd=folder,
+        capture_output=True,
+        env={**os.environ, "PASSED": "yes", "HIDDEN": "no"},
+        timeout=PATIENCE,
+        check=False,
+    )
+    wanted = folder + b"\n" + b"".join(os.fsencode(word) + b"|" for word in [*words, "a\n b", "yes", ""])
+    expect((done.returncode, done.stdout), (0, wanted), done.stderr)
+
+
+@test
+def the_environment_is_fixed():
+    common = {name: os.environ[name] for name in ("PATH", "PERFMON_VM")}
+    first = run("--run", "--", "env", env={**common, "X": "1"})
+    expect((first[0], b"LANG" in first[1], b"X=" in first[1]), (0, True, False), first)
+    expect(run("--run", "--", "env", env={"Y": "22", **common})[1], first[1], "another environment")
+    code, out, _ = run("--env-all", "--run", "--", "env", env={**common, "X": "1"})
+    expect((code, b"X=1\n" in out, b"LANG" in out), (0, True, False), "--env-all")
+
+
+@test
+def the_files_stay_as_they_are():
+    folder = os.path.join(FOLDER, "files")
+    os.mkdir(folder)
+    os.chown(folder, NOBODY, NOBODY)
+    for name in ("kept", "renamed", "removed"):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write("before")
+        os.chown(os.path.join(folder, name), NOBODY, NOBODY)
+    os.makedirs(os.path.join(folder, "tree/below"))
+    for name in ("tree", "tree/below"):
+        os.chown(os.path.join(folder, name), NOBODY, NOBODY)
+    script = "echo after >kept; mv renamed new; rm removed; mv tree tree2; rm -r tree2; echo x >made; chmod 751 made; ls"
+    code, out, err = shell(script, "--out", "made", cwd=folder)
+    expect((code, out.split()), (0, [b"kept", b"made", b"new"]), err)
+    expect(sorted(os.listdir(folder)), ["kept", "made", "removed", "renamed", "tree"], "the host's files")
+    with open(os.path.join(folder, "kept"), encoding="ascii") as file:
+        expect(file.read(), "before", "the host's file")
+    facts = os.stat(os.path.join(folder, "made"))
+    expect((facts.st_mode & 0o777, facts.st_size), (0o751, 2), "the file that was asked for")
+    code, _, err = shell("true", "--out", "none", cwd=folder)
+    expect((code, "can't copy none" in err), (125, True), err)
+
+
+@test
+def signals_reach_the_command():
+    script = "trap 'echo got; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.1; done"
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        process = start("--run", "--", "sh", "-c", script)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=PATIENCE)
+        expect((process.returncode, out), (9, b"got\n"), f"after {number.name}")
+
+
+@test
+def a_second_signal_ends_the_machine():
+    process = start("--run", "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1)
+    expect(process.poll(), None, "the command ignores the first")
+    process.send_signal(signal.SIGTERM)
+    expect(process.wait(timeout=20), -signal.SIGTERM, "the second")
+
+
+@test
+def no_machine_is_left_behind():
+    process = start("--run", "--", "sh", "-c", "echo ready; sleep 1000")
+    qemu = children(process.pid)
+    expect(len(qemu), 1, "processes of pmctl")
+    process.kill()
+    process.wait(timeout=20)
+    until = time.monotonic() + 20
+    while os.path.exists(f"/proc/{qemu[0]}/exe") and time.monotonic() < until:
+        time.sleep(0.1)
+    expect(os.path.exists(f"/proc/{qemu[0]}/exe"), False, "QEMU runs")
+
+
+def children(pid):
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and parent(name) == pid]
+
+
+def parent(name):
+    try:
+        with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
+@test
+def a_terminal_is_a_terminal():
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(PMCTL, command("--env", "PS1=ready# ", "--run", "--", "sh"), {**os.environ, "TERM": "xterm"})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
+    before = termios.tcgetattr(terminal)
+    # So that it has no end when pmctl has ended.
+    os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
+    read_until(terminal, "ready# ")
+    os.write(terminal, b"stty size; tty; echo $TERM\n")
+    read_until(terminal, "33 101\r\n/dev/pts/0\r\nxterm")
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    time.sleep(1)
+    os.write(terminal, b"stty size\n")
+    read_until(terminal, "40 120")
+    os.write(terminal, b"sleep 1000; echo $?\n")
+    time.sleep(1)
+    os.write(terminal, b"\x03")
+    # The shell ends the line, and not itself.
+    read_until(terminal, "# ")
+    expect(termios.tcgetattr(terminal) == before, False, "keys go to the guest")
+    os.write(terminal, b"exit 5\n")
+    until, ended = time.monotonic() + PATIENCE, 0
+    while not ended and time.monotonic() < until:
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 4096)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    expect(os.waitstatus_to_exitcode(status), 5, "exit code")
+    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+
+
+def read_until(terminal, text):
+    got, until = "", time.monotonic() + PATIENCE
+    while text not in got:
+        if time.monotonic() > until or not select.select([terminal], [], [], 10)[0]:
+            raise Failed(f"the terminal shows {got!r}, and no {text!r}")
+        got += os.read(terminal, 4096).decode(errors="replace")
+
+
+@test
+def user_counts_repeat_to_the_instruction():
+    events = "instructions:u,branches:u"
+    for cpu in ("intel", "amd"):
+        results = []
+        for _ in range(2):
+            words = ["--cpu", cpu, "--", "stat", "-x,", "-e", events, "--", "sh", "-c", "gzip -c /usr/bin/env | gzip -d | md5sum"]
+            code, out, err = run(*words)
+            expect(code, 0, err)
+            results.append((counts(err), out))
+        expect(results[0], results[1], f"two boots, {cpu}")
+        expect(results[0][0]["instructions:u"] > 10_000_000, True, "a real count")
+
+
+@test
+def counts_are_those_of_the_program():
+    source = os.path.join(FOLDER, "loop.s")
+    with open(source, "w", encoding="ascii") as file:
+        file.write(".globl _start\n_start: mov $1000000, %ecx\n1: dec %ecx\njnz 1b\nmov $60, %eax\nxor %edi, %edi\nsyscall\n")
+    program = os.path.join(FOLDER, "loop")
+    subprocess.run(["gcc", "-nostdlib", "-static", "-o", program, source], check=True)
+    for cpus in ("1", "2"):
+        code, _, err = run("--cpus", cpus, "--", "stat", "-x,", "-e", "instructions:u,branches:u", "--", program)
+        # mov, 1000000 times dec and jnz, mov, xor, syscall; a far branch is one, too.
+        expect((code, counts(err)["instructions:u"]), (0, 2_000_004), err)
+
+
+@test
+def exact_counts_of_the_kernel():
+    words = ["--exact", "--", "stat", "-x,", "-e", "instructions:u,instructions:k", "--", "ls", "/usr/bin"]
+    first, second = (counts(run(*words)[2]) for _ in range(2))
+    expect(first["instructions:u"], second["instructions:u"], "user mode")
+    spread = abs(first["instructions:k"] - second["instructions:k"]) / first["instructions:k"]
+    expect(spread < 0.05, True, f"kernel: {first} and {second}")
+
+
+@test
+def a_recording_comes_out():
+    folder = os.path.join(FOLDER, "recording")
+    os.mkdir(folder)
+    os.chown(folder, NOBODY, NOBODY)
+    code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
+    expect(code, 0, err)
+    expect(os.listdir(folder), ["perf.data"], "files")
+    done = subprocess.run([PMCTL, "report", "--stdio", "--sort", "comm,dso"], cwd=folder, capture_output=True, text=True, check=False)
+    expect((done.returncode, bool(re.search(r"gzip +gzip", done.stdout))), (0, True), done.stdout + done.stderr)
+
+
+@test
+def the_recipe_finds_a_changed_line():
+    with open(PAGE, encoding="utf-8") as file:
+        block = re.search(r"\.\. code-block:: sh\n   :name: gate\n\n((?:    .*\n|\n)+)", file.read())
+    steps = [line.strip() for line in block.group(1).splitlines() if "pmctl" in line]
+    expect(len(steps), 2, "steps of the recipe")
+    folder = os.path.join(FOLDER, "recipe")
+    os.mkdir(folder)
+    tools = os.path.join(folder, "tools")
+    os.mkdir(tools)
+    os.symlink(PMCTL, os.path.join(tools, "pmctl"))
+    program = os.path.join(folder, "program.c")
+    text = "#include <stdio.h>\nint main(void)\n{\n\tunsigned sum = 0;\n\tfor (unsigned i = 0; i < 100000; i++)\n\t\tsum += i * %s;\n\tprintf(\"%%u\\n\", sum);\n}\n"
+    environment = {**os.environ, "PATH": tools + ":" + os.environ["PATH"]}
+    codes = []
+    for step, factor in ((0, "3"), (1, "3"), (1, "(i | 3)")):
+        with open(program, "w", encoding="ascii") as file:
+            file.write(text % factor)
+        subprocess.run(["gcc", "-O1", "-o", os.path.join(folder, "program"), program], check=True)
+        done = subprocess.run(["sh", "-c", steps[step]], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        codes.append(done.returncode)
+    expect(codes, [0, 0, 1], f"exit codes: {done.stdout}{done.stderr}")
+    with open(os.path.join(folder, "main.json"), encoding="ascii") as file:
+        json.load(file)
+
+
+@test
+def too_little_memory_is_told():
+    code, _, err = run("--memory", "256", "--run", "--", "python3", "-c", "x = [bytearray(1 << 20) for _ in range(1000)]")
+    expect((code != 0, "memory ran out" in err), (True, True), err)
+    code, _, err = shell("head -c 400000000 /dev/zero >/tmp/big", "--memory", "256")
+    expect((code != 0, "is used up" in err), (True, True), err)
+
+
+@test
+def a_machine_that_does_not_start_is_told():
+    broken = os.path.join(FOLDER, "broken")
+    shutil.copytree(os.environ["PERFMON_VM"], broken)
+    with open(os.path.join(broken, "initrd"), "wb") as file:
+        file.write(b"no file system")
+    code, _, err = run("--image", broken, "--run", "--", "true")
+    expect((code, "has ended by itself" in err, "panic" in err), (125, True, True), err)
+    os.unlink(os.path.join(broken, "vmlinux"))
+    code, _, err = run("--image", broken, "--run", "--", "true")
+    expect((code, "is no virtual machine: there is no" in err), (125, True), err)
+    code, _, err = run("--run", "--", "true", env={"PATH": os.environ["PATH"]})
+    expect((code, "Install the package perfmon-vm" in err), (125, True), err)
+
+
+def main():
+    chosen = [function for function in TESTS if not sys.argv[1:] or function.__name__.startswith(tuple(sys.argv[1:]))]
+    print(f"TAP version 13\n1..{len(chosen)}")
+    failed = False
+    for number, function in enumerate(chosen, 1):
+        began = time.monotonic()
+        try:
+            function()
+            verdict = "ok"
+        except (Failed, subprocess.TimeoutExpired) as reason:
+            print("# " + str(reason).replace("\n", "\n# "))
+            verdict, failed = "not ok", True
+        print(f"{verdict} {number} {function.__name__} ({time.monotonic() - began:.0f} s)", flush=True)
+    sys.exit(failed)
+
+
+FOLDER = os.path.join("/tmp", "test-vm")
+os.mkdir(FOLDER)
+os.chmod(FOLDER, 0o755)
+main()

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `pmctl vm`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Cli, Command};
+
+const VM_HELP: &str = "\
+Runs a command of pmctl's in a virtual machine that has a PMU of its own, on the files of this machine: it needs neither root \
+nor KVM, a PMU or the driver. The command sees the same files, under the same user and directory, and gets the same streams, \
+terminal and signals; its exit code is that of `pmctl vm`.
+
+Nothing here changes: what the command writes stays in the machine's memory and ends with it, but for the recording of \
+`record`, the files of `stat -o` and `--record` and of `bench --save`, and those that --out names. There is no network.
+
+User counts repeat to the instruction if the program itself does: addresses are not random, the environment is HOME, PATH, \
+USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent; with --exact \
+they repeat, too, and a clock tick is an instruction.
+
+Examples:
+  pmctl vm -- stat -- gzip -k FILE
+  pmctl vm -- stat -e instructions:u,branches:u -r 3 -- ./program
+  pmctl vm -- bench --fail-if 'instructions:u>+1%' './old input' './new input'
+  pmctl vm --cpu amd -- record -g -- ./program; pmctl report
+  pmctl vm --run -- sh";
+
+/// Options of `pmctl vm`.
+#[derive(Debug, Args)]
+#[command(after_help = VM_HELP, override_usage = "pmctl vm [OPTIONS] -- stat|record|bench|... [ARGUMENT]...\n       pmctl vm [OPTIONS] --run -- COMMAND [ARGUMENT]...")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Vm {
+    /// Have the PMU of this vendor
+    #[arg(long, value_name = "VENDOR", default_value = "intel")]
+    pub(crate) cpu: VmCpu,
+
+    /// Have N CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cpus: u32,
+
+    /// Have MB megabytes of memory
+    #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
+    pub(crate) memory: u32,
+
+    /// Let time pass by instructions, so that the kernel's counts repeat, too; slower, on one CPU
+    #[arg(long, conflicts_with = "cpus")]
+    pub(crate) exact: bool,
+
+    /// Boot the machine, in place of its snapshot in ~/.cache/perfmon-vm, which the first run makes
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
+
+    /// Let addresses be random, as they are on most systems
+    #[arg(long)]
+    pub(crate) aslr: bool,
+
+    /// Pass the variable NAME on, or set it; may be repeated
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<OsString>,
+
+    /// Pass all variables on
+    #[arg(long)]
+    pub(crate) env_all: bool,
+
+    /// Copy FILE, which the command writes, to the same place here; may be repeated
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Vec<PathBuf>,
+
+    /// Run COMMAND itself; pmctl and the device are there
+    #[arg(long)]
+    pub(crate) run: bool,
+
+    /// Use the virtual machine in DIR [default: `$PERFMON_VM`, or that of the package perfmon-vm]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) image: Option<PathBuf>,
+
+    /// Command of pmctl's, with its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// A vendor whose PMU the machine can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VmCpu {
+    Intel,
+    Amd,
+}
+
+impl Vm {
+    /// Returns the command of pmctl's that is to run in the machine; `None` with --run.
+    ///
+    /// # Errors
+    /// Those of its command line.
+    pub(crate) fn command(&self) -> Result<Option<Command>, clap::Error> {
+        if self.run {
+            return Ok(None);
+        }
+        let words = std::iter::once(OsString::from("pmctl")).chain(self.words.iter().cloned());
+        let words: Vec<OsString> = words.collect();
+        Cli::parse_words(&words).map(|cli| Some(cli.command))
+    }
+}

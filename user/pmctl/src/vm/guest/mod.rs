@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! pmctl as the first process of the virtual machine: it sets the system up, runs one command on the host's files, and
+//! passes its streams on.
+
+mod command;
+mod files;
+mod module;
+mod relay;
+mod system;
+
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::unistd::{Pid, getpid};
+
+use super::qemu::PORT;
+use super::task::Task;
+use super::wire::{Channel, Message};
+use crate::exit;
+
+/// Runs the virtual machine; returns only if this is none.
+pub(crate) fn guest() -> Result<u8> {
+    if getpid() != Pid::from_raw(1) {
+        let message =
+            "`pmctl vm-guest` is the first process of the virtual machine that `pmctl vm` starts.";
+        return Err(exit::Usage(message.to_owned()).into());
+    }
+    let mut channel = system::set_up()
+        .and_then(|()| module::load())
+        .and_then(|()| port());
+    if let Ok(channel) = &mut channel {
+        if let Err(error) = serve(channel) {
+            channel.send(&Message::Failed(format!("{error:#}")))?;
+            relay::flush(channel)?;
+        }
+    }
+    if let Err(error) = channel {
+        // To the kernel's log, which the host shows when the machine ends without an answer.
+        eprintln!("pmctl: {error:#}");
+    }
+    match reboot(RebootMode::RB_AUTOBOOT)? {}
+}
+
+/// Runs the command that the host names.
+fn serve(channel: &mut Channel<File>) -> Result<()> {
+    channel.send(&Message::Ready)?;
+    let task = first_task(channel)?;
+    system::take_host_files(&task)?;
+    let running = command::start(&task)?;
+    let ended = relay::run(channel, running)?;
+    files::send(channel, &task)?;
+    channel.send(&Message::Ended(ended))?;
+    relay::flush(channel)?;
+    // The host ends the machine.
+    let never: Result<Infallible> = wait_for_end(channel);
+    never.map(drop)
+}
+
+fn first_task(channel: &mut Channel<File>) -> Result<Task> {
+    loop {
+        match channel.receive().context("the host sends nothing")? {
+            Some(Message::Start(task)) => return Ok(task),
+            Some(_) => bail!("the host did not begin with a command"),
+            None => relay::wait_for_input(channel)?,
+        }
+    }
+}
+
+fn wait_for_end(channel: &mut Channel<File>) -> Result<Infallible> {
+    loop {
+        channel.receive()?;
+        relay::wait_for_input(channel)?;
+    }
+}
+
+/// Opens the port to the host when both are there.
+fn port() -> Result<Channel<File>> {
+    let path = loop {
+        match find_port()? {
+            Some(path) => break path,
+            // The kernel finds its devices beside the first process.
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let mut options = File::options();
+    options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK);
+    let port = options
+        .open(&path)
+        .with_context(|| format!("can't open {}", path.display()))?;
+    loop {
+        let mut polled = [PollFd::new(
+            std::os::fd::AsFd::as_fd(&port),
+            PollFlags::POLLIN,
+        )];
+        poll(&mut polled, PollTimeout::ZERO).context("can't wait for the host")?;
+        match polled[0].revents() {
+            // The kernel has not heard yet that the host listens.
+            Some(events) if events.contains(PollFlags::POLLHUP) => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            _ => return Ok(Channel::new(port)),
+        }
+    }
+}
+
+fn find_port() -> Result<Option<PathBuf>> {
+    let Ok(ports) = fs::read_dir("/sys/class/virtio-ports") else {
+        return Ok(None);
+    };
+    for port in ports {
+        let port = port.context("can't list the ports")?;
+        let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
+        if name.trim_end() == PORT {
+            return Ok(Some(PathBuf::from("/dev").join(port.file_name())));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The guest's file systems, its name, and its loopback device.
+
+use std::fs;
+use std::mem;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nix::libc;
+use nix::mount::{MsFlags, mount};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_settime};
+use nix::unistd::{chdir, chroot, sethostname};
+
+use super::super::qemu::HOST_FILES;
+use super::super::task::Task;
+
+nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
+
+/// The directory that holds the guest's pmctl, at the end of PATH.
+pub(super) const TOOLS: &str = "/dev/perfmon-vm";
+
+/// Type, place and options of a file system.
+type FileSystem = (&'static str, &'static str, &'static str);
+
+const OWN: [FileSystem; 5] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("devpts", "/dev/pts", "ptmxmode=0666"),
+    ("tmpfs", "/dev/shm", "mode=1777"),
+];
+
+/// Links that programs expect beside the kernel's devices.
+const LINKS: [(&str, &str); 4] = [
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
+/// The host's files, read-only; what is changed, in memory; both as one.
+const LOWER: &str = "/lower";
+const CHANGES: &str = "/changes";
+const BOTH: &str = "/both";
+
+/// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
+const MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
+const OVERLAY: &str = "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work";
+
+/// The time when a command starts, in seconds since 1970: the beginning of 2037. It is later than the host's files are, so
+/// that make(1) takes for new what the command writes.
+const CLOCK: libc::time_t = 2_114_380_800;
+
+/// Mounts what every system has.
+pub(super) fn set_up() -> Result<()> {
+    for (kind, place, options) in OWN {
+        mount_at(kind, kind, place, MsFlags::empty(), options)?;
+    }
+    for (target, place) in LINKS {
+        symlink(target, place).with_context(|| format!("can't make {place}"))?;
+    }
+    fs::create_dir(TOOLS).and_then(|()| fs::copy("/init", Path::new(TOOLS).join("pmctl")))?;
+    raise_loopback().context("can't set the loopback device up")
+}
+
+/// Makes the host's files those of the guest.
+pub(super) fn take_host_files(task: &Task) -> Result<()> {
+    mount_at("9p", HOST_FILES, LOWER, MsFlags::MS_RDONLY, MESSAGES)?;
+    mount_at("tmpfs", "tmpfs", CHANGES, MsFlags::empty(), "")?;
+    for name in ["upper", "work"] {
+        fs::create_dir(Path::new(CHANGES).join(name)).context("can't prepare changes of files")?;
+    }
+    mount_at("overlay", "overlay", BOTH, MsFlags::empty(), OVERLAY)?;
+    for place in ["/proc", "/sys", "/dev"] {
+        move_mount(place, &format!("{BOTH}{place}"))?;
+    }
+    chdir(BOTH)
+        .and_then(|()| move_here())
+        .context("can't change the root")?;
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(CLOCK, 0))
+        .context("can't set the clock")?;
+    sethostname(&task.host_name).context("can't set the host's name")?;
+    let randomize = if task.randomize { "2" } else { "0" };
+    fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't fix addresses")
+}
+
+/// Makes the working directory, which is a mount, the root.
+fn move_here() -> nix::Result<()> {
+    mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
+    chroot(".")?;
+    chdir("/")
+}
+
+fn mount_at(kind: &str, source: &str, place: &str, flags: MsFlags, options: &str) -> Result<()> {
+    fs::create_dir_all(place).with_context(|| format!("can't make {place}"))?;
+    mount(Some(source), place, Some(kind), flags, Some(options))
+        .with_context(|| format!("can't mount {place} ({kind})"))
+}
+
+fn move_mount(from: &str, to: &str) -> Result<()> {
+    // A root without it is odd, but possible.
+    fs::create_dir_all(to).with_context(|| format!("can't make {to}"))?;
+    mount(Some(from), to, None::<&str>, MsFlags::MS_MOVE, None::<&str>)
+        .with_context(|| format!("can't move {from}"))
+}
+
+fn raise_loopback() -> Result<()> {
+    let any = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    // SAFETY: A structure of numbers and unions of numbers and pointers, for which zeros are values.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = libc::c_char::try_from(*from)?;
+    }
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING)?;
+    // SAFETY: The socket is open, and the structure has the name and the flags that the call reads.
+    unsafe { set_flags(any.as_raw_fd(), &raw const request) }?;
+    Ok(())
+}

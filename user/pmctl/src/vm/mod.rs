@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl vm`: commands of the host in a virtual machine with a PMU, on the host's files.
+//!
+//! ```text
+//!   caller's streams, terminal, signals
+//!        │
+//!   pmctl vm (relay) ── socket ── QEMU ── serial port ── pmctl vm-guest (first process)
+//!                                  │                          │ pipes or a terminal
+//!   the host's files ───── 9p, read-only ── overlay ──── the command, as the caller's user
+//! ```
+//!
+//! pmctl is both sides: [`relay`] on the host, [`guest`] in the machine. They speak [`wire`]'s messages.
+
+mod environment;
+mod guest;
+mod image;
+mod monitor;
+mod qemu;
+mod relay;
+mod results;
+mod snapshot;
+mod task;
+mod terminal;
+mod wire;
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{Gid, getegid, geteuid, getgroups, gethostname};
+
+use crate::cli::{Command, Vm};
+use crate::exit::{self, Usage};
+use crate::signals::{self, Signals};
+use crate::stdio::complain;
+pub(crate) use guest::guest;
+use image::Image;
+use relay::{Outcome, Relay};
+use results::Results;
+use snapshot::Start;
+use task::{Ended, Task};
+use wire::Message;
+
+/// Runs a command in the virtual machine, and returns its exit code.
+pub(crate) fn vm(args: &Vm) -> Result<u8> {
+    let command = match args.command()? {
+        Some(command) => Some(check(command)?),
+        None => None,
+    };
+    let image = Image::find(args.image.as_deref())?;
+    let is_terminal = [
+        io::stdin().is_terminal(),
+        io::stdout().is_terminal(),
+        io::stderr().is_terminal(),
+    ];
+    let results = Results::new(args, command.as_ref());
+    let signals = Signals::hold_with(Signal::SIGWINCH)?;
+    let (mut qemu, socket) = match snapshot::start(&image, args, &signals)? {
+        Start::Running(qemu, socket) => (qemu, socket),
+        Start::Stopped(signal) => return Ok(stop(signal)),
+    };
+    let mut relay = Relay::new(socket, signals, is_terminal, results)?;
+    let task = task(args, &relay, is_terminal)?;
+    let outcome = relay.run(&Message::Start(task));
+    let has_failed = relay.results().has_failed;
+    // Messages are for a terminal that is the caller's again.
+    drop(relay);
+    match outcome? {
+        Outcome::Ended(ended) => {
+            advise(args, ended);
+            let is_lost = has_failed && ended.code == 0;
+            Ok(if is_lost { exit::NO_COUNT } else { ended.code })
+        }
+        Outcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
+        Outcome::Dead => bail!(
+            "the virtual machine has ended by itself. Its last words:\n{}",
+            qemu.last_words()
+        ),
+        Outcome::Stopped(signal) => {
+            drop(qemu);
+            Ok(stop(signal))
+        }
+    }
+}
+
+/// Ends pmctl by a signal; returns the exit code if that does not work.
+fn stop(signal: Signal) -> u8 {
+    let _ = signals::end_by(signal);
+    128 + u8::try_from(signal as i32).unwrap_or(0)
+}
+
+/// Refuses commands that do nothing useful there.
+fn check(command: Command) -> Result<Command> {
+    match &command {
+        Command::Vm(_) => Err(Usage("`pmctl vm` does not run in itself.".to_owned()).into()),
+        Command::Record(record) if record.switch_output.is_some() => {
+            let message = "--switch-output: the files' names are known at the end only; leave it out, or run the recording in \
+                           a script (--run) and name the files with --out.";
+            Err(Usage(message.to_owned()).into())
+        }
+        _ => Ok(command),
+    }
+}
+
+/// Returns what the guest is told.
+fn task(args: &Vm, relay: &Relay, is_terminal: [bool; 3]) -> Result<Task> {
+    let directory = env::current_dir().context("can't find the working directory")?;
+    // It can only be asked by setting it.
+    let mask = umask(Mode::empty());
+    umask(mask);
+    Ok(Task {
+        words: args.words.clone(),
+        is_pmctl: !args.run,
+        directory: directory.into_os_string(),
+        environment: environment::of(args, is_terminal.contains(&true))?,
+        user: geteuid().as_raw(),
+        group: getegid().as_raw(),
+        groups: getgroups()
+            .context("can't ask for the groups")?
+            .into_iter()
+            .map(Gid::as_raw)
+            .collect(),
+        umask: mask.bits(),
+        host_name: gethostname().context("can't ask for the host's name")?,
+        randomize: args.aslr,
+        is_terminal,
+        size: relay.size(),
+        files: relay.results().names(),
+    })
+}
+
+/// Tells what a command may have missed.
+fn advise(args: &Vm, ended: Ended) {
+    /// The exit code of a command that was killed by SIGILL.
+    const ILLEGAL: u8 = 128 + Signal::SIGILL as u8;
+    let memory = args.memory;
+    if ended.out_of_memory {
+        complain(format_args!(
+            "the virtual machine's memory ran out, and its kernel killed processes. It has {memory} MB; give it more with --memory."
+        ));
+    }
+    if ended.out_of_room {
+        complain(format_args!(
+            "the room for files that the command wrote is used up: half of the virtual machine's memory. It has {memory} MB; \
+             give it more with --memory."
+        ));
+    }
+    if ended.code == ILLEGAL {
+        complain(
+            "the command used an instruction that the virtual CPU does not have. It has AVX2, and not AVX-512; build the program \
+             for x86-64-v3 or less.",
+        );
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host's main loop: bytes between the caller's streams and the guest, and signals for the command.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::unistd::read;
+
+use super::results::Results;
+use super::task::{Ended, Size};
+use super::terminal::Terminal;
+use super::wire::{CHUNK, Channel, Message, Stream};
+use crate::signals::{Event, Signals};
+use crate::stdio::complain;
+
+/// Bytes that a pipe takes without blocking when poll(2) says that it takes any: POSIX's `PIPE_BUF`.
+const ATOMIC: usize = 4096;
+
+/// One of the caller's streams that the guest writes to.
+struct Output {
+    stream: Stream,
+    file: File,
+    /// What the caller's stream has not taken yet.
+    pending: Vec<u8>,
+    is_closed: bool,
+}
+
+/// How the guest's part ended.
+pub(super) enum Outcome {
+    /// The command has ended.
+    Ended(Ended),
+    /// The guest can't run it.
+    Failed(String),
+    /// The machine ended by itself.
+    Dead,
+    /// A signal came before the command ran, or a second one after the first.
+    Stopped(Signal),
+}
+
+/// The caller's side.
+pub(super) struct Relay {
+    channel: Channel<UnixStream>,
+    signals: Signals,
+    outputs: Vec<Output>,
+    terminal: Option<Terminal>,
+    results: Results,
+    input: Input,
+    has_started: bool,
+    /// The first signal that asked for the end.
+    asked: Option<Signal>,
+}
+
+/// Standard input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// More is wanted.
+    Wanted,
+    /// The command has not taken the last bytes yet.
+    Waits,
+    /// There is no more, or nobody wants it.
+    Over,
+}
+
+impl Relay {
+    /// Connects the caller's streams with a machine. Those in `is_terminal` are one.
+    pub(super) fn new(
+        socket: UnixStream,
+        signals: Signals,
+        is_terminal: [bool; 3],
+        results: Results,
+    ) -> Result<Self> {
+        socket.set_nonblocking(true).context("can't set a socket")?;
+        let terminal = Terminal::of_caller();
+        let mut outputs = Vec::new();
+        let mut add = |stream, descriptor: BorrowedFd<'_>| -> Result<()> {
+            let own = descriptor
+                .try_clone_to_owned()
+                .context("can't share a stream")?;
+            outputs.push(Output::new(stream, own.into()));
+            Ok(())
+        };
+        let (output, error) = (io::stdout(), io::stderr());
+        if !is_terminal[1] {
+            add(Stream::Output, output.as_fd())?;
+        }
+        if !is_terminal[2] {
+            add(Stream::Error, error.as_fd())?;
+        }
+        match &terminal {
+            Some(terminal) => add(Stream::Terminal, terminal.as_fd())?,
+            None if is_terminal[1] => add(Stream::Terminal, output.as_fd())?,
+            None => add(Stream::Terminal, error.as_fd())?,
+        }
+        Ok(Self {
+            channel: Channel::new(socket),
+            signals,
+            outputs,
+            input: if is_terminal[0] && terminal.is_none() {
+                Input::Over
+            } else {
+                Input::Wanted
+            },
+            terminal,
+            results,
+            has_started: false,
+            asked: None,
+        })
+    }
+
+    /// Returns the size of the caller's terminal.
+    pub(super) fn size(&self) -> Option<Size> {
+        self.terminal.as_ref().and_then(Terminal::size)
+    }
+
+    /// Returns the files that are wanted.
+    pub(super) const fn results(&self) -> &Results {
+        &self.results
+    }
+
+    /// Sends a first message, and passes everything on until the command ends.
+    pub(super) fn run(&mut self, first: &Message) -> Result<Outcome> {
+        self.channel.send(first)?;
+        loop {
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(outcome),
+                Err(error) if is_end(&error) => return Ok(Outcome::Dead),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits, and does what can be done.
+    fn step(&mut self) -> Result<Option<Outcome>> {
+        let has_input = self.wait()?;
+        if let Some(signal) = self.take_signals()? {
+            return Ok(Some(Outcome::Stopped(signal)));
+        }
+        if has_input {
+            self.read_input()?;
+        }
+        self.channel.flush()?;
+        self.write_outputs()?;
+        while !self.is_blocked() {
+            let Some(message) = self.channel.receive()? else {
+                break;
+            };
+            if let Some(outcome) = self.obey(message)? {
+                return Ok(Some(outcome));
+            }
+            self.write_outputs()?;
+        }
+        Ok(None)
+    }
+
+    /// Waits until something can be done, and returns whether standard input has something.
+    fn wait(&self) -> Result<bool> {
+        let mut channel = PollFlags::empty();
+        if self.channel.has_outgoing() {
+            channel |= PollFlags::POLLOUT;
+        }
+        if !self.is_blocked() {
+            channel |= PollFlags::POLLIN;
+        }
+        let mut polled = vec![
+            PollFd::new(self.channel.file.as_fd(), channel),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        let blocked = self
+            .outputs
+            .iter()
+            .filter(|output| !output.pending.is_empty());
+        polled.extend(blocked.map(|output| PollFd::new(output.file.as_fd(), PollFlags::POLLOUT)));
+        let input = io::stdin();
+        let reads = self.has_started && self.input == Input::Wanted;
+        if reads {
+            polled.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
+        }
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("can't wait for the virtual machine"),
+        }
+        // An end or an error is told by reading, too.
+        let last = polled
+            .last()
+            .and_then(PollFd::revents)
+            .unwrap_or(PollFlags::empty());
+        Ok(reads && !last.is_empty())
+    }
+
+    /// Returns whether a stream of the caller's takes no more.
+    fn is_blocked(&self) -> bool {
+        self.outputs.iter().any(|output| !output.pending.is_empty())
+    }
+
+    /// Passes signals on; returns one that ends the machine.
+    fn take_signals(&mut self) -> Result<Option<Signal>> {
+        loop {
+            match self.signals.next()? {
+                Event::Nothing => return Ok(None),
+                Event::Resized => {
+                    if let Some(size) = self.size() {
+                        self.channel.send(&Message::Resize(size))?;
+                    }
+                }
+                Event::End { signal, .. } => {
+                    if !self.has_started || self.asked == Some(signal) {
+                        return Ok(Some(signal));
+                    }
+                    self.asked = Some(signal);
+                    self.channel.send(&Message::Signal(signal as i32))?;
+                }
+                // QEMU's end closes the socket.
+                Event::Child | Event::Other | Event::Switch => {}
+            }
+        }
+    }
+
+    /// Reads what there is of standard input.
+    fn read_input(&mut self) -> Result<()> {
+        let mut bytes = vec![0; CHUNK];
+        // Not by std's standard input, which reads ahead.
+        match read(io::stdin(), &mut bytes) {
+            Ok(0) => {
+                self.input = Input::Over;
+                self.channel.send(&Message::End(Stream::Input))?;
+            }
+            Ok(length) => {
+                bytes.truncate(length);
+                self.input = Input::Waits;
+                self.channel.send(&Message::Data(Stream::Input, bytes))?;
+            }
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            // A terminal that is gone, for one.
+            Err(_) => {
+                self.input = Input::Over;
+                self.channel.send(&Message::End(Stream::Input))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what the caller's streams take.
+    fn write_outputs(&mut self) -> Result<()> {
+        for output in &mut self.outputs {
+            if output.write() {
+                self.channel.send(&Message::Closed(output.stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a message says.
+    fn obey(&mut self, message: Message) -> Result<Option<Outcome>> {
+        match message {
+            Message::Started => {
+                self.has_started = true;
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.give()?;
+                }
+            }
+            Message::Taken if self.input == Input::Waits => self.input = Input::Wanted,
+            Message::Closed(Stream::Input) => self.input = Input::Over,
+            Message::Data(Stream::File, bytes) => self.results.add(&bytes)?,
+            Message::Data(stream, bytes) => self.take(stream, bytes),
+            Message::File(found) => self.results.begin(&found)?,
+            Message::End(Stream::File) => self.results.finish()?,
+            Message::Ended(ended) => return Ok(Some(Outcome::Ended(ended))),
+            Message::Failed(reason) => return Ok(Some(Outcome::Failed(reason))),
+            Message::Ready | Message::End(_) | Message::Taken => {}
+            _ => bail!("the virtual machine sends what only the host may send"),
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, stream: Stream, bytes: Vec<u8>) {
+        let output = self
+            .outputs
+            .iter_mut()
+            .find(|output| output.stream == stream);
+        if let Some(output) = output.filter(|output| !output.is_closed) {
+            output.pending.extend(bytes);
+        }
+    }
+}
+
+impl Output {
+    fn new(stream: Stream, file: File) -> Self {
+        Self {
+            stream,
+            file,
+            pending: Vec::new(),
+            is_closed: false,
+        }
+    }
+
+    /// Writes as much as the stream takes without blocking, and returns whether it has been closed.
+    fn write(&mut self) -> bool {
+        let mut done = 0;
+        while done < self.pending.len() {
+            let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
+            if poll(&mut polled, PollTimeout::ZERO).unwrap_or(0) == 0 {
+                break;
+            }
+            let end = self.pending.len().min(done + ATOMIC);
+            match self.file.write(&self.pending[done..end]) {
+                Ok(length) => done += length,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+                Err(error) => {
+                    if error.kind() != ErrorKind::BrokenPipe {
+                        complain(format_args!(
+                            "can't pass on what the command writes: {error}"
+                        ));
+                    }
+                    self.pending.clear();
+                    self.is_closed = true;
+                    return true;
+                }
+            }
+        }
+        self.pending.drain(..done);
+        false
+    }
+}
+
+/// Returns whether an error says that the machine is gone.
+fn is_end(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+    )
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that the command has written in the guest, and that are wanted on the host.
+
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::task::Found;
+use crate::cli::{Command, Vm};
+use crate::stdio::complain;
+use crate::whole_file::WholeFile;
+
+/// A file that is wanted.
+struct Wanted {
+    path: PathBuf,
+    /// It was named to `pmctl vm`. Without a file of its own, the command of pmctl's in the guest has complained itself.
+    is_named: bool,
+}
+
+/// The files as they come.
+pub(super) struct Results {
+    wanted: Vec<Wanted>,
+    /// The file that comes now.
+    open: Option<WholeFile>,
+    /// A file that was named is not there.
+    pub(super) has_failed: bool,
+}
+
+impl Results {
+    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
+    pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
+        let own = command.map(files_of).unwrap_or_default();
+        let wanted = |is_named| move |path: PathBuf| Wanted { path, is_named };
+        let named = args.out.iter().cloned().map(wanted(true));
+        Self {
+            wanted: named.chain(own.into_iter().map(wanted(false))).collect(),
+            open: None,
+            has_failed: false,
+        }
+    }
+
+    /// Returns the files' names.
+    pub(super) fn names(&self) -> Vec<OsString> {
+        let names = self.wanted.iter().map(|wanted| wanted.path.clone());
+        names.map(PathBuf::into_os_string).collect()
+    }
+
+    /// Begins a file, or tells why there is none.
+    pub(super) fn begin(&mut self, found: &Found) -> Result<()> {
+        let Some(wanted) = self.wanted.get(found.index) else {
+            return Ok(());
+        };
+        match &found.mode {
+            Ok(mode) => {
+                let file = WholeFile::create(&wanted.path)?;
+                file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+                self.open = Some(file);
+            }
+            Err(reason) if wanted.is_named => {
+                let path = wanted.path.display();
+                complain(format_args!(
+                    "can't copy {path} out of the virtual machine: {reason}"
+                ));
+                self.has_failed = true;
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Adds bytes to the file.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(file) = &mut self.open {
+            file.write_all(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the file in its place.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        if let Some(mut file) = self.open.take() {
+            file.finish()?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the files that a command of pmctl's writes.
+fn files_of(command: &Command) -> Vec<PathBuf> {
+    let files = match command {
+        Command::Stat(stat) => vec![stat.output.clone(), stat.record.clone()],
+        Command::Record(record) => vec![Some(record.output.clone())],
+        Command::Bench(bench) => vec![bench.save.clone()],
+        _ => Vec::new(),
+    };
+    let files = files.into_iter().flatten();
+    files.filter(|file| file.as_os_str() != "-").collect()
+}

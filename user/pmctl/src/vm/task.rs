@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the host tells the guest, and the other way round.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+/// Size of a terminal, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Size {
+    pub(super) rows: u16,
+    pub(super) columns: u16,
+}
+
+/// A command and its surroundings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) words: Vec<OsString>,
+    /// The words are a command of pmctl's, without `pmctl`.
+    pub(super) is_pmctl: bool,
+    /// The working directory.
+    pub(super) directory: OsString,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) user: u32,
+    pub(super) group: u32,
+    pub(super) groups: Vec<u32>,
+    pub(super) umask: u32,
+    pub(super) host_name: OsString,
+    /// Addresses are as random as on the host.
+    pub(super) randomize: bool,
+    /// Standard input, output and error: `true` for those that are a terminal.
+    pub(super) is_terminal: [bool; 3],
+    pub(super) size: Option<Size>,
+    /// Files that are wanted when the command has ended, relative to the directory.
+    pub(super) files: Vec<OsString>,
+}
+
+/// A file of [`Task::files`] at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// Index in the list.
+    pub(super) index: usize,
+    /// Its permission bits, and then its content comes as [`Stream::File`](super::wire::Stream::File); or the reason why
+    /// there is none.
+    pub(super) mode: Result<u32, String>,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ended {
+    /// Exit code, as in a shell.
+    pub(super) code: u8,
+    /// The kernel has killed processes because there was no memory left.
+    pub(super) out_of_memory: bool,
+    /// The memory for new files is used up.
+    pub(super) out_of_room: bool,
+}
