@@ -7,10 +7,13 @@ KDIR   ?= /lib/modules/$(shell uname -r)/build
 PREFIX ?= /usr/local
 VM     := selftests/vm
 
+# Not called VERSION, which is the kernel's for its own build.
+PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
+
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -84,17 +87,24 @@ clean:
 made := \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' -o -name '*.cmd' -o -name '.*.d' \
 	-o -name '*.rmeta' -o -name '*.[is]' -o -name '*.rsi' -o -name modules.order -o -name Module.symvers \)
 
-install: modules
+install: modules install-files
 	$(MAKE) -C $(KDIR) M=$(CURDIR) INSTALL_MOD_PATH=$(DESTDIR) modules_install
 	cargo install --path user/pmctl --locked --no-track --root $(DESTDIR)$(PREFIX)
+
+# What needs no building. Debian has another place for completions of zsh.
+ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
+
+install-files:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/linux include/uapi/linux/perfmon.h
 	cd include && find compat -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/include/perfmon/{} \;
+	install -d $(DESTDIR)$(PREFIX)/share/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(PACKAGE_VERSION)|' user/system/perfmon.pc.in >$(DESTDIR)$(PREFIX)/share/pkgconfig/perfmon.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d user/system/60-perfmon.rules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d user/system/perfmon.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions user/pmctl/completions/pmctl
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions user/pmctl/completions/_pmctl
+	install -D -m 644 -t $(DESTDIR)$(ZSH_COMPLETIONS) user/pmctl/completions/_pmctl
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d user/pmctl/completions/pmctl.fish
 
 # With the kernel and the toolchain of the virtual machine.
