@@ -13,7 +13,7 @@ PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -32,6 +32,8 @@ help:
 	@echo '  make install        perfmon.ko, pmctl with completions for shells, the headers,'
 	@echo '                      the manual pages, and the udev rule that gives the device'
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
+	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
+	@echo '                      for DKMS, pmctl, the header; DEB=... for where they go'
 	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
@@ -106,6 +108,11 @@ install-files:
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions user/pmctl/completions/pmctl
 	install -D -m 644 -t $(DESTDIR)$(ZSH_COMPLETIONS) user/pmctl/completions/_pmctl
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d user/pmctl/completions/pmctl.fish
+
+# Packages for Debian 13.
+
+deb:
+	@MAKE_GOAL=deb scripts/deb/deb
 
 # With the kernel and the toolchain of the virtual machine.
 

@@ -37,7 +37,7 @@ typed() {
 	local words=("$0" "$@") name
 	if [ -n "${MAKE_GOAL-}" ]; then
 		words=(make "$MAKE_GOAL")
-		for name in ROWS TIER FRESH JOBS MINUTES; do
+		for name in ROWS TIER FRESH JOBS MINUTES DEB KEYS; do
 			[ -z "${!name-}" ] || words+=("$name=${!name}")
 		done
 	fi

@@ -161,7 +161,7 @@ missing() {
 	archive >/dev/null
 	case $1 in
 	kernel-stock-* | module-stock-*) series=${1##*-} ;;
-	kernel-stock | module-stock) series=$(newest linux-binary debian 2>&1) || lacks "$series" ;;
+	kernel-stock | module-stock | deb) series=$(newest linux-binary debian 2>&1) || lacks "$series" ;;
 	qemu)
 		offer qemu-dsc >/dev/null || cached qemu-source >/dev/null ||
 			lacks "There is no source of QEMU. Asked: $(places)"

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# The packages of `make deb`, and the root that they are tested in: sourced by `build`.
+
+# What of the checkout is in the packages, and what makes them.
+DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/pmctl/completions
+	Documentation/'*.rst' Documentation/'*.[14]' scripts/check-kdir
+	scripts/deb/build scripts/deb/debian)
+
+# The newest commit has a later version than all before. DEB_REVISION makes one that is
+# later still, of the same sources.
+deb() {
+	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time maintainer keys u series reason kernel module parts=()
+	version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$TOP/user/Cargo.toml")
+	if time=$("${git[@]}" log -1 --format=%ct 2>/dev/null); then
+		version+=+git$(date -u -d "@$time" +%Y%m%d.%H%M%S)
+	else
+		time=$(stat -c %Y "$TOP/user/Cargo.toml")
+	fi
+	version+=${DEB_REVISION:++$DEB_REVISION}
+	maintainer="${DEBFULLNAME:-The perfmon authors} <${DEBEMAIL:-perfmon@localhost}>"
+	keys=$(module_keys)
+	u=$(user)
+	for series in $(tested); do
+		if reason=$(missing "kernel-stock-$series"); then
+			kernel=$(build_one "kernel-stock-$series")
+			module=$(build_one "module-stock-$series")
+			parts+=("$kernel" "$module")
+		else
+			say "    no module for Linux $series: $reason"
+		fi
+	done
+	[ ${#parts[@]} -gt 0 ] || die "There is no kernel of Debian's that a module can be made for."
+	entry deb "$(key "$version $time $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${parts[*]##*/} \
+		$(tools debhelper dh-dkms dpkg-dev binutils)" "${DEB_SOURCES[@]}")" \
+		"packages for Debian (30 s)" build_deb "$version $time" "$maintainer" "$keys" "$u" "${parts[@]}"
+}
+
+# The directory of the keys that modules are signed with; nothing if there is none.
+module_keys() {
+	local dir=${KEYS-/var/lib/dkms}
+	if [ -r "$dir/mok.key" ] && [ -r "$dir/mok.pub" ]; then
+		readlink -f "$dir"
+	elif [ -n "${KEYS-}" ]; then
+		die "There are no mok.key and mok.pub in $KEYS that can be read: they sign the modules."
+	fi
+}
+
+# build_deb DIRECTORY VERSION-AND-TIME MAINTAINER KEYS USER (KERNEL MODULE)...
+build_deb() {
+	local dir=$1 version=$2 maintainer=$3 keys=$4 stage=$1/.stage kernel=$6 release mounts=()
+	mkdir -p "$stage/built"
+	sources "${DEB_SOURCES[@]}" | tar -C "$TOP" --null -T - -c | tar -C "$stage" -x
+	cp "$5/pmctl" "$stage/built/"
+	shift 5
+	while [ $# -gt 0 ]; do
+		release=$(cat "$1/linux/include/config/kernel.release")
+		install -D -m 644 -t "$stage/built/modules/$release" "$2/perfmon.ko"
+		shift 2
+	done
+	[ -z "$keys" ] || mounts=("$keys:/debian:ro" "$kernel/linux:/usr/src/linux:ro")
+	# The version and the time are two words.
+	# shellcheck disable=SC2086
+	in_root "$stage:/source:ro" "$dir:/out" "${mounts[@]}" -- /source/scripts/deb/build $version "$maintainer"
+	rm -r "$stage"
+}
+
+# A Debian 13 that has no more than what it takes to start, for tests of the packages.
+# The kernel's headers for programs are what perfmon-dev depends on.
+root-clean() {
+	entry root-clean "$(key "$(tools apt)" selftests/vm/packages.sh)" "a Debian 13 to install the packages in (1 min, 300 MB)" build_root_clean
+}
+
+build_root_clean() {
+	rmdir "$1"
+	as_root unshare --mount --propagation private mmdebstrap --variant=minbase --mode=root \
+		--include=systemd-sysv,udev,kmod,linux-libc-dev trixie "$1" "deb $MIRROR trixie main" "deb $SECURITY trixie-security main"
+}
