@@ -59,9 +59,10 @@ pub(super) fn sample(
     });
     if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
         let elapsed = now.wrapping_sub(time.get());
-        let wanted = period_at(sampler, period, elapsed);
+        let interval = cycles_between(sampler);
+        let wanted = period_at(period, elapsed, interval);
         time.set(now);
-        event.rate.set(if is_late(sampler, elapsed) {
+        event.rate.set(if is_late(elapsed, interval) {
             wanted
         } else {
             // A quarter of the way, so that one slow moment does not change much.
@@ -121,10 +122,11 @@ fn skip(event: &EventState, sampler: &Sampler, total: u64, taken: u64) -> u64 {
     left
 }
 
-/// Returns the period of an event with a frequency that was counted so often in so many cycles.
+/// Returns the period with which an event that was counted `counted` times in `elapsed` cycles has a sample in each
+/// `interval`, also in cycles.
 #[cold]
-fn period_at(sampler: &Sampler, counted: u64, elapsed: u64) -> u64 {
-    period_for(counted, elapsed, cycles_between(sampler))
+fn period_at(counted: u64, elapsed: u64, interval: u64) -> u64 {
+    period_for(counted, elapsed, interval)
 }
 
 /// Returns the cycles of the time-stamp counter between two samples of an event with a frequency.
@@ -133,9 +135,9 @@ fn cycles_between(sampler: &Sampler) -> u64 {
     hertz.checked_div(sampler.rate()).unwrap_or(hertz)
 }
 
-/// Returns whether the sample of an event with a frequency takes so many cycles that its period no longer fits.
-fn is_late(sampler: &Sampler, elapsed: u64) -> bool {
-    elapsed / 2 > cycles_between(sampler)
+/// Returns whether a sample that is wanted in each `interval` takes so many cycles that its period no longer fits.
+fn is_late(elapsed: u64, interval: u64) -> bool {
+    elapsed / 2 > interval
 }
 
 /// Suspends samples until the next tick of the timer.
@@ -178,8 +180,9 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         if let Rate::Frequency(_) = sampler.sampling.rate {
             let elapsed =
                 timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
-            if is_late(sampler, elapsed) {
-                hasten(here, pmu, counter, sampler, elapsed);
+            let interval = cycles_between(sampler);
+            if is_late(elapsed, interval) {
+                hasten(here, pmu, counter, elapsed, interval);
             }
         }
     }
@@ -198,16 +201,16 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     });
 }
 
-/// Brings the sample of an event with a frequency nearer, which is late by `elapsed` cycles: it comes after as many events
-/// as the event has between two samples at its present rate, and stands for those that were counted before, too.
+/// Brings the sample of an event with a frequency nearer, whose last one was `elapsed` cycles ago: it comes after as many
+/// events as the event has in an `interval` at its present rate, and stands for those that were counted before, too.
 ///
 /// It does not come at once, even if as many were counted: its place would always be this function.
-fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, sampler: &Sampler, elapsed: u64) {
+fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let event = here.percpu().event(counter);
     reload(here, pmu, counter, |total| {
         let since = event.since(total);
         let left = event.rate.get().saturating_sub(since);
-        let wanted = period_at(sampler, since, elapsed);
+        let wanted = period_at(since, elapsed, interval);
         if left <= wanted {
             // Not later either: else an event that becomes ever rarer would have no sample at all.
             return left;
