@@ -135,7 +135,7 @@ fn pmu(facts: &Facts<'_>) -> Finding {
                 None => String::new(),
             };
             Finding::bad(format!("{}{place}", reason.reason())).fix(format!(
-                "{fix} The project's virtual machine has a PMU: `make vm`."
+                "{fix} `pmctl vm` counts in a virtual machine that has a PMU."
             ))
         }
     }

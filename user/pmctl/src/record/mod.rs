@@ -40,6 +40,7 @@ use scope::Scope;
 use stream::{Ended, Stream};
 pub(crate) use symbols::{Places, running_kernel};
 use target::Target;
+pub(crate) use target::keep_old;
 use task_log::TaskLog;
 
 use crate::child::{Command, Ending, Waiting};

@@ -141,13 +141,7 @@ impl Target {
     pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
         match self {
             Self::File(path) => {
-                if fs::metadata(path).is_ok_and(|there| there.len() > 0) {
-                    match fs::rename(path, old(path)) {
-                        // Another recording has moved it away in between.
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                        moved => moved?,
-                    }
-                }
+                keep_old(path)?;
                 let file = private().read(true).truncate(true).open(path)?;
                 Ok(Sink::File(Writer::new(file, events)?))
             }
@@ -156,6 +150,18 @@ impl Target {
                 Ok(Sink::Output(Pipe::new(output, &events, host)?))
             }
         }
+    }
+}
+
+/// Gives what was there before another name, unless it is empty.
+pub(crate) fn keep_old(path: &Path) -> io::Result<()> {
+    if !fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
+        return Ok(());
+    }
+    match fs::rename(path, old(path)) {
+        // Another recording has moved it away in between.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved,
     }
 }
 

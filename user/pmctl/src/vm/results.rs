@@ -7,18 +7,28 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::task::Found;
 use crate::cli::{Command, Vm};
+use crate::record::keep_old;
 use crate::stdio::complain;
 use crate::whole_file::WholeFile;
 
 /// A file that is wanted.
 struct Wanted {
     path: PathBuf,
-    /// It was named to `pmctl vm`. Without a file of its own, the command of pmctl's in the guest has complained itself.
-    is_named: bool,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// It was named to `pmctl vm`.
+    Named,
+    /// The command of pmctl's in the guest writes it, and has complained itself if it is not there.
+    Written,
+    /// As `Written`; what is there on the host gets another name.
+    Recording,
 }
 
 /// The files as they come.
@@ -34,10 +44,12 @@ impl Results {
     /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own = command.map(files_of).unwrap_or_default();
-        let wanted = |is_named| move |path: PathBuf| Wanted { path, is_named };
-        let named = args.out.iter().cloned().map(wanted(true));
+        let named = args.out.iter().map(|path| (path.clone(), Reason::Named));
+        let wanted = named
+            .chain(own)
+            .map(|(path, reason)| Wanted { path, reason });
         Self {
-            wanted: named.chain(own.into_iter().map(wanted(false))).collect(),
+            wanted: wanted.collect(),
             open: None,
             has_failed: false,
         }
@@ -56,11 +68,15 @@ impl Results {
         };
         match &found.mode {
             Ok(mode) => {
+                if wanted.reason == Reason::Recording {
+                    let kept = keep_old(&wanted.path);
+                    kept.with_context(|| format!("can't rename {}", wanted.path.display()))?;
+                }
                 let file = WholeFile::create(&wanted.path)?;
                 file.set_permissions(Permissions::from_mode(mode & 0o777))?;
                 self.open = Some(file);
             }
-            Err(reason) if wanted.is_named => {
+            Err(reason) if wanted.reason == Reason::Named => {
                 let path = wanted.path.display();
                 complain(format_args!(
                     "can't copy {path} out of the virtual machine: {reason}"
@@ -90,13 +106,18 @@ impl Results {
 }
 
 /// Returns the files that a command of pmctl's writes.
-fn files_of(command: &Command) -> Vec<PathBuf> {
+fn files_of(command: &Command) -> Vec<(PathBuf, Reason)> {
     let files = match command {
-        Command::Stat(stat) => vec![stat.output.clone(), stat.record.clone()],
-        Command::Record(record) => vec![Some(record.output.clone())],
-        Command::Bench(bench) => vec![bench.save.clone()],
+        Command::Stat(stat) => vec![
+            (stat.output.clone(), Reason::Written),
+            (stat.record.clone(), Reason::Written),
+        ],
+        Command::Record(record) => vec![(Some(record.output.clone()), Reason::Recording)],
+        Command::Bench(bench) => vec![(bench.save.clone(), Reason::Written)],
         _ => Vec::new(),
     };
-    let files = files.into_iter().flatten();
-    files.filter(|file| file.as_os_str() != "-").collect()
+    let files = files
+        .into_iter()
+        .filter_map(|(path, reason)| Some((path?, reason)));
+    files.filter(|(path, _)| path.as_os_str() != "-").collect()
 }

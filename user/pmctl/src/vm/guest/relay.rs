@@ -171,17 +171,15 @@ impl Relay<'_> {
         let Some(input) = &mut self.input else {
             return Ok(());
         };
+        if is_closed(input) {
+            return self.close_input();
+        }
         while !self.pending.is_empty() {
             match input.write(&self.pending) {
                 Ok(length) => drop(self.pending.drain(..length)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => {
-                    self.pending.clear();
-                    self.input = None;
-                    self.channel.send(&Message::Closed(Stream::Input))?;
-                    return Ok(());
-                }
+                Err(_) => return self.close_input(),
             }
             if self.pending.is_empty() {
                 self.channel.send(&Message::Taken)?;
@@ -191,6 +189,13 @@ impl Relay<'_> {
             self.input = None;
         }
         Ok(())
+    }
+
+    /// Tells the host that the command can't read any more.
+    fn close_input(&mut self) -> Result<()> {
+        self.pending.clear();
+        self.input = None;
+        Ok(self.channel.send(&Message::Closed(Stream::Input))?)
     }
 
     /// Passes on what the command has written, as much as comes at once.
@@ -261,6 +266,17 @@ pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(errno) => Err(errno).context("can't wait for the host"),
     }
+}
+
+/// Returns whether nobody can read any more what is written to a pipe.
+fn is_closed(input: &File) -> bool {
+    let mut polled = [PollFd::new(input.as_fd(), PollFlags::empty())];
+    let told = poll(&mut polled, PollTimeout::ZERO);
+    told.is_ok_and(|_| {
+        polled[0]
+            .revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLERR))
+    })
 }
 
 fn is_temporary(error: &io::Error) -> bool {
