@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # The machine that `run` asks for, as QEMU's and the kernel's arguments; sourced by
-# `run`, whose variables kernel_arguments() and qemu_command() read.
+# `run`, whose variables its functions read.
 # shellcheck disable=SC2154
 
 # Names for models of QEMU. Each has a PMU but `none`.
@@ -71,10 +71,56 @@ qemu_command() {
 	fi
 	qemu+=("${cpu_arguments[@]}" -machine q35 -m "$mem" -display none -nodefaults -no-reboot
 		-kernel "$k/linux/arch/x86/boot/bzImage" -initrd "$run/initrd" -append "$(kernel_arguments)"
-		-serial "file:$log"
+		-chardev "file,id=log,path=$log,append=on" -serial chardev:log
 		# stdio in both cases; QEMU would truncate a file that it opens itself.
-		-chardev "stdio,id=tty,signal=off" -serial chardev:tty -serial "file:$run/code")
+		-chardev "stdio,id=tty,signal=off" -serial chardev:tty
+		-chardev "file,id=code,path=$run/code,append=on" -serial chardev:code)
 	[ -z "$icount" ] || qemu+=(-icount "shift=0,sleep=off${rr:+,rr=${rr%%:*},rrfile=${rr#*:}}" -rtc "base=2026-01-01T00:00:00,clock=vm" -seed 1)
 	[ -z "$x2apic" ] || qemu+=(-device "intel-iommu,intremap=on,eim=on")
 	[ -z "$trace" ] || qemu+=(-trace "x86_pmu_*,file=$trace")
+}
+
+# run_restored : runs the machine to its end, in several QEMUs: after every $restore
+# seconds one saves its state, and the next goes on from there. Its memory is a file.
+run_restored() {
+	local commands status=0 times=0 incoming=() answers=$run/monitor.log end=$((SECONDS + timeout))
+	mkfifo "$run/monitor"
+	# Opened for reading, too, so that QEMU finds no end of it.
+	exec {commands}<>"$run/monitor"
+	qemu+=(-chardev "file,id=monitor,path=$answers,input-path=$run/monitor" -mon monitor
+		-object "memory-backend-file,id=ram,size=${mem}M,mem-path=$run/ram,share=on" -machine memory-backend=ram
+		# It goes on without being told to.
+		-global migration.store-global-state=off)
+	while [ "$SECONDS" -lt "$end" ]; do
+		: >"$answers"
+		timeout --foreground --kill-after=5 $((end - SECONDS)) "${qemu[@]}" "${incoming[@]}" </dev/null {commands}>&- &
+		pid=$!
+		trap 'kill "$pid" 2>/dev/null || true; rm -rf "$run"' EXIT
+		echo 'migrate_set_capability x-ignore-shared on' >&"$commands"
+		[ "$times" = 0 ] || echo "migrate_incoming file:$run/state" >&"$commands"
+		# As long as it is being loaded, it can't be saved.
+		answered 'VM status: running' 'info status'
+		sleep "$restore"
+		printf 'stop\nmigrate -d file:%s\n' "$run/state" >&"$commands"
+		answered 'status: (completed|failed)' 'info migrate'
+		echo quit >&"$commands"
+		wait "$pid" || status=$?
+		if ! grep -q 'status: completed' "$answers"; then
+			grep -a 'status: failed' "$answers" >&2
+			echo "The machine was saved and restored $times times." >&2
+			return "$status"
+		fi
+		incoming=(-incoming defer)
+		times=$((times + 1))
+	done
+	return 124
+}
+
+# answered REGEX COMMAND : asks until that is the answer, or QEMU has ended. Uses the
+# variables of run_restored().
+answered() {
+	until grep -qE "$1" "$answers" || ! kill -0 "$pid" 2>/dev/null; do
+		echo "$2" >&"$commands"
+		sleep 0.1
+	done
 }
