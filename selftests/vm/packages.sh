@@ -6,12 +6,13 @@
 # What of the checkout is in the packages, and what makes them.
 DEB_SOURCES=(Makefile Kbuild README.md include rust user/Cargo.toml user/system user/pmctl/completions
 	Documentation/'*.rst' Documentation/'*.[14]' scripts/check-kdir
+	selftests/vm/qemu selftests/vm/kernel/{build,base.config}
 	scripts/deb/build scripts/deb/debian)
 
 # The newest commit has a later version than all before. DEB_REVISION makes one that is
 # later still, of the same sources.
 deb() {
-	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time maintainer keys u series reason kernel module parts=()
+	local git=(git -c "safe.directory=$TOP" -C "$TOP") version time maintainer keys u v series reason kernel module parts=()
 	version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$TOP/user/Cargo.toml")
 	if time=$("${git[@]}" log -1 --format=%ct 2>/dev/null); then
 		version+=+git$(date -u -d "@$time" +%Y%m%d.%H%M%S)
@@ -22,6 +23,7 @@ deb() {
 	maintainer="${DEBFULLNAME:-The perfmon authors} <${DEBEMAIL:-perfmon@localhost}>"
 	keys=$(module_keys)
 	u=$(user)
+	v=$(vm)
 	for series in $(tested); do
 		if reason=$(missing "kernel-stock-$series"); then
 			kernel=$(build_one "kernel-stock-$series")
@@ -32,9 +34,9 @@ deb() {
 		fi
 	done
 	[ ${#parts[@]} -gt 0 ] || die "There is no kernel of Debian's that a module can be made for."
-	entry deb "$(key "$version $time $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${parts[*]##*/} \
+	entry deb "$(key "$version $time $maintainer ${keys:+$(sha256sum <"$keys/mok.pub")} ${u##*/} ${v##*/} ${parts[*]##*/} \
 		$(tools debhelper dh-dkms dpkg-dev binutils)" "${DEB_SOURCES[@]}")" \
-		"packages for Debian (30 s)" build_deb "$version $time" "$maintainer" "$keys" "$u" "${parts[@]}"
+		"packages for Debian (30 s)" build_deb "$version $time" "$maintainer" "$keys" "$u" "$v" "${parts[@]}"
 }
 
 # The directory of the keys that modules are signed with; nothing if there is none.
@@ -47,13 +49,15 @@ module_keys() {
 	fi
 }
 
-# build_deb DIRECTORY VERSION-AND-TIME MAINTAINER KEYS USER (KERNEL MODULE)...
+# build_deb DIRECTORY VERSION-AND-TIME MAINTAINER KEYS USER VM (KERNEL MODULE)...
 build_deb() {
-	local dir=$1 version=$2 maintainer=$3 keys=$4 stage=$1/.stage kernel=$6 release mounts=()
+	local dir=$1 version=$2 maintainer=$3 keys=$4 stage=$1/.stage kernel=$7 release mounts=()
 	mkdir -p "$stage/built"
 	sources "${DEB_SOURCES[@]}" | tar -C "$TOP" --null -T - -c | tar -C "$stage" -x
 	cp "$5/pmctl" "$stage/built/"
-	shift 5
+	cp -r "$6" "$stage/built/vm"
+	vm_sources >"$stage/built/vm-source"
+	shift 6
 	while [ $# -gt 0 ]; do
 		release=$(cat "$1/linux/include/config/kernel.release")
 		install -D -m 644 -t "$stage/built/modules/$release" "$2/perfmon.ko"
@@ -64,6 +68,26 @@ build_deb() {
 	# shellcheck disable=SC2086
 	in_root "$stage:/source:ro" "$dir:/out" "${mounts[@]}" -- /source/scripts/deb/build $version "$maintainer"
 	rm -r "$stage"
+}
+
+# What the virtual machine is made of.
+vm_sources() {
+	local q l
+	q=$(qemu-source)
+	l=$(newest_linux)
+	cat <<-END
+	perfmon-vm is built from source packages of Debian's, which its archive has, and
+	later $SNAPSHOT:
+
+	  $(basename "$q"/*.dsc), with the patches of qemu/, by qemu/build
+	  linux $(cat "$l/version"), as kernel/base.config says, by kernel/build
+
+	The firmware is that of the binary packages
+
+	$(tools seabios qemu-system-data | sed 's/^/  /')
+
+	and initrd is a cpio archive of pmctl and perfmon.ko, which the sources of perfmon make.
+	END
 }
 
 # A Debian 13 that has no more than what it takes to start, for tests of the packages.

@@ -38,7 +38,7 @@ pub(super) enum Start {
 
 /// Starts a machine from a snapshot, which is made before if there is none; without one where it can't be had.
 pub(super) fn start(image: &Image, args: &Vm, signals: &Signals) -> Result<Start> {
-    let directory = if args.exact || args.no_snapshot {
+    let directory = if args.no_snapshot {
         None
     } else {
         directory(image, args)
