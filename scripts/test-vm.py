@@ -81,6 +81,10 @@ def start(*words, stdout=subprocess.PIPE):
 def streams_and_exit_code():
     code, out, err = shell("echo out; echo err >&2; exit 7")
     expect((code, out, err), (7, b"out\n", "err\n"), "code and streams")
+    code, out, err = shell("cat /dev/stdin >/dev/stdout; echo err >/dev/stderr", stdin=b"in")
+    expect((code, out, err), (0, b"in", "err\n"), "streams that are opened by name")
+    done = subprocess.run(["sh", "-c", f"{PMCTL} vm --run -- python3 -c 'print(1)' >/dev/full"], capture_output=True, check=False)
+    expect((done.returncode, b"can't pass on" in done.stderr), (125, True), done.stderr)
 
 
 @test
@@ -92,6 +96,16 @@ def commands_that_cannot_run():
     expect(shell("kill -9 $$")[0], 137, "killed")
     code, _, err = run("--", "stat", "-e", "no-such-event", "--", "true")
     expect((code, "no event is called" in err), (2, True), err)
+    code, _, err = run("--", "gzip", "-c", "x")
+    expect((code, "`pmctl vm -- stat -- gzip -c x`" in err), (2, True), err)
+    code, _, err = run("--", "report")
+    expect((code, "run this command without `vm`" in err), (2, True), err)
+    code, out, err = run("--run", "--", "pmctl", "--version", cwd="/usr")
+    expect((code, out[:6]), (0, b"pmctl "), err)
+    code, _, err = run("--run", "--", "true", cwd="/dev/shm")
+    expect(code, 0, err)
+    code, _, err = run("--run", "--", "true", *(["x" * 1000] * 500))
+    expect(code, 0, err)
     code, _, err = run("--", "stat", "--no-such-option", "--", "true")
     expect((code, "unexpected argument" in err), (2, True), err)
 
@@ -197,8 +211,16 @@ def the_files_stay_as_they_are():
         expect(file.read(), "before", "the host's file")
     facts = os.stat(os.path.join(folder, "made"))
     expect((facts.st_mode & 0o777, facts.st_size), (0o751, 2), "the file that was asked for")
-    code, _, err = shell("true", "--out", "none", cwd=folder)
-    expect((code, "can't copy none" in err), (125, True), err)
+    for name in ("none", "kept"):
+        code, _, err = shell("true", "--out", name, cwd=folder)
+        expect((code, f"can't copy {name}" in err), (125, True), err)
+    # What can't be written here takes nothing else along.
+    code, _, err = shell("mkdir b; echo 1 >b/x; echo 2 >made; exit 4", "--out", "b/x", "--out", "made", cwd=folder)
+    expect((code, "can't write b/x" in err), (4, True), err)
+    with open(os.path.join(folder, "made"), encoding="ascii") as file:
+        expect(file.read(), "2\n", "the second file")
+    rename = "import os; os.rename('tree', 'tree3'); print(os.listdir('tree3'))"
+    expect(run("--run", "--", "python3", "-c", rename, cwd=folder)[:2], (0, b"['below']\n"), "a renamed directory")
 
 
 @test
@@ -332,6 +354,9 @@ def a_recording_comes_out():
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
     expect(os.listdir(folder), ["perf.data"], "files")
+    # A recording that fails leaves the one before as it is.
+    expect(run("--", "record", "-e", "instructions:u", "--", "no-such-program", cwd=folder)[0], 127, "exit code")
+    expect(os.listdir(folder), ["perf.data"], "files")
     done = subprocess.run([PMCTL, "report", "--stdio", "--sort", "comm,dso"], cwd=folder, capture_output=True, text=True, check=False)
     expect((done.returncode, bool(re.search(r"gzip +gzip", done.stdout))), (0, True), done.stdout + done.stderr)
 
@@ -368,6 +393,20 @@ def too_little_memory_is_told():
     expect((code != 0, "memory ran out" in err), (True, True), err)
     code, _, err = shell("head -c 400000000 /dev/zero >/tmp/big", "--memory", "256")
     expect((code != 0, "is used up" in err), (True, True), err)
+
+
+@test
+def a_damaged_snapshot_is_made_again():
+    cache = os.path.join(FOLDER, "cache")
+    os.mkdir(cache)
+    os.chown(cache, NOBODY, NOBODY)
+    env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
+    expect(run("--run", "--", "true", env=env)[0], 0, "the first run")
+    (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
+    for name, size in (("state", 100000), ("state", 0), ("memory", 4096)):
+        os.truncate(os.path.join(cache, "perfmon-vm", snapshot, name), size)
+        expect(run("--run", "--", "true", env=env)[0], 0, f"{name} of {size} bytes")
+        expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
 
 
 @test

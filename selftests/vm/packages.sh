@@ -56,6 +56,8 @@ build_deb() {
 	sources "${DEB_SOURCES[@]}" | tar -C "$TOP" --null -T - -c | tar -C "$stage" -x
 	cp "$5/pmctl" "$stage/built/"
 	cp -r "$6" "$stage/built/vm"
+	# The package perfmon has it.
+	rm "$stage/built/vm/pmctl"
 	vm_sources >"$stage/built/vm-source"
 	shift 6
 	while [ $# -gt 0 ]; do

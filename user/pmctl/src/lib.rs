@@ -70,6 +70,9 @@ use stdio::complain;
 pub fn main() -> ExitCode {
     signals::ignore_file_limit();
     let words: Vec<OsString> = env::args_os().collect();
+    if vm::is_guest(&words) {
+        return vm::guest();
+    }
     let command = match cli::parse_quickly(&words) {
         Some(command) => command,
         None => match Cli::parse_words(&words) {
@@ -143,7 +146,6 @@ fn run(command: &Command) -> Result<u8> {
         Command::Bench(args) => return bench::bench(args),
         Command::Wrap(args) => return wrap::wrap(args),
         Command::Vm(args) => return vm::vm(args),
-        Command::VmGuest => return vm::guest(),
         _ => stdio::require_output()?,
     }
     match command {
@@ -178,7 +180,6 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         | Command::Bench(_)
         | Command::Wrap(_)
         | Command::Vm(_)
-        | Command::VmGuest
         | Command::Top(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,

@@ -93,9 +93,6 @@ pub(crate) enum Command {
     Wrap(Wrap),
     /// Run stat, record or bench in a virtual machine with a PMU, on this machine's files
     Vm(Vm),
-    /// Be the first process of that virtual machine
-    #[command(hide = true)]
-    VmGuest,
     /// Show an event's encoding
     Encode(Encode),
     /// Show what the counters' registers hold (root only)

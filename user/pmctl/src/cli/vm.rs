@@ -9,19 +9,19 @@ use clap::{Args, ValueEnum};
 use super::{Cli, Command};
 
 const VM_HELP: &str = "\
-Runs a command of pmctl's in a virtual machine that has a PMU of its own, on the files of this machine: it needs neither root \
-nor KVM, a PMU or the driver. The command sees the same files, under the same user and directory, and gets the same streams, \
+`pmctl vm -- X` is `pmctl X` in a virtual machine that has a PMU of its own, on the files of this machine: it needs neither root \
+nor KVM, a PMU or the driver. `pmctl vm --run -- X` is any command X there. The command sees the same files, under the same user and directory, and gets the same streams, \
 terminal and signals; its exit code is that of `pmctl vm`.
 
 Nothing here changes: what the command writes stays in the machine's memory and ends with it, but for the recording of \
 `record`, the files of `stat -o` and `--record` and of `bench --save`, and those that --out names. There is no network.
 
 User counts repeat to the instruction if the program itself does: addresses are not random, the environment is HOME, PATH, \
-USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent; with --exact \
-they repeat, too, and a clock tick is an instruction.
+USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, with --exact \
+by one. Compare instructions: cycles and times are those of an emulated CPU.
 
 Examples:
-  pmctl vm -- stat -- gzip -k FILE
+  pmctl vm -- stat -e instructions:u -- gzip -c FILE
   pmctl vm -- stat -e instructions:u,branches:u -r 3 -- ./program
   pmctl vm -- bench --fail-if 'instructions:u>+1%' './old input' './new input'
   pmctl vm --cpu amd -- record -g -- ./program; pmctl report
@@ -33,7 +33,12 @@ Examples:
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub(crate) struct Vm {
     /// Have the PMU of this vendor
-    #[arg(long, value_name = "VENDOR", default_value = "intel")]
+    #[arg(
+        long,
+        value_name = "VENDOR",
+        default_value = "intel",
+        ignore_case = true
+    )]
     pub(crate) cpu: VmCpu,
 
     /// Have N CPUs
@@ -44,7 +49,7 @@ pub(crate) struct Vm {
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..=1_048_576))]
     pub(crate) memory: u32,
 
-    /// Let time pass by instructions, so that the kernel's counts repeat, too; slower, on one CPU
+    /// Let time pass by instructions, so that the kernel's counts vary less; slower, on one CPU
     #[arg(long, conflicts_with = "cpus")]
     pub(crate) exact: bool,
 
@@ -65,7 +70,7 @@ pub(crate) struct Vm {
     pub(crate) env_all: bool,
 
     /// Copy FILE, which the command writes, to the same place here; may be repeated
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Vec<PathBuf>,
 
     /// Run COMMAND itself; pmctl and the device are there

@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::Result;
 
+use super::task::TOOLS;
 use crate::cli::Vm;
 use crate::exit::Usage;
 
@@ -44,8 +45,18 @@ pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsStrin
         let (name, value) = setting(word)?;
         set(&name, value);
     }
+    add_tools(&mut variables);
     variables.sort();
     Ok(variables)
+}
+
+/// Puts the guest's pmctl at the end of PATH.
+fn add_tools(variables: &mut Vec<(OsString, OsString)>) {
+    let path = variables.iter_mut().find(|(name, _)| name == "PATH");
+    match path {
+        Some((_, path)) => path.push(format!(":{TOOLS}")),
+        None => variables.push(("PATH".into(), format!("/usr/bin:/bin:{TOOLS}").into())),
+    }
 }
 
 /// Returns the name and the value of NAME=VALUE, or of a variable of the caller's.

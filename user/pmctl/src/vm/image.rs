@@ -24,7 +24,9 @@ const INSTALLED: &str = "/usr/lib/perfmon-vm";
 impl Image {
     /// Finds the virtual machine: in `chosen` or `PERFMON_VM`, beside pmctl, or where packages put it.
     pub(super) fn find(chosen: Option<&Path>) -> Result<Self> {
-        let variable = env::var_os("PERFMON_VM").map(PathBuf::from);
+        let variable = env::var_os("PERFMON_VM")
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from);
         if let Some(directory) = chosen.map(Path::to_owned).or(variable) {
             let image = Self::of(&directory);
             if let Some(missing) = image.missing() {
@@ -38,7 +40,9 @@ impl Image {
         }
         let beside = env::current_exe().ok();
         let beside = beside.as_deref().and_then(Path::parent);
-        let beside = beside.map(|bin| bin.join("../lib/perfmon-vm"));
+        let beside = beside
+            .into_iter()
+            .flat_map(|bin| [bin.to_owned(), bin.join("../lib/perfmon-vm")]);
         let mut places = beside
             .into_iter()
             .chain([PathBuf::from(INSTALLED)])
@@ -47,7 +51,8 @@ impl Image {
             Some(image) => Ok(image),
             None => bail!(
                 "there is no virtual machine in {INSTALLED}.\nInstall the package perfmon-vm, or run `make vm-image` in \
-                 perfmon's sources and give the directory that it prints: `pmctl vm --image DIR`, or PERFMON_VM=DIR."
+                 perfmon's sources: the directory that it prints has the machine and a pmctl that finds it. Another pmctl is \
+                 told by `--image DIR`, or PERFMON_VM=DIR."
             ),
         }
     }

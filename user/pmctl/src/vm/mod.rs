@@ -4,7 +4,7 @@
 //! ```text
 //!   caller's streams, terminal, signals
 //!        │
-//!   pmctl vm (relay) ── socket ── QEMU ── serial port ── pmctl vm-guest (first process)
+//!   pmctl vm (relay) ── socket ── QEMU ── serial port ── pmctl (first process)
 //!                                  │                          │ pipes or a terminal
 //!   the host's files ───── 9p, read-only ── overlay ──── the command, as the caller's user
 //! ```
@@ -27,15 +27,16 @@ use std::env;
 use std::io::{self, IsTerminal};
 
 use anyhow::{Context, Result, bail};
+use clap::error::ErrorKind;
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, getegid, geteuid, getgroups, gethostname};
 
-use crate::cli::{Command, Vm};
+use crate::cli::{Command, Record, Stat, Vm};
 use crate::exit::{self, Usage};
 use crate::signals::{self, Signals};
 use crate::stdio::complain;
-pub(crate) use guest::guest;
+pub(crate) use guest::{guest, is_guest};
 use image::Image;
 use relay::{Outcome, Relay};
 use results::Results;
@@ -45,10 +46,7 @@ use wire::Message;
 
 /// Runs a command in the virtual machine, and returns its exit code.
 pub(crate) fn vm(args: &Vm) -> Result<u8> {
-    let command = match args.command()? {
-        Some(command) => Some(check(command)?),
-        None => None,
-    };
+    let command = command(args)?;
     let image = Image::find(args.image.as_deref())?;
     let is_terminal = [
         io::stdin().is_terminal(),
@@ -64,13 +62,13 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
     let mut relay = Relay::new(socket, signals, is_terminal, results)?;
     let task = task(args, &relay, is_terminal)?;
     let outcome = relay.run(&Message::Start(task));
-    let has_failed = relay.results().has_failed;
+    let has_lost = relay.has_lost();
     // Messages are for a terminal that is the caller's again.
     drop(relay);
     match outcome? {
         Outcome::Ended(ended) => {
             advise(args, ended);
-            let is_lost = has_failed && ended.code == 0;
+            let is_lost = has_lost && ended.code == 0;
             Ok(if is_lost { exit::NO_COUNT } else { ended.code })
         }
         Outcome::Failed(reason) => bail!("the virtual machine can't run the command: {reason}"),
@@ -91,17 +89,52 @@ fn stop(signal: Signal) -> u8 {
     128 + u8::try_from(signal as i32).unwrap_or(0)
 }
 
+/// Returns the command of pmctl's that is to run; `None` with --run.
+fn command(args: &Vm) -> Result<Option<Command>> {
+    match args.command() {
+        Ok(command) => command.map(check).transpose(),
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
+            let words: Vec<_> = args
+                .words
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
+            let (program, words) = (&words[0], words.join(" "));
+            let message = format!(
+                "`{program}` is no command of pmctl's. To count it: `pmctl vm -- stat -- {words}`; to run it: \
+                 `pmctl vm --run -- {words}`."
+            );
+            Err(Usage(message).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Refuses commands that do nothing useful there.
 fn check(command: Command) -> Result<Command> {
-    match &command {
-        Command::Vm(_) => Err(Usage("`pmctl vm` does not run in itself.".to_owned()).into()),
+    let refused = match &command {
+        Command::Vm(_) => "`pmctl vm` does not run in itself.",
         Command::Record(record) if record.switch_output.is_some() => {
-            let message = "--switch-output: the files' names are known at the end only; leave it out, or run the recording in \
-                           a script (--run) and name the files with --out.";
-            Err(Usage(message.to_owned()).into())
+            "--switch-output: the files' names are known at the end only; leave it out, or run the recording in \
+             a script (--run) and name the files with --out."
         }
-        _ => Ok(command),
-    }
+        Command::Stat(Stat { pid, tid, .. }) | Command::Record(Record { pid, tid, .. })
+            if !(pid.is_empty() && tid.is_empty()) =>
+        {
+            "-p, -t: the virtual machine has processes of its own, and not those of this machine; give a command."
+        }
+        Command::Report(_)
+        | Command::Script(_)
+        | Command::Flamegraph(_)
+        | Command::Annotate(_)
+        | Command::Diff(_)
+        | Command::Export(_)
+        | Command::Top(_) => {
+            "the virtual machine is for what needs a PMU, as stat, record and bench: run this command without `vm`."
+        }
+        _ => return Ok(command),
+    };
+    Err(Usage(refused.to_owned()).into())
 }
 
 /// Returns what the guest is told.
@@ -126,6 +159,7 @@ fn task(args: &Vm, relay: &Relay, is_terminal: [bool; 3]) -> Result<Task> {
         host_name: gethostname().context("can't ask for the host's name")?,
         randomize: args.aslr,
         is_terminal,
+        has_keys: relay.has_keys(),
         size: relay.size(),
         files: relay.results().names(),
     })

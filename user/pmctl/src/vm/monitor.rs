@@ -59,23 +59,29 @@ impl Monitor {
         self.leave_memory()?;
         self.execute("stop", &json!({}))?;
         self.execute("migrate", &json!({ "uri": uri }))?;
-        loop {
-            let state = self.execute("query-migrate", &json!({}))?;
-            match state["status"].as_str() {
-                Some("completed") => return Ok(()),
-                Some("failed" | "cancelled") => {
-                    bail!("QEMU can't save the machine: {}", state["error-desc"])
-                }
-                _ => thread::sleep(Duration::from_millis(1)),
-            }
-        }
+        self.wait()
     }
 
     /// Lets a machine that waits for it go on from a saved state.
     pub(super) fn restore(&mut self, uri: &str) -> Result<()> {
         self.leave_memory()?;
-        self.execute("migrate-incoming", &json!({ "uri": uri }))
-            .map(drop)
+        self.execute("migrate-incoming", &json!({ "uri": uri }))?;
+        self.wait()
+    }
+
+    /// Waits until a state is written or read.
+    fn wait(&mut self) -> Result<()> {
+        loop {
+            let state = self.execute("query-migrate", &json!({}))?;
+            match state["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => bail!(
+                    "QEMU can't move the machine's state: {}",
+                    state["error-desc"]
+                ),
+                _ => thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     fn leave_memory(&mut self) -> Result<()> {

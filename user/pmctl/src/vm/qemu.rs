@@ -36,7 +36,7 @@ const KERNEL: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_
 const CLOCK: &str = "base=2037-01-01T00:00:00,clock=vm";
 
 /// Lines of the kernel's log that are shown when the machine fails.
-const LAST_LINES: usize = 15;
+const LAST_LINES: usize = 30;
 
 /// Where the machine's memory is.
 pub(super) enum Memory<'a> {

@@ -14,7 +14,7 @@ use nix::unistd::read;
 
 use super::results::Results;
 use super::task::{Ended, Size};
-use super::terminal::Terminal;
+use super::terminal::{self, Terminal};
 use super::wire::{CHUNK, Channel, Message, Stream};
 use crate::signals::{Event, Signals};
 use crate::stdio::complain;
@@ -29,6 +29,8 @@ struct Output {
     /// What the caller's stream has not taken yet.
     pending: Vec<u8>,
     is_closed: bool,
+    /// It takes no more, but not because its reader has gone.
+    has_failed: bool,
 }
 
 /// How the guest's part ended.
@@ -52,8 +54,8 @@ pub(super) struct Relay {
     results: Results,
     input: Input,
     has_started: bool,
-    /// The first signal that asked for the end.
-    asked: Option<Signal>,
+    /// Signals that have asked for the end.
+    asked: Vec<Signal>,
 }
 
 /// Standard input.
@@ -109,13 +111,24 @@ impl Relay {
             terminal,
             results,
             has_started: false,
-            asked: None,
+            asked: Vec::new(),
         })
     }
 
     /// Returns the size of the caller's terminal.
     pub(super) fn size(&self) -> Option<Size> {
-        self.terminal.as_ref().and_then(Terminal::size)
+        let terminal = |output: &&Output| output.stream == Stream::Terminal;
+        terminal::size(self.outputs.iter().find(terminal)?.file.as_fd())
+    }
+
+    /// Returns whether keys go to the guest.
+    pub(super) const fn has_keys(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// Returns whether something that the command wrote did not arrive.
+    pub(super) fn has_lost(&self) -> bool {
+        self.results.has_failed || self.outputs.iter().any(|output| output.has_failed)
     }
 
     /// Returns the files that are wanted.
@@ -168,10 +181,11 @@ impl Relay {
         if !self.is_blocked() {
             channel |= PollFlags::POLLIN;
         }
-        let mut polled = vec![
-            PollFd::new(self.channel.file.as_fd(), channel),
-            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut polled = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        // Its end would be told again and again, also to those who wait for nothing.
+        if !channel.is_empty() {
+            polled.push(PollFd::new(self.channel.file.as_fd(), channel));
+        }
         let blocked = self
             .outputs
             .iter()
@@ -210,10 +224,10 @@ impl Relay {
                     }
                 }
                 Event::End { signal, .. } => {
-                    if !self.has_started || self.asked == Some(signal) {
+                    if !self.has_started || self.asked.contains(&signal) {
                         return Ok(Some(signal));
                     }
-                    self.asked = Some(signal);
+                    self.asked.push(signal);
                     self.channel.send(&Message::Signal(signal as i32))?;
                 }
                 // QEMU's end closes the socket.
@@ -267,10 +281,10 @@ impl Relay {
             }
             Message::Taken if self.input == Input::Waits => self.input = Input::Wanted,
             Message::Closed(Stream::Input) => self.input = Input::Over,
-            Message::Data(Stream::File, bytes) => self.results.add(&bytes)?,
+            Message::Data(Stream::File, bytes) => self.results.add(&bytes),
             Message::Data(stream, bytes) => self.take(stream, bytes),
-            Message::File(found) => self.results.begin(&found)?,
-            Message::End(Stream::File) => self.results.finish()?,
+            Message::File(found) => self.results.begin(&found),
+            Message::End(Stream::File) => self.results.finish(),
             Message::Ended(ended) => return Ok(Some(Outcome::Ended(ended))),
             Message::Failed(reason) => return Ok(Some(Outcome::Failed(reason))),
             Message::Ready | Message::End(_) | Message::Taken => {}
@@ -297,6 +311,7 @@ impl Output {
             file,
             pending: Vec::new(),
             is_closed: false,
+            has_failed: false,
         }
     }
 
@@ -318,6 +333,7 @@ impl Output {
                         complain(format_args!(
                             "can't pass on what the command writes: {error}"
                         ));
+                        self.has_failed = true;
                     }
                     self.pending.clear();
                     self.is_closed = true;

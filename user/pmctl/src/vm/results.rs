@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::task::Found;
 use crate::cli::{Command, Vm};
@@ -36,7 +36,7 @@ pub(super) struct Results {
     wanted: Vec<Wanted>,
     /// The file that comes now.
     open: Option<WholeFile>,
-    /// A file that was named is not there.
+    /// A file that was named is not there, or one can't be written.
     pub(super) has_failed: bool,
 }
 
@@ -62,47 +62,59 @@ impl Results {
     }
 
     /// Begins a file, or tells why there is none.
-    pub(super) fn begin(&mut self, found: &Found) -> Result<()> {
+    pub(super) fn begin(&mut self, found: &Found) {
         let Some(wanted) = self.wanted.get(found.index) else {
-            return Ok(());
+            return;
         };
         match &found.mode {
-            Ok(mode) => {
-                if wanted.reason == Reason::Recording {
-                    let kept = keep_old(&wanted.path);
-                    kept.with_context(|| format!("can't rename {}", wanted.path.display()))?;
-                }
-                let file = WholeFile::create(&wanted.path)?;
-                file.set_permissions(Permissions::from_mode(mode & 0o777))?;
-                self.open = Some(file);
-            }
+            Ok(mode) => match create(wanted, *mode) {
+                Ok(file) => self.open = Some(file),
+                Err(error) => self.fail(&error),
+            },
             Err(reason) if wanted.reason == Reason::Named => {
                 let path = wanted.path.display();
-                complain(format_args!(
-                    "can't copy {path} out of the virtual machine: {reason}"
-                ));
-                self.has_failed = true;
+                let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
+                self.fail(&error);
             }
             Err(_) => {}
         }
-        Ok(())
     }
 
     /// Adds bytes to the file.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(file) = &mut self.open {
-            file.write_all(bytes)?;
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.open else {
+            return;
+        };
+        if let Err(error) = file.write_all(bytes) {
+            self.open = None;
+            self.fail(&error.into());
         }
-        Ok(())
     }
 
     /// Puts the file in its place.
-    pub(super) fn finish(&mut self) -> Result<()> {
-        if let Some(mut file) = self.open.take() {
-            file.finish()?;
+    pub(super) fn finish(&mut self) {
+        let finished = self.open.take().map(|mut file| file.finish());
+        if let Some(Err(error)) = finished {
+            self.fail(&error.into());
         }
-        Ok(())
     }
+
+    /// Tells what is lost; the command has its exit code, and the other files come.
+    fn fail(&mut self, error: &anyhow::Error) {
+        complain(format_args!("{error:#}"));
+        self.has_failed = true;
+    }
+}
+
+/// Begins to write a file with these permission bits.
+fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
+    if wanted.reason == Reason::Recording {
+        keep_old(&wanted.path)
+            .with_context(|| format!("can't rename {}", wanted.path.display()))?;
+    }
+    let file = WholeFile::create(&wanted.path)?;
+    file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+    Ok(file)
 }
 
 /// Returns the files that a command of pmctl's writes.

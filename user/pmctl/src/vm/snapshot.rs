@@ -49,8 +49,10 @@ pub(super) fn start(image: &Image, args: &Vm, signals: &Signals) -> Result<Start
                 return Ok(Start::Stopped(signal));
             }
         }
-        if let Ok((qemu, socket)) = restore(image, args, &directory) {
-            return Ok(Start::Running(qemu, socket));
+        match restore(image, args, &directory) {
+            Ok((qemu, socket)) => return Ok(Start::Running(qemu, socket)),
+            // It is of no use to anyone.
+            Err(_) => drop(fs::remove_dir_all(&directory)),
         }
     }
     let (qemu, socket) = Qemu::start(image, args, &Memory::New)?;
@@ -58,6 +60,10 @@ pub(super) fn start(image: &Image, args: &Vm, signals: &Signals) -> Result<Start
 }
 
 fn restore(image: &Image, args: &Vm, directory: &Path) -> Result<(Qemu, UnixStream)> {
+    let memory = fs::metadata(directory.join(MEMORY))?.len();
+    if memory != u64::from(args.memory) << 20 {
+        bail!("the memory is not whole");
+    }
     // For `remove_old`.
     File::open(directory)?.set_modified(SystemTime::now())?;
     let (mut qemu, socket) = Qemu::start(image, args, &Memory::Saved(directory))?;
@@ -102,6 +108,9 @@ fn make(image: &Image, args: &Vm, directory: &Path, signals: &Signals) -> Result
         }
     }
     qemu.monitor()?.save(&uri(directory))?;
+    for name in [MEMORY, STATE] {
+        File::open(directory.join(name))?.sync_all()?;
+    }
     Ok(None)
 }
 
@@ -122,7 +131,8 @@ fn cache() -> Option<PathBuf> {
             .map(PathBuf::from)
     };
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(cache.join("perfmon-vm"))
+    // A relative one is to be ignored, says the XDG Base Directory Specification.
+    cache.is_absolute().then(|| cache.join("perfmon-vm"))
 }
 
 /// Returns the name of the snapshot: a hash of the machine's parts and of its size.
@@ -153,6 +163,16 @@ fn name(image: &Image, args: &Vm) -> Result<String> {
 /// Removes all but the snapshots that were used last, and what interrupted runs have left.
 fn remove_old(cache: &Path) {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| match entry.path().extension() {
+        None => true,
+        // One that is being made, or was when its process ended.
+        Some(pid) => {
+            if !Path::new("/proc").join(pid).exists() {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+            false
+        }
+    });
     let dated =
         entries.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())));
     let mut dated: Vec<_> = dated.collect();

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+/// The directory that holds the guest's pmctl, at the end of PATH.
+pub(super) const TOOLS: &str = "/dev/perfmon-vm";
+
 /// Size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Size {
@@ -30,6 +33,8 @@ pub(super) struct Task {
     pub(super) randomize: bool,
     /// Standard input, output and error: `true` for those that are a terminal.
     pub(super) is_terminal: [bool; 3],
+    /// The guest gets each key as it is typed, and what it writes to the terminal is not changed.
+    pub(super) has_keys: bool,
     pub(super) size: Option<Size>,
     /// Files that are wanted when the command has ended, relative to the directory.
     pub(super) files: Vec<OsString>,

@@ -46,18 +46,6 @@ impl Terminal {
         self.before = Some(before);
         Ok(())
     }
-
-    /// Returns the size, if the terminal knows it.
-    pub(super) fn size(&self) -> Option<Size> {
-        // SAFETY: A structure of numbers, for which zeros are values.
-        let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-        // SAFETY: The descriptor is open, and the call writes to a structure of its type.
-        unsafe { get_size(self.file.as_raw_fd(), &raw mut size) }.ok()?;
-        (size.ws_row > 0 && size.ws_col > 0).then_some(Size {
-            rows: size.ws_row,
-            columns: size.ws_col,
-        })
-    }
 }
 
 impl AsFd for Terminal {
@@ -72,4 +60,16 @@ impl Drop for Terminal {
             let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, before);
         }
     }
+}
+
+/// Returns the size of a terminal, if it is one and knows it.
+pub(super) fn size(terminal: BorrowedFd<'_>) -> Option<Size> {
+    // SAFETY: A structure of numbers, for which zeros are values.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: The descriptor is open, and the call writes to a structure of its type.
+    unsafe { get_size(terminal.as_raw_fd(), &raw mut size) }.ok()?;
+    (size.ws_row > 0 && size.ws_col > 0).then_some(Size {
+        rows: size.ws_row,
+        columns: size.ws_col,
+    })
 }

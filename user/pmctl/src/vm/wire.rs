@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::task::{Ended, Found, Size, Task};
 
 /// Bytes that a message may carry.
-const LONGEST: usize = 1 << 20;
+const LONGEST: usize = 1 << 24;
 /// Bytes of a [`Message::Data`] that are sent at once.
 pub(super) const CHUNK: usize = 1 << 16;
 const HEADER: usize = 5;
@@ -86,7 +86,7 @@ impl Message {
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         if payload.len() > LONGEST {
             return Err(io::Error::other(
-                "a message for the virtual machine is too long",
+                "the arguments and variables are more than the virtual machine takes",
             ));
         }
         Ok([&[kind], &length.to_le_bytes()[..], &payload].concat())

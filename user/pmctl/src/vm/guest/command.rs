@@ -14,11 +14,11 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::stat::{Mode, fchmod, umask};
+use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setuid};
 
-use super::super::task::{Size, Task};
+use super::super::task::{Size, TOOLS, Task};
 use super::super::wire::Stream;
-use super::system::TOOLS;
 use crate::{exit, signals};
 
 nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
@@ -55,7 +55,7 @@ pub(super) fn start(task: &Task) -> Result<Running> {
     match (&terminal, task.is_terminal[0]) {
         (Some(terminal), true) => drop(command.stdin(slave(terminal)?)),
         _ => {
-            let (read, write) = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
+            let (read, write) = pipe(task)?;
             command.stdin(Stdio::from(read));
             input = Some(File::from(write));
         }
@@ -64,7 +64,7 @@ pub(super) fn start(task: &Task) -> Result<Running> {
         let stdio = match (&terminal, task.is_terminal[number]) {
             (Some(terminal), true) => slave(terminal)?,
             _ => {
-                let (read, write) = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
+                let (read, write) = pipe(task)?;
                 outputs.push((stream, File::from(read)));
                 Stdio::from(write)
             }
@@ -81,6 +81,7 @@ pub(super) fn start(task: &Task) -> Result<Running> {
     }
     let process = match command.spawn() {
         Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
+        Err(_) if !Path::new(&task.directory).is_dir() => Err(no_directory(task)),
         Err(error) => Err(cannot_run(task, &error)),
     };
     Ok(Running {
@@ -130,6 +131,14 @@ fn command(task: &Task) -> Command {
     command
 }
 
+/// Returns a pipe's ends. It is the user's, who may open it anew as /dev/stdout.
+fn pipe(task: &Task) -> Result<(OwnedFd, OwnedFd)> {
+    let ends = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
+    let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
+    fchown(&ends.0, Some(user), Some(group)).context("can't give a pipe away")?;
+    Ok(ends)
+}
+
 fn open_terminal(task: &Task) -> Result<OpenptyResult> {
     let size = task.size.unwrap_or(Size {
         rows: 24,
@@ -140,6 +149,12 @@ fn open_terminal(task: &Task) -> Result<OpenptyResult> {
     fchown(&terminal.slave, owner, None).context("can't give the terminal away")?;
     fchmod(&terminal.slave, Mode::from_bits_truncate(0o620))
         .context("can't give the terminal away")?;
+    if !task.has_keys {
+        // The caller's terminal puts a carriage return in front of a new line itself.
+        let mut settings = tcgetattr(&terminal.slave).context("can't ask the terminal")?;
+        settings.output_flags.remove(OutputFlags::OPOST);
+        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).context("can't set the terminal")?;
+    }
     Ok(terminal)
 }
 
@@ -151,6 +166,15 @@ pub(super) fn winsize(size: Size) -> Winsize {
         ws_xpixel: 0,
         ws_ypixel: 0,
     }
+}
+
+/// Returns the exit code and the message of a working directory that only the host has.
+fn no_directory(task: &Task) -> (u8, String) {
+    let directory = task.directory.to_string_lossy();
+    let message = format!(
+        "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another one.\n"
+    );
+    (exit::NO_COUNT, message)
 }
 
 /// Returns the exit code and the message of a command that can't be run.

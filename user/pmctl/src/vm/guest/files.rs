@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::super::task::{Found, Task};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
 use super::relay;
+use super::system::CLOCK;
 
 /// Sends the files.
 pub(super) fn send(channel: &mut Channel<File>, task: &Task) -> Result<()> {
@@ -42,8 +43,12 @@ fn open(task: &Task, name: &OsString) -> io::Result<(File, u32)> {
         return Err(io::Error::other("it is no file"));
     }
     let file = File::open(path)?;
-    let mode = file.metadata()?.mode();
-    Ok((file, mode))
+    let facts = file.metadata()?;
+    // The host's files are older than the guest's clock.
+    if facts.ctime() < CLOCK {
+        return Err(io::Error::other("the command did not write it"));
+    }
+    Ok((file, facts.mode()))
 }
 
 fn copy(channel: &mut Channel<File>, mut file: File) -> Result<()> {

@@ -9,9 +9,11 @@ mod relay;
 mod system;
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -24,29 +26,35 @@ use nix::unistd::{Pid, getpid};
 use super::qemu::PORT;
 use super::task::Task;
 use super::wire::{Channel, Message};
-use crate::exit;
 
-/// Runs the virtual machine; returns only if this is none.
-pub(crate) fn guest() -> Result<u8> {
-    if getpid() != Pid::from_raw(1) {
-        let message =
-            "`pmctl vm-guest` is the first process of the virtual machine that `pmctl vm` starts.";
-        return Err(exit::Usage(message.to_owned()).into());
-    }
-    let mut channel = system::set_up()
-        .and_then(|()| module::load())
-        .and_then(|()| port());
-    if let Ok(channel) = &mut channel {
-        if let Err(error) = serve(channel) {
-            channel.send(&Message::Failed(format!("{error:#}")))?;
-            relay::flush(channel)?;
-        }
-    }
-    if let Err(error) = channel {
+/// The argument that the first process gets from the kernel's command line.
+const GUEST: &str = "vm-guest";
+
+/// Returns whether these are the words of the first process of the virtual machine.
+pub(crate) fn is_guest(words: &[OsString]) -> bool {
+    words.get(1).is_some_and(|word| word == GUEST) && getpid() == Pid::from_raw(1)
+}
+
+/// Runs the virtual machine; returns only if the kernel does not end it.
+pub(crate) fn guest() -> ExitCode {
+    if let Err(error) = boot() {
         // To the kernel's log, which the host shows when the machine ends without an answer.
         eprintln!("pmctl: {error:#}");
     }
-    match reboot(RebootMode::RB_AUTOBOOT)? {}
+    let Err(errno) = reboot(RebootMode::RB_AUTOBOOT);
+    eprintln!("pmctl: can't end the machine: {errno}");
+    ExitCode::FAILURE
+}
+
+fn boot() -> Result<()> {
+    system::set_up()?;
+    module::load()?;
+    let mut channel = port()?;
+    if let Err(error) = serve(&mut channel) {
+        channel.send(&Message::Failed(format!("{error:#}")))?;
+        relay::flush(&mut channel)?;
+    }
+    Ok(())
 }
 
 /// Runs the command that the host names.

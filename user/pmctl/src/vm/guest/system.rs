@@ -16,12 +16,9 @@ use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
 use super::super::qemu::HOST_FILES;
-use super::super::task::Task;
+use super::super::task::{TOOLS, Task};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
-
-/// The directory that holds the guest's pmctl, at the end of PATH.
-pub(super) const TOOLS: &str = "/dev/perfmon-vm";
 
 /// Type, place and options of a file system.
 type FileSystem = (&'static str, &'static str, &'static str);
@@ -49,11 +46,12 @@ const BOTH: &str = "/both";
 
 /// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
 const MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
-const OVERLAY: &str = "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work";
+const OVERLAY: &str =
+    "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
 /// The time when a command starts, in seconds since 1970: the beginning of 2037. It is later than the host's files are, so
 /// that make(1) takes for new what the command writes.
-const CLOCK: libc::time_t = 2_114_380_800;
+pub(super) const CLOCK: libc::time_t = 2_114_380_800;
 
 /// Mounts what every system has.
 pub(super) fn set_up() -> Result<()> {
