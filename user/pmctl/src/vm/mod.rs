@@ -137,7 +137,7 @@ fn check(command: Command) -> Result<Command> {
     Err(Usage(refused.to_owned()).into())
 }
 
-/// Returns what the guest is told.
+/// Returns the command and its surroundings, for the guest.
 fn task(args: &Vm, relay: &Relay, is_terminal: [bool; 3]) -> Result<Task> {
     let directory = env::current_dir().context("can't find the working directory")?;
     // It can only be asked by setting it.

@@ -27,8 +27,8 @@ pub(super) const PORT: &str = "pmctl";
 /// Tag of the host's files.
 pub(super) const HOST_FILES: &str = "host";
 
-/// What the kernel is booted with: quiet, and without the tests that are built into it. What it would measure of the
-/// CPU is told, and a panic ends the machine.
+/// The kernel's command line: few messages, none of the tests that are built in, no calibration of clocks, and a
+/// restart, which ends QEMU, after a panic.
 const KERNEL: &str = "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 no_timer_check tsc=reliable random.trust_cpu=on \
                       kunit.enable=0 rdinit=/init -- vm-guest";
 
@@ -54,7 +54,7 @@ pub(super) struct Qemu {
     monitor: Option<UnixStream>,
     /// The kernel's log.
     log: File,
-    /// What QEMU itself complains about.
+    /// QEMU's standard error.
     complaints: File,
 }
 

@@ -26,7 +26,7 @@ const ATOMIC: usize = 4096;
 struct Output {
     stream: Stream,
     file: File,
-    /// What the caller's stream has not taken yet.
+    /// Bytes that are not written yet.
     pending: Vec<u8>,
     is_closed: bool,
     /// It takes no more, but not because its reader has gone.

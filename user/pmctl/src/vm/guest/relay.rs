@@ -268,7 +268,7 @@ pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
     }
 }
 
-/// Returns whether nobody can read any more what is written to a pipe.
+/// Returns whether a pipe has no reader any more.
 fn is_closed(input: &File) -> bool {
     let mut polled = [PollFd::new(input.as_fd(), PollFlags::empty())];
     let told = poll(&mut polled, PollTimeout::ZERO);
