@@ -134,7 +134,6 @@ fn arguments(
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
-    let kernel = &image.kernel;
     let text = [
         ("-accel", "tcg".to_owned()),
         ("-cpu", model(args.cpu).to_owned()),
@@ -169,7 +168,7 @@ fn arguments(
         add(option, value.into());
     }
     add("-L", image.firmware.clone().into());
-    add("-kernel", kernel.clone().into());
+    add("-kernel", image.kernel.clone().into());
     add("-initrd", image.initrd.clone().into());
     // Devices that would be waited for, and are not used.
     let machine = "q35,sata=off,smbus=off,vmport=off";

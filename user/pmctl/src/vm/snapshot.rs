@@ -78,7 +78,9 @@ fn prepare(image: &Image, args: &Vm, directory: &Path, signals: &Signals) -> Opt
     let is_made = matches!(made, Ok(None));
     // Another run may have made it meanwhile.
     if is_made && fs::rename(&beside, directory).is_ok() {
-        directory.parent().map(remove_old)?;
+        if let Some(cache) = directory.parent() {
+            remove_old(cache);
+        }
     } else {
         let _ = fs::remove_dir_all(&beside);
     }
@@ -154,6 +156,7 @@ fn name(image: &Image, args: &Vm) -> Result<String> {
         args.cpu as u8,
         args.cpus,
         args.memory,
+        args.exact,
         env!("CARGO_PKG_VERSION"),
     )
         .hash(&mut hasher);
