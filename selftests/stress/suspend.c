@@ -3,7 +3,8 @@
  * The system goes to sleep and wakes up, down to each level of pm_test and to a
  * real suspend to memory, in which the registers are lost: counters go on from the
  * value that they had, a trace has ended with what it had recorded and says so,
- * and the next one records all.
+ * and the next one records all; events of tasks and of CPUs go on, and their rings have
+ * all samples.
  *
  * Nothing wakes the virtual machine from suspend to idle: its clock raises no
  * ACPI event while the machine is on. "platform" is all of that but the idling.
@@ -29,6 +30,7 @@
 #include "leak_fixture.h"
 #include "loop.h"
 #include "options.h"
+#include "samples.h"
 #include "trace.h"
 
 #define POWER		"/sys/power/"
@@ -187,6 +189,78 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	}
 	TH_LOG("%llu sleeps", i);
 	ASSERT_EQ(0, trace_free(&self->trace));
+	close(self->fd);
+	self->fd = -1;
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+/* Counts a loop on CPU @cpu, from another one's or from its own. */
+static __s64 count_on(int fd, int cpu, int home)
+{
+	__s64 before = event_count(fd), after;
+
+	if (before < 0 || pin_to_cpu(cpu))
+		return -1;
+	loop(N);
+	after = event_count(fd);
+	return pin_to_cpu(home) || after < 0 ? -1 : after - before;
+}
+
+TEST_F_TIMEOUT(suspend, events_of_all_cpus_go_on_after_sleep, 36000)
+{
+	int cpu, home = cpu_next(&self->leaks.cpus, -1);
+	struct perf_event_attr attr = event_instructions();
+	int fd[CPU_SETSIZE];
+	__u64 i;
+
+	attr.disabled = 0;
+	for_each_cpu_in(cpu, &self->leaks.cpus) {
+		fd[cpu] = event_maker_perfmon.open(&attr, -1, cpu, -1, 0);
+		ASSERT_LE(0, fd[cpu]);
+	}
+	for (i = 0; i < self->rounds; i++) {
+		ASSERT_EQ(0, sleep_once(variant));
+		for_each_cpu_in(cpu, &self->leaks.cpus)
+			EXPECT_LE((__s64)(LOOP_INSNS * N), count_on(fd[cpu], cpu, home));
+	}
+	TH_LOG("%llu sleeps", i);
+	for_each_cpu_in(cpu, &self->leaks.cpus)
+		close(fd[cpu]);
+	close(self->fd);
+	self->fd = -1;
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
+TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
+{
+	struct perf_event_attr attr = event_every(RATE);
+	struct sampler sampler = { .fd = -1 };
+	struct seen seen = SEEN_NOTHING;
+	__s64 before, count;
+	__u64 i;
+
+	attr.disabled = 0;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, 0, -1, 8));
+	for (i = 0; i < self->rounds; i++) {
+		before = event_count(sampler.fd);
+		ASSERT_LE(0, before);
+		loop(N);
+		ASSERT_EQ(0, sleep_once(variant));
+		loop(N);
+		count = event_count(sampler.fd) - before;
+		EXPECT_LE((__s64)(2 * LOOP_INSNS * N), count);
+		EXPECT_GE((__s64)(2 * LOOP_INSNS * N) + 2 * SLEEP_OVERHEAD, count);
+		sampler_read(&sampler, &seen, NULL, NULL);
+	}
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	count = event_count(sampler.fd);
+	sampler_read(&sampler, &seen, NULL, NULL);
+	TH_LOG("%llu sleeps, %lu samples", i, seen.samples);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_TRUE(seen.ordered);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_EQ((unsigned long)count / RATE, seen.samples);
+	sampler_close(&sampler);
 	close(self->fd);
 	self->fd = -1;
 	expect_no_leaks(_metadata, &self->leaks);
