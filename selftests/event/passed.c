@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Descriptors of events that are passed to other processes (SCM_RIGHTS): they are the same
+ * event, whoever opened it, and outlive the sender; one that only a socket holds is closed
+ * with the socket, also by the kernel's collector of cycles.
+ */
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "memory.h"
+#include "samples.h"
+
+#define N		100000UL
+#define PERIOD		9973
+#define ORDER		6
+#define CYCLES		20
+#define PATIENCE	1000	/* waits of 10 ms for the collector */
+
+FIXTURE(event)
+{
+	int sockets[2];
+	int fd;
+	struct event_ring ring;
+	struct event_record record;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	self->fd = self->sockets[0] = self->sockets[1] = -1;
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->sockets));
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	event_ring_unmap(&self->ring);
+	close(self->fd);
+	close(self->sockets[0]);
+	close(self->sockets[1]);
+	restore_maker(_metadata, variant);
+}
+
+/* Room for the number of one descriptor, aligned as its header. */
+union control {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+/* Returns 0 or a negative errno. */
+static int send_descriptor(int socket, int fd)
+{
+	union control control = { };
+	char byte = 0;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	return sendmsg(socket, &message, 0) == 1 ? 0 : -errno;
+}
+
+/* Returns the descriptor, or a negative errno. */
+static int receive_descriptor(int socket)
+{
+	union control control = { };
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = {
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
+		return -errno;
+	if (message.msg_controllen < CMSG_LEN(sizeof(int)))
+		return -ENOMSG;
+	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	return fd;
+}
+
+/* An event of this process, opened and sent by a child, which has ended since. */
+static void receive_event_of_child(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+				   const struct event_maker *by, struct perf_event_attr *attr)
+{
+	pid_t parent = getpid(), child = fork();
+	int status;
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		int fd = by->open(attr, parent, -1, -1, 0);
+
+		_exit(fd < 0 ? -fd : -send_descriptor(self->sockets[1], fd));
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	self->fd = receive_descriptor(self->sockets[0]);
+	ASSERT_LE(0, self->fd);
+}
+
+TEST_F(event, count_is_exact_when_the_process_that_opened_it_is_gone)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 least;
+
+	receive_event_of_child(_metadata, self, variant->by, &attr);
+	least = event_loop_count(self->fd, 1);
+	EXPECT_LT(0, least);
+	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(self->fd, N));
+}
+
+TEST_F(event, receiver_controls_the_event_of_the_sender)
+{
+	int status;
+	pid_t child = fork();
+
+	ASSERT_LE(0, child);
+	if (!child) {
+		int fd = receive_descriptor(self->sockets[1]);
+
+		_exit(fd < 0 || event_count(fd) < (__s64)(LOOP_INSNS * N) || event_disable(fd));
+	}
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(N);
+	ASSERT_EQ(0, send_descriptor(self->sockets[0], self->fd));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	loop(10 * N);
+	EXPECT_GT((__s64)(10 * LOOP_INSNS * N), event_count(self->fd));
+}
+
+TEST_F(event, ring_that_the_receiver_maps_has_every_sample)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	unsigned long samples = 0, others = 0;
+	long pinned = memory_pinned_kb();
+
+	receive_event_of_child(_metadata, self, variant->by, &attr);
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd, ORDER, false));
+	ASSERT_LT(0, event_loop_count(self->fd, N));
+	while (event_ring_next(&self->ring, &self->record)) {
+		if (self->record.header.type == PERF_RECORD_SAMPLE)
+			samples++;
+		else
+			others++;
+	}
+	EXPECT_EQ((unsigned long)event_count(self->fd) / PERIOD, samples);
+	EXPECT_EQ(0UL, others);
+	event_ring_unmap(&self->ring);
+	EXPECT_EQ(pinned, memory_pinned_kb());
+}
+
+/* Sends a socket into itself, with an event: nothing but the two has them. */
+static int leave_in_cycle(const struct event_maker *by, int round)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	int sockets[2], fd, err;
+
+	/* The event of a CPU in every other round: it counts until it is closed. */
+	attr.disabled = 0;
+	fd = by->open(&attr, round % 2 ? -1 : 0, round % 2 ? 0 : -1, -1, 0);
+	if (fd < 0)
+		return fd;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)) {
+		close(fd);
+		return -errno;
+	}
+	err = send_descriptor(sockets[0], fd);
+	err = err ? err : send_descriptor(sockets[0], sockets[0]);
+	err = err ? err : send_descriptor(sockets[0], sockets[1]);
+	close(sockets[0]);
+	close(sockets[1]);
+	close(fd);
+	return err;
+}
+
+/* Opens an event of the other maker, which is refused while one of this maker's is there. */
+static int open_other(const struct event_maker *by)
+{
+	return event_open_instructions(by == &event_maker_perf ? &event_maker_perfmon :
+							       &event_maker_perf, 0);
+}
+
+/* Returns whether the other maker's events are possible within PATIENCE. */
+static bool wait_for_other(const struct event_maker *by)
+{
+	int i, fd;
+
+	for (i = 0; i < PATIENCE; i++) {
+		fd = open_other(by);
+		if (fd >= 0) {
+			close(fd);
+			return true;
+		}
+		/* The end of a socket starts the collector. */
+		close(socket(AF_UNIX, SOCK_STREAM, 0));
+		usleep(10000);
+	}
+	return false;
+}
+
+TEST_F(event, event_in_a_cycle_of_sockets_is_closed_by_the_collector)
+{
+	int i;
+
+	self->fd = open_instructions(_metadata, variant->by, 0);
+	EXPECT_GT(0, open_other(variant->by));
+	close(self->fd);
+	self->fd = -1;
+	for (i = 0; i < CYCLES; i++) {
+		ASSERT_EQ(0, leave_in_cycle(variant->by, i));
+		ASSERT_TRUE(wait_for_other(variant->by));
+	}
+}
+
+TEST_HARNESS_MAIN
