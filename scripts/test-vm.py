@@ -224,6 +224,45 @@ def the_files_stay_as_they_are():
 
 
 @test
+def a_directory_that_is_named_is_written():
+    folder = os.path.join(FOLDER, "written, with a comma")
+    for name in ("", "open", "open/closed"):
+        os.mkdir(os.path.join(folder, name))
+    for name in ("", "open"):
+        os.chown(os.path.join(folder, name), NOBODY, NOBODY)
+    with open(os.path.join(folder, "open/kept"), "w", encoding="ascii") as file:
+        file.write("before")
+    script = (
+        "set -e; cd open; cat kept; mkdir -m 750 d; echo 1 >d/x; mv d e; ln -s e link; rm kept; echo outside >../o; cat ../o;"
+        "! touch closed/x 2>/dev/null; head -c 300000000 /dev/zero >big;"
+        "python3 -c 'import mmap, os; f = open(\"mapped\", \"w+b\"); f.truncate(8192); mmap.mmap(f.fileno(), 0)[4096:4099] = b\"abc\"'"
+    )
+    # Twice: the machine's snapshot was made with another directory.
+    for name in ("other", "open"):
+        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        code, out, err = shell(script if name == "open" else "true", "--write", name, "--memory", "256", cwd=folder)
+        expect(code, 0, err)
+    expect(out, b"beforeoutside\n", "the files that the command saw")
+    expect(sorted(os.listdir(folder)), ["open", "other"], "files outside")
+    inside = os.path.join(folder, "open")
+    expect(sorted(os.listdir(inside)), ["big", "closed", "e", "link", "mapped"], "files inside")
+    facts = os.stat(os.path.join(inside, "e"))
+    expect((facts.st_mode & 0o777, facts.st_uid, os.listdir(os.path.join(inside, "e"))), (0o750, NOBODY, ["x"]), "a directory")
+    expect(os.path.getsize(os.path.join(inside, "big")), 300_000_000, "a file that is larger than the memory")
+    with open(os.path.join(inside, "mapped"), "rb") as file:
+        expect(file.read()[4094:4101], b"\0\0abc\0\0", "a file that was mapped")
+    # What comes out is there already, and is not copied to itself.
+    for _ in range(2):
+        code, _, err = run("--write", inside, "--out", "perf.data", "--", "record", "-e", "instructions:u", "--", "true", cwd=inside)
+        expect((code, "can't" in err), (0, False), err)
+    recordings = sorted(name for name in os.listdir(inside) if name.startswith("perf"))
+    expect(recordings, ["perf.data", "perf.data.old"], "recordings")
+    for name, reason in (("none", "can't find none"), ("/", "would be all files"), ("open/big", "is no directory")):
+        code, _, err = shell("true", "--write", name, cwd=folder)
+        expect((code in (2, 125), reason in err), (True, True), err)
+
+
+@test
 def signals_reach_the_command():
     script = "trap 'echo got; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.1; done"
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

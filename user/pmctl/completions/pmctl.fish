@@ -259,6 +259,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l cpus -d 'Have N CPUs'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l memory -d 'Have MB megabytes of memory' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l env -d 'Pass the variable NAME on, or set it; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l out -d 'Copy FILE, which the command writes, to the same place here; may be repeated' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l write -d 'Let the command change the files in DIR here; may be repeated' -r -f -a "(__fish_complete_directories)"
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l image -d 'Use the virtual machine in DIR [default: `$PERFMON_VM`, or that of the package perfmon-vm]' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l exact -d 'Let time pass by instructions, so that the kernel\'s counts vary less; slower, on one CPU'
 complete -c pmctl -n "__fish_pmctl_using_subcommand vm" -l no-snapshot -d 'Boot the machine, in place of its snapshot in ~/.cache/perfmon-vm, which the first run makes'

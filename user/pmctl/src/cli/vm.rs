@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use super::{Cli, Command};
 
@@ -14,7 +14,8 @@ nor KVM, a PMU or the driver. `pmctl vm --run -- X` is any command X there. The 
 terminal and signals; its exit code is that of `pmctl vm`.
 
 Nothing here changes: what the command writes stays in the machine's memory and ends with it, but for the recording of \
-`record`, the files of `stat -o` and `--record` and of `bench --save`, and those that --out names. There is no network.
+`record`, the files of `stat -o` and `--record` and of `bench --save`, those that --out names, and what is in the \
+directories that --write names. There is no network.
 
 User counts repeat to the instruction if the program itself does: addresses are not random, the environment is HOME, PATH, \
 USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, with --exact \
@@ -72,6 +73,10 @@ pub(crate) struct Vm {
     /// Copy FILE, which the command writes, to the same place here; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Vec<PathBuf>,
+
+    /// Let the command change the files in DIR here; may be repeated
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) write: Vec<PathBuf>,
 
     /// Run COMMAND itself; pmctl and the device are there
     #[arg(long)]

@@ -7,6 +7,7 @@
 //!   pmctl vm (relay) ── socket ── QEMU ── serial port ── pmctl (first process)
 //!                                  │                          │ pipes or a terminal
 //!   the host's files ───── 9p, read-only ── overlay ──── the command, as the caller's user
+//!   those of --write ───── 9p ────────────────────────────┘
 //! ```
 //!
 //! pmctl is both sides: [`relay`] on the host, [`guest`] in the machine. They speak [`wire`]'s messages.
@@ -18,6 +19,7 @@ mod monitor;
 mod qemu;
 mod relay;
 mod results;
+mod shared;
 mod snapshot;
 mod task;
 mod terminal;
@@ -38,8 +40,10 @@ use crate::signals::{self, Signals};
 use crate::stdio::complain;
 pub(crate) use guest::{guest, is_guest};
 use image::Image;
+use qemu::Machine;
 use relay::{Outcome, Relay};
 use results::Results;
+use shared::Shared;
 use snapshot::Start;
 use task::{Ended, Task};
 use wire::Message;
@@ -53,14 +57,20 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         io::stdout().is_terminal(),
         io::stderr().is_terminal(),
     ];
-    let results = Results::new(args, command.as_ref());
+    let shared = Shared::find(&args.write)?;
+    let results = Results::new(args, command.as_ref(), &shared);
+    let machine = Machine {
+        image: &image,
+        args,
+        shared: &shared,
+    };
     let signals = Signals::hold_with(Signal::SIGWINCH)?;
-    let (mut qemu, socket) = match snapshot::start(&image, args, &signals)? {
+    let (mut qemu, socket) = match snapshot::start(&machine, &signals)? {
         Start::Running(qemu, socket) => (qemu, socket),
         Start::Stopped(signal) => return Ok(stop(signal)),
     };
     let mut relay = Relay::new(socket, signals, is_terminal, results)?;
-    let task = task(args, &relay, is_terminal)?;
+    let task = task(args, &relay, &shared, is_terminal)?;
     let outcome = relay.run(&Message::Start(task));
     let has_lost = relay.has_lost();
     // Messages are for a terminal that is the caller's again.
@@ -138,7 +148,7 @@ fn check(command: Command) -> Result<Command> {
 }
 
 /// Returns the command and its surroundings, for the guest.
-fn task(args: &Vm, relay: &Relay, is_terminal: [bool; 3]) -> Result<Task> {
+fn task(args: &Vm, relay: &Relay, shared: &Shared, is_terminal: [bool; 3]) -> Result<Task> {
     let directory = env::current_dir().context("can't find the working directory")?;
     // It can only be asked by setting it.
     let mask = umask(Mode::empty());
@@ -162,6 +172,7 @@ fn task(args: &Vm, relay: &Relay, is_terminal: [bool; 3]) -> Result<Task> {
         has_keys: relay.has_keys(),
         size: relay.size(),
         files: relay.results().names(),
+        shared: shared.names(),
     })
 }
 

@@ -19,6 +19,7 @@ use nix::sys::signal::Signal;
 
 use super::image::Image;
 use super::monitor::Monitor;
+use super::shared::Shared;
 use super::snapshot::MEMORY;
 use crate::cli::{Vm, VmCpu};
 
@@ -26,6 +27,11 @@ use crate::cli::{Vm, VmCpu};
 pub(super) const PORT: &str = "pmctl";
 /// Tag of the host's files.
 pub(super) const HOST_FILES: &str = "host";
+
+/// Returns the tag of a directory of the host that the command may change.
+pub(super) fn shared_tag(index: usize) -> String {
+    format!("shared{index}")
+}
 
 /// The kernel's command line: few messages, none of the tests that are built in, no calibration of clocks, and a
 /// restart, which ends QEMU, after a panic.
@@ -37,6 +43,14 @@ const CLOCK: &str = "base=2037-01-01T00:00:00,clock=vm";
 
 /// Lines of the kernel's log that are shown when the machine fails.
 const LAST_LINES: usize = 30;
+
+/// A machine that can be started.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'a> {
+    pub(super) image: &'a Image,
+    pub(super) args: &'a Vm,
+    pub(super) shared: &'a Shared,
+}
 
 /// Where the machine's memory is.
 pub(super) enum Memory<'a> {
@@ -60,18 +74,15 @@ pub(super) struct Qemu {
 
 impl Qemu {
     /// Starts the machine. Its serial port is the other end of the socket that is returned.
-    pub(super) fn start(
-        image: &Image,
-        args: &Vm,
-        memory: &Memory<'_>,
-    ) -> Result<(Self, UnixStream)> {
+    pub(super) fn start(machine: &Machine<'_>, memory: &Memory<'_>) -> Result<(Self, UnixStream)> {
+        let qemu = &machine.image.qemu;
         let (own, guests) = inherited()?;
         let (monitor, its_monitor) = inherited()?;
         let descriptors = [guests.as_raw_fd(), its_monitor.as_raw_fd()];
         let (log, complaints) = (in_memory("log")?, in_memory("complaints")?);
-        let mut command = Command::new(&image.qemu);
+        let mut command = Command::new(qemu);
         command
-            .args(arguments(image, args, memory, descriptors))
+            .args(arguments(machine, memory, descriptors))
             .stdin(Stdio::null())
             .stdout(log.try_clone().context("can't pass a file on")?)
             .stderr(complaints.try_clone().context("can't pass a file on")?)
@@ -82,7 +93,7 @@ impl Qemu {
             command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?));
         }
         let started = command.spawn();
-        let process = started.with_context(|| format!("can't run {}", image.qemu.display()))?;
+        let process = started.with_context(|| format!("can't run {}", qemu.display()))?;
         Ok((
             Self {
                 process,
@@ -127,11 +138,15 @@ impl Drop for Qemu {
 
 /// Returns the arguments of a machine, with the descriptors of its port and of its monitor.
 fn arguments(
-    image: &Image,
-    args: &Vm,
+    machine: &Machine<'_>,
     memory: &Memory<'_>,
     [port, monitor]: [RawFd; 2],
 ) -> Vec<OsString> {
+    let Machine {
+        image,
+        args,
+        shared,
+    } = machine;
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
     let text = [
@@ -145,14 +160,6 @@ fn arguments(
         ("-seed", "1".to_owned()),
         ("-chardev", "stdio,id=log,signal=off".to_owned()),
         ("-serial", "chardev:log".to_owned()),
-        (
-            "-fsdev",
-            format!("local,id={HOST_FILES},path=/,security_model=none,readonly=on,multidevs=remap"),
-        ),
-        (
-            "-device",
-            format!("virtio-9p-pci,fsdev={HOST_FILES},mount_tag={HOST_FILES}"),
-        ),
         ("-chardev", format!("socket,id={PORT},fd={port}")),
         ("-device", "virtio-serial-pci".to_owned()),
         (
@@ -166,6 +173,21 @@ fn arguments(
     ];
     for (option, value) in text {
         add(option, value.into());
+    }
+    let mut add_files = |tag: &str, options: &str, path: &Path| {
+        let mut files = OsString::from(format!(
+            "local,id={tag},security_model=none,multidevs=remap{options},path="
+        ));
+        files.push(doubled_commas(path));
+        add("-fsdev", files);
+        add(
+            "-device",
+            format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}").into(),
+        );
+    };
+    add_files(HOST_FILES, ",readonly=on", Path::new("/"));
+    for (index, directory) in shared.directories().iter().enumerate() {
+        add_files(&shared_tag(index), "", directory);
     }
     add("-L", image.firmware.clone().into());
     add("-kernel", image.kernel.clone().into());

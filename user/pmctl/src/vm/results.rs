@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 
+use super::shared::Shared;
 use super::task::Found;
 use crate::cli::{Command, Vm};
 use crate::record::keep_old;
@@ -41,12 +42,14 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
-    pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
+    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one; not those that it
+    /// writes on the host.
+    pub(super) fn new(args: &Vm, command: Option<&Command>, shared: &Shared) -> Self {
         let own = command.map(files_of).unwrap_or_default();
         let named = args.out.iter().map(|path| (path.clone(), Reason::Named));
         let wanted = named
             .chain(own)
+            .filter(|(path, _)| !shared.has(path))
             .map(|(path, reason)| Wanted { path, reason });
         Self {
             wanted: wanted.collect(),

@@ -18,10 +18,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::image::Image;
-use super::qemu::{Memory, Qemu};
+use super::qemu::{Machine, Memory, Qemu};
 use super::wire::{Channel, Message};
-use crate::cli::Vm;
 use crate::signals::{Event, Signals};
 
 /// Snapshots that are kept; the ones that were used least recently go.
@@ -37,44 +35,44 @@ pub(super) enum Start {
 }
 
 /// Starts a machine from a snapshot, which is made before if there is none; without one where it can't be had.
-pub(super) fn start(image: &Image, args: &Vm, signals: &Signals) -> Result<Start> {
-    let directory = if args.no_snapshot {
+pub(super) fn start(machine: &Machine<'_>, signals: &Signals) -> Result<Start> {
+    let directory = if machine.args.no_snapshot {
         None
     } else {
-        directory(image, args)
+        directory(machine)
     };
     if let Some(directory) = directory {
         if !directory.join(STATE).exists() {
-            if let Some(signal) = prepare(image, args, &directory, signals) {
+            if let Some(signal) = prepare(machine, &directory, signals) {
                 return Ok(Start::Stopped(signal));
             }
         }
-        match restore(image, args, &directory) {
+        match restore(machine, &directory) {
             Ok((qemu, socket)) => return Ok(Start::Running(qemu, socket)),
             // It is of no use to anyone.
             Err(_) => drop(fs::remove_dir_all(&directory)),
         }
     }
-    let (qemu, socket) = Qemu::start(image, args, &Memory::New)?;
+    let (qemu, socket) = Qemu::start(machine, &Memory::New)?;
     Ok(Start::Running(qemu, socket))
 }
 
-fn restore(image: &Image, args: &Vm, directory: &Path) -> Result<(Qemu, UnixStream)> {
+fn restore(machine: &Machine<'_>, directory: &Path) -> Result<(Qemu, UnixStream)> {
     let memory = fs::metadata(directory.join(MEMORY))?.len();
-    if memory != u64::from(args.memory) << 20 {
+    if memory != u64::from(machine.args.memory) << 20 {
         bail!("the memory is not whole");
     }
     // For `remove_old`.
     File::open(directory)?.set_modified(SystemTime::now())?;
-    let (mut qemu, socket) = Qemu::start(image, args, &Memory::Saved(directory))?;
+    let (mut qemu, socket) = Qemu::start(machine, &Memory::Saved(directory))?;
     qemu.monitor()?.restore(&uri(directory))?;
     Ok((qemu, socket))
 }
 
 /// Makes a snapshot, if it can be made. Returns a signal that asks for the end.
-fn prepare(image: &Image, args: &Vm, directory: &Path, signals: &Signals) -> Option<Signal> {
+fn prepare(machine: &Machine<'_>, directory: &Path, signals: &Signals) -> Option<Signal> {
     let beside = directory.with_extension(std::process::id().to_string());
-    let made = make(image, args, &beside, signals);
+    let made = make(machine, &beside, signals);
     let is_made = matches!(made, Ok(None));
     // Another run may have made it meanwhile.
     if is_made && fs::rename(&beside, directory).is_ok() {
@@ -88,9 +86,9 @@ fn prepare(image: &Image, args: &Vm, directory: &Path, signals: &Signals) -> Opt
 }
 
 /// Boots a machine and saves it. Returns a signal that asks for the end.
-fn make(image: &Image, args: &Vm, directory: &Path, signals: &Signals) -> Result<Option<Signal>> {
+fn make(machine: &Machine<'_>, directory: &Path, signals: &Signals) -> Result<Option<Signal>> {
     fs::create_dir_all(directory)?;
-    let (mut qemu, socket) = Qemu::start(image, args, &Memory::Shared(directory))?;
+    let (mut qemu, socket) = Qemu::start(machine, &Memory::Shared(directory))?;
     socket.set_nonblocking(true)?;
     let mut channel = Channel::new(socket);
     loop {
@@ -121,8 +119,8 @@ fn uri(directory: &Path) -> String {
 }
 
 /// Returns the directory of the snapshot of a machine; `None` if there is no place for it.
-fn directory(image: &Image, args: &Vm) -> Option<PathBuf> {
-    Some(cache()?.join(name(image, args).ok()?))
+fn directory(machine: &Machine<'_>) -> Option<PathBuf> {
+    Some(cache()?.join(name(machine).ok()?))
 }
 
 /// Returns the place of all snapshots; `None` if the caller has no home.
@@ -137,8 +135,13 @@ fn cache() -> Option<PathBuf> {
     cache.is_absolute().then(|| cache.join("perfmon-vm"))
 }
 
-/// Returns the name of the snapshot: a hash of the machine's parts and of its size.
-fn name(image: &Image, args: &Vm) -> Result<String> {
+/// Returns the name of the snapshot: a hash of the machine's parts, of its size, and of the number of its devices.
+fn name(machine: &Machine<'_>) -> Result<String> {
+    let Machine {
+        image,
+        args,
+        shared,
+    } = machine;
     let mut hasher = DefaultHasher::new();
     for part in [&image.qemu, &image.firmware, &image.kernel, &image.initrd] {
         let path = fs::canonicalize(part)?;
@@ -157,6 +160,7 @@ fn name(image: &Image, args: &Vm) -> Result<String> {
         args.cpus,
         args.memory,
         args.exact,
+        shared.directories().len(),
         env!("CARGO_PKG_VERSION"),
     )
         .hash(&mut hasher);

@@ -38,6 +38,8 @@ pub(super) struct Task {
     pub(super) size: Option<Size>,
     /// Files that are wanted when the command has ended, relative to the directory.
     pub(super) files: Vec<OsString>,
+    /// Directories of the host that the command may change; each one comes behind those that it is in.
+    pub(super) shared: Vec<OsString>,
 }
 
 /// A file of [`Task::files`] at the end.

@@ -15,7 +15,7 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_settime};
 use nix::unistd::{chdir, chroot, sethostname};
 
-use super::super::qemu::HOST_FILES;
+use super::super::qemu::{HOST_FILES, shared_tag};
 use super::super::task::{TOOLS, Task};
 
 nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
@@ -46,6 +46,8 @@ const BOTH: &str = "/both";
 
 /// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
 const MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
+/// For directories that both sides change: what was written is on the host at once, but for what is mapped.
+const SHARED_MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=mmap,access=any";
 const OVERLAY: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
 
@@ -79,11 +81,26 @@ pub(super) fn take_host_files(task: &Task) -> Result<()> {
     chdir(BOTH)
         .and_then(|()| move_here())
         .context("can't change the root")?;
+    for (index, directory) in task.shared.iter().enumerate() {
+        share(&shared_tag(index), Path::new(directory))?;
+    }
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(CLOCK, 0))
         .context("can't set the clock")?;
     sethostname(&task.host_name).context("can't set the host's name")?;
     let randomize = if task.randomize { "2" } else { "0" };
     fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't fix addresses")
+}
+
+/// Makes a directory of the host's the same one in the guest, in place of the one with changes of its own.
+fn share(tag: &str, directory: &Path) -> Result<()> {
+    mount(
+        Some(tag),
+        directory,
+        Some("9p"),
+        MsFlags::empty(),
+        Some(SHARED_MESSAGES),
+    )
+    .with_context(|| format!("can't mount {} (9p)", directory.display()))
 }
 
 /// Makes the working directory, which is a mount, the root.
