@@ -13,7 +13,7 @@ PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -34,6 +34,7 @@ help:
 	@echo '                      to the group perfmon (PREFIX, DESTDIR)'
 	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
 	@echo '                      for DKMS, pmctl, the header; DEB=... for where they go'
+	@echo '  make crates         the libraries in Rust, as crates.io would have them'
 	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
@@ -113,6 +114,11 @@ install-files:
 
 deb:
 	@MAKE_GOAL=deb scripts/deb/deb
+
+# The libraries in Rust, to publish them.
+
+crates:
+	@MAKE_GOAL=crates scripts/crates/crates
 
 # With the kernel and the toolchain of the virtual machine.
 

@@ -80,6 +80,7 @@ struct CpuRange {
     clippy::struct_excessive_bools,
     reason = "each is a field of the event select"
 )]
+#[non_exhaustive]
 pub struct Event {
     /// The name as the vendor writes it.
     pub name: String,

@@ -54,6 +54,7 @@ pub struct Info {
 
 /// A moment of the time-stamp counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Timestamp {
     /// Its frequency in MHz, rounded down.
     pub mhz: u32,
@@ -63,6 +64,7 @@ pub struct Timestamp {
 
 /// Set-up of a counter, as [`Device::configuration`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Configuration {
     /// Event that it counts.
     pub select: EventSelect,

@@ -154,6 +154,7 @@ impl fmt::Display for Attempt {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{attempt}: {cause}")]
+#[non_exhaustive]
 pub struct Error {
     /// The attempt.
     pub attempt: Attempt,

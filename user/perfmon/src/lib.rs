@@ -47,7 +47,7 @@ pub use select::{CounterId, EventSelect, Modes};
 pub use session::{Counter, Session};
 pub use text::printable;
 
-/// The example in the README is compiled with the tests.
+/// The examples in the README are compiled with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -229,3 +229,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .any(|cause| kind(cause) == Some(io::ErrorKind::BrokenPipe))
 }
+
+/// The examples in the project's README are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -12,6 +12,7 @@ pub use formula::{Formula, Mistake, Operator};
 
 /// A metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Metric {
     /// The name as perf has it.
     pub name: &'static str,

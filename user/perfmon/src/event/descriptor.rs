@@ -26,6 +26,7 @@ pub struct Event {
 
 /// A count and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reading {
     /// The count.
     pub value: u64,

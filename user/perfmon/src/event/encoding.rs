@@ -10,6 +10,7 @@ use crate::spec::{CacheEvent, Meaning};
 
 /// An event by perf's numbers or by those of the CPU's manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Encoding {
     /// `PERF_COUNT_HW_*`: the driver knows the CPU's number.
     Hardware(u32),

@@ -41,6 +41,7 @@ pub struct GroupBuilder {
 
 /// The counts of a group at one moment: by their place in the group, or by their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     labels: Arc<[EventLabel]>,
     values: Vec<u64>,

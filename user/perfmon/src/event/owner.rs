@@ -28,6 +28,7 @@ pub enum OwnerKind {
 
 /// Who has a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Owner {
     /// What it is.
     pub kind: OwnerKind,

@@ -169,6 +169,7 @@ pub enum Record<'a> {
 
 /// A sample.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Sample<'a> {
     /// The address of the instruction; 0 if there is none that may be shown.
     pub ip: u64,
@@ -191,6 +192,7 @@ impl<'a> Sample<'a> {
 
 /// An address of a call chain: the sampled one, or one that a function returns to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Frame {
     /// In the kernel.
     Kernel(u64),

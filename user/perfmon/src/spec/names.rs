@@ -163,6 +163,7 @@ pub struct NamedEvent {
 
 /// Counters of a PMU that count an event, and how they are told to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OnCounters {
     /// The select for general counters, in both modes, if they can count it.
     pub select: Option<EventSelect>,

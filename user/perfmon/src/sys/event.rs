@@ -66,6 +66,7 @@ impl EventOpen<'_> {
 ///
 /// `group` makes the same call for all events of the group that the event leads.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum EventCall<'a> {
     /// `PERF_EVENT_IOC_ENABLE`.
     #[expect(missing_docs, reason = "as the enum says")]

@@ -26,6 +26,7 @@ pub(crate) use ring::{RingMapping, wait_for_kernel};
     missing_docs,
     reason = "each is the ioctl of that name in include/uapi/linux/perfmon.h"
 )]
+#[non_exhaustive]
 pub enum Call<'a> {
     Setup2(&'a abi::pmc2),
     Start(&'a i32),
