@@ -65,6 +65,12 @@ bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions
 is "another one has" 1 $?
 bench -e cycles -r 3 --baseline "$dir/base.json" --fail-if 'cycles>+1%' -- "$loop" 1000000
 is "a baseline without the event has no answer" 125 $?
+bench -e instructions:u,cycles -r 3 --save "$dir/old.json" -- "$loop" 1000000
+sed -i 's/"machine": *"[^"]*"/"machine": "another one"/' "$dir/old.json"
+bench -e instructions:u,cycles -r 3 --baseline "$dir/old.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000000
+is "user mode's instructions of another processor compare" 0 $?
+bench -e instructions:u,cycles -r 3 --baseline "$dir/old.json" --fail-if 'cycles>+1000%' -- "$loop" 1000000
+is "its cycles do not" 125 $?
 echo '{}' >"$dir/empty.json"
 bench --baseline "$dir/empty.json" -- "$loop" 1000000
 is "a file that is no baseline is refused" 125 $?

@@ -4,7 +4,7 @@
 /// Means or changes that are computed for an interval, each of runs that are drawn at random.
 const RESAMPLES: usize = 10_000;
 
-/// Those left out at each end: 2.5 %, so that the interval holds 95 %.
+/// Number of them that are left out at each end of an interval: 2.5 %, so that it holds 95 %.
 const LEFT_OUT: usize = RESAMPLES / 40;
 
 /// The range in which a number lies.

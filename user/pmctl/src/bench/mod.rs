@@ -124,16 +124,21 @@ fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     }
 }
 
+/// Returns whether a label is of an event that counts user mode only, where processors count the same.
+fn is_of_user_mode(label: &str) -> bool {
+    label.ends_with(":u") || label.ends_with("/u")
+}
+
 /// Says which conditions hold, and returns the exit code.
 fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
     let measured = compared.measured;
-    if let Some(Baseline { document: old, .. }) = compared.baseline {
-        if old.machine != measured.machine {
-            complain(format_args!(
-                "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
-                old.machine, measured.machine
-            ));
-        }
+    let old = compared.baseline.map(|baseline| &baseline.document);
+    let other = old.filter(|old| old.machine != measured.machine);
+    if let Some(old) = other {
+        complain(format_args!(
+            "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
+            old.machine, measured.machine
+        ));
     }
     let mut holds = false;
     for condition in &args.fail_if {
@@ -143,6 +148,14 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         let Some(event) = event.or_else(|| measured.index(&in_user_mode(name))) else {
             continue;
         };
+        if other.is_some() && condition.is_relative() && !is_of_user_mode(&measured.events[event]) {
+            complain(format_args!(
+                "--fail-if '{}': `{name}` of different processors does not compare. Make the baseline anew on this one, or \
+                 use instructions:u.",
+                condition.text
+            ));
+            return exit::NO_COUNT;
+        }
         for (index, command) in measured.commands.iter().enumerate() {
             let before = compared.before(index, event);
             if condition.is_relative() && before.is_none() && compared.baseline.is_some() {

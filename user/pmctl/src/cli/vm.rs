@@ -102,7 +102,7 @@ impl Vm {
     /// Returns the command of pmctl's that is to run in the machine; `None` with --run.
     ///
     /// # Errors
-    /// Those of its command line.
+    /// Those of that command's arguments.
     pub(crate) fn command(&self) -> Result<Option<Command>, clap::Error> {
         if self.run {
             return Ok(None);

@@ -33,7 +33,7 @@ struct Output {
     has_failed: bool,
 }
 
-/// How the guest's part ended.
+/// The end of a run.
 pub(super) enum Outcome {
     /// The command has ended.
     Ended(Ended),
@@ -65,7 +65,7 @@ enum Input {
     Wanted,
     /// The command has not taken the last bytes yet.
     Waits,
-    /// There is no more, or nobody wants it.
+    /// It has ended, or the command has closed it.
     Over,
 }
 

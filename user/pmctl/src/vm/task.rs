@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the host tells the guest, and the other way round.
+//! The contents of the messages between host and guest: the command, its files, its end.
 
 use std::ffi::OsString;
 
@@ -52,7 +52,7 @@ pub(super) struct Found {
     pub(super) mode: Result<u32, String>,
 }
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ended {
     /// Exit code, as in a shell.

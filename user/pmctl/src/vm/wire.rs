@@ -19,11 +19,11 @@ const HEADER: usize = 5;
 /// A stream of bytes from one side to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    /// What the command reads, from its terminal or not.
+    /// Standard input of the command, also if that is its terminal.
     Input,
     Output,
     Error,
-    /// What the command writes to its terminal.
+    /// Output of the command's terminal.
     Terminal,
     /// Content of the file that was announced last.
     File,
