@@ -71,16 +71,16 @@ pub(crate) struct Script {
     pub(crate) view: View,
 }
 
-/// A field of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// A field of a sample, in the usual order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Field {
     Comm,
     Pid,
     Tid,
     Cpu,
     Time,
-    Event,
     Period,
+    Event,
     Ip,
     Sym,
     Dso,
@@ -108,7 +108,8 @@ impl Fields {
     /// Parses fields that replace the usual ones, or change them: `+srcline,-cpu`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut fields = Vec::new();
-        if text.starts_with(['+', '-']) {
+        let are_changed = text.starts_with(['+', '-']);
+        if are_changed {
             fields = Self::USUAL.to_vec();
         }
         for word in text.split(',') {
@@ -126,6 +127,9 @@ impl Fields {
             if !word.starts_with('-') {
                 fields.push(field);
             }
+        }
+        if are_changed {
+            fields.sort();
         }
         Ok(Self(fields))
     }

@@ -16,6 +16,9 @@ pub(super) enum Wish {
     Annotate,
 }
 
+/// How many columns a key scrolls.
+const COLUMNS: usize = 16;
+
 /// What keys go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -47,6 +50,8 @@ pub(super) struct App {
     pub(super) selected: usize,
     /// The first line of the table that is on the screen.
     pub(super) offset: usize,
+    /// The first column of the lines that is on the screen.
+    pub(super) column: usize,
     pub(super) open: HashSet<Place>,
     pub(super) filter: String,
     pub(super) mode: Mode,
@@ -69,6 +74,7 @@ impl App {
             event: 0,
             selected: 0,
             offset: 0,
+            column: 0,
             open: HashSet::new(),
             filter: String::new(),
             mode: Mode::Table,
@@ -121,6 +127,12 @@ impl App {
         Some((row.cells.clone(), line.callers))
     }
 
+    /// Shows an annotated function.
+    pub(super) fn show(&mut self, view: View) {
+        self.view = Some(view);
+        self.column = 0;
+    }
+
     /// Does what a key asks for.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
         if key.kind == KeyEventKind::Release {
@@ -137,6 +149,15 @@ impl App {
             }
             Mode::Help => {
                 self.mode = Mode::Table;
+                None
+            }
+            // Drawing keeps it where there is text.
+            Mode::Table if key.code == KeyCode::Char('>') => {
+                self.column += COLUMNS;
+                None
+            }
+            Mode::Table if key.code == KeyCode::Char('<') => {
+                self.column = self.column.saturating_sub(COLUMNS);
                 None
             }
             Mode::Table if self.view.is_some() => self.view_key(key.code),
@@ -202,6 +223,7 @@ impl App {
         match key {
             KeyCode::Char('q') | KeyCode::Esc | KeyCode::Left => {
                 self.view = None;
+                self.column = 0;
                 self.filter.clear();
             }
             KeyCode::Char('/') => {

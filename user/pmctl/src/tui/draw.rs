@@ -29,13 +29,14 @@ const VIEW_KEYS: [(&str, &str); 5] = [
     ("h", "help"),
 ];
 
-const HELP: [&str; 14] = [
+const HELP: [&str; 15] = [
     "Up Down PgUp PgDn Home End    move, as j k g G do",
     "Enter + Space                 show or hide who called it",
     "E  C                          show all its callers, hide all",
     "/ TEXT Enter                  rows with TEXT; Esc: all rows",
     "a                             instructions and source lines",
     "Tab Right  Left               the next event, the one before",
+    ">  <                          scroll to the right, to the left: long names",
     "q  Ctrl-C                     quit",
     "",
     "In instructions:",
@@ -83,7 +84,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), warned);
     app.page = usize::from(body.height);
     match &mut app.view {
-        Some(view) => draw_view(frame, view, body, theme),
+        Some(view) => draw_view(frame, view, &mut app.column, body, theme),
         None => draw_table(frame, app, body, theme),
     }
     draw_keys(frame, app, keys);
@@ -122,10 +123,16 @@ fn scrolled((offset, selected): (usize, usize), height: usize, all: usize) -> us
         .max((selected + 1).saturating_sub(height))
 }
 
-/// Cuts a text off, or fills it up with blanks.
-fn fitted(text: &str, width: usize) -> String {
-    let cut: String = text.chars().take(width).collect();
+/// Cuts `column` characters off at the left, and what is too much at the right; fills up with blanks.
+fn fitted(text: &str, column: usize, width: usize) -> String {
+    let cut: String = text.chars().skip(column).take(width).collect();
     format!("{cut:<width$}")
+}
+
+/// Keeps the first column where the longest text still fills the screen.
+fn keep_text(column: &mut usize, texts: &[String], width: usize) {
+    let longest = texts.iter().map(|text| text.chars().count()).max();
+    *column = (*column).min(longest.unwrap_or(0).saturating_sub(width));
 }
 
 fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
@@ -165,9 +172,13 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         .map(|heading| (*heading).to_owned())
         .collect();
     let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
-    let mut texts = vec![Text::styled(fitted(&join(&heading), width), underlined)];
-    for (index, line) in shown.iter().enumerate() {
-        let text = fitted(&join(&table.cells(line)), width);
+    let contents: Vec<String> = shown.iter().map(|line| join(&table.cells(line))).collect();
+    let mut column = app.column;
+    keep_text(&mut column, &contents, width);
+    let heading = fitted(&join(&heading), column, width);
+    let mut texts = vec![Text::styled(heading, underlined)];
+    for (index, (line, content)) in shown.iter().zip(&contents).enumerate() {
+        let text = fitted(content, column, width);
         let mut style = theme.share(table.part(line.events));
         if app.offset + index == app.selected {
             style = style.add_modifier(Modifier::REVERSED);
@@ -183,6 +194,7 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         texts.push(Text::raw(none));
     }
     frame.render_widget(Paragraph::new(texts), area);
+    app.column = column;
 }
 
 /// Returns the widths of the columns, of what is on the screen.
@@ -196,7 +208,7 @@ fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
     widths
 }
 
-fn draw_view(frame: &mut Frame<'_>, view: &mut View, area: Rect, theme: Theme) {
+fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: Rect, theme: Theme) {
     let height = usize::from(area.height).max(1);
     let all = view.listing.lines.len();
     let offset = view
@@ -205,17 +217,22 @@ fn draw_view(frame: &mut Frame<'_>, view: &mut View, area: Rect, theme: Theme) {
     let offset = scrolled((offset, view.selected), height, all);
     view.offset = Some(offset);
     let width = usize::from(area.width);
-    let lines = view.listing.lines.iter().enumerate().skip(offset);
-    let texts = lines.take(height).map(|(index, line)| {
-        let text = format!("{:>8} : {}", line.percent(), line.text());
+    let lines = view.listing.lines.iter().skip(offset).take(height);
+    let contents: Vec<String> = lines
+        .clone()
+        .map(|line| format!("{:>8} : {}", line.percent(), line.text()))
+        .collect();
+    keep_text(column, &contents, width);
+    let lines = lines.zip(&contents).enumerate();
+    let texts = lines.map(|(index, (line, content))| {
         let mut style = match line.content {
             Content::Instruction { .. } => theme.share(line.share),
             _ => Style::new().add_modifier(Modifier::BOLD),
         };
-        if index == view.selected {
+        if offset + index == view.selected {
             style = style.add_modifier(Modifier::REVERSED);
         }
-        Text::styled(fitted(&text, width), style)
+        Text::styled(fitted(content, *column, width), style)
     });
     frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
 }

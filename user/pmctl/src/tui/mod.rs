@@ -144,7 +144,7 @@ impl Show {
                     self.functions.view(self.app.event, keys, &cells, &callers)
                 });
                 match view {
-                    Some(Ok(view)) => self.app.view = Some(view),
+                    Some(Ok(view)) => self.app.show(view),
                     Some(Err(reason)) => self.app.status = Some(reason),
                     None => {}
                 }

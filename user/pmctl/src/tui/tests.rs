@@ -102,6 +102,23 @@ fn a_screen_of_80_columns_has_title_rows_and_keys() {
 }
 
 #[test]
+fn long_lines_are_scrolled_as_far_as_there_is_text() {
+    let mut test = Test::new(TIMEBASE, (40, 24));
+    let before = test.screen();
+    assert_eq!(before[2], "   17.39%        8  dd            [kerne");
+    let scrolled = test.keys(">").screen();
+    assert_eq!(scrolled[2], " 8  dd            [kernel.kallsyms]  [k]");
+    assert_eq!(scrolled[1], "es  comm          dso                sym");
+    let end = test.keys(">>>>").screen();
+    assert!(end[2].ends_with("[k] do_syscall_64"), "{end:?}");
+    assert_eq!(test.keys(">").screen(), end);
+    assert_eq!(test.keys("<<<<<").screen(), before);
+    // There is nothing to scroll to.
+    let mut wide = Test::new(TIMEBASE, (200, 24));
+    assert_eq!(wide.screen(), wide.keys(">").screen());
+}
+
+#[test]
 fn shares_have_perfs_colors_and_the_selected_row_is_reversed() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     test.keys("jj");
@@ -219,7 +236,9 @@ fn instructions_are_a_screen_of_their_own() {
             },
         );
     }
-    test.show.app.view = Some(app::View::new("a function".to_owned(), listing));
+    test.show
+        .app
+        .show(app::View::new("a function".to_owned(), listing));
     let screen = test.screen();
     assert_eq!(screen[0], "a function");
     let hot = "   75.00 :         14:  insn20";
