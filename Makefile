@@ -13,7 +13,7 @@ PACKAGE_VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' user/Cargo.toml)
 # The length of `make soak`.
 MINUTES ?= 60
 
-.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates
+.PHONY: help demo check check-all soak bench vm vm-image modules clean fmt clippy bindings events manual rust-analyzer doc pictures install install-files deb crates wheel
 
 help:
 	@echo 'In a virtual machine with a PMU of its own; needs nothing but Debian 12 or 13:'
@@ -35,6 +35,7 @@ help:
 	@echo '  make deb            packages for Debian 13: the module for its kernels of backports,'
 	@echo '                      for DKMS, pmctl, the header; DEB=... for where they go'
 	@echo '  make crates         the libraries in Rust, as crates.io would have them'
+	@echo '  make wheel          the package for Python; says where it is'
 	@echo '  make clean          remove what `make modules` and `make install` made here'
 	@echo ''
 	@echo 'To change it:'
@@ -119,6 +120,11 @@ deb:
 
 crates:
 	@MAKE_GOAL=crates scripts/crates/crates
+
+# The package for Python.
+
+wheel:
+	@MAKE_GOAL=wheel scripts/wheel
 
 # With the kernel and the toolchain of the virtual machine.
 

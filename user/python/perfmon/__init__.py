@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Exact counts of instructions and other events of Python code, through /dev/perfmon.
+
+>>> import perfmon
+>>> with perfmon.count("instructions:u", "branches:u") as c:
+...     text = "-".join(map(str, range(1000)))
+>>> c["instructions:u"]                                            # doctest: +SKIP
+188213
+
+A count comes from a hardware counter, or there is an exception: nothing is estimated.
+"""
+
+import fnmatch as _fnmatch
+import functools as _functools
+import html as _html
+import threading as _threading
+from collections.abc import Mapping as _Mapping
+
+from ._perfmon import Block as _Block
+from ._perfmon import BusyError, DeviceError, Error, EventError, __version__
+from ._perfmon import names as _names
+
+__all__ = ["BusyError", "DeviceError", "Error", "EventError", "available", "check", "count", "list"]
+
+
+class count(_Block, _Mapping):
+    """Counts events of a block of code.
+
+    ``count("instructions:u", "branches:u")`` is a context manager, a decorator, and has
+    ``start()`` and ``stop()``. Then it is a mapping from the names of the events to their
+    counts: ``c["instructions:u"]``, ``c.branches``, ``dict(c)``. While it counts, these are
+    the counts until now. Each start begins at 0.
+
+    An event is named as for ``pmctl stat -e``: ``instructions``, ``cycles:u`` (in user mode
+    only), ``:k`` (in the kernel only), ``L1-dcache-load-misses``, ``INST_RETIRED.ANY``,
+    ``r01c2``. `perfmon.list` has the names.
+
+    The calling thread is counted; with ``process=True`` all threads of the process, and
+    the threads and processes that they create meanwhile.
+
+    A decorated function is counted in each call, and the sums are in ``function.count``, with
+    the number of calls in ``function.count.calls``. A call within a call is part of it.
+    """
+
+    def __new__(cls, *events, process=False):
+        return super().__new__(cls, events, process)
+
+    def __init__(self, *events, process=False):
+        self.calls = 0
+        """How many calls of the decorated function are in the counts."""
+        self._sums = None
+
+    @property
+    def events(self):
+        """The names of the events, in the order in which they were given."""
+        return tuple(self._names())
+
+    @property
+    def overhead(self):
+        """The counts of an empty block, which are part of each count: `dict`.
+
+        It is measured when it is asked for, as the least of some blocks. No count has it
+        taken off.
+        """
+        probe = count(*self.events, process=self.process)
+        least = None
+        for _ in range(_PROBES):
+            with probe:
+                pass
+            counts = probe._counts()
+            least = counts if least is None else [*map(min, least, counts)]
+        return dict(zip(self.events, least))
+
+    def __getitem__(self, event):
+        return self._values()[event]
+
+    def __iter__(self):
+        return iter(self._names())
+
+    def __len__(self):
+        return len(self._names())
+
+    def __getattr__(self, name):
+        if not name.startswith("_"):
+            found = [event for event in self._names() if _attribute(event) == name]
+            if len(found) == 1:
+                return self[found[0]]
+            if found:
+                names = ", ".join(found)
+                raise AttributeError(f"`{name}` may be any of {names}: take c[\"{found[0]}\"]")
+        raise AttributeError(f"there is no `{name}`, and no event of this name is counted")
+
+    def _values(self):
+        counts = self._counts() if self._sums is None else self._sums
+        if counts is None:
+            raise Error("nothing has been counted yet\nUse it in a `with` statement, or start it.")
+        return dict(zip(self._names(), counts))
+
+    def __call__(self, function):
+        totals = count(*self.events, process=self.process)
+        totals._sums = [0] * len(self)
+        lock, local = _threading.Lock(), _threading.local()
+
+        @_functools.wraps(function)
+        def counted(*args, **kwargs):
+            if getattr(local, "inside", False):
+                return function(*args, **kwargs)
+            block = count(*totals.events, process=totals.process)
+            local.inside = True
+            try:
+                with block:
+                    return function(*args, **kwargs)
+            finally:
+                local.inside = False
+                counts = block._counts()
+                with lock:
+                    if counts is not None:
+                        totals.calls += 1
+                        totals._sums = [*map(int.__add__, totals._sums, counts)]
+
+        counted.count = totals
+        return counted
+
+    def __repr__(self):
+        try:
+            values = self._values()
+        except Error:
+            return f"<perfmon.count of {', '.join(self._names())}: nothing counted yet>"
+        rows = ", ".join(f"{event}: {value:,}" for event, value in values.items())
+        return f"<perfmon.count {rows}>"
+
+    def _repr_html_(self):
+        try:
+            values = self._values()
+        except Error:
+            return _html.escape(repr(self))
+        rows = (
+            f"<tr><th style='text-align:left'>{_html.escape(event)}</th><td style='text-align:right'>{value:,}</td></tr>"
+            for event, value in values.items()
+        )
+        return f"<table>{''.join(rows)}</table>"
+
+
+_PROBES = 8
+
+
+def _attribute(event):
+    """Returns the name as an attribute: `branch_misses` for `branch-misses:u`."""
+    return "".join(c if c.isalnum() else "_" for c in event.partition(":")[0])
+
+
+def list(pattern="*"):
+    """Returns the names of the events that this CPU can count and that match the pattern."""
+    wanted = pattern.lower()
+    return [name for name in _names() if _fnmatch.fnmatchcase(name.lower(), wanted)]
+
+
+def check():
+    """Raises the exception that counting would raise here, if it would."""
+    _Block._try()
+
+
+def available():
+    """Returns whether events can be counted here; `check` says why not."""
+    try:
+        check()
+    except Error:
+        return False
+    return True

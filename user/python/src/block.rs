@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A block of Python code whose events are counted.
+
+use std::fs;
+
+use perfmon::Group;
+use perfmon::event::Builder;
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+
+use crate::error::{Error, exception};
+use crate::events;
+
+/// How often the threads of the process are looked for until none comes or goes meanwhile.
+const ATTEMPTS: usize = 10;
+
+/// What `perfmon.count` is made of: events, and their counts.
+///
+/// The events are open while they count, so that a block that has ended takes no counters.
+#[pyclass(subclass, module = "perfmon._perfmon")]
+pub(crate) struct Block {
+    events: Vec<(String, Builder)>,
+    /// The whole process and what it creates is counted, not the calling thread.
+    process: bool,
+    /// Those that count: one for each thread of the process, the calling thread's last.
+    running: Vec<Group>,
+    counts: Option<Vec<u64>>,
+}
+
+#[pymethods]
+impl Block {
+    #[new]
+    #[pyo3(signature = (events, process))]
+    fn new(events: Vec<String>, process: bool) -> PyResult<Self> {
+        Ok(Self {
+            events: events::find(events)?,
+            process,
+            running: Vec::new(),
+            counts: None,
+        })
+    }
+
+    /// Counts from now on, beginning at 0.
+    fn start(&mut self) -> PyResult<()> {
+        if !self.running.is_empty() {
+            return Err(Error::new_err(
+                "it is counting already\nStop it first, or make another one.",
+            ));
+        }
+        self.running = if self.process {
+            self.open_threads()?
+        } else {
+            vec![self.open(&|event| event.this_thread())?]
+        };
+        for group in &self.running {
+            // The last call before the block.
+            group.enable().map_err(|error| exception(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Stops counting; the counts stay.
+    fn stop(&mut self) -> PyResult<()> {
+        if self.running.is_empty() {
+            return Err(Error::new_err("it is not counting\nStart it first."));
+        }
+        let disabled = self.running.iter().rev().try_for_each(Group::disable);
+        let counts = disabled.and_then(|()| sum(&self.running));
+        self.running.clear();
+        self.counts = counts.as_ref().ok().cloned();
+        counts.map(drop).map_err(|error| exception(&error))
+    }
+
+    fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyResult<PyRefMut<'_, Self>> {
+        slf.start()?;
+        Ok(slf)
+    }
+
+    fn __exit__(
+        &mut self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        // The block may have stopped it.
+        if self.running.is_empty() {
+            Ok(())
+        } else {
+            self.stop()
+        }
+    }
+
+    /// Returns the counts, until now if it is counting; `None` before the first start.
+    fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
+        if self.running.is_empty() {
+            return Ok(self.counts.clone());
+        }
+        sum(&self.running)
+            .map(Some)
+            .map_err(|error| exception(&error))
+    }
+
+    /// Returns the names of the events.
+    fn _names(&self) -> Vec<&str> {
+        self.events.iter().map(|(name, _)| &**name).collect()
+    }
+
+    #[getter]
+    fn process(&self) -> bool {
+        self.process
+    }
+
+    /// Returns whether it is counting.
+    #[getter]
+    fn running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Opens an event and closes it, to see whether that is possible.
+    #[staticmethod]
+    fn _try() -> PyResult<()> {
+        events::any()
+            .open()
+            .map(drop)
+            .map_err(|error| exception(&error))
+    }
+}
+
+impl Block {
+    /// Opens the events for the task that `target` gives the first of them; the others follow it.
+    fn open(&self, target: &dyn Fn(Builder) -> Builder) -> PyResult<Group> {
+        let mut builders = self.events.iter().map(|(_, event)| event.clone());
+        let Some(first) = builders.next() else {
+            return Err(Error::new_err("there is no event to count"));
+        };
+        let group = builders.fold(
+            Group::of(target(first.disabled())),
+            perfmon::event::GroupBuilder::and,
+        );
+        group.open().map_err(|error| exception(&error))
+    }
+
+    /// Opens the events for each thread of the process.
+    fn open_threads(&self) -> PyResult<Vec<Group>> {
+        for _ in 0..ATTEMPTS {
+            let threads = threads()?;
+            let opened: PyResult<Vec<Group>> = threads
+                .iter()
+                .map(|thread| self.open(&|event| event.pid(*thread).inherit()))
+                .collect();
+            // A thread that one of these has created is counted already; of another one that is new nothing is
+            // known. So there must be none.
+            if threads == self::threads()? {
+                return opened;
+            }
+        }
+        Err(Error::new_err(
+            "threads come and go too fast for all to be counted\nCount one of them: `process=False`.",
+        ))
+    }
+}
+
+/// Returns the counts of all groups together.
+fn sum(groups: &[Group]) -> Result<Vec<u64>, perfmon::Error> {
+    let mut sums: Vec<u64> = Vec::new();
+    for group in groups {
+        let counts = group.read()?;
+        sums.resize(group.events().len(), 0);
+        for (sum, (_, count)) in sums.iter_mut().zip(counts.iter()) {
+            *sum += count;
+        }
+    }
+    Ok(sums)
+}
+
+/// Returns the threads of the process, the calling one last.
+fn threads() -> PyResult<Vec<u32>> {
+    let own = fs::read_link("/proc/thread-self")?;
+    let own: Option<u32> = own.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let mut threads: Vec<u32> = fs::read_dir("/proc/self/task")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|thread| Some(*thread) != own)
+        .collect();
+    threads.sort_unstable();
+    threads.extend(own);
+    Ok(threads)
+}

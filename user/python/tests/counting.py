@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Tests the package perfmon where there is a PMU: KTAP, as the other tests of the project.
+
+counting.py LIBRARY: LIBRARY has `spin(n)`, which executes 2 n instructions and a few more.
+"""
+
+import contextlib
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import perfmon
+
+LOOP = ctypes.CDLL(sys.argv[1])
+LOOP.spin.argtypes = [ctypes.c_long]
+SPIN = LOOP.spin
+USER = "instructions:u"
+# What a call through ctypes takes, at most, and an exception.
+CALL = 30_000
+# After so many passes the interpreter does not change its bytecode any more.
+PASSES = 50
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def expect(got, wanted, what="value"):
+    if got != wanted:
+        raise AssertionError(f"{what}: expected {wanted!r}, got {got!r}")
+
+
+def near(got, wanted):
+    if not wanted <= got <= wanted + CALL:
+        raise AssertionError(f"expected {wanted} and a call, got {got}")
+
+
+def spun(n, **options):
+    with perfmon.count(USER, **options) as c:
+        SPIN(n)
+    return c[USER]
+
+
+def raised(kind, function, *args, **kwargs):
+    """Returns the message of the exception that the call raises."""
+    try:
+        function(*args, **kwargs)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+@test
+def a_block_counts_its_instructions():
+    near(spun(1_000_000), 2_000_000)
+    expect(spun(2_000_000) - spun(1_000_000), 2_000_000, "1,000,000 iterations more")
+
+
+@test
+def equal_blocks_count_the_same():
+    expect(len({spun(100_000) for _ in range(20)}), 1, "different counts of 20 blocks")
+
+
+@test
+def an_empty_block_counts_its_overhead():
+    with perfmon.count(USER, "branches:u") as c:
+        pass
+    overhead = c.overhead
+    print(f"# overhead: {overhead}, of an empty block {dict(c)}")
+    expect(sorted(overhead), ["branches:u", USER], "events")
+    expect(0 < overhead[USER] < 2000, True, f"overhead of {overhead[USER]}")
+    expect(c.overhead, overhead, "the overhead, measured again")
+
+
+@test
+def counts_are_found_by_name():
+    with perfmon.count(USER, "branches:u,cycles:k") as c:
+        SPIN(1000)
+    expect(c.events, (USER, "branches:u", "cycles:k"), "events")
+    expect(dict(c), {USER: c.instructions, "branches:u": c.branches, "cycles:k": c.cycles}, "counts")
+    expect((len(c), USER in c, "x" in c, c.get("x")), (3, True, False, None), "as a mapping")
+    near(c.instructions, 2000)
+    expect(f"{USER}: {c[USER]:,}" in repr(c), True, repr(c))
+    expect(f"{c[USER]:,}</td>" in c._repr_html_(), True, c._repr_html_())
+    raised(KeyError, lambda: c["cycles"])
+    raised(AttributeError, lambda: c.cycle)
+    both = perfmon.count(USER, "instructions:k")
+    with both:
+        pass
+    expect("may be any of instructions:u, instructions:k" in raised(AttributeError, lambda: both.instructions), True)
+
+
+@test
+def start_and_stop():
+    c = perfmon.count(USER)
+    expect("nothing has been counted yet" in raised(perfmon.Error, lambda: c[USER]), True)
+    expect("it is not counting" in raised(perfmon.Error, c.stop), True)
+    for _ in range(2):
+        c.start()
+        expect("it is counting already" in raised(perfmon.Error, c.start), True)
+        SPIN(1_000_000)
+        now = c[USER]
+        c.stop()
+        near(now, 2_000_000)
+        expect((now < c[USER] < 2_000_000 + 2 * CALL, c.running), (True, False), "after the stop")
+
+
+@test
+def an_exception_goes_on_and_ends_the_block():
+    c = perfmon.count(USER)
+
+    def fails():
+        with c:
+            SPIN(1000)
+            raise KeyError("mine")
+
+    expect(raised(KeyError, fails), "'mine'", "the exception")
+    expect(c.running, False, "running")
+    near(c[USER], 2000)
+
+
+@test
+def blocks_are_nested():
+    with perfmon.count(USER) as outer:
+        SPIN(1000)
+        with perfmon.count(USER) as inner:
+            SPIN(1_000_000)
+    near(inner[USER], 2_000_000)
+    expect(inner[USER] + 2000 < outer[USER] < inner[USER] + 10 * CALL, True, f"{outer} around {inner}")
+
+
+@test
+def a_block_counts_its_own_thread():
+    def work():
+        SPIN(1_000_000)
+
+    with perfmon.count(USER) as c:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    expect(c[USER] < 500_000, True, f"{c} without the thread")
+    counts = []
+    thread = threading.Thread(target=lambda: counts.append(spun(1_000_000)))
+    thread.start()
+    thread.join()
+    near(counts[0], 2_000_000)
+
+
+@test
+def a_process_has_threads_and_children():
+    begin, end = threading.Event(), threading.Event()
+
+    def earlier():
+        begin.wait()
+        SPIN(1_000_000)
+        end.set()
+
+    old = threading.Thread(target=earlier)
+    old.start()
+    with perfmon.count(USER, process=True) as c:
+        begin.set()
+        end.wait()
+        new = threading.Thread(target=SPIN, args=(2_000_000,))
+        new.start()
+        new.join()
+        pid = os.fork()
+        if pid == 0:
+            SPIN(4_000_000)
+            os._exit(0)
+        os.waitpid(pid, 0)
+    old.join()
+    expect(14_000_000 < c[USER] < 16_000_000, True, f"{c} of 14,000,000")
+    with perfmon.count(USER, process=True) as c:
+        subprocess.run(["true"], check=True)
+    expect(c[USER] > 50_000, True, f"{c} with a program")
+
+
+@test
+def a_function_is_counted_in_each_call():
+    @perfmon.count(USER)
+    def twice(depth=2):
+        "Documented."
+        SPIN(1_000_000)
+        if depth > 1:
+            twice(depth - 1)
+
+    expect((twice.__doc__, twice.count.calls), ("Documented.", 0), "the function")
+    twice()
+    expect(twice.count.calls, 1, "calls")
+    once = twice.count[USER]
+    expect(4_000_000 < once < 4_100_000, True, f"{once} of a call within a call")
+    threads = [threading.Thread(target=twice) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect((twice.count.calls, twice.count[USER] > 4 * 4_000_000), (4, True), repr(twice.count))
+
+
+@test
+def names_that_are_no_events():
+    message = raised(perfmon.EventError, perfmon.count, USER, "instrucions:u")
+    expect("no event is called `instrucions`" in message and "Did you mean `instructions`?" in message, True, message)
+    expect("there is no event" in raised(perfmon.EventError, perfmon.count), True)
+    expect("twice" in raised(perfmon.EventError, perfmon.count, USER, USER), True)
+    expect("braces" in raised(perfmon.EventError, perfmon.count, "{cycles,instructions}"), True)
+    expect("chooses the counter" in raised(perfmon.EventError, perfmon.count, "instructions:PMC0"), True)
+    raised(TypeError, perfmon.count, 1)
+
+
+@test
+def more_events_than_counters():
+    with contextlib.ExitStack() as stack:
+        message = raised(perfmon.BusyError, lambda: [stack.enter_context(perfmon.count("branches:u")) for _ in range(40)])
+    expect("no counter is free" in message, True, message)
+    # All of them are free again.
+    near(spun(1000), 2000)
+
+
+@test
+def events_are_listed():
+    everything = perfmon.list()
+    expect(("instructions" in everything, perfmon.list("INST*CTIONS")), (True, ["instructions"]), everything)
+    expect(perfmon.available(), True, "available")
+    perfmon.check()
+
+
+@test
+def counts_go_on_in_a_child():
+    with perfmon.count(USER) as c:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if 2_000_000 <= spun(1_000_000) <= 2_000_000 + CALL else 1)
+        status = os.waitpid(pid, 0)[1]
+    expect(status, 0, "the child's exit code")
+    expect(c[USER] < 1_000_000, True, f"{c} without the child")
+
+
+def main():
+    gc.disable()
+    for _ in range(PASSES):
+        spun(1)
+    print(f"TAP version 13\n1..{len(TESTS)}")
+    failed = False
+    for number, function in enumerate(TESTS, 1):
+        try:
+            function()
+            verdict = "ok"
+        except Exception as reason:  # a failure of any kind is told
+            print("# " + f"{type(reason).__name__}: {reason}".replace("\n", "\n# "))
+            verdict, failed = "not ok", True
+        print(f"{verdict} {number} {function.__name__}", flush=True)
+    sys.exit(failed)
+
+
+main()
