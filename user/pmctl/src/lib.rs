@@ -35,6 +35,7 @@ mod report;
 mod schedule;
 mod screen;
 mod script;
+mod serve;
 mod signals;
 mod stat;
 mod stdio;
@@ -146,6 +147,7 @@ fn run(command: &Command) -> Result<u8> {
         Command::Bench(args) => return bench::bench(args),
         Command::Wrap(args) => return wrap::wrap(args),
         Command::Vm(args) => return vm::vm(args),
+        Command::Serve(args) => return serve::serve(args),
         _ => stdio::require_output()?,
     }
     match command {
@@ -180,6 +182,7 @@ fn show(command: &Command, output: &mut Screen) -> Result<u8> {
         | Command::Bench(_)
         | Command::Wrap(_)
         | Command::Vm(_)
+        | Command::Serve(_)
         | Command::Top(_) => {}
         Command::Report(args) => report::report(args, output)?,
         Command::Script(args) => script::script(args, output)?,

@@ -10,6 +10,7 @@ mod export;
 mod filter;
 mod quick;
 mod sampling;
+mod serve;
 mod stat;
 mod top;
 mod viewing;
@@ -30,6 +31,7 @@ pub(crate) use export::{Export, Format};
 pub(crate) use filter::Filter;
 pub(crate) use quick::parse as parse_quickly;
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
+pub(crate) use serve::Serve;
 pub(crate) use stat::{Json, Stat};
 pub(crate) use top::Top;
 pub(crate) use viewing::{Field, Flamegraph, Key, Order, Report, Script};
@@ -89,6 +91,8 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Write a recording for another viewer: Firefox Profiler, pprof, Perfetto, speedscope, ...
     Export(Export),
+    /// Serve the counters to Prometheus, and profiles, over HTTP
+    Serve(Serve),
     /// Run perf, or another program of its system call, on the driver's counters
     Wrap(Wrap),
     /// Run stat, record or bench in a virtual machine with a PMU, on this machine's files

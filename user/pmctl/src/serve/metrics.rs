@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics: the counters, and what the server has done and taken itself.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+use nix::unistd::{SysconfVar, sysconf};
+use perfmon::Error;
+
+use super::counters::Counters;
+use super::names;
+use super::text::{Form, Kind, Page};
+
+/// How a profile ended, as the label `result` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was sent.
+    Complete,
+    /// The same, with samples lost or cut off.
+    Incomplete,
+    /// There is none.
+    Failed,
+    /// The client went away.
+    Abandoned,
+    /// Another one was being made.
+    Refused,
+}
+
+const OUTCOMES: [(Outcome, &str); 5] = [
+    (Outcome::Complete, "complete"),
+    (Outcome::Incomplete, "incomplete"),
+    (Outcome::Failed, "failed"),
+    (Outcome::Abandoned, "abandoned"),
+    (Outcome::Refused, "refused"),
+];
+
+/// What the server has done.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) scrapes: u64,
+    /// In the order of [`OUTCOMES`].
+    profiles: [u64; OUTCOMES.len()],
+    /// Requests that got an answer other than 200.
+    pub(super) refused: u64,
+    pub(super) connections: u64,
+    /// Connections that were closed for others, or because their clients were too slow.
+    pub(super) dropped: u64,
+}
+
+impl Done {
+    /// Counts a profile.
+    pub(super) fn profile(&mut self, outcome: Outcome) {
+        let index = OUTCOMES.iter().position(|(known, _)| *known == outcome);
+        self.profiles[index.unwrap_or_default()] += 1;
+    }
+}
+
+/// Writes all metrics. `open` is how many connections there are.
+///
+/// # Errors
+/// Those of reading the counters.
+pub(super) fn write(
+    form: Form,
+    counters: &mut Counters,
+    (done, open): (&Done, usize),
+    started: SystemTime,
+) -> Result<String, Error> {
+    let mut page = Page::new(form);
+    write_counters(&mut page, counters)?;
+    page.metric(
+        "perfmon_events_missing",
+        Kind::Gauge,
+        "Number of counts, of each event on each CPU, that can't be had now",
+    )
+    .sample(&[], counters.missing());
+    page.metric(
+        "perfmon_counts_lost",
+        Kind::Counter,
+        "Number of times that the counts of a CPU began from 0 again, since something else had changed its counters",
+    )
+    .sample(&[], counters.lost());
+    page.metric(
+        "perfmon_scrapes",
+        Kind::Counter,
+        "Number of times that this page was asked for",
+    )
+    .sample(&[], done.scrapes);
+    page.metric(
+        "perfmon_profiles",
+        Kind::Counter,
+        "Number of profiles, by how they ended",
+    );
+    for ((_, result), number) in OUTCOMES.iter().zip(done.profiles) {
+        page.sample(&[("result", result)], number);
+    }
+    page.metric(
+        "perfmon_requests_refused",
+        Kind::Counter,
+        "Number of requests that got an error as the answer",
+    )
+    .sample(&[], done.refused);
+    page.metric("perfmon_connections", Kind::Gauge, "Number of connections")
+        .sample(&[], open);
+    page.metric(
+        "perfmon_connections_accepted",
+        Kind::Counter,
+        "Number of connections so far",
+    )
+    .sample(&[], done.connections);
+    page.metric(
+        "perfmon_connections_dropped",
+        Kind::Counter,
+        "Number of connections that were closed since their clients were slow",
+    )
+    .sample(&[], done.dropped);
+    page.metric("perfmon_build", Kind::Info, "Version of pmctl")
+        .sample(&[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    write_process(&mut page, started);
+    Ok(page.end())
+}
+
+/// Writes the counters: all of a name together, as the formats ask for it.
+fn write_counters(page: &mut Page, counters: &mut Counters) -> Result<(), Error> {
+    let counts = counters.read()?;
+    let events = counters.events();
+    let names: Vec<_> = events.iter().map(names::of).collect();
+    for (index, (name, help)) in names.iter().enumerate() {
+        if names[..index].iter().any(|(earlier, _)| earlier == name) {
+            continue;
+        }
+        page.metric(name, Kind::Counter, help);
+        for count in counts.iter().filter(|count| names[count.event].0 == *name) {
+            let label = &events[count.event].label;
+            if *name == names::OTHERS {
+                page.sample(&[("event", label), ("cpu", &count.cpu)], count.value);
+            } else {
+                page.sample(&[("cpu", &count.cpu)], count.value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes what the server itself takes, by the names that Prometheus' clients have.
+fn write_process(page: &mut Page, started: SystemTime) {
+    let seconds = |time: TimeVal| Duration::from_micros(time.num_microseconds().unsigned_abs());
+    let used =
+        |usage: Usage| (seconds(usage.user_time()) + seconds(usage.system_time())).as_secs_f64();
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        page.metric(
+            "process_cpu_seconds",
+            Kind::Counter,
+            "CPU time of the server, in seconds",
+        )
+        .sample(&[], used(usage));
+    }
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) {
+        page.metric(
+            "perfmon_profile_cpu_seconds",
+            Kind::Counter,
+            "CPU time of making profiles, in seconds",
+        )
+        .sample(&[], used(usage));
+    }
+    if let Some(bytes) = resident() {
+        page.metric(
+            "process_resident_memory_bytes",
+            Kind::Gauge,
+            "Memory of the server, in bytes",
+        )
+        .sample(&[], bytes);
+    }
+    let since = started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    page.metric(
+        "process_start_time_seconds",
+        Kind::Gauge,
+        "When the server was started, in seconds since 1970",
+    )
+    .sample(&[], since.as_secs_f64());
+}
+
+/// Returns the resident memory in bytes.
+fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok()??;
+    pages.checked_mul(u64::try_from(size).ok()?)
+}

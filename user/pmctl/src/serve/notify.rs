@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The word to systemd that a service of `Type=notify` is ready: `sd_notify(3)`.
+
+use std::env;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Tells it, if systemd is there to hear it.
+pub(super) fn ready() {
+    let Some(path) = env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    // A name with an @ is none in the file system.
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&path),
+    };
+    let told = address.and_then(|address| {
+        let socket = UnixDatagram::unbound()?;
+        socket.send_to_addr(b"READY=1", &address)
+    });
+    // systemd ends the service after a time, and says why.
+    let _ = told;
+}

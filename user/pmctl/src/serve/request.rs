@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a request asks for, and whether it may.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::header::HOST;
+use hyper::http::uri::Authority;
+use hyper::{HeaderMap, Method, StatusCode, Uri};
+
+/// A page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    Index,
+    Metrics,
+    Profile,
+    /// Says only that the server is there.
+    Health,
+}
+
+/// The pages.
+const PAGES: [(&str, Page); 5] = [
+    ("/", Page::Index),
+    ("/metrics", Page::Metrics),
+    ("/debug/pprof/profile", Page::Profile),
+    ("/-/healthy", Page::Health),
+    ("/-/ready", Page::Health),
+];
+
+/// Why a request gets no page, for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { status, reason }
+    }
+}
+
+/// Returns the page that a request asks for. `listen` is the address of the server.
+pub(super) fn page(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    listen: SocketAddr,
+) -> Result<Page, Refusal> {
+    if listen.ip().is_loopback() {
+        refuse_strangers(uri, headers)?;
+    }
+    let path = uri.path();
+    let page = PAGES.iter().find(|(known, _)| *known == path);
+    let (_, page) = page.ok_or_else(|| {
+        let known: Vec<&str> = PAGES.iter().map(|(path, _)| *path).collect();
+        let reason = format!("There is no such page. There are {}.", known.join(", "));
+        Refusal::new(StatusCode::NOT_FOUND, reason)
+    })?;
+    match (method, page) {
+        // A profile is work that nobody would see.
+        (&Method::GET, _) | (&Method::HEAD, Page::Index | Page::Metrics | Page::Health) => {
+            Ok(*page)
+        }
+        _ => Err(Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "The only method is GET.",
+        )),
+    }
+}
+
+/// Refuses what a browser sends for a page of another site. Such a page can't read the answer, unless its own name leads
+/// to this machine, and it could have profiles made without reading them.
+fn refuse_strangers(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |name| headers.get(name).map(hyper::header::HeaderValue::to_str);
+    let hosts = [
+        uri.authority().map(|authority| Ok(authority.as_str())),
+        text(HOST.as_str()),
+    ];
+    for host in hosts.into_iter().flatten() {
+        if !host.is_ok_and(is_this_machine) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "The Host header is not that of this machine: ask for 127.0.0.1, [::1] or localhost.",
+            ));
+        }
+    }
+    match text("sec-fetch-site") {
+        None | Some(Ok("none" | "same-origin")) => Ok(()),
+        Some(_) => Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "This was asked for by a page of another site.",
+        )),
+    }
+}
+
+/// Returns whether a host, with or without a port, is the loopback address.
+fn is_this_machine(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse();
+    name.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// The limits of profiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) seconds: u32,
+    pub(super) hz: u32,
+}
+
+/// A profile that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) seconds: u32,
+    pub(super) hz: u32,
+    pub(super) event: String,
+    /// With inlined functions and source lines.
+    pub(super) has_lines: bool,
+}
+
+impl Wanted {
+    /// Parses a query.
+    pub(super) fn parse(query: Option<&str>, limits: Limits) -> Result<Self, Refusal> {
+        let mut wanted = Self {
+            // As Go's programs have it.
+            seconds: limits.seconds.min(30),
+            hz: limits.hz.min(99),
+            event: "cycles".to_owned(),
+            has_lines: false,
+        };
+        let bad = |reason| Refusal::new(StatusCode::BAD_REQUEST, reason);
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "seconds" => wanted.seconds = number("seconds", &value, limits.seconds)?,
+                "hz" => wanted.hz = number("hz", &value, limits.hz)?,
+                "event" if !value.is_empty() => wanted.event = value.into_owned(),
+                "lines" if matches!(&*value, "0" | "1") => wanted.has_lines = value == "1",
+                // Programs send it for other profiles.
+                "debug" => {}
+                _ => {
+                    let reason =
+                        format!("{name}: the parameters are seconds=, event=, hz= and lines=1.");
+                    return Err(bad(reason));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn number(name: &str, value: &str, limit: u32) -> Result<u32, Refusal> {
+    let number = value.parse().ok();
+    number
+        .filter(|number| (1..=limit).contains(number))
+        .ok_or_else(|| {
+            Refusal::new(
+                StatusCode::BAD_REQUEST,
+                format!(
+                    "{name}={value}: it takes a number from 1 to {limit}, which is --max-{name} of `pmctl serve`."
+                ),
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        seconds: 60,
+        hz: 999,
+    };
+
+    fn ask(
+        method: &Method,
+        uri: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Page, StatusCode> {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 9743));
+        ask_at(listen, method, uri, headers)
+    }
+
+    fn ask_at(
+        listen: SocketAddr,
+        method: &Method,
+        uri: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Page, StatusCode> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("it is well formed"));
+        }
+        let uri = uri.parse().expect("it is well formed");
+        page(method, &uri, &map, listen).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn pages_are_got() {
+        let get = |uri| ask(&Method::GET, uri, &[("host", "localhost:9743")]);
+        assert_eq!(get("/"), Ok(Page::Index));
+        assert_eq!(get("/metrics"), Ok(Page::Metrics));
+        assert_eq!(get("/metrics?x=y"), Ok(Page::Metrics));
+        assert_eq!(get("/debug/pprof/profile?seconds=1"), Ok(Page::Profile));
+        assert_eq!(get("/-/healthy"), Ok(Page::Health));
+        for none in ["/metrics/", "/Metrics", "/debug/pprof/", "/../metrics"] {
+            assert_eq!(get(none), Err(StatusCode::NOT_FOUND), "{none}");
+        }
+    }
+
+    #[test]
+    fn nothing_can_be_changed() {
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+            assert_eq!(
+                ask(&method, "/metrics", &[]),
+                Err(StatusCode::METHOD_NOT_ALLOWED)
+            );
+        }
+        assert_eq!(ask(&Method::HEAD, "/metrics", &[]), Ok(Page::Metrics));
+        let profile = ask(&Method::HEAD, "/debug/pprof/profile", &[]);
+        assert_eq!(profile, Err(StatusCode::METHOD_NOT_ALLOWED));
+    }
+
+    #[test]
+    fn other_names_for_this_machine_are_refused() {
+        let host = |host| ask(&Method::GET, "/metrics", &[("host", host)]);
+        for own in [
+            "localhost",
+            "LOCALHOST:9743",
+            "127.0.0.1:9743",
+            "127.1.2.3",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert_eq!(host(own), Ok(Page::Metrics), "{own}");
+        }
+        for other in [
+            "example.org",
+            "example.org:9743",
+            "10.0.0.1",
+            "localhost.example.org",
+            "",
+            "a b",
+            "127.0.0.1.example.org",
+        ] {
+            assert_eq!(host(other), Err(StatusCode::FORBIDDEN), "{other}");
+        }
+        let absolute = ask(
+            &Method::GET,
+            "http://example.org/metrics",
+            &[("host", "localhost")],
+        );
+        assert_eq!(absolute, Err(StatusCode::FORBIDDEN));
+        // Whoever listens elsewhere has names that pmctl does not know.
+        let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
+        let remote = ask_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
+        assert_eq!(remote, Ok(Page::Metrics));
+    }
+
+    #[test]
+    fn pages_of_other_sites_get_nothing() {
+        let site = |site| {
+            ask(
+                &Method::GET,
+                "/metrics",
+                &[("host", "localhost"), ("sec-fetch-site", site)],
+            )
+        };
+        assert_eq!(site("none"), Ok(Page::Metrics));
+        assert_eq!(site("same-origin"), Ok(Page::Metrics));
+        assert_eq!(site("cross-site"), Err(StatusCode::FORBIDDEN));
+        assert_eq!(site("same-site"), Err(StatusCode::FORBIDDEN));
+    }
+
+    #[test]
+    fn a_profile_has_limits() {
+        let parse = |query| Wanted::parse(Some(query), LIMITS).map_err(|refusal| refusal.status);
+        let usual = Wanted {
+            seconds: 30,
+            hz: 99,
+            event: "cycles".to_owned(),
+            has_lines: false,
+        };
+        assert_eq!(Wanted::parse(None, LIMITS), Ok(usual.clone()));
+        assert_eq!(parse(""), Ok(usual.clone()));
+        assert_eq!(parse("debug=0"), Ok(usual));
+        let all = Wanted {
+            seconds: 60,
+            hz: 999,
+            event: "cpu/event=0xc0/u".to_owned(),
+            has_lines: true,
+        };
+        assert_eq!(
+            parse("seconds=60&hz=999&event=cpu%2Fevent%3D0xc0%2Fu&lines=1"),
+            Ok(all)
+        );
+        for bad in [
+            "seconds=0",
+            "seconds=61",
+            "seconds=",
+            "seconds=-1",
+            "seconds=1.5",
+            "hz=1000",
+            "hz=0",
+            "lines=yes",
+            "event=",
+            "second=1",
+            "x",
+        ] {
+            assert_eq!(parse(bad), Err(StatusCode::BAD_REQUEST), "{bad}");
+        }
+        // The usual values are no larger than the limits.
+        let low = Limits { seconds: 5, hz: 10 };
+        let low = Wanted::parse(None, low).map(|wanted| (wanted.seconds, wanted.hz));
+        assert_eq!(low, Ok((5, 10)));
+    }
+}

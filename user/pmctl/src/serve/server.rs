@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections and requests.
+//!
+//! One thread does all of it. A connection has [`PATIENCE`] with its client; when there are [`CONNECTIONS`], the one that
+//! has waited longest for its client is closed for a new one. So clients that are slow or dead take some memory for a
+//! while, and nothing from others.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use perfmon::Pmu;
+use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::counters::Counters;
+use super::metrics::{self, Done, Outcome};
+use super::page;
+use super::profile;
+use super::request::{self, Limits, Page, Refusal, Wanted};
+use super::text::Form;
+use crate::cli::Cpus;
+use crate::stdio::complain;
+
+/// The most connections.
+const CONNECTIONS: usize = 32;
+/// The most bytes of the head of a request; hyper has no smaller limit.
+const HEAD: usize = 8192;
+/// How long a client may take to send a request or to take an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server.
+pub(super) struct Server {
+    pub(super) listen: SocketAddr,
+    pub(super) counters: RefCell<Counters>,
+    pub(super) cpus: Option<Cpus>,
+    pub(super) limits: Limits,
+    pub(super) pmu: Pmu,
+    pub(super) started: SystemTime,
+    pub(super) done: RefCell<Done>,
+    /// When the profile ends that is being made, if one is.
+    pub(super) profile: Cell<Option<Instant>>,
+    /// The one that has waited longest for its client is first.
+    pub(super) connections: RefCell<VecDeque<Connection>>,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    state: Rc<State>,
+    abort: AbortHandle,
+}
+
+/// What a connection waits for.
+struct State {
+    /// When it is closed.
+    deadline: Cell<Instant>,
+    /// It waits for a profile, and not for its client.
+    is_busy: Cell<bool>,
+}
+
+impl State {
+    /// The client has to do something now.
+    fn wait_for_client(&self) {
+        self.is_busy.set(false);
+        self.deadline.set(Instant::now() + PATIENCE);
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl Server {
+    /// Serves until SIGTERM or SIGINT. `ready` is called when the signals are handled.
+    ///
+    /// # Errors
+    /// Those of the socket and of the signals.
+    pub(super) async fn run(self, listener: TcpListener, ready: impl FnOnce()) -> Result<()> {
+        let listener =
+            tokio::net::TcpListener::from_std(listener).context("can't wait for connections")?;
+        let end = Rc::new(Notify::new());
+        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+            let mut signal = signal(kind).context("can't handle signals")?;
+            let end = Rc::clone(&end);
+            spawn_local(async move {
+                signal.recv().await;
+                end.notify_one();
+            });
+        }
+        ready();
+        let server = Rc::new(self);
+        spawn_local(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => server.accept(stream),
+                    // There are no descriptors, or the client is gone.
+                    Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        });
+        end.notified().await;
+        Ok(())
+    }
+
+    /// Takes a connection.
+    fn accept(self: &Rc<Self>, stream: TcpStream) {
+        self.done.borrow_mut().connections += 1;
+        self.make_room();
+        let state = Rc::new(State {
+            deadline: Cell::new(Instant::now() + PATIENCE),
+            is_busy: Cell::new(false),
+        });
+        let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
+        let task = spawn_local(async move {
+            server.serve(stream, &of_task).await;
+            let mut connections = server.connections.borrow_mut();
+            connections.retain(|connection| !Rc::ptr_eq(&connection.state, &of_task));
+        });
+        self.connections.borrow_mut().push_back(Connection {
+            state,
+            abort: task.abort_handle(),
+        });
+    }
+
+    /// Closes a connection if there is no room for another one.
+    fn make_room(&self) {
+        let mut connections = self.connections.borrow_mut();
+        if connections.len() < CONNECTIONS {
+            return;
+        }
+        let idle = connections
+            .iter()
+            .enumerate()
+            .filter(|(_, connection)| !connection.state.is_busy.get());
+        let longest = idle.min_by_key(|(_, connection)| connection.state.deadline.get());
+        if let Some(connection) = longest
+            .map(|(index, _)| index)
+            .and_then(|index| connections.remove(index))
+        {
+            connection.abort.abort();
+            self.done.borrow_mut().dropped += 1;
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<State>) {
+        let service = service_fn(|request| {
+            let (server, state) = (Rc::clone(self), Rc::clone(state));
+            async move {
+                let answer = server.answer(request, &state).await;
+                state.wait_for_client();
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let connection = http1::Builder::new()
+            .max_buf_size(HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        // What is wrong with a connection is its client's.
+        while timeout_at(state.deadline.get(), connection.as_mut())
+            .await
+            .is_err()
+        {
+            if state.deadline.get() <= Instant::now() {
+                self.done.borrow_mut().dropped += 1;
+                return;
+            }
+        }
+    }
+
+    /// Answers a request.
+    async fn answer(&self, request: Request<Incoming>, state: &State) -> Answer {
+        let page = request::page(
+            request.method(),
+            request.uri(),
+            request.headers(),
+            self.listen,
+        );
+        let answer = match page {
+            Ok(Page::Metrics) => {
+                let accept = request
+                    .headers()
+                    .get(ACCEPT)
+                    .and_then(|value| value.to_str().ok());
+                self.metrics(Form::accepted(accept))
+            }
+            Ok(Page::Profile) => self.profile(request.uri().query(), state).await,
+            Ok(Page::Index) => Ok(found(
+                "text/html; charset=utf-8",
+                page::index(&self.counters.borrow(), self.limits),
+            )),
+            Ok(Page::Health) => Ok(found(
+                "text/plain; charset=utf-8",
+                "pmctl serve is healthy.\n",
+            )),
+            Err(refusal) => Err(refusal),
+        };
+        answer.unwrap_or_else(|refusal| self.refuse(refusal))
+    }
+
+    fn metrics(&self, form: Form) -> Result<Answer, Refusal> {
+        self.done.borrow_mut().scrapes += 1;
+        let open = self.connections.borrow().len();
+        let text = metrics::write(
+            form,
+            &mut self.counters.borrow_mut(),
+            (&self.done.borrow(), open),
+            self.started,
+        );
+        match text {
+            Ok(text) => Ok(found(form.content_type(), text)),
+            Err(error) => Err(Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                error.to_string(),
+            )),
+        }
+    }
+
+    async fn profile(&self, query: Option<&str>, state: &State) -> Result<Answer, Refusal> {
+        let wanted = Wanted::parse(query, self.limits)?;
+        profile::check(&wanted.event, &self.pmu)?;
+        if self.profile.get().is_some() {
+            self.done.borrow_mut().profile(Outcome::Refused);
+            return Err(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Another profile is being made, and there is one at a time.",
+            ));
+        }
+        let mut making = Making::begin(self, &wanted, state);
+        let made = profile::make(&wanted, self.cpus.as_ref()).await;
+        making.outcome = match &made {
+            Ok(profile) if profile.incomplete.is_none() => Outcome::Complete,
+            Ok(_) => Outcome::Incomplete,
+            Err(_) => Outcome::Failed,
+        };
+        let profile = made?;
+        if let Some(words) = profile.incomplete {
+            complain(format_args!("a profile lacks samples: {words}"));
+        }
+        let mut answer = found("application/octet-stream", profile.bytes);
+        set(
+            &mut answer,
+            CONTENT_DISPOSITION,
+            "attachment; filename=\"profile.pb.gz\"",
+        );
+        Ok(answer)
+    }
+
+    /// Makes the answer of a refusal.
+    fn refuse(&self, Refusal { status, reason }: Refusal) -> Answer {
+        self.done.borrow_mut().refused += 1;
+        let mut answer = found("text/plain; charset=utf-8", reason + "\n");
+        *answer.status_mut() = status;
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            set(&mut answer, ALLOW, "GET");
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let left = self.profile.get().map_or(Duration::ZERO, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let seconds = (left.as_secs() + 1).to_string();
+            set(&mut answer, RETRY_AFTER, &seconds);
+        }
+        answer
+    }
+}
+
+/// A profile that is being made, until this is dropped: the client may go away.
+struct Making<'a> {
+    server: &'a Server,
+    outcome: Outcome,
+}
+
+impl<'a> Making<'a> {
+    fn begin(server: &'a Server, wanted: &Wanted, state: &State) -> Self {
+        let end = Instant::now() + Duration::from_secs(wanted.seconds.into());
+        server.profile.set(Some(end));
+        state.is_busy.set(true);
+        // It ends by itself before that.
+        state.deadline.set(end + 4 * PATIENCE);
+        Self {
+            server,
+            outcome: Outcome::Abandoned,
+        }
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.server.profile.set(None);
+        self.server.done.borrow_mut().profile(self.outcome);
+    }
+}
+
+/// Makes an answer with a page.
+fn found(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    set(&mut answer, CONTENT_TYPE, content_type);
+    set(&mut answer, CACHE_CONTROL, "no-store");
+    set(&mut answer, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    answer
+}
+
+/// Sets a header, unless it has letters that a header can't have.
+fn set(answer: &mut Answer, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+}

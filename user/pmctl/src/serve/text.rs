@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics as text: `OpenMetrics` 1.0, and Prometheus' own format, which is older.
+
+use std::fmt::{self, Write};
+
+/// The form of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    OpenMetrics,
+    Prometheus,
+}
+
+impl Form {
+    /// Returns the form that an `Accept` header asks for: Prometheus' own unless `OpenMetrics` is named and not liked
+    /// less.
+    pub(super) fn accepted(header: Option<&str>) -> Self {
+        let liking = |wanted: &str| {
+            let ranges = header.unwrap_or_default().split(',');
+            let of_range = ranges.filter_map(|range| {
+                let mut words = range.split(';').map(str::trim);
+                let is_wanted = words.next()?.eq_ignore_ascii_case(wanted);
+                let quality = words.find_map(|word| word.strip_prefix("q="));
+                is_wanted.then(|| quality.map_or(1.0, |q| q.parse().unwrap_or(0.0)))
+            });
+            of_range.fold(0.0, f64::max)
+        };
+        let open = liking("application/openmetrics-text");
+        if open > 0.0 && open >= liking("text/plain") {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Returns the content type.
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+    Info,
+}
+
+impl Kind {
+    /// The end of the names of samples.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Counter => "_total",
+            Self::Gauge => "",
+            Self::Info => "_info",
+        }
+    }
+
+    const fn word(self, form: Form) -> &'static str {
+        match (self, form) {
+            (Self::Counter, _) => "counter",
+            (Self::Info, Form::OpenMetrics) => "info",
+            (Self::Gauge, _) | (Self::Info, Form::Prometheus) => "gauge",
+        }
+    }
+}
+
+/// A text that is being written.
+pub(super) struct Page {
+    text: String,
+    form: Form,
+    /// The metric whose samples are written.
+    name: &'static str,
+    kind: Kind,
+}
+
+impl Page {
+    pub(super) fn new(form: Form) -> Self {
+        Self {
+            text: String::with_capacity(4096),
+            form,
+            name: "",
+            kind: Kind::Gauge,
+        }
+    }
+
+    /// Begins a metric. Its name is without `_total`.
+    pub(super) fn metric(&mut self, name: &'static str, kind: Kind, help: &str) -> &mut Self {
+        (self.name, self.kind) = (name, kind);
+        // In Prometheus' form a metric is called as its samples.
+        let suffix = match self.form {
+            Form::OpenMetrics => "",
+            Form::Prometheus => kind.suffix(),
+        };
+        let word = kind.word(self.form);
+        self.push(format_args!(
+            "# HELP {name}{suffix} {help}.\n# TYPE {name}{suffix} {word}\n"
+        ));
+        self
+    }
+
+    /// Writes a sample.
+    pub(super) fn sample(
+        &mut self,
+        labels: &[(&str, &dyn fmt::Display)],
+        value: impl fmt::Display,
+    ) -> &mut Self {
+        let (name, suffix) = (self.name, self.kind.suffix());
+        self.push(format_args!("{name}{suffix}"));
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            self.push(format_args!("{before}{label}=\""));
+            let _ = write!(Escaped(&mut self.text), "{text}");
+            self.text.push('"');
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        self.push(format_args!("{end} {value}\n"));
+        self
+    }
+
+    /// Returns the whole text.
+    pub(super) fn end(mut self) -> String {
+        if self.form == Form::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    fn push(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = self.text.write_fmt(text);
+    }
+}
+
+/// The value of a label: quotes, backslashes and line ends are escaped.
+struct Escaped<'a>(&'a mut String);
+
+impl Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            match letter {
+                '"' => self.0.push_str("\\\""),
+                '\\' => self.0.push_str("\\\\"),
+                '\n' => self.0.push_str("\\n"),
+                letter => self.0.push(letter),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(form: Form) -> String {
+        let mut page = Page::new(form);
+        page.metric("a_events", Kind::Counter, "Number of events")
+            .sample(&[("cpu", &0), ("event", &"x\\\"\n")], u64::MAX)
+            .sample(&[("cpu", &1), ("event", &"y")], 0);
+        page.metric("a_build", Kind::Info, "What it is")
+            .sample(&[("version", &"1")], 1);
+        page.metric("a_seconds", Kind::Gauge, "Time")
+            .sample(&[], 1.5);
+        page.end()
+    }
+
+    #[test]
+    fn openmetrics_has_types_without_suffix_and_an_end() {
+        assert_eq!(
+            page(Form::OpenMetrics),
+            "# HELP a_events Number of events.\n# TYPE a_events counter\n\
+             a_events_total{cpu=\"0\",event=\"x\\\\\\\"\\n\"} 18446744073709551615\n\
+             a_events_total{cpu=\"1\",event=\"y\"} 0\n\
+             # HELP a_build What it is.\n# TYPE a_build info\na_build_info{version=\"1\"} 1\n\
+             # HELP a_seconds Time.\n# TYPE a_seconds gauge\na_seconds 1.5\n# EOF\n"
+        );
+    }
+
+    #[test]
+    fn prometheus_has_the_names_of_samples() {
+        assert_eq!(
+            page(Form::Prometheus),
+            "# HELP a_events_total Number of events.\n# TYPE a_events_total counter\n\
+             a_events_total{cpu=\"0\",event=\"x\\\\\\\"\\n\"} 18446744073709551615\n\
+             a_events_total{cpu=\"1\",event=\"y\"} 0\n\
+             # HELP a_build_info What it is.\n# TYPE a_build_info gauge\na_build_info{version=\"1\"} 1\n\
+             # HELP a_seconds Time.\n# TYPE a_seconds gauge\na_seconds 1.5\n"
+        );
+    }
+
+    #[test]
+    fn the_form_is_the_one_that_is_liked_best() {
+        // What Prometheus 2.53 and 3 send.
+        let of_2 = "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+                    text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let of_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                    text/plain;version=1.0.0;q=0.4";
+        for open in [of_2, of_3, "application/openmetrics-text"] {
+            assert_eq!(Form::accepted(Some(open)), Form::OpenMetrics, "{open}");
+        }
+        let classic = "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;q=0.4";
+        let none = "application/openmetrics-text;q=0";
+        for classic in [
+            "*/*",
+            "text/plain",
+            "",
+            "text/html, */*;q=0.8",
+            classic,
+            none,
+        ] {
+            assert_eq!(Form::accepted(Some(classic)), Form::Prometheus, "{classic}");
+        }
+        assert_eq!(Form::accepted(None), Form::Prometheus);
+    }
+}
