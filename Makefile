@@ -105,6 +105,8 @@ install-files:
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(PACKAGE_VERSION)|' user/system/perfmon.pc.in >$(DESTDIR)$(PREFIX)/share/pkgconfig/perfmon.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/udev/rules.d user/system/60-perfmon.rules
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/sysusers.d user/system/perfmon.conf
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@PREFIX@|$(PREFIX)|' user/system/pmctl-serve.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/pmctl-serve.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man4 Documentation/perfmon.4
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 Documentation/pmctl.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions user/pmctl/completions/pmctl
