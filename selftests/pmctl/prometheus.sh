@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Prometheus scrapes pmctl serve every second for MINUTES: each of its series is between
+# what the counters said before and after, none is missing or has begun again, and what it
+# costs is shown. /share has Prometheus (scripts/test-prometheus).
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+in_own_dir
+[ -x /share/bin/prometheus ] || skip_all "/share has no Prometheus"
+export LD_LIBRARY_PATH=/share/lib
+
+seconds=$((${MINUTES:-1} * 60))
+url=http://127.0.0.1:9743
+# Of two modes, and by names of both kinds.
+events=instructions,cycles,instructions:u,r00c4
+
+# metrics FILE : the counters now
+metrics() { wget -q -O "$1" $url/metrics; }
+
+# value FILE SERIES : the value of a series
+value() { awk -v series="$2" '$1 == series { printf "%.9f", $2 }' "$1"; }
+
+# ask QUERY : Prometheus' answer, a line for each series: the labels as JSON, and the value
+ask() {
+	query=$(printf %s "$1" | tr '\n\t' '  ' | sed 's/%/%25/g; s/+/%2B/g; s/{/%7B/g; s/}/%7D/g; s/"/%22/g; s/\[/%5B/g; s/\]/%5D/g; s/ /%20/g; s/=/%3D/g')
+	wget -q -O - "http://127.0.0.1:9090/api/v1/query?query=$query" 2>>log |
+		grep -o '"metric":{[^}]*},"value":\[[^]]*\]' |
+		sed 's/"metric":\({[^}]*}\),"value":\[[^,]*,"\([^"]*\)"\]/\1 \2/'
+}
+
+# one QUERY : the value of the only series
+one() { ask "$1" | awk '{ print $2 }'; }
+
+at_end="kill \$server \$prometheus 2>/dev/null"
+
+plan 12
+
+pmctl serve -e $events >words 2>&1 &
+server=$!
+until grep -q 'pmctl: serving' words || ! kill -0 $server; do sleep 0.2; done
+metrics first
+check "promtool finds no fault in Prometheus' form" sh -c '/share/bin/promtool check metrics <first'
+wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
+
+cat >prometheus.yml <<END
+global:
+  scrape_interval: 1s
+scrape_configs:
+  - job_name: perfmon
+    static_configs:
+      - targets: ["127.0.0.1:9743"]
+END
+check "promtool takes the configuration" /share/bin/promtool check config --syntax-only prometheus.yml
+/share/bin/prometheus --config.file=prometheus.yml --storage.tsdb.path=data --web.listen-address=127.0.0.1:9090 >log 2>&1 &
+prometheus=$!
+tries=0
+until [ "$(one 'up{job="perfmon"}')" = 1 ] || [ $tries = 120 ]; do
+	tries=$((tries + 1))
+	sleep 1
+done
+is "Prometheus scrapes it" 1 "$(one 'up{job="perfmon"}')"
+
+# What it takes the server, by a counter of its own and by the kernel's clock.
+metrics before
+pmctl stat -e instructions,instructions:u -p $server -x, -o cost --timeout $((seconds * 1000)) 2>/dev/null
+metrics after
+scrapes=$(($(value after perfmon_scrapes_total | cut -d. -f1) - $(value before perfmon_scrapes_total | cut -d. -f1)))
+all=$(awk -F, '$3 == "instructions" { print $1 }' cost) user=$(awk -F, '$3 == "instructions:u" { print $1 }' cost)
+used=$(awk -v before="$(value before process_cpu_seconds_total)" -v after="$(value after process_cpu_seconds_total)" \
+	'BEGIN { print after - before }')
+memory=$(value after process_resident_memory_bytes | cut -d. -f1)
+echo "# $scrapes scrapes in $seconds s: each takes the server $((all / scrapes)) instructions, $((user / scrapes)) of them in user mode"
+echo "# $used s of CPU time on an emulated CPU; $((memory / 1024)) KiB of memory; a page has $(wc -c <after) bytes"
+check "there is a scrape each second, nearly" [ "$scrapes" -ge $((seconds * 9 / 10)) ]
+check "a scrape takes less than 500,000 instructions" [ $((all / scrapes)) -lt 500000 ]
+check "memory does not grow" [ "$memory" -le $(($(value before process_resident_memory_bytes | cut -d. -f1) + 1048576)) ]
+
+# Between two of ours there is one of Prometheus'.
+metrics before
+sleep 4
+ask '{job="perfmon",cpu!=""}' | sort >series
+metrics after
+is "Prometheus has all series of the counters" "$(grep -c '^[a-z].*cpu="' after)" "$(wc -l <series)"
+wrong=0
+# shellcheck disable=SC2094 # these are files of their own
+while read -r labels number; do
+	name=$(echo "$labels" | sed 's/.*"__name__":"\([^"]*\)".*/\1/')
+	cpu=$(echo "$labels" | sed 's/.*"cpu":"\([^"]*\)".*/\1/')
+	event=$(echo "$labels" | sed -n 's/.*"event":"\([^"]*\)".*/event="\1",/p')
+	series="$name{${event}cpu=\"$cpu\"}"
+	if ! awk -v low="$(value before "$series")" -v number="$number" -v high="$(value after "$series")" \
+		'BEGIN { exit !(low != "" && low + 0 < number + 0 && number + 0 < high + 0) }'; then
+		echo "# $series: Prometheus has $number"
+		wrong=$((wrong + 1))
+	fi
+done <series
+is "each is between what the counters said before and after" 0 "$wrong"
+is "it was always there" 1 "$(one "min_over_time(up{job=\"perfmon\"}[${seconds}s])")"
+is "no series has begun again" 0 "$(one "sum(resets(node_perf_instructions_total[${seconds}s])) \
+	+ sum(resets(node_perf_cpucycles_total[${seconds}s])) + sum(resets(perfmon_events_total[${seconds}s]))")"
+echo "# instructions per cycle by CPU, as Prometheus computes them: $(ask 'rate(node_perf_instructions_total[30s]) / rate(node_perf_cpucycles_total[30s])' |
+	awk '{ printf "%.3f ", $2 }')"
+is "no count was lost" 0 "$(one 'perfmon_counts_lost_total')"
+kill $prometheus
+kill $server
+wait $server
+is "the server ends by SIGTERM" 0 $?
+[ "$ktap_failed" = 0 ] || sed 's/^/# /' words log
+finish

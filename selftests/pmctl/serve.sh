@@ -1,0 +1,181 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pmctl serve: its counters beside a program whose instructions are known, a profile of a
+# program whose functions are known, and clients that do what they should not.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+in_own_dir
+
+url=http://127.0.0.1:9743
+# The loop has 2 instructions, of which one is a branch.
+n=100000000
+# By events that any PMU has.
+events=instructions,instructions:u,branches
+
+# start OPTION... : the server, and waits until it is there
+start() {
+	pmctl serve -e $events "$@" >words 2>&1 &
+	server=$!
+	until grep -q 'pmctl: serving' words || ! kill -0 $server 2>/dev/null; do sleep 0.2; done
+}
+
+# stop NAME SIGNAL : the server ends by it
+stop() {
+	kill "-$2" $server
+	wait $server
+	is "$1" 0 $?
+}
+
+at_end="kill \$server 2>/dev/null"
+
+# get PATH OPTION... : a page, of which wget's words go to the file said
+get() {
+	get_path=$1
+	shift
+	wget -q -S -O - "$@" "$url$get_path" 2>said
+}
+
+# value FILE SERIES : the value of a series; nothing if it is not there
+value() {
+	awk -v series="$2" '$1 == series { printf "%.0f", $2 }' "$1"
+}
+
+# wait_for SERIES VALUE : until it has that value, for 30 s at most; the value
+wait_for() {
+	tries=0
+	until get /metrics >page; [ "$(value page "$1")" = "$2" ] || [ $tries = 60 ]; do
+		tries=$((tries + 1))
+		sleep 0.5
+	done
+	value page "$1"
+}
+
+# is_sum NAME SERIES EXPECTED PERMILLE : the series has grown by that from the page before
+# to the page after, or a little more, for the server and the kernel are counted, too
+is_sum() {
+	grown=$(($(value after "$2") - $(value before "$2")))
+	if [ "$grown" -ge "$3" ] && [ "$grown" -le $(($3 + $3 * $4 / 1000)) ]; then
+		result 0 "$1"
+	else
+		echo "# $1: expected $3 and up to $4 thousandths more, got $grown"
+		result 1 "$1"
+	fi
+}
+
+# answer TEXT : the head of the answer to a request that wget does not make
+answer() {
+	# The server takes a client that closes its half for one that is gone.
+	{ printf %b "$1" && sleep 1; } | nc 127.0.0.1 9743 | tr -d '\r' | sed '/^$/q'
+}
+
+# code TEXT : its status
+code() {
+	answer "$1" | sed -n '1s/^HTTP.... \([0-9]*\).*/\1/p'
+}
+
+plan 47
+
+start
+says "serve tells what it counts" "$(cat words)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
+says "serve tells where" "$(cat words)" '^pmctl: serving http://127.0.0.1:9743/metrics'
+
+# Counters.
+get /metrics >before
+says "the usual form is Prometheus'" "$(cat said)" 'content-type: text/plain; version=0\.0\.4'
+is "each metric has its type" "" "$(awk '
+	/^# TYPE/ { type[$3] = 1; next } /^#/ { next }
+	{ sub(/\{.*/, "", $1); if (!($1 in type)) print $1 }' before)"
+taskset -c 0 "$here/pmctl_loop" $n
+get /metrics >after
+is_sum "the loop's instructions are in user mode's" 'perfmon_events_total{event="instructions:u",cpu="0"}' $((2 * n)) 50
+is_sum "they are in all instructions" 'node_perf_instructions_total{cpu="0"}' $((2 * n)) 200
+is_sum "the loop's branches are there" 'node_perf_branch_instructions_total{cpu="0"}' $n 200
+is "nothing is missing" 0 "$(value after perfmon_events_missing)"
+is "no count was lost" 0 "$(value after perfmon_counts_lost_total)"
+get /metrics --header 'Accept: application/openmetrics-text;version=1.0.0' >open
+says "OpenMetrics is told by the type" "$(cat said)" 'content-type: application/openmetrics-text; version=1\.0\.0'
+is "OpenMetrics has an end" "# EOF" "$(tail -n 1 open)"
+check "OpenMetrics has types without a suffix" grep -qx '# TYPE node_perf_instructions counter' open
+check "OpenMetrics has as many samples" [ "$(grep -vc '^#' open)" = "$(grep -vc '^#' after)" ]
+
+# A second server.
+pmctl serve -e cycles >second 2>&1
+is "a second server at the port ends" 1 $?
+says "it says why" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
+
+# Instructions of a request, of any mode.
+pid=$server
+pmctl stat -e instructions -p $pid -o once -- sh -c 'wget -q -O /dev/null '$url/metrics >said 2>&1
+pmctl stat -e instructions -p $pid -o many -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11; do wget -q -O /dev/null '$url'/metrics; done' >said 2>&1
+count() { awk '$2 ~ /^instructions/ { gsub(/,/, "", $1); print $1 }' "$1"; }
+cost=$((($(count many) - $(count once)) / 10))
+echo "# a scrape with a connection of its own takes the server $cost instructions"
+check "a scrape takes less than a million instructions" [ "$cost" -lt 1000000 ]
+
+# Profiles.
+"$here/pmctl_shares" 100000000000 &
+shares=$!
+get '/debug/pprof/profile?seconds=2&hz=499&event=instructions:u' >profile
+says "a profile is made" "$(cat said)" 'HTTP/1\.1 200 OK'
+gunzip <profile >unpacked
+is "it can be unpacked" 0 $?
+for function in share_10 share_30 share_60; do
+	check "it has the function $function" grep -q $function unpacked
+done
+wait_for 'perfmon_profiles_total{result="complete"}' 1 >/dev/null
+is "it was complete" 1 "$(value page 'perfmon_profiles_total{result="complete"}')"
+wget -q -O /dev/null "$url/debug/pprof/profile?seconds=20&event=instructions:u" 2>/dev/null &
+client=$!
+sleep 2
+answer 'GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n' >said
+says "there is no second profile meanwhile" "$(cat said)" 'HTTP/1\.1 503'
+says "it is told when there may be" "$(cat said)" 'retry-after: 1[0-9]$'
+check "counters are served meanwhile" [ "$(get /metrics | grep -vc '^#')" = "$(grep -vc '^#' after)" ]
+kill $client
+is "the profile of a client that goes away ends" 1 "$(wait_for 'perfmon_profiles_total{result="abandoned"}' 1)"
+sleep 1
+is "no recorder is left" "" "$(grep -l '[-]-duration=' /proc/[0-9]*/cmdline)"
+get '/debug/pprof/profile?seconds=1&event=instructions:u' >profile
+says "the next one is made" "$(cat said)" 'HTTP/1\.1 200 OK'
+kill $shares
+
+# Requests that are refused.
+for query in seconds=61 seconds=0 hz=1000 event=no-such event=cpu%2Fevent%3D0xc0%2Cperiod%3D1%2F event=-o nonsense=1; do
+	get "/debug/pprof/profile?$query" >/dev/null
+	says "?$query is refused" "$(cat said)" 'HTTP/1\.1 400'
+done
+is "POST is refused" 405 "$(code 'POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n')"
+is "another host is refused" 403 "$(code 'GET /metrics HTTP/1.1\r\nHost: example.org\r\n\r\n')"
+is "what is no HTTP is refused" 400 "$(code 'nonsense\r\n\r\n')"
+is "a large head is refused" 431 "$(code "GET /metrics HTTP/1.1\r\nX: $(head -c 9000 /dev/zero | tr '\0' x)\r\n\r\n")"
+
+# Clients that send nothing, more of them than there may be connections.
+before=$(value page process_resident_memory_bytes)
+mkfifo silence
+sleep 300 >silence &
+slow=$!
+for _ in $(seq 100); do
+	nc 127.0.0.1 9743 <silence >/dev/null 2>&1 &
+	slow="$slow $!"
+done
+sleep 2
+get /metrics >page
+check "a page comes in spite of slow clients" grep -q '^node_perf_instructions_total' page
+check "there are no more connections than may be" [ "$(value page perfmon_connections)" -le 32 ]
+check "slow clients were dropped for others" [ "$(value page perfmon_connections_dropped_total)" -gt 0 ]
+check "they have taken little memory" [ "$(value page process_resident_memory_bytes)" -le $((before + 4194304)) ]
+# shellcheck disable=SC2086 # a word each
+kill $slow 2>/dev/null
+
+stop "SIGTERM ends it" TERM
+start -C 0
+is "the counters are free for the next one" "" "$(grep 'left out' words)"
+get /metrics >page
+is "-C limits the CPUs" 1 "$(grep -c '^node_perf_instructions_total' page)"
+stop "SIGINT ends it" INT
+
+finish
