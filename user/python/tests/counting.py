@@ -58,13 +58,17 @@ def raised(kind, function, *args, **kwargs):
 
 @test
 def a_block_counts_its_instructions():
-    near(spun(1_000_000), 2_000_000)
-    expect(spun(2_000_000) - spun(1_000_000), 2_000_000, "1,000,000 iterations more")
+    one, two = (min(spun(n) for _ in range(5)) for n in (1_000_000, 2_000_000))
+    near(one, 2_000_000)
+    expect(two - one, 2_000_000, "1,000,000 iterations more")
 
 
 @test
 def equal_blocks_count_the_same():
-    expect(len({spun(100_000) for _ in range(20)}), 1, "different counts of 20 blocks")
+    counts = [spun(100_000) for _ in range(20)]
+    # Earlier interpreters try to adapt their bytecode again and again.
+    allowed = 0 if sys.version_info >= (3, 13) else 500
+    expect(max(counts) - min(counts) <= allowed, True, f"a spread of {allowed}: {counts}")
 
 
 @test
