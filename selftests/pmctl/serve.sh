@@ -126,8 +126,10 @@ is "it can be unpacked" 0 $?
 for function in share_10 share_30 share_60; do
 	check "it has the function $function" grep -q $function unpacked
 done
-wait_for 'perfmon_profiles_total{result="complete"}' 1 >/dev/null
-is "it was complete" 1 "$(value page 'perfmon_profiles_total{result="complete"}')"
+get /metrics >page
+# On a busy machine samples may be lost, and the profile is incomplete.
+is "it was counted" 1 "$(($(value page 'perfmon_profiles_total{result="complete"}') +
+	$(value page 'perfmon_profiles_total{result="incomplete"}')))"
 wget -q -O /dev/null "$url/debug/pprof/profile?seconds=20&event=instructions:u" 2>/dev/null &
 client=$!
 sleep 2
