@@ -105,8 +105,8 @@ fn start(wanted: &Wanted, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
     // SAFETY: Between fork and exec there is but one system call, which takes no pointer.
     unsafe {
         exporter.pre_exec(|| {
-            // It is no hurry, and may be much work.
-            libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+            // It may be much work. On a busy machine 19 would be next to nothing, and the time over before the end.
+            libc::setpriority(libc::PRIO_PROCESS, 0, 5);
             Ok(())
         });
     }
