@@ -48,51 +48,52 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
-/* Room for the number of one descriptor, aligned as its header. */
-union control {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(sizeof(int))];
+/* A message of one byte with room for one descriptor; the union aligns its header. */
+struct parcel {
+	struct msghdr message;
+	struct iovec data;
+	char byte;
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
 };
+
+static void parcel_init(struct parcel *p)
+{
+	*p = (struct parcel) { };
+	p->data = (struct iovec) { &p->byte, 1 };
+	p->message.msg_iov = &p->data;
+	p->message.msg_iovlen = 1;
+	p->message.msg_control = &p->control;
+	p->message.msg_controllen = sizeof(p->control);
+}
 
 /* Returns 0 or a negative errno. */
 static int send_descriptor(int socket, int fd)
 {
-	union control control = { };
-	char byte = 0;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = {
-		.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
+	struct parcel p;
 
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	return sendmsg(socket, &message, 0) == 1 ? 0 : -errno;
+	parcel_init(&p);
+	p.control.header.cmsg_level = SOL_SOCKET;
+	p.control.header.cmsg_type = SCM_RIGHTS;
+	p.control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&p.control.header), &fd, sizeof(fd));
+	return sendmsg(socket, &p.message, 0) == 1 ? 0 : -errno;
 }
 
 /* Returns the descriptor, or a negative errno. */
 static int receive_descriptor(int socket)
 {
-	union control control = { };
-	char byte;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = {
-		.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
+	struct parcel p;
 	int fd;
 
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
+	parcel_init(&p);
+	if (recvmsg(socket, &p.message, MSG_CMSG_CLOEXEC) != 1)
 		return -errno;
-	if (message.msg_controllen < CMSG_LEN(sizeof(int)))
+	if (p.message.msg_controllen < CMSG_LEN(sizeof(int)))
 		return -ENOMSG;
-	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	memcpy(&fd, CMSG_DATA(&p.control.header), sizeof(fd));
 	return fd;
 }
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Executes 2 instructions in each of n iterations. */
 void spin(long n)
 {
