@@ -150,7 +150,7 @@ impl fmt::Display for Attempt {
 /// let error = Device::open_path("/nonexistent").unwrap_err();
 /// assert_eq!(error.cause, Cause::Absent);
 /// assert_eq!(error.to_string(), "can't open /nonexistent: there is no such device");
-/// assert_eq!(error.cause.help(), Some("Load the module: `insmod perfmon.ko`."));
+/// assert!(error.cause.help().is_some_and(|help| help.contains("modprobe perfmon")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{attempt}: {cause}")]
@@ -336,7 +336,10 @@ impl Cause {
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         match self {
-            Self::Absent => Some("Load the module: `insmod perfmon.ko`."),
+            Self::Absent => Some(
+                "Load the module: `modprobe perfmon`, or `insmod perfmon.ko` where it was built. On a machine that \
+                 has no PMU for it, `pmctl vm` counts in a virtual one.",
+            ),
             Self::NodeForbidden => Some(
                 "Run it as root, or be a member of the group that has the device: `usermod -aG perfmon USER` \
                       after `make install`, then log in again.",
