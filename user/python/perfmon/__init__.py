@@ -13,6 +13,7 @@ A count comes from a hardware counter, or there is an exception: nothing is esti
 import fnmatch as _fnmatch
 import functools as _functools
 import html as _html
+import inspect as _inspect
 import threading as _threading
 from collections.abc import Mapping as _Mapping
 
@@ -40,9 +41,15 @@ class count(_Block, _Mapping):
 
     A decorated function is counted in each call, and the sums are in ``function.count``, with
     the number of calls in ``function.count.calls``. A call within a call is part of it.
+
+    After a fork the parent's counts are the parent's: a child that leaves the block changes
+    nothing, and has no counts.
     """
 
     def __new__(cls, *events, process=False):
+        for event in events:
+            if not isinstance(event, str):
+                raise TypeError(f'an event is a string: perfmon.count("a", "b"), not {_kind(event)}')
         return super().__new__(cls, events, process)
 
     def __init__(self, *events, process=False):
@@ -72,7 +79,10 @@ class count(_Block, _Mapping):
         return dict(zip(self.events, medians))
 
     def __getitem__(self, event):
-        return self._values()[event]
+        values = self._values()
+        if event not in values:
+            raise KeyError(f"{event!r} is not counted; counted are {', '.join(values)}")
+        return values[event]
 
     def __iter__(self):
         return iter(self._names())
@@ -97,6 +107,7 @@ class count(_Block, _Mapping):
         return dict(zip(self._names(), counts))
 
     def __call__(self, function):
+        _refuse_uncountable(function)
         totals = count(*self.events, process=self.process)
         totals._sums = [0] * len(self)
         lock, local = _threading.Lock(), _threading.local()
@@ -112,7 +123,8 @@ class count(_Block, _Mapping):
                     return function(*args, **kwargs)
             finally:
                 local.inside = False
-                counts = block._counts()
+                # A child that the function forked has no counts.
+                counts = None if block._is_inherited() else block._counts()
                 with lock:
                     if counts is not None:
                         totals.calls += 1
@@ -143,6 +155,28 @@ class count(_Block, _Mapping):
 
 _PROBES = 33
 
+_IN_BODY = "its body runs after the call\nPut `with perfmon.count(...)` into it."
+_UNCOUNTABLE = (
+    (_inspect.isclass, "a class", "a call of it only makes an object\nDecorate its methods."),
+    (_inspect.isgeneratorfunction, "a generator function", _IN_BODY),
+    (_inspect.iscoroutinefunction, "a coroutine function", _IN_BODY),
+    (_inspect.isasyncgenfunction, "an async generator function", _IN_BODY),
+)
+"""What can't be decorated, for its call is not all that is to be counted: how to tell, what it is, and why."""
+
+
+def _refuse_uncountable(function):
+    for is_one, kind, reason in _UNCOUNTABLE:
+        if is_one(function):
+            name = getattr(function, "__name__", repr(function))
+            raise TypeError(f"{name} is {kind}: {reason}")
+
+
+def _kind(value):
+    """Returns the type of the value with its article: `a list`."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
 
 def _attribute(event):
     """Returns the name as an attribute: `branch_misses` for `branch-misses:u`."""
@@ -150,18 +184,23 @@ def _attribute(event):
 
 
 def list(pattern="*"):
-    """Returns the names of the events that this CPU can count and that match the pattern."""
+    """Returns the names of the events that this CPU can count and that match the pattern.
+
+    The pattern is a glob, in which case does not matter: ``*branch*``, ``L1-?cache-*``.
+    """
+    if not isinstance(pattern, str):
+        raise TypeError(f'a pattern is a string: perfmon.list("*branch*"), not {_kind(pattern)}')
     wanted = pattern.lower()
     return [name for name in _names() if _fnmatch.fnmatchcase(name.lower(), wanted)]
 
 
 def check():
-    """Raises the exception that counting would raise here, if it would."""
+    """Raises the exception that says why events can't be counted here, if they can't."""
     _Block._try()
 
 
 def available():
-    """Returns whether events can be counted here; `check` says why not."""
+    """Returns True if events can be counted here; `check` says why they can't."""
     try:
         check()
     except Error:

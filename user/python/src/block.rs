@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block of Python code whose events are counted.
 
-use std::fs;
+use std::{fs, process};
 
 use perfmon::Group;
 use perfmon::event::Builder;
@@ -24,6 +24,9 @@ pub(crate) struct Block {
     process: bool,
     /// Those that count: one for each thread of the process, the calling thread's last.
     running: Vec<Group>,
+    /// The process that started it last. After fork(2) the child has the same descriptors as its parent: all that it
+    /// does with them, except closing them, it does to the parent's counters.
+    starter: Option<u32>,
     counts: Option<Vec<u64>>,
 }
 
@@ -36,12 +39,16 @@ impl Block {
             events: events::find(events)?,
             process,
             running: Vec::new(),
+            starter: None,
             counts: None,
         })
     }
 
     /// Counts from now on, beginning at 0.
     fn start(&mut self) -> PyResult<()> {
+        if self.other_starter().is_some() {
+            self.forget();
+        }
         if !self.running.is_empty() {
             return Err(Error::new_err(
                 "it is counting already\nStop it first, or make another one.",
@@ -52,6 +59,7 @@ impl Block {
         } else {
             vec![self.open(&|event| event.this_thread())?]
         };
+        self.starter = Some(process::id());
         for group in &self.running {
             // The last call before the block.
             group.enable().map_err(|error| exception(&error))?;
@@ -63,6 +71,10 @@ impl Block {
     fn stop(&mut self) -> PyResult<()> {
         if self.running.is_empty() {
             return Err(Error::new_err("it is not counting\nStart it first."));
+        }
+        if let Some(starter) = self.other_starter() {
+            self.forget();
+            return Err(counts_elsewhere(starter));
         }
         let disabled = self.running.iter().rev().try_for_each(Group::disable);
         let counts = disabled.and_then(|()| sum(&self.running));
@@ -84,14 +96,22 @@ impl Block {
     ) -> PyResult<()> {
         // The block may have stopped it.
         if self.running.is_empty() {
-            Ok(())
-        } else {
-            self.stop()
+            return Ok(());
+        }
+        match self.stop() {
+            // A child that leaves its parent's block does nothing wrong.
+            Err(_) if self.other_starter().is_some() => Ok(()),
+            stopped => stopped,
         }
     }
 
     /// Returns the counts, until now if it is counting; `None` before the first start.
     fn _counts(&self) -> PyResult<Option<Vec<u64>>> {
+        if self.counts.is_none() || !self.running.is_empty() {
+            if let Some(starter) = self.other_starter() {
+                return Err(counts_elsewhere(starter));
+            }
+        }
         if self.running.is_empty() {
             return Ok(self.counts.clone());
         }
@@ -110,10 +130,15 @@ impl Block {
         self.process
     }
 
-    /// Returns whether it is counting.
+    /// Returns whether it is counting, started by this process.
     #[getter]
     fn running(&self) -> bool {
-        !self.running.is_empty()
+        !self.running.is_empty() && self.other_starter().is_none()
+    }
+
+    /// Returns whether another process started it, of which this one is a child.
+    fn _is_inherited(&self) -> bool {
+        self.other_starter().is_some()
     }
 
     /// Opens an event and closes it, to see whether that is possible.
@@ -127,6 +152,17 @@ impl Block {
 }
 
 impl Block {
+    /// Returns the process that started it, if it is not this one.
+    fn other_starter(&self) -> Option<u32> {
+        self.starter.filter(|starter| *starter != process::id())
+    }
+
+    /// Closes this process's copies of the descriptors. The process that started it goes on counting.
+    fn forget(&mut self) {
+        self.running.clear();
+        self.counts = None;
+    }
+
     /// Opens the events for the task that `target` gives the first of them; the others follow it.
     fn open(&self, target: &dyn Fn(Builder) -> Builder) -> PyResult<Group> {
         let mut builders = self.events.iter().map(|(_, event)| event.clone());
@@ -158,6 +194,13 @@ impl Block {
             "threads come and go too fast for all to be counted\nCount one of them: `process=False`.",
         ))
     }
+}
+
+/// Returns the exception for asking in one process for what another one counts.
+fn counts_elsewhere(starter: u32) -> PyErr {
+    Error::new_err(format!(
+        "it counts in process {starter}, which started it\nStart another one here."
+    ))
 }
 
 /// Returns the counts of all groups together.

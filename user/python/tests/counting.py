@@ -92,7 +92,8 @@ def counts_are_found_by_name():
     near(c.instructions, 2000)
     expect(f"{USER}: {c[USER]:,}" in repr(c), True, repr(c))
     expect(f"{c[USER]:,}</td>" in c._repr_html_(), True, c._repr_html_())
-    raised(KeyError, lambda: c["cycles"])
+    message = raised(KeyError, lambda: c["cycles"])
+    expect("'cycles' is not counted; counted are instructions:u, branches:u, cycles:k" in message, True, message)
     raised(AttributeError, lambda: c.cycle)
     both = perfmon.count(USER, "instructions:k")
     with both:
@@ -215,7 +216,10 @@ def names_that_are_no_events():
     expect("twice" in raised(perfmon.EventError, perfmon.count, USER, USER), True)
     expect("braces" in raised(perfmon.EventError, perfmon.count, "{cycles,instructions}"), True)
     expect("chooses the counter" in raised(perfmon.EventError, perfmon.count, "instructions:PMC0"), True)
-    raised(TypeError, perfmon.count, 1)
+    for value, kind in ((1, "an int"), ([USER], "a list")):
+        message = raised(TypeError, perfmon.count, value)
+        expect(message, f'an event is a string: perfmon.count("a", "b"), not {kind}')
+    expect("a pattern is a string" in raised(TypeError, perfmon.list, 5), True)
 
 
 @test
@@ -244,6 +248,112 @@ def counts_go_on_in_a_child():
         status = os.waitpid(pid, 0)[1]
     expect(status, 0, "the child's exit code")
     expect(c[USER] < 1_000_000, True, f"{c} without the child")
+
+
+def exit_code(child):
+    """Forks, and returns the exit code of the child, which is 0 if it returns without an exception."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            child()
+            code = 0
+        except BaseException as reason:
+            print(f"# the child: {type(reason).__name__}: {reason}".replace("\n", "\n# "), flush=True)
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1]
+
+
+def count_around(child, **options):
+    """Returns the count of two spins, between which a child is forked."""
+    with perfmon.count(USER, **options) as c:
+        SPIN(2_000_000)
+        expect(exit_code(lambda: child(c)), 0, "the child's exit code")
+        SPIN(2_000_000)
+    return c[USER]
+
+
+@test
+def a_child_does_not_stop_its_parent():
+    parent = f"it counts in process {os.getpid()}, which started it\nStart another one here."
+
+    def leaves(c):
+        c.__exit__(None, None, None)
+        expect(raised(perfmon.Error, lambda: c[USER]), parent, "reading after the block")
+
+    def stops(c):
+        expect((c.running, raised(perfmon.Error, lambda: c[USER])), (False, parent), "reading")
+        expect(raised(perfmon.Error, c.stop), parent, "stopping")
+        expect("it is not counting" in raised(perfmon.Error, c.stop), True)
+
+    def starts(c):
+        c.start()
+        SPIN(10_000)
+        c.stop()
+        near(c[USER], 20_000)
+
+    for options in ({}, {"process": True}):
+        for child in (leaves, stops, starts):
+            counted = count_around(child, **options)
+            expect(8_000_000 < counted < 9_000_000, True, f"{counted} around a child that {child.__name__}, {options}")
+
+
+@test
+def a_decorated_function_forks():
+    parent = os.getpid()
+    statuses = []
+
+    class Left(BaseException):
+        pass
+
+    def forks(raises):
+        SPIN(1_000_000)
+        pid = os.fork()
+        if pid == 0:
+            if raises:
+                raise Left
+            return
+        statuses.append(os.waitpid(pid, 0)[1])
+        SPIN(1_000_000)
+
+    for options in ({}, {"process": True}):
+        for raises in (False, True):
+            function = perfmon.count(USER, **options)(forks)
+            code = 1
+            try:
+                function(raises)
+                code = 0
+            except Left:
+                code = 0
+            finally:
+                if os.getpid() != parent:
+                    os._exit(code)
+            counted = function.count[USER]
+            expect(4_000_000 < counted < 5_000_000, True, f"{counted} of a function that forks, {options}")
+    expect(statuses, [0] * 4, "the children's exit codes")
+
+
+@test
+def a_function_whose_body_runs_later_is_refused():
+    def generator():
+        yield
+
+    async def coroutine():
+        pass
+
+    async def both():
+        yield
+
+    for function, kind in (
+        (generator, "a generator function"),
+        (coroutine, "a coroutine function"),
+        (both, "an async generator function"),
+    ):
+        message = raised(TypeError, perfmon.count(USER), function)
+        expect(message.startswith(f"{function.__name__} is {kind}: its body runs after the call\nPut"), True, message)
+    message = raised(TypeError, perfmon.count(USER), threading.Thread)
+    expect(message.startswith("Thread is a class: "), True, message)
 
 
 def main():
