@@ -354,6 +354,11 @@ pub(super) fn nearest(
     /// Below it, names have nothing in common to the eye.
     const ALIKE: f64 = 0.75;
     const SHOWN: usize = 3;
+    /// A longer name is none, and comparing it with all that are known would take long.
+    const LONGEST: usize = 100;
+    if name.len() > LONGEST {
+        return Vec::new();
+    }
     let name = name.to_ascii_lowercase();
     let known = named_events(vendor).flat_map(NamedEvent::names);
     let caches = cache::all().map(|event| event.to_string());

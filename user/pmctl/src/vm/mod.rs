@@ -27,6 +27,7 @@ mod wire;
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::error::ErrorKind;
@@ -58,7 +59,7 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         io::stderr().is_terminal(),
     ];
     let shared = Shared::find(&args.write)?;
-    let results = Results::new(args, command.as_ref(), &shared);
+    let results = Results::new(args, command.as_ref());
     let machine = Machine {
         image: &image,
         args,
@@ -133,13 +134,20 @@ fn check(command: Command) -> Result<Command> {
         {
             "-p, -t: the virtual machine has processes of its own, and not those of this machine; give a command."
         }
+        Command::Serve(_) => {
+            "nothing outside of the virtual machine can reach a server in it, which has no network. To try it: \
+             pmctl vm --run -- sh -c 'pmctl serve & sleep 1; curl -s 127.0.0.1:9743/metrics'"
+        }
+        Command::Top(_) => {
+            "top would see the few processes of the virtual machine only. To try it: pmctl vm --run -- sh -c \
+             './program & pmctl top'"
+        }
         Command::Report(_)
         | Command::Script(_)
         | Command::Flamegraph(_)
         | Command::Annotate(_)
         | Command::Diff(_)
-        | Command::Export(_)
-        | Command::Top(_) => {
+        | Command::Export(_) => {
             "the virtual machine is for what needs a PMU, as stat, record and bench: run this command without `vm`."
         }
         _ => return Ok(command),
@@ -167,6 +175,8 @@ fn task(args: &Vm, relay: &Relay, shared: &Shared, is_terminal: [bool; 3]) -> Re
             .collect(),
         umask: mask.bits(),
         host_name: gethostname().context("can't ask for the host's name")?,
+        // In directories of the host's files get the host's time.
+        clock: shared.directories().is_empty().then_some(CLOCK),
         randomize: args.aslr,
         is_terminal,
         has_keys: relay.has_keys(),
@@ -175,6 +185,10 @@ fn task(args: &Vm, relay: &Relay, shared: &Shared, is_terminal: [bool; 3]) -> Re
         shared: shared.names(),
     })
 }
+
+/// The time when most commands start: the beginning of 2037. It is the same in all runs, and later than the host's files are, so
+/// that make(1) takes for new what the command writes.
+const CLOCK: Duration = Duration::from_secs(2_114_380_800);
 
 /// Tells what a command may have missed.
 fn advise(args: &Vm, ended: Ended) {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -287,6 +288,11 @@ impl Relay {
             Message::End(Stream::File) => self.results.finish(),
             Message::Ended(ended) => return Ok(Some(Outcome::Ended(ended))),
             Message::Failed(reason) => return Ok(Some(Outcome::Failed(reason))),
+            Message::AskTime => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                self.channel.send(&Message::Time(now.unwrap_or_default()))?;
+                self.channel.flush()?;
+            }
             Message::Ready | Message::End(_) | Message::Taken => {}
             _ => bail!("the virtual machine sends what only the host may send"),
         }

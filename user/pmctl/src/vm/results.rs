@@ -9,8 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 
-use super::shared::Shared;
-use super::task::Found;
+use super::task::{Content, Found};
 use crate::cli::{Command, Vm};
 use crate::record::keep_old;
 use crate::stdio::complain;
@@ -42,14 +41,12 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one; not those that it
-    /// writes on the host.
-    pub(super) fn new(args: &Vm, command: Option<&Command>, shared: &Shared) -> Self {
+    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
+    pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own = command.map(files_of).unwrap_or_default();
         let named = args.out.iter().map(|path| (path.clone(), Reason::Named));
         let wanted = named
             .chain(own)
-            .filter(|(path, _)| !shared.has(path))
             .map(|(path, reason)| Wanted { path, reason });
         Self {
             wanted: wanted.collect(),
@@ -69,17 +66,17 @@ impl Results {
         let Some(wanted) = self.wanted.get(found.index) else {
             return;
         };
-        match &found.mode {
-            Ok(mode) => match create(wanted, *mode) {
+        match &found.content {
+            Content::Follows(mode) => match create(wanted, *mode) {
                 Ok(file) => self.open = Some(file),
                 Err(error) => self.fail(&error),
             },
-            Err(reason) if wanted.reason == Reason::Named => {
+            Content::Missing(reason) if wanted.reason == Reason::Named => {
                 let path = wanted.path.display();
                 let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
                 self.fail(&error);
             }
-            Err(_) => {}
+            Content::Missing(_) | Content::OnHost => {}
         }
     }
 

@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf, absolute};
-
-use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
 
 use crate::exit::Usage;
+
+/// The most directories: each is a device of the machine.
+const MOST: usize = 16;
 
 /// Places where the guest has file systems of its own.
 const GUESTS: [&str; 3] = ["/dev", "/proc", "/sys"];
@@ -21,13 +22,19 @@ impl Shared {
     ///
     /// # Errors
     /// A name that is of no directory, or of one that the guest has itself.
-    pub(super) fn find(names: &[PathBuf]) -> Result<Self> {
+    pub(super) fn find(names: &[PathBuf]) -> Result<Self, Usage> {
         let mut directories = names
             .iter()
             .map(|name| find(name))
-            .collect::<Result<Vec<_>>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         directories.sort();
         directories.dedup();
+        if directories.len() > MOST {
+            return Err(Usage(format!(
+                "--write: {} directories are too many, {MOST} are the most. Name one that they are in.",
+                directories.len()
+            )));
+        }
         Ok(Self(directories))
     }
 
@@ -41,20 +48,11 @@ impl Shared {
         let names = self.0.iter().cloned();
         names.map(PathBuf::into_os_string).collect()
     }
-
-    /// Returns whether a file is in one of the directories, and so needs not be copied.
-    pub(super) fn has(&self, file: &Path) -> bool {
-        let folder = absolute(file).ok().and_then(|file| {
-            let folder = file.parent()?;
-            fs::canonicalize(folder).ok()
-        });
-        folder.is_some_and(|folder| self.0.iter().any(|shared| folder.starts_with(shared)))
-    }
 }
 
-fn find(name: &Path) -> Result<PathBuf> {
+fn find(name: &Path) -> Result<PathBuf, Usage> {
     let directory = fs::canonicalize(name)
-        .with_context(|| format!("--write: can't find {}", name.display()))?;
+        .map_err(|error| Usage(format!("--write: can't find {}: {error}", name.display())))?;
     let refused = if !directory.is_dir() {
         "is no directory"
     } else if directory == Path::new("/") {
@@ -64,7 +62,7 @@ fn find(name: &Path) -> Result<PathBuf> {
     } else {
         return Ok(directory);
     };
-    Err(Usage(format!("--write: {} {refused}.", name.display())).into())
+    Err(Usage(format!("--write: {} {refused}.", name.display())))
 }
 
 #[cfg(test)]
@@ -79,9 +77,18 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         let names = [inner.clone(), outer.clone(), inner.join("../a")];
         let shared = Shared::find(&names).unwrap();
-        assert_eq!(shared.directories(), [outer, inner.clone()]);
-        assert!(shared.has(&inner.join("perf.data")));
-        assert!(!shared.has(Path::new("/perf.data")));
+        assert_eq!(shared.directories(), [outer, inner]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_directories() {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<PathBuf> = (0..=MOST)
+            .map(|number| folder.path().join(number.to_string()))
+            .collect();
+        names.iter().for_each(|name| fs::create_dir(name).unwrap());
+        assert!(Shared::find(&names[1..]).is_ok());
+        assert!(Shared::find(&names).is_err());
     }
 
     #[test]
@@ -93,7 +100,7 @@ mod tests {
             ("/etc/passwd", "is no directory"),
         ] {
             let error = Shared::find(&[name.into()]).unwrap_err();
-            assert!(format!("{error:#}").contains(reason), "{error:#}");
+            assert!(error.to_string().contains(reason), "{error}");
         }
     }
 }

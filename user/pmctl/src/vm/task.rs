@@ -2,6 +2,7 @@
 //! The contents of the messages between host and guest: the command, its files, its end.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ pub(super) struct Task {
     pub(super) groups: Vec<u32>,
     pub(super) umask: u32,
     pub(super) host_name: OsString,
+    /// The time when it starts, since 1970; `None` for the host's, which the guest asks for.
+    pub(super) clock: Option<Duration>,
     /// Addresses are as random as on the host.
     pub(super) randomize: bool,
     /// Standard input, output and error: `true` for those that are a terminal.
@@ -47,9 +50,18 @@ pub(super) struct Task {
 pub(super) struct Found {
     /// Index in the list.
     pub(super) index: usize,
-    /// Its permission bits, and then its content comes as [`Stream::File`](super::wire::Stream::File); or the reason why
-    /// there is none.
-    pub(super) mode: Result<u32, String>,
+    pub(super) content: Content,
+}
+
+/// The content of a file at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Content {
+    /// It comes as [`Stream::File`](super::wire::Stream::File). These are the permission bits.
+    Follows(u32),
+    /// It is in one of [`Task::shared`], and so on the host already.
+    OnHost,
+    /// There is none, for this reason.
+    Missing(String),
 }
 
 /// The end of the command.

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,6 +59,10 @@ pub(super) enum Message {
     Signal(i32),
     /// To the guest: a new size of the terminal.
     Resize(Size),
+    /// To the host: what time is it?
+    AskTime,
+    /// To the guest: the time since 1970.
+    Time(Duration),
     /// To the host: a file that was asked for, whose content follows, or the reason why there is none.
     File(Found),
     /// To the host: the command has ended. It is the last message.
@@ -79,6 +84,8 @@ impl Message {
             Self::Taken => (b'T', Vec::new()),
             Self::Signal(number) => (b'K', json(number)?),
             Self::Resize(size) => (b'R', json(size)?),
+            Self::AskTime => (b't', Vec::new()),
+            Self::Time(time) => (b'Z', json(time)?),
             Self::File(found) => (b'F', json(found)?),
             Self::Ended(ended) => (b'X', json(ended)?),
             Self::Failed(reason) => (b'!', json(reason)?),
@@ -104,6 +111,8 @@ impl Message {
             (b'T', []) => Self::Taken,
             (b'K', _) => Self::Signal(from_json(payload)?),
             (b'R', _) => Self::Resize(from_json(payload)?),
+            (b't', []) => Self::AskTime,
+            (b'Z', _) => Self::Time(from_json(payload)?),
             (b'F', _) => Self::File(from_json(payload)?),
             (b'X', _) => Self::Ended(from_json(payload)?),
             (b'!', _) => Self::Failed(from_json(payload)?),
@@ -230,6 +239,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::vm::task::Content;
 
     fn pair() -> (Channel<UnixStream>, Channel<UnixStream>) {
         let (a, b) = UnixStream::pair().expect("a socket pair can be made");
@@ -259,13 +269,15 @@ mod tests {
             Message::Taken,
             Message::Signal(15),
             Message::Resize(size),
+            Message::AskTime,
+            Message::Time(Duration::new(1, 999_999_999)),
             Message::File(Found {
                 index: 0,
-                mode: Err("no such file".to_owned()),
+                content: Content::Missing("no such file".to_owned()),
             }),
             Message::File(Found {
                 index: 1,
-                mode: Ok(0o755),
+                content: Content::Follows(0o755),
             }),
             Message::Ended(ended),
             Message::Failed("no".to_owned()),

@@ -62,9 +62,14 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
     channel.send(&Message::Ready)?;
     let task = first_task(channel)?;
     system::take_host_files(&task)?;
+    let start = match task.clock {
+        Some(time) => time,
+        None => ask_time(channel)?,
+    };
+    system::set_clock(start)?;
     let running = command::start(&task)?;
     let ended = relay::run(channel, running)?;
-    files::send(channel, &task)?;
+    files::send(channel, &task, start)?;
     channel.send(&Message::Ended(ended))?;
     relay::flush(channel)?;
     // The host ends the machine.
@@ -77,6 +82,20 @@ fn first_task(channel: &mut Channel<File>) -> Result<Task> {
         match channel.receive().context("the host sends nothing")? {
             Some(Message::Start(task)) => return Ok(task),
             Some(_) => bail!("the host did not begin with a command"),
+            None => relay::wait_for_input(channel)?,
+        }
+    }
+}
+
+/// Asks for the host's time.
+fn ask_time(channel: &mut Channel<File>) -> Result<Duration> {
+    channel.send(&Message::AskTime)?;
+    relay::flush(channel)?;
+    loop {
+        match channel.receive()? {
+            Some(Message::Time(time)) => return Ok(time),
+            // The size of the terminal may change meanwhile.
+            Some(_) => {}
             None => relay::wait_for_input(channel)?,
         }
     }

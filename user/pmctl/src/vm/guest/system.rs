@@ -6,6 +6,7 @@ use std::mem;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::libc;
@@ -46,14 +47,11 @@ const BOTH: &str = "/both";
 
 /// Messages of 9p are as long as this many bytes. Their answers are kept as if nothing else changed the host's files.
 const MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=any";
-/// For directories that both sides change: what was written is on the host at once, but for what is mapped.
-const SHARED_MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=mmap,access=any";
+/// For directories that both sides change: nothing is kept, so that a write is on the host when it returns, or fails as it
+/// does there. It costs shared mappings that can be written.
+const SHARED_MESSAGES: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=none,access=any";
 const OVERLAY: &str =
     "lowerdir=/lower,upperdir=/changes/upper,workdir=/changes/work,redirect_dir=on";
-
-/// The time when a command starts, in seconds since 1970: the beginning of 2037. It is later than the host's files are, so
-/// that make(1) takes for new what the command writes.
-pub(super) const CLOCK: libc::time_t = 2_114_380_800;
 
 /// Mounts what every system has.
 pub(super) fn set_up() -> Result<()> {
@@ -84,11 +82,14 @@ pub(super) fn take_host_files(task: &Task) -> Result<()> {
     for (index, directory) in task.shared.iter().enumerate() {
         share(&shared_tag(index), Path::new(directory))?;
     }
-    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(CLOCK, 0))
-        .context("can't set the clock")?;
     sethostname(&task.host_name).context("can't set the host's name")?;
     let randomize = if task.randomize { "2" } else { "0" };
     fs::write("/proc/sys/kernel/randomize_va_space", randomize).context("can't fix addresses")
+}
+
+/// Sets the clock, to a time since 1970.
+pub(super) fn set_clock(time: Duration) -> Result<()> {
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from(time)).context("can't set the clock")
 }
 
 /// Makes a directory of the host's the same one in the guest, in place of the one with changes of its own.
