@@ -153,5 +153,11 @@ pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
         "\n{what}: {}. Begin at the top.",
         count(problems, "problem")
     )?;
+    if !facts.trials.event.is_counted() {
+        writeln!(
+            output,
+            "Without any of it, `pmctl vm -- stat -- COMMAND` counts in a virtual machine."
+        )?;
+    }
     Ok(exit::FAILURE)
 }
