@@ -252,7 +252,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand export" -s o -l output -d 'W
 complete -c pmctl -n "__fish_pmctl_using_subcommand export" -s e -l event -d 'Export the stacks of this event [default: the first; in pprof and speedscope all]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand export" -l no-inline -d 'Leave out inlined functions and source lines, which are read from debug information'
 complete -c pmctl -n "__fish_pmctl_using_subcommand export" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s l -l listen -d 'Listen at this address and port; port 0 takes a free one' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s l -l listen -d 'Listen at this address and port, or at a port of 127.0.0.1; port 0 takes a free one' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s e -l event -d 'Count these events, separated by commas; may be repeated' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -s C -l cpu -d 'Count and sample on these CPUs only, as 0-2,5' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand serve" -l max-seconds -d 'Make no profile longer than SECS seconds' -r

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `pmctl serve`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
@@ -17,7 +17,7 @@ can't have meanwhile. Without -e they are instructions, cycles, branches and bra
 
 Examples:
   pmctl serve
-  pmctl serve -e instructions,cycles,LLC-loads,LLC-load-misses
+  pmctl serve -e instructions,cycles,cache-misses
   curl -s http://127.0.0.1:9743/metrics
   go tool pprof 'http://127.0.0.1:9743/debug/pprof/profile?seconds=10'";
 
@@ -25,7 +25,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct Serve {
-    /// Listen at this address and port; port 0 takes a free one
+    /// Listen at this address and port, or at a port of 127.0.0.1; port 0 takes a free one
     #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9743", value_parser = address)]
     pub(crate) listen: SocketAddr,
 
@@ -52,9 +52,15 @@ pub(crate) struct Serve {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse() {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
     let text = text.replacen("localhost:", "127.0.0.1:", 1);
-    text.parse()
-        .map_err(|_| "it takes an address and a port, as 127.0.0.1:9743 or [::1]:9743".to_owned())
+    text.parse().map_err(|_| {
+        "it takes a port, or an address and a port: as 9743, 127.0.0.1:9743 or [::1]:9743"
+            .to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -64,9 +70,11 @@ mod tests {
     #[test]
     fn an_address_has_a_port() {
         let loopback = address("127.0.0.1:80");
-        assert_eq!(address("localhost:80"), loopback);
+        for same in ["localhost:80", "80", ":80"] {
+            assert_eq!(address(same), loopback, "{same}");
+        }
         assert!(address("[::1]:0").is_ok_and(|address| address.is_ipv6()));
-        for bad in ["", "80", ":80", "127.0.0.1", "example.org:80"] {
+        for bad in ["", ":", "65536", "127.0.0.1", "example.org:80"] {
             assert!(address(bad).is_err(), "{bad}");
         }
     }

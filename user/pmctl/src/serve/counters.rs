@@ -27,8 +27,31 @@ pub(super) struct Counters {
 struct Cpu {
     number: u32,
     groups: Vec<Opened>,
-    /// By event: the CPU or the driver can't count it.
-    impossible: Vec<bool>,
+    /// By event: why it was not opened when that was last tried.
+    lacks: Vec<Option<Lack>>,
+}
+
+/// Why an event is not counted on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// No counter is free.
+    Counter,
+    /// The CPU or the driver can't count it.
+    Event,
+    /// The CPU is offline.
+    Cpu,
+}
+
+impl Lack {
+    /// Returns what is lacking, unless the error is of another kind.
+    pub(super) const fn of(cause: &Cause) -> Option<Self> {
+        match cause {
+            Cause::NoFreeCounter(_) => Some(Self::Counter),
+            Cause::NoSuchEvent | Cause::NotSupported => Some(Self::Event),
+            Cause::NoSuchCpu => Some(Self::Cpu),
+            _ => None,
+        }
+    }
 }
 
 /// A group, and which events these are.
@@ -47,7 +70,8 @@ pub(super) struct Count {
 }
 
 impl Counters {
-    /// Opens the events on each CPU. What can't be counted is told by `left_out`, once for each event.
+    /// Opens the events on each CPU. What can't be counted is told by `left_out`, once for each event and lack, with the
+    /// CPUs and the error of the first of them; that a CPU is offline is not told.
     ///
     /// # Errors
     /// The reason, if nothing can be counted at all, or this user may not count.
@@ -55,13 +79,13 @@ impl Counters {
         device: Device,
         events: Vec<EventSpec>,
         cpus: &Cpus,
-        mut left_out: impl FnMut(&EventSpec, &Error),
+        mut left_out: impl FnMut(&EventSpec, &Cpus, &Error),
     ) -> Result<Self> {
         let number = events.len();
         let cpu = |number_of_cpu| Cpu {
             number: number_of_cpu,
             groups: Vec::new(),
-            impossible: vec![false; number],
+            lacks: vec![None; number],
         };
         let mut counters = Self {
             device,
@@ -69,36 +93,50 @@ impl Counters {
             cpus: cpus.iter().map(cpu).collect(),
             lost: 0,
         };
-        let mut told = vec![false; number];
+        let mut failed: Vec<(usize, Lack, Error)> = Vec::new();
         let mut last = None;
         for cpu in &mut counters.cpus {
             for (event, error) in cpu.open(&counters.device, &counters.events) {
-                if !matches!(
-                    error.cause,
-                    Cause::NoFreeCounter(_)
-                        | Cause::NoSuchEvent
-                        | Cause::NotSupported
-                        | Cause::NoSuchCpu
-                ) {
+                let Some(lack) = Lack::of(&error.cause) else {
                     return Err(exit::with_help(error));
-                }
-                if error.cause != Cause::NoSuchCpu && !std::mem::replace(&mut told[event], true) {
-                    left_out(&counters.events[event], &error);
+                };
+                let is_known = failed.iter().any(|(e, l, _)| (*e, *l) == (event, lack));
+                if lack != Lack::Cpu && !is_known {
+                    failed.push((event, lack, error.clone()));
                 }
                 last = Some(error);
             }
         }
-        match last {
-            Some(error) if counters.missing() == counters.cpus.len() * number => {
-                Err(exit::with_help(error))
+        if let Some(error) = last {
+            if counters.missing() == counters.cpus.len() * number {
+                return Err(exit::with_help(error));
             }
-            _ => Ok(counters),
         }
+        for (event, lack, error) in &failed {
+            let cpus = counters.lacking(*event, *lack);
+            left_out(&counters.events[*event], &cpus, error);
+        }
+        Ok(counters)
     }
 
     /// Returns the events.
     pub(super) fn events(&self) -> &[EventSpec] {
         &self.events
+    }
+
+    /// Returns the CPUs on which an event is counted.
+    pub(super) fn counted_on(&self, event: usize) -> Cpus {
+        self.cpus_where(|cpu| cpu.open_events().any(|open| open == event))
+    }
+
+    /// Returns the CPUs on which an event is not counted for this reason.
+    pub(super) fn lacking(&self, event: usize, lack: Lack) -> Cpus {
+        self.cpus_where(|cpu| cpu.lacks[event] == Some(lack))
+    }
+
+    fn cpus_where(&self, holds: impl Fn(&Cpu) -> bool) -> Cpus {
+        let cpus = self.cpus.iter().filter(|cpu| holds(cpu));
+        Cpus::new(cpus.map(|cpu| cpu.number).collect())
     }
 
     /// Returns how many counts there should be and are not.
@@ -138,22 +176,23 @@ impl Cpu {
     /// not, and why.
     fn open(&mut self, device: &Device, events: &[EventSpec]) -> Vec<(usize, Error)> {
         let missing: Vec<usize> = (0..events.len())
-            .filter(|event| !self.impossible[*event])
+            .filter(|event| self.lacks[*event] != Some(Lack::Event))
             .filter(|event| !self.open_events().any(|open| open == *event))
             .collect();
         if missing.is_empty() {
             return Vec::new();
         }
         if self.try_open(device, events, &missing).is_ok() {
+            for event in missing {
+                self.lacks[event] = None;
+            }
             return Vec::new();
         }
         let mut failed = Vec::new();
         for event in missing {
-            if let Err(error) = self.try_open(device, events, &[event]) {
-                self.impossible[event] =
-                    matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported);
-                failed.push((event, error));
-            }
+            let opened = self.try_open(device, events, &[event]);
+            self.lacks[event] = opened.as_ref().err().and_then(|e| Lack::of(&e.cause));
+            failed.extend(opened.err().map(|error| (event, error)));
         }
         failed
     }

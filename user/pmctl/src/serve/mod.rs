@@ -21,13 +21,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use perfmon::spec::{self, EventSpec};
 use perfmon::{Device, Pmu};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-use counters::Counters;
+use counters::{Counters, Lack};
 use metrics::Done;
 use request::Limits;
 use server::Server;
@@ -49,15 +50,17 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     let address = listener.local_addr().context("can't learn the address")?;
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
-    let counters = Counters::open(device, events, &cpus, |event, error| {
-        complain(format_args!("{} is left out: {error}", event.label));
+    let counters = Counters::open(device, events, &cpus, |event, cpus, error| {
+        let (label, cause) = (&event.label, &error.cause);
+        match Lack::of(cause) {
+            Some(Lack::Counter) => complain(format_args!(
+                "{label} is left out for now on CPU {cpus}: {cause}. It is counted as soon as a counter is free: \
+                 each request for /metrics tries it."
+            )),
+            _ => complain(format_args!("{label} is left out on CPU {cpus}: {cause}")),
+        }
     })?;
-    let labels: Vec<&str> = counters
-        .events()
-        .iter()
-        .map(|event| event.label.as_str())
-        .collect();
-    complain(format_args!("counting {} on CPU {cpus}", labels.join(", ")));
+    complain(format_args!("counting {}", counted(&counters)));
     let server = Server {
         listen: address,
         counters: RefCell::new(counters),
@@ -90,11 +93,35 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     Ok(0)
 }
 
+/// Returns the events that are counted, with the CPUs: events of the same CPUs together.
+fn counted(counters: &Counters) -> String {
+    let mut together: Vec<(Cpus, Vec<&str>)> = Vec::new();
+    for (index, event) in counters.events().iter().enumerate() {
+        let cpus = counters.counted_on(index);
+        match together.iter_mut().find(|(other, _)| *other == cpus) {
+            Some((_, labels)) => labels.push(&event.label),
+            None if cpus.len() == 0 => {}
+            None => together.push((cpus, vec![&event.label])),
+        }
+    }
+    let parts = together.iter();
+    let parts: Vec<String> = parts
+        .map(|(cpus, labels)| format!("{} on CPU {cpus}", labels.join(", ")))
+        .collect();
+    parts.join("; ")
+}
+
+/// The events that are counted without -e.
+const USUAL: &str = "instructions,cycles,branches,branch-misses";
+
 /// Returns the events that are asked for, or the usual ones. One that is asked for twice is counted once.
 fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
-    if texts.is_empty() {
-        return Ok(spec::default_events(pmu));
+    if texts.is_empty() && spec::default_events(pmu).is_empty() {
+        // There is no PMU: opening the device says what to do.
+        return Ok(Vec::new());
     }
+    let usual = [USUAL.to_owned()];
+    let texts = if texts.is_empty() { &usual } else { texts };
     let mut events: Vec<EventSpec> = Vec::new();
     for text in texts {
         let found = spec::parse_or_absent(text, pmu);
@@ -176,6 +203,9 @@ fn refused(address: SocketAddr, error: &io::Error) -> anyhow::Error {
         }
         io::ErrorKind::AddrNotAvailable => {
             "\nThis machine does not have the address: `ip address` lists those that it has."
+        }
+        _ if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => {
+            "\nThis kernel has no IPv6: take 127.0.0.1, or the port alone."
         }
         _ => "",
     };

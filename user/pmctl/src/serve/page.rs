@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page that says what there is.
 
-use super::counters::Counters;
+use super::counters::{Counters, Lack};
 use super::names;
 use super::request::Limits;
+use crate::cli::Cpus;
+
+/// What is said of an event that is not counted on some CPUs.
+const LACKS: [(Lack, &str, &str); 2] = [
+    (Lack::Counter, "not counted now", "no counter is free"),
+    (
+        Lack::Event,
+        "not counted",
+        "the CPU or the driver can't count it",
+    ),
+];
 
 /// Returns the page as HTML.
 pub(super) fn index(counters: &Counters, limits: Limits) -> String {
     let events: Vec<String> = counters
         .events()
         .iter()
-        .map(|event| {
+        .enumerate()
+        .map(|(index, event)| {
             let (name, label) = (names::of(event).0, escaped(&event.label));
-            format!("<li><code>{label}</code>: <code>{name}_total</code></li>\n")
+            let notes = notes(|lack| counters.lacking(index, lack));
+            format!("<li><code>{label}</code>: <code>{name}_total</code>{notes}</li>\n")
         })
         .collect();
     let events = events.concat();
@@ -31,13 +44,25 @@ a profile of all programs and the kernel, for pprof, Parca and Pyroscope; at mos
 second of each CPU, and one at a time</li>
 <li><a href=\"/-/healthy\">/-/healthy</a>, <a href=\"/-/ready\">/-/ready</a>: whether it runs</li>
 </ul>
-<p>Events that are counted, and their metrics:</p>
+<p>Events and their metrics:</p>
 <ul>
 {events}</ul>
 </body>
 </html>
 "
     )
+}
+
+/// Returns what is said of an event, of which `lacking` returns the CPUs that don't count it.
+fn notes(lacking: impl Fn(Lack) -> Cpus) -> String {
+    let notes = LACKS.iter().map(|(lack, what, why)| {
+        let cpus = lacking(*lack);
+        match cpus.len() {
+            0 => String::new(),
+            _ => format!("; {what} on CPU {cpus}: {why}"),
+        }
+    });
+    notes.collect()
 }
 
 /// Returns text as HTML has it.
@@ -49,6 +74,27 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_counted_is_marked() {
+        let lacking = |which| {
+            notes(|lack| {
+                Cpus::new(if Some(lack) == which {
+                    vec![0, 1]
+                } else {
+                    vec![]
+                })
+            })
+        };
+        assert_eq!(lacking(None), "");
+        assert_eq!(
+            lacking(Some(Lack::Counter)),
+            "; not counted now on CPU 0-1: no counter is free"
+        );
+        assert!(lacking(Some(Lack::Event)).starts_with("; not counted on CPU 0-1: the CPU"));
+        // That a CPU is offline is no fault of an event.
+        assert_eq!(lacking(Some(Lack::Cpu)), "");
+    }
 
     #[test]
     fn a_name_is_no_markup() {

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::HOST;
+use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 
@@ -17,9 +17,14 @@ pub(super) enum Page {
     Health,
 }
 
+/// By it, browsers tell which site's page asks.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// The pages.
-const PAGES: [(&str, Page); 5] = [
+const PAGES: [(&str, Page); 7] = [
     ("/", Page::Index),
+    ("/debug/pprof", Page::Index),
+    ("/debug/pprof/", Page::Index),
     ("/metrics", Page::Metrics),
     ("/debug/pprof/profile", Page::Profile),
     ("/-/healthy", Page::Health),
@@ -31,12 +36,18 @@ const PAGES: [(&str, Page); 5] = [
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) reason: String,
+    /// The methods that there are instead.
+    pub(super) allow: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Self { status, reason }
+        Self {
+            status,
+            reason,
+            allow: None,
+        }
     }
 }
 
@@ -58,40 +69,53 @@ pub(super) fn page(
         Refusal::new(StatusCode::NOT_FOUND, reason)
     })?;
     match (method, page) {
-        // A profile is work that nobody would see.
+        // The head of a profile would be work that nobody sees.
         (&Method::GET, _) | (&Method::HEAD, Page::Index | Page::Metrics | Page::Health) => {
             Ok(*page)
         }
-        _ => Err(Refusal::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "The only method is GET.",
-        )),
+        (_, Page::Profile) => Err(other_method("GET", "The only method is GET.")),
+        _ => Err(other_method("GET, HEAD", "The methods are GET and HEAD.")),
+    }
+}
+
+fn other_method(allow: &'static str, reason: &str) -> Refusal {
+    Refusal {
+        allow: Some(allow),
+        ..Refusal::new(StatusCode::METHOD_NOT_ALLOWED, reason)
     }
 }
 
 /// Refuses what a browser sends for a page of another site. Such a page can't read the answer, unless its own name leads
 /// to this machine, and it could have profiles made without reading them.
 fn refuse_strangers(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-    let text = |name| headers.get(name).map(hyper::header::HeaderValue::to_str);
-    let hosts = [
-        uri.authority().map(|authority| Ok(authority.as_str())),
-        text(HOST.as_str()),
-    ];
-    for host in hosts.into_iter().flatten() {
-        if !host.is_ok_and(is_this_machine) {
-            return Err(Refusal::new(
-                StatusCode::FORBIDDEN,
-                "The Host header is not that of this machine: ask for 127.0.0.1, [::1] or localhost.",
-            ));
-        }
+    // A header may come more than once.
+    let all = |name: HeaderName, is_good: fn(&str) -> bool| {
+        let mut values = headers.get_all(name).iter();
+        values.all(|value| value.to_str().is_ok_and(is_good))
+    };
+    let authority = uri.authority();
+    if !authority.is_none_or(|authority| is_this_machine(authority.as_str()))
+        || !all(HOST, is_this_machine)
+    {
+        return Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "The Host header is not that of this machine: ask for 127.0.0.1, [::1] or localhost.",
+        ));
     }
-    match text("sec-fetch-site") {
-        None | Some(Ok("none" | "same-origin")) => Ok(()),
-        Some(_) => Err(Refusal::new(
+    let is_own_site = |site: &str| matches!(site, "none" | "same-origin");
+    if !all(ORIGIN, is_own_origin) || !all(SEC_FETCH_SITE, is_own_site) {
+        return Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "This was asked for by a page of another site.",
-        )),
+        ));
     }
+    Ok(())
+}
+
+/// Returns whether a page that a browser names as the origin of a request is one of this machine.
+fn is_own_origin(origin: &str) -> bool {
+    let host = origin.split_once("://");
+    host.is_some_and(|(_, host)| is_this_machine(host))
 }
 
 /// Returns whether a host, with or without a port, is the loopback address.
@@ -132,13 +156,15 @@ impl Wanted {
             event: "cycles".to_owned(),
             has_lines: false,
         };
-        let bad = |reason| Refusal::new(StatusCode::BAD_REQUEST, reason);
+        let bad = |reason: String| Refusal::new(StatusCode::BAD_REQUEST, reason);
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
                 "seconds" => wanted.seconds = number("seconds", &value, limits.seconds)?,
                 "hz" => wanted.hz = number("hz", &value, limits.hz)?,
                 "event" if !value.is_empty() => wanted.event = value.into_owned(),
                 "lines" if matches!(&*value, "0" | "1") => wanted.has_lines = value == "1",
+                "lines" => return Err(bad(format!("lines={value}: it takes 1 or 0."))),
+                "event" => return Err(bad("event=: it takes the name of an event.".to_owned())),
                 // Programs send it for other profiles.
                 "debug" => {}
                 _ => {
@@ -206,7 +232,9 @@ mod tests {
         assert_eq!(get("/metrics?x=y"), Ok(Page::Metrics));
         assert_eq!(get("/debug/pprof/profile?seconds=1"), Ok(Page::Profile));
         assert_eq!(get("/-/healthy"), Ok(Page::Health));
-        for none in ["/metrics/", "/Metrics", "/debug/pprof/", "/../metrics"] {
+        assert_eq!(get("/debug/pprof"), Ok(Page::Index));
+        assert_eq!(get("/debug/pprof/"), Ok(Page::Index));
+        for none in ["/metrics/", "/Metrics", "/debug/", "/../metrics"] {
             assert_eq!(get(none), Err(StatusCode::NOT_FOUND), "{none}");
         }
     }
@@ -222,6 +250,18 @@ mod tests {
         assert_eq!(ask(&Method::HEAD, "/metrics", &[]), Ok(Page::Metrics));
         let profile = ask(&Method::HEAD, "/debug/pprof/profile", &[]);
         assert_eq!(profile, Err(StatusCode::METHOD_NOT_ALLOWED));
+    }
+
+    #[test]
+    fn the_methods_that_there_are_are_told() {
+        let allow = |path: &str| {
+            let uri = path.parse().expect("it is well formed");
+            let listen = SocketAddr::from(([127, 0, 0, 1], 9743));
+            page(&Method::POST, &uri, &HeaderMap::new(), listen).map_err(|refusal| refusal.allow)
+        };
+        assert_eq!(allow("/metrics"), Err(Some("GET, HEAD")));
+        assert_eq!(allow("/debug/pprof/profile"), Err(Some("GET")));
+        assert_eq!(allow("/none"), Err(None));
     }
 
     #[test]
@@ -254,6 +294,9 @@ mod tests {
             &[("host", "localhost")],
         );
         assert_eq!(absolute, Err(StatusCode::FORBIDDEN));
+        let two = [("host", "localhost"), ("host", "example.org")];
+        let two = ask(&Method::GET, "/metrics", &two);
+        assert_eq!(two, Err(StatusCode::FORBIDDEN));
         // Whoever listens elsewhere has names that pmctl does not know.
         let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
         let remote = ask_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
@@ -273,6 +316,20 @@ mod tests {
         assert_eq!(site("same-origin"), Ok(Page::Metrics));
         assert_eq!(site("cross-site"), Err(StatusCode::FORBIDDEN));
         assert_eq!(site("same-site"), Err(StatusCode::FORBIDDEN));
+        let origin = |origin| ask(&Method::GET, "/metrics", &[("origin", origin)]);
+        for own in ["http://127.0.0.1:9743", "http://localhost", "http://[::1]"] {
+            assert_eq!(origin(own), Ok(Page::Metrics), "{own}");
+        }
+        for other in [
+            "http://example.org",
+            "http://localhost.example.org:9743",
+            "http://localhost@example.org",
+            "null",
+            "localhost",
+            "",
+        ] {
+            assert_eq!(origin(other), Err(StatusCode::FORBIDDEN), "{other}");
+        }
     }
 
     #[test]
@@ -311,6 +368,12 @@ mod tests {
             "x",
         ] {
             assert_eq!(parse(bad), Err(StatusCode::BAD_REQUEST), "{bad}");
+        }
+        let reason =
+            |query: &str| Wanted::parse(Some(query), LIMITS).map_err(|refusal| refusal.reason);
+        for lines in ["true", "2", ""] {
+            let query = format!("lines={lines}");
+            assert_eq!(reason(&query), Err(format!("{query}: it takes 1 or 0.")));
         }
         // The usual values are no larger than the limits.
         let low = Limits { seconds: 5, hz: 10 };

@@ -262,12 +262,17 @@ impl Server {
     }
 
     /// Makes the answer of a refusal.
-    fn refuse(&self, Refusal { status, reason }: Refusal) -> Answer {
+    fn refuse(&self, refusal: Refusal) -> Answer {
+        let Refusal {
+            status,
+            reason,
+            allow,
+        } = refusal;
         self.done.borrow_mut().refused += 1;
         let mut answer = found("text/plain; charset=utf-8", reason + "\n");
         *answer.status_mut() = status;
-        if status == StatusCode::METHOD_NOT_ALLOWED {
-            set(&mut answer, ALLOW, "GET");
+        if let Some(methods) = allow {
+            set(&mut answer, ALLOW, methods);
         }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             let left = self.profile.get().map_or(Duration::ZERO, |end| {
