@@ -24,7 +24,7 @@ bench() {
 one=$(pmctl_count instructions:u "$loop" 1000000)
 two=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 24
+plan 26
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
