@@ -23,6 +23,13 @@ use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
 use crate::{exit, signals};
 
+/// Returns the file of this program, to run it once more.
+pub(crate) fn own_program() -> PathBuf {
+    // Tables and profiles show the file's name. The other path is right even if the file was replaced.
+    let program = env::current_exe().ok().filter(|program| program.exists());
+    program.unwrap_or_else(|| "/proc/self/exe".into())
+}
+
 /// A step in the forked process, whose result is a number that is not negative.
 pub(crate) type Preparation = fn() -> Result<i32, Errno>;
 

@@ -194,11 +194,16 @@ pub fn parse_or_absent(text: &str, pmu: &Pmu) -> Result<Vec<EventSpec>, SpecErro
 /// Returns the usual events, as far as the CPU has them: instructions, cycles, branches, and those mispredicted.
 #[must_use]
 pub fn default_events(pmu: &Pmu) -> Vec<EventSpec> {
-    names::DEFAULT
-        .iter()
-        .filter_map(|meaning| parse(meaning.names().first()?, pmu).ok())
+    default_names()
+        .filter_map(|name| parse(name, pmu).ok())
         .flatten()
         .collect()
+}
+
+/// Returns the names of the usual events, also of those that the CPU does not have.
+pub fn default_names() -> impl Iterator<Item = &'static str> {
+    let names = names::DEFAULT.iter();
+    names.filter_map(|meaning| meaning.names().first().copied())
 }
 
 #[cfg(test)]

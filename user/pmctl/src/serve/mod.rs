@@ -111,16 +111,13 @@ fn counted(counters: &Counters) -> String {
     parts.join("; ")
 }
 
-/// The events that are counted without -e.
-const USUAL: &str = "instructions,cycles,branches,branch-misses";
-
 /// Returns the events that are asked for, or the usual ones. One that is asked for twice is counted once.
 fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
     if texts.is_empty() && spec::default_events(pmu).is_empty() {
         // There is no PMU: opening the device says what to do.
         return Ok(Vec::new());
     }
-    let usual = [USUAL.to_owned()];
+    let usual: Vec<String> = spec::default_names().map(str::to_owned).collect();
     let texts = if texts.is_empty() { &usual } else { texts };
     let mut events: Vec<EventSpec> = Vec::new();
     for text in texts {

@@ -3,7 +3,6 @@
 //!
 //! As processes of their own they end with the request, whatever they do, and their memory with them.
 
-use std::env;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -20,6 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::request::{Refusal, Wanted};
+use crate::child::own_program;
 use crate::cli::Cpus;
 use crate::exit;
 
@@ -118,9 +118,7 @@ fn start(wanted: &Wanted, cpus: Option<&Cpus>) -> io::Result<(Child, Child)> {
 
 /// Returns a command of this program, which ends with the request and with the server.
 fn pmctl() -> Command {
-    // Its name in profiles is that of the file. The other path is right even if the file was replaced.
-    let program = env::current_exe().ok().filter(|program| program.exists());
-    let mut command = Command::new(program.unwrap_or_else(|| "/proc/self/exe".into()));
+    let mut command = Command::new(own_program());
     command
         .kill_on_drop(true)
         .stdout(Stdio::piped())

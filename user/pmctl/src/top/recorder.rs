@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recorder beside `pmctl top`: `pmctl record -o -`.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -15,6 +14,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
 
+use crate::child::own_program;
 use crate::cli::Top;
 use crate::exit::Failed;
 
@@ -43,10 +43,7 @@ impl Recorder {
     /// # Errors
     /// Its own message and exit code, if it refuses to record.
     pub(super) fn start(args: &Top) -> Result<(Self, Vec<u8>)> {
-        // Its name in tables is that of the file. The other path is right even if the file was replaced.
-        let program = env::current_exe().ok().filter(|program| program.exists());
-        let program = program.unwrap_or_else(|| "/proc/self/exe".into());
-        let mut command = Command::new(program);
+        let mut command = Command::new(own_program());
         command
             .args(arguments(args))
             .stdin(Stdio::null())

@@ -78,12 +78,9 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
 }
 
 fn first_task(channel: &mut Channel<File>) -> Result<Task> {
-    loop {
-        match channel.receive().context("the host sends nothing")? {
-            Some(Message::Start(task)) => return Ok(task),
-            Some(_) => bail!("the host did not begin with a command"),
-            None => relay::wait_for_input(channel)?,
-        }
+    match next_message(channel).context("the host sends nothing")? {
+        Message::Start(task) => Ok(task),
+        _ => bail!("the host did not begin with a command"),
     }
 }
 
@@ -92,18 +89,25 @@ fn ask_time(channel: &mut Channel<File>) -> Result<Duration> {
     channel.send(&Message::AskTime)?;
     relay::flush(channel)?;
     loop {
-        match channel.receive()? {
-            Some(Message::Time(time)) => return Ok(time),
-            // The size of the terminal may change meanwhile.
-            Some(_) => {}
-            None => relay::wait_for_input(channel)?,
+        // The size of the terminal may change meanwhile.
+        if let Message::Time(time) = next_message(channel)? {
+            return Ok(time);
         }
     }
 }
 
 fn wait_for_end(channel: &mut Channel<File>) -> Result<Infallible> {
     loop {
-        channel.receive()?;
+        next_message(channel)?;
+    }
+}
+
+/// Waits for a message of the host's.
+fn next_message(channel: &mut Channel<File>) -> Result<Message> {
+    loop {
+        if let Some(message) = channel.receive()? {
+            return Ok(message);
+        }
         relay::wait_for_input(channel)?;
     }
 }
