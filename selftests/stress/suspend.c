@@ -119,6 +119,15 @@ FIXTURE_TEARDOWN(suspend)
 		close(self->fd);
 }
 
+/* Nothing of the device and of events is left once they are closed. */
+static void close_without_leaks(struct __test_metadata *_metadata,
+				FIXTURE_DATA(suspend) *self)
+{
+	close(self->fd);
+	self->fd = -1;
+	expect_no_leaks(_metadata, &self->leaks);
+}
+
 TEST_F_TIMEOUT(suspend, counters_go_on_after_sleep, 36000)
 {
 	__s64 before, after, stopped;
@@ -146,9 +155,7 @@ TEST_F_TIMEOUT(suspend, counters_go_on_after_sleep, 36000)
 	/* It has the same registers as before, and overflows as before. */
 	ASSERT_EQ(0, pmc_stop(self->fd, 0));
 	EXPECT_EQ(stopped, pmc_loop_count(self->fd, 0, N));
-	close(self->fd);
-	self->fd = -1;
-	expect_no_leaks(_metadata, &self->leaks);
+	close_without_leaks(_metadata, self);
 }
 
 TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
@@ -189,9 +196,7 @@ TEST_F_TIMEOUT(suspend, trace_ends_with_a_flag_on_sleep, 36000)
 	}
 	TH_LOG("%llu sleeps", i);
 	ASSERT_EQ(0, trace_free(&self->trace));
-	close(self->fd);
-	self->fd = -1;
-	expect_no_leaks(_metadata, &self->leaks);
+	close_without_leaks(_metadata, self);
 }
 
 /* Counts a loop on CPU @cpu, from another one's or from its own. */
@@ -226,9 +231,7 @@ TEST_F_TIMEOUT(suspend, events_of_all_cpus_go_on_after_sleep, 36000)
 	TH_LOG("%llu sleeps", i);
 	for_each_cpu_in(cpu, &self->leaks.cpus)
 		close(fd[cpu]);
-	close(self->fd);
-	self->fd = -1;
-	expect_no_leaks(_metadata, &self->leaks);
+	close_without_leaks(_metadata, self);
 }
 
 TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
@@ -261,9 +264,7 @@ TEST_F_TIMEOUT(suspend, ring_has_every_sample_of_a_task_over_sleep, 36000)
 	EXPECT_EQ(0UL, seen.lost);
 	EXPECT_EQ((unsigned long)count / RATE, seen.samples);
 	sampler_close(&sampler);
-	close(self->fd);
-	self->fd = -1;
-	expect_no_leaks(_metadata, &self->leaks);
+	close_without_leaks(_metadata, self);
 }
 
 /* The allocations of another process, while this one sends the system to sleep. */
@@ -319,9 +320,7 @@ TEST_F_TIMEOUT(suspend, allocation_beside_sleep_has_room_for_all_cpus, 36000)
 	EXPECT_EQ(0UL, seen->untraced);
 	TH_LOG("%llu sleeps, %lu allocations", i, seen->all);
 	munmap(seen, sizeof(*seen));
-	close(self->fd);
-	self->fd = -1;
-	expect_no_leaks(_metadata, &self->leaks);
+	close_without_leaks(_metadata, self);
 }
 
 TEST_HARNESS_MAIN

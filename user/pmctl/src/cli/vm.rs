@@ -102,7 +102,7 @@ impl Vm {
     /// Returns the command of pmctl's that is to run in the machine; `None` with --run.
     ///
     /// # Errors
-    /// Those of that command's arguments.
+    /// `clap`'s error if the arguments of that command are wrong.
     pub(crate) fn command(&self) -> Result<Option<Command>, clap::Error> {
         if self.run {
             return Ok(None);

@@ -19,7 +19,7 @@ pub(super) struct Counters {
     device: Device,
     events: Vec<EventSpec>,
     cpus: Vec<Cpu>,
-    /// How often counts were lost.
+    /// Number of times a group was opened anew because its counts were lost.
     lost: u64,
 }
 

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::names;
 use super::text::{Form, Kind, Page};
 
-/// How a profile ended, as the label `result` has it.
+/// How a request for a profile ended: the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It was sent.
@@ -36,7 +36,7 @@ const OUTCOMES: [(Outcome, &str); 5] = [
     (Outcome::Refused, "refused"),
 ];
 
-/// What the server has done.
+/// Numbers of what the server has done since it started.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) scrapes: u64,
@@ -60,7 +60,7 @@ impl Done {
 /// Writes all metrics. `open` is how many connections there are.
 ///
 /// # Errors
-/// Those of reading the counters.
+/// Whatever [`Counters::read`] returns.
 pub(super) fn write(
     form: Form,
     counters: &mut Counters,

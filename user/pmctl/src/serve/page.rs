@@ -6,7 +6,7 @@ use super::names;
 use super::request::Limits;
 use crate::cli::Cpus;
 
-/// What is said of an event that is not counted on some CPUs.
+/// For each lack that an event can have on some CPUs: what the page says, and the reason.
 const LACKS: [(Lack, &str, &str); 2] = [
     (Lack::Counter, "not counted now", "no counter is free"),
     (
