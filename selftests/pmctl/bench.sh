@@ -24,7 +24,7 @@ bench() {
 one=$(pmctl_count instructions:u "$loop" 1000000)
 two=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 26
+plan 30
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
@@ -63,6 +63,15 @@ is "the same program has not changed" 0 $?
 says "and the table says so" "$(cat "$dir/out")" 'exact +none$'
 bench -e instructions:u -r 3 --baseline "$dir/base.json" --fail-if 'instructions:u>+1%' -- "$loop" 1020000
 is "another one has" 1 $?
+cp "$dir/base.json" "$dir/own.json"
+bench -e instructions:u -r 3 --baseline "$dir/own.json" --save "$dir/own.json" --fail-if 'instructions:u>+1%' -- "$loop" 1020000
+is "a change that fails" 1 $?
+cmp -s "$dir/base.json" "$dir/own.json"
+is "does not become the baseline" 0 $?
+bench -e instructions:u -r 3 --baseline "$dir/own.json" --save "$dir/own.json" --fail-if 'instructions:u>+1%' -- "$loop" 1000100
+is "one that passes" 0 $?
+cmp -s "$dir/base.json" "$dir/own.json"
+is "does" 1 $?
 bench -e cycles -r 3 --baseline "$dir/base.json" --fail-if 'cycles>+1%' -- "$loop" 1000000
 is "a baseline without the event has no answer" 125 $?
 bench -e instructions:u,cycles -r 3 --save "$dir/old.json" -- "$loop" 1000000

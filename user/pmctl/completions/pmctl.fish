@@ -102,7 +102,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Cou
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s r -l repeat -d 'Run each command N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s w -l warmup -d 'Run each command N times before, without counting' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run this with `sh -c` before each run, without counting' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export' -r -F
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l save -d 'Write all numbers to FILE, for --baseline: the JSON of --export. The baseline itself stays when a CONDITION holds' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l baseline -d 'Compare with FILE of --save, in place of the first command' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l fail-if -d 'Exit with 1 if this holds; may be given several times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l export -d 'Print the numbers in this format, in place of the table' -r -f -a "json\t''

@@ -15,7 +15,7 @@ mod testing;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use perfmon::Pmu;
@@ -80,19 +80,39 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         measured: &measured,
         baseline: baseline.as_ref(),
     };
+    let shown = show(args, &compared);
+    let code = conclude(args, &compared);
+    // A pipe that has no reader any more costs the table alone, not the numbers.
     if let Some(mut file) = save {
-        document::write(&measured, &mut file)?;
-        file.finish()?;
+        if code != 0 && is_own_baseline(args) {
+            complain("--save: the file is the baseline's, too, and stays as it was");
+        } else {
+            document::write(&measured, &mut file)?;
+            file.finish()?;
+        }
     }
+    shown?;
+    Ok(code)
+}
+
+/// Prints the numbers in the form that is asked for.
+fn show(args: &Bench, compared: &Compared<'_>) -> Result<()> {
     let mut output = Screen::open(false)?;
     match args.export {
-        None => table::write(&compared, &mut output)?,
-        Some(BenchFormat::Json) => document::write(&measured, &mut output)?,
-        Some(BenchFormat::Csv) => csv::write(&compared, &mut output)?,
-        Some(BenchFormat::Markdown) => markdown::write(&compared, &mut output)?,
+        None => table::write(compared, &mut output)?,
+        Some(BenchFormat::Json) => document::write(compared.measured, &mut output)?,
+        Some(BenchFormat::Csv) => csv::write(compared, &mut output)?,
+        Some(BenchFormat::Markdown) => markdown::write(compared, &mut output)?,
     }
-    output.flush()?;
-    Ok(conclude(args, &compared))
+    Ok(output.flush()?)
+}
+
+/// Returns whether --save and --baseline name one file. A change that fails a condition must not become what the next
+/// one is compared with.
+fn is_own_baseline(args: &Bench) -> bool {
+    let place = |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
+    let saved = place(&args.save);
+    saved.is_some() && saved == place(&args.baseline)
 }
 
 /// Events that are counted unless others are wanted. The first is exact for a program that does the same each time.

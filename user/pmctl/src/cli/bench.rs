@@ -29,7 +29,7 @@ Examples:
 
 /// Options of `pmctl bench`.
 #[derive(Debug, Args)]
-#[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- COMMAND [ARGUMENT]...")]
+#[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...")]
 pub(crate) struct Bench {
     /// Count these events, as for `pmctl stat` [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
     #[arg(short, long = "event", value_name = "EVENTS")]
@@ -55,7 +55,7 @@ pub(crate) struct Bench {
     #[arg(short, long)]
     pub(crate) ignore_failure: bool,
 
-    /// Write all numbers to FILE, for --baseline: the JSON of --export
+    /// Write all numbers to FILE, for --baseline: the JSON of --export. The baseline itself stays when a CONDITION holds
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
 
@@ -71,7 +71,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) export: Option<BenchFormat>,
 
-    /// Command of one argument
+    /// Commands to compare, each as one argument
     #[arg(
         value_name = "COMMAND",
         required_unless_present = "words",
@@ -79,8 +79,8 @@ pub(crate) struct Bench {
     )]
     pub(crate) commands: Vec<OsString>,
 
-    /// Command to run, with its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    /// Behind --: one command, and its arguments
+    #[arg(last = true, value_name = "WORD")]
     pub(crate) words: Vec<OsString>,
 }
 
