@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pmctl/tests/recordings");
 
 fn recordings() -> Vec<Vec<u8>> {
-    let names = ["callers", "branches", "lost", "timebase"];
+    let names = ["callers", "branches", "lost", "timebase", "of-perf"];
     let read = |name| fs::read(format!("{FOLDER}/{name}.data")).expect("it is there");
     names.map(read).into()
 }
@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn any_byte_can_be_wrong(
-        number in 0..4_usize,
+        number in 0..5_usize,
         faults in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
     ) {
         let mut bytes = recordings().swap_remove(number);

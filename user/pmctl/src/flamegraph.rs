@@ -42,10 +42,9 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     let mut options = Options::default();
     options.title = format!("{}: {name}", recording.notes.scope);
     options.count_name = format!("events of {name}");
-    options.notes = format!(
-        "{} events counted",
-        thousands(recording.notes.totals[event])
-    );
+    if let Some(total) = recording.notes.total(event) {
+        options.notes = format!("{} events counted", thousands(total));
+    }
     let path = &args.output;
     if path.as_os_str() == "-" {
         return Ok(draw(&mut options, &lines, output)?);

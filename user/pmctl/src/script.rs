@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 
 use crate::cli::{Field, Script};
-use crate::perfdata::{self, Event};
+use crate::perfdata::{self, Event, Stamp};
 use crate::profile::{self, Details, Frame, Named, Names, Site};
 use crate::report::NONE_LEFT;
 use crate::screen::{Colors, Screen};
@@ -103,6 +103,7 @@ fn push_field(
         Field::Comm => push_left(line, names.comm(stamp.task), 15),
         Field::Pid => push_id(line, stamp.task.pid),
         Field::Tid => push_id(line, stamp.task.tid),
+        Field::Cpu if stamp.cpu == Stamp::NO_CPU => line.push_str("[---]"),
         Field::Cpu => {
             line.push('[');
             push_zeros(line, stamp.cpu, 3);

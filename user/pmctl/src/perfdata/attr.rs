@@ -37,6 +37,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Returns the parts that one of two has.
+    pub(super) const fn or(self, other: Self) -> Self {
+        Self {
+            chain: self.chain || other.chain,
+            branches: self.branches || other.branches,
+            user: self.user || other.user,
+        }
+    }
+
     /// Returns the fields of all samples of a recording.
     pub(super) const fn fields(self) -> u64 {
         let chain = if self.chain { SAMPLE_CALLCHAIN } else { 0 };
@@ -348,8 +357,22 @@ impl Attr {
         whole
     }
 
-    /// Decodes the structure, as far as pmctl uses it.
+    /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than those that pmctl asks
+    /// for: they could not be read.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (attr, registers) = Self::decode_any(bytes)?;
+        (registers == attr.registers()).then_some(attr)
+    }
+
+    /// Decodes the structure of another program's, for samples that get these parts.
+    pub(super) fn decode_as(bytes: &[u8], parts: Parts) -> Option<Self> {
+        let (attr, _) = Self::decode_any(bytes)?;
+        let fields = parts.fields();
+        Some(Self { fields, ..attr })
+    }
+
+    /// Also returns the registers of samples.
+    fn decode_any(bytes: &[u8]) -> Option<(Self, u64)> {
         let mut reader = Reader(bytes);
         let (kind, _size) = (reader.u32()?, reader.u32()?);
         let config = reader.u64()?;
@@ -376,8 +399,7 @@ impl Attr {
             stack,
             clock,
         };
-        // Samples with other registers could not be read.
-        (registers == attr.registers()).then_some(attr)
+        Some((attr, registers))
     }
 }
 

@@ -9,21 +9,21 @@ use super::bytes::{Put, Reader};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 
 /// `PERF_RECORD_*`.
-const LOST: u32 = 2;
+pub(super) const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
-const MMAP2: u32 = 10;
+pub(super) const SAMPLE: u32 = 9;
+pub(super) const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
 /// From here on the numbers are perf's own.
-const FIRST_OF_PERF: u32 = 64;
+pub(super) const FIRST_OF_PERF: u32 = 64;
 
 /// `PERF_RECORD_MISC_*`; the bits from 13 on have a meaning for each type.
-const MISC_KERNEL: u16 = 1;
+pub(super) const MISC_KERNEL: u16 = 1;
 const MISC_USER: u16 = 2;
-const MISC_CPUMODE: u16 = 7;
+pub(super) const MISC_CPUMODE: u16 = 7;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 
@@ -242,16 +242,8 @@ impl Sample {
         let frames = if parts.chain { reader.u64()? } else { 0 };
         let chain = (0..frames).map(|_| reader.u64()).collect::<Option<_>>()?;
         let count = if parts.branches { reader.u64()? } else { 0 };
-        let branch = |_| {
-            let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            Some(Branch {
-                from,
-                to,
-                mispredicted: flags & BRANCH_MISPREDICTED != 0,
-                cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
-            })
-        };
-        let branches = (0..count).map(branch).collect::<Option<_>>()?;
+        let branches = (0..count).map(|_| Branch::decode(&mut reader));
+        let branches = branches.collect::<Option<_>>()?;
         let user = if parts.user {
             let (is_there, user) = UserStack::decode(&mut reader)?;
             is_there.then(|| Box::new(user))
@@ -267,6 +259,18 @@ impl Sample {
             user,
         };
         Some((stamp, sample))
+    }
+}
+
+impl Branch {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        let (from, to, flags) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        Some(Self {
+            from,
+            to,
+            mispredicted: flags & BRANCH_MISPREDICTED != 0,
+            cycles: u16::try_from(flags >> BRANCH_CYCLES_SHIFT & BRANCH_CYCLES_MASK).ok()?,
+        })
     }
 }
 
@@ -288,7 +292,7 @@ impl UserStack {
     }
 
     /// Also returns whether there is one: a task of the kernel's own has none.
-    fn decode(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
         let kind = reader.u64()?;
         let mut registers = [0; Self::REGISTERS];
         if kind != 0 {
@@ -347,8 +351,19 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
         return Some((None, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
+    let Some(body) = body((kind, misc), content)? else {
+        return Some((None, size));
+    };
+    let stamp = Stamp::decode(Reader(trailer))?;
+    Some((Some(Record { stamp, body }), size))
+}
+
+/// Decodes what is between the header and the stamp of a record that is no sample, from the type and the flags in the
+/// header; gives no body if pmctl has no use for its type.
+#[inline]
+pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Option<Body>> {
     let mut reader = Reader(content);
-    let body = match kind {
+    Some(Some(match kind {
         MMAP2 => Body::Map(Map::decode(reader, misc)?),
         COMM => Body::Comm {
             task: Task::decode(&mut reader)?,
@@ -378,10 +393,8 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
             let _id = reader.u64()?;
             Body::Lost(reader.u64()?)
         }
-        _ => return Some((None, size)),
-    };
-    let stamp = Stamp::decode(Reader(trailer))?;
-    Some((Some(Record { stamp, body }), size))
+        _ => return Some(None),
+    }))
 }
 
 #[cfg(test)]

@@ -120,6 +120,7 @@ pub(crate) fn example(all: bool) -> Recording {
             id: (0..20).collect(),
         }],
         unfinished: false,
+        from_perf: false,
         ended: None,
         notes: Notes {
             version: Notes::VERSION,

@@ -188,6 +188,7 @@ impl Features {
             version: Notes::VERSION,
             scope: "an unfinished recording".to_owned(),
             totals: vec![0; attrs.len()],
+            uncounted: true,
             degraded: vec![DEGRADED.to_owned()],
             ..Notes::default()
         };
@@ -250,7 +251,11 @@ pub(super) fn build_id(record: &[u8]) -> Option<BuildId> {
     let (_type, misc, _size) = (content.u32()?, content.u16()?, content.u16()?);
     let _pid = content.u32()?;
     let id = content.take(20)?;
-    let length = usize::try_from(content.u32()? & 0xff).ok()?;
+    // Older versions of perf do not tell it.
+    let length = match content.u32()? & 0xff {
+        0 => id.len(),
+        length => usize::try_from(length).ok()?,
+    };
     Some(BuildId {
         file: content.name().into(),
         kernel: misc & 7 == 1,

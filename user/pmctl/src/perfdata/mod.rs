@@ -27,7 +27,9 @@ mod bytes;
 mod codec;
 pub(crate) mod example;
 mod features;
+mod layout;
 mod notes;
+mod perfs;
 mod pipe;
 mod read;
 mod record;
@@ -57,6 +59,8 @@ pub(crate) struct Recording {
     pub(crate) notes: Notes,
     /// It has no end: pmctl was killed, or still runs.
     pub(crate) unfinished: bool,
+    /// It is a file of `perf record`.
+    pub(crate) from_perf: bool,
     /// When it ended, if it is known.
     pub(crate) ended: Option<SystemTime>,
 }

@@ -21,6 +21,9 @@ pub(crate) struct Notes {
     pub(crate) scope: String,
     /// Event counts of all CPUs, samples or not, in the order of the events.
     pub(crate) totals: Vec<u64>,
+    /// The events were not counted beside the samples, or it is not known: the totals mean nothing.
+    #[serde(default)]
+    pub(crate) uncounted: bool,
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
@@ -47,6 +50,12 @@ impl Notes {
     /// Returns whether nothing was lost, except in gaps.
     pub(crate) fn is_whole(&self) -> bool {
         self.losses.is_empty() && self.cut.is_none()
+    }
+
+    /// Returns how often an event was counted, samples or not, if it is known.
+    pub(crate) fn total(&self, event: usize) -> Option<u64> {
+        let total = self.totals.get(event).copied();
+        total.filter(|_| !self.uncounted)
     }
 
     /// Returns whether the totals are complete.

@@ -248,6 +248,7 @@ pub(super) fn parse(source: &Source) -> Option<Parsed> {
         attrs,
         features,
         unfinished,
+        from_perf: false,
         section: (start, end),
     })
 }
@@ -370,7 +371,7 @@ mod tests {
         // The empty notes are at the end.
         assert_eq!(
             read(&bytes[..bytes.len() - UPDATE]),
-            Err(ReadError::NotOurs)
+            Err(ReadError::PerfsStream)
         );
         assert!(read(bytes).is_ok_and(|read| read.unfinished));
     }

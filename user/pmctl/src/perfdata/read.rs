@@ -13,12 +13,12 @@ use super::bytes::Reader;
 use super::features::{self, Features};
 use super::source::Source;
 use super::write::SECTION_SIZE;
-use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, pipe};
+use super::{ENTRY_SIZE, Event, HEADER_SIZE, MAGIC, Notes, Recording, Records, perfs, pipe};
 use crate::text::thousands;
 
 /// Parts of a file in messages.
-const EVENTS: &str = "list of events";
-const RECORDS: &str = "list of records";
+pub(super) const EVENTS: &str = "list of events";
+pub(super) const RECORDS: &str = "list of records";
 const FEATURES: &str = "list of features";
 
 /// Reason why a file can't be read.
@@ -26,8 +26,10 @@ const FEATURES: &str = "list of features";
 pub(crate) enum ReadError {
     /// It does not begin as a perf.data file does.
     NotPerfData,
-    /// It is a perf.data file, but not from `pmctl record`.
-    NotOurs,
+    /// It is a stream of `perf record`.
+    PerfsStream,
+    /// It is a file of `perf record -z`.
+    Compressed,
     /// It is from a pmctl whose notes have another version.
     Version(u32),
     /// This part of it makes no sense.
@@ -44,8 +46,13 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
-            Self::NotOurs => f.write_str(
-                "this perf.data file is not from `pmctl record`, and pmctl reads no other\n`perf report` and `perf script` can read it.",
+            Self::PerfsStream => f.write_str(
+                "this is a stream of `perf record -o -`, and pmctl reads perf's files only\nRecord with `-o FILE`, or \
+                 read it with `perf report` or `perf script`.",
+            ),
+            Self::Compressed => f.write_str(
+                "the records are compressed, which pmctl can't read\nRecord without `-z`, or read it with `perf report` or \
+                 `perf script`.",
             ),
             Self::Version(version) => write!(
                 f,
@@ -68,33 +75,39 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 /// Content of the header.
-struct Header {
-    attrs: (u64, u64),
-    data: (u64, u64),
+pub(super) struct Header {
+    /// Bytes of the entry of each event.
+    pub(super) entry: usize,
+    pub(super) attrs: (u64, u64),
+    pub(super) data: (u64, u64),
     features: [u8; features::BITS as usize / 8],
 }
 
 impl Header {
     fn decode(mut reader: Reader<'_>) -> Option<Self> {
+        /// That of the oldest perf, and more than that of the newest.
+        const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
         let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
         let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let attrs = section(&mut reader)?;
         let data = section(&mut reader)?;
         let _names = section(&mut reader)?;
         let features = reader.take(features::BITS as usize / 8)?.try_into().ok()?;
-        (size == HEADER_SIZE as u64 && entry == ENTRY_SIZE as u64).then_some(Self {
+        let is_known = size == HEADER_SIZE as u64 && SIZES.contains(&entry) && entry % 8 == 0;
+        is_known.then_some(Self {
+            entry: usize::try_from(entry).ok()?,
             attrs,
             data,
             features,
         })
     }
 
-    /// Returns whether a header that pmctl can't read may be one of perf's: with entries of another size.
-    fn is_perfs(mut reader: Reader<'_>) -> bool {
-        const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
-        let (_magic, size, entry) = (reader.u64(), reader.u64(), reader.u64());
-        size == Some(HEADER_SIZE as u64)
-            && entry.is_some_and(|entry| SIZES.contains(&entry) && entry % 8 == 0)
+    /// Returns whether it is of `perf record`: a file of pmctl's has its notes, or no features yet.
+    fn is_perfs(&self) -> bool {
+        let mut numbers = self.numbers();
+        self.entry != ENTRY_SIZE
+            || numbers.next().is_some_and(|first| first != features::NOTES)
+                && numbers.all(|number| number != features::NOTES)
     }
 
     /// Returns the numbers of the features that there are.
@@ -120,12 +133,11 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
         if front.len() < HEADER_SIZE {
             return Err(ReadError::Broken("header"));
         }
-        // perf may have larger attrs than pmctl.
-        let header = Header::decode(Reader(&front)).ok_or(if Header::is_perfs(Reader(&front)) {
-            ReadError::NotOurs
-        } else {
-            ReadError::Broken("header")
-        })?;
+        let header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
+        if header.is_perfs() {
+            let (parsed, records) = perfs::parse(&source, &header)?;
+            return assemble(records, parsed);
+        }
         parse(&source, &header)?
     };
     drop(front);
@@ -138,6 +150,8 @@ pub(super) struct Parsed {
     pub(super) features: Features,
     /// It has no end.
     pub(super) unfinished: bool,
+    /// It is from `perf record`.
+    pub(super) from_perf: bool,
     /// Offsets of the first record, and behind the last one.
     pub(super) section: (u64, u64),
 }
@@ -157,12 +171,17 @@ fn parse(source: &Source, header: &Header) -> Result<Parsed, ReadError> {
         attrs,
         features,
         unfinished,
+        from_perf: false,
         section: (start, end(source, (start, size), RECORDS)?),
     })
 }
 
 /// Returns the end of a part of the file.
-fn end(source: &Source, (offset, size): (u64, u64), part: &'static str) -> Result<u64, ReadError> {
+pub(super) fn end(
+    source: &Source,
+    (offset, size): (u64, u64),
+    part: &'static str,
+) -> Result<u64, ReadError> {
     let end = offset.checked_add(size).ok_or(ReadError::Broken(part))?;
     let size = source.size();
     if end > size {
@@ -172,7 +191,7 @@ fn end(source: &Source, (offset, size): (u64, u64), part: &'static str) -> Resul
 }
 
 /// Returns the bytes of a part of the file.
-fn part<'a>(
+pub(super) fn part<'a>(
     source: &'a Source,
     section: (u64, u64),
     part: &'static str,
@@ -187,9 +206,10 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
         attrs,
         features,
         unfinished,
+        from_perf,
         section,
     } = parsed;
-    let notes = features.notes.ok_or(ReadError::NotOurs)?;
+    let notes = features.notes.ok_or(ReadError::PerfsStream)?;
     if notes.version != Notes::VERSION {
         return Err(ReadError::Version(notes.version));
     }
@@ -211,6 +231,7 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
         build_ids: features.build_ids,
         notes,
         unfinished,
+        from_perf,
         ended: None,
     })
 }
@@ -225,7 +246,7 @@ fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> 
         .ok_or(ReadError::Broken(EVENTS))
 }
 
-fn read_features(source: &Source, header: &Header) -> Result<Features, ReadError> {
+pub(super) fn read_features(source: &Source, header: &Header) -> Result<Features, ReadError> {
     let broken = ReadError::Broken(FEATURES);
     let mut features = Features::default();
     let start = end(source, header.data, RECORDS)?;

@@ -32,6 +32,11 @@ pub(crate) struct Stamp {
     pub(crate) cpu: u32,
 }
 
+impl Stamp {
+    /// The CPU of a record that does not tell it, as `perf record` has them without -a and -C.
+    pub(crate) const NO_CPU: u32 = u32::MAX;
+}
+
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {

@@ -121,10 +121,16 @@ impl<'a> Walk<'a> {
         self.block.get(self.place..)
     }
 
-    /// Goes on behind a record of `size` bytes, which were in [`rest`](Self::rest).
+    /// Goes on behind `size` bytes, of which some may not have been in [`rest`](Self::rest).
     #[inline]
     pub(super) fn skip(&mut self, size: usize) {
-        self.place += size;
+        self.place = self.place.saturating_add(size);
+        if self.place > self.block.len() {
+            let beyond = (self.place - self.block.len()) as u64;
+            self.next = self.next.saturating_add(beyond).min(self.end);
+            self.block = Cow::Borrowed(&[]);
+            self.place = 0;
+        }
     }
 
     fn fill(&mut self) -> Option<()> {

@@ -101,13 +101,22 @@ fn what_another_reader_finds_is_what_was_meant() {
 fn other_files_are_told_apart() {
     assert_eq!(read(*b""), Err(ReadError::NotPerfData));
     assert_eq!(read([0x7f; 200]), Err(ReadError::NotPerfData));
-    let mut perfs = bytes(&example(false));
-    // No notes: the highest bit of the features.
-    perfs[HEADER_SIZE - 1] = 0;
-    assert_eq!(read(perfs), Err(ReadError::NotOurs));
     let mut newer = example(false);
     newer.notes.version = 2;
     assert_eq!(read(bytes(&newer)), Err(ReadError::Version(2)));
+}
+
+#[test]
+fn what_perf_could_have_written_has_the_same_samples() {
+    let ours = example(false);
+    let mut perfs = bytes(&ours);
+    // No notes: the highest bit of the features.
+    perfs[HEADER_SIZE - 1] = 0;
+    let perfs = read(perfs).expect("it is whole");
+    assert!(perfs.from_perf && !perfs.unfinished);
+    assert_eq!(perfs.events, ours.events);
+    assert!(perfs.samples().eq(ours.samples()));
+    assert!(perfs.notes.uncounted);
 }
 
 /// A file of the example's, with these records in this order.

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::mem;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
@@ -38,9 +39,13 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
     recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
-    if recording.unfinished {
+    if recording.unfinished || recording.from_perf {
         // Nobody has looked the symbols up before.
-        let mut places = Places::of_past(recording.ended);
+        let mut places = if recording.from_perf {
+            Places::of_perf(recording.ended, mem::take(&mut recording.build_ids))
+        } else {
+            Places::of_past(recording.ended)
+        };
         for record in recording.records.iter() {
             places.take(&record?);
         }

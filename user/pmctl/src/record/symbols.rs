@@ -4,10 +4,10 @@
 use std::fs;
 use std::mem;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 
 use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
 use crate::profile::{AddressSpaces, KERNEL, VDSO};
@@ -25,6 +25,8 @@ pub(crate) struct Places {
     versions: Vec<Option<Version>>,
     /// When the recording ended, if that was long ago.
     end: Option<SystemTime>,
+    /// What is known of the files of that time, if `perf record` has seen them.
+    seen_by_perf: Option<SeenByPerf>,
     /// Addresses since the last change of what is mapped, by process: most samples are where others were.
     seen: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
@@ -42,6 +44,17 @@ impl Places {
         }
     }
 
+    /// Creates one for a recording of `perf record`, which had these build-ids of files.
+    pub(crate) fn of_perf(end: Option<SystemTime>, build_ids: Vec<BuildId>) -> Self {
+        Self {
+            seen_by_perf: Some(SeenByPerf {
+                build_ids,
+                ..SeenByPerf::default()
+            }),
+            ..Self::of_past(end)
+        }
+    }
+
     /// Applies a record. Records must come by time.
     pub(crate) fn take(&mut self, record: &Record) {
         let Body::Sample(sample) = &record.body else {
@@ -50,8 +63,12 @@ impl Places {
             let new = self.spaces.files().skip(self.versions.len());
             let new: Vec<_> = new.map(Version::of).collect();
             self.versions.extend(new);
-            if let Body::Exit { task, .. } = &record.body {
-                self.spaces.end(*task);
+            match (&record.body, &mut self.seen_by_perf) {
+                (Body::Exit { task, .. }, _) => self.spaces.end(*task),
+                (Body::Map(map), Some(seen)) if map.inode != 0 => {
+                    seen.inodes.insert(map.file.clone(), map.inode);
+                }
+                _ => {}
             }
             return;
         };
@@ -130,6 +147,7 @@ impl Places {
             offsets,
             version: version.as_ref(),
             end: self.end,
+            seen_by_perf: self.seen_by_perf.as_ref(),
         });
         let mut files: Vec<_> = files.filter(|file| !file.offsets.is_empty()).collect();
         files.sort_unstable_by_key(|file| file.path);
@@ -144,25 +162,59 @@ struct Sampled<'a> {
     version: Option<&'a Version>,
     /// When the recording ended.
     end: Option<SystemTime>,
+    seen_by_perf: Option<&'a SeenByPerf>,
 }
 
 impl Sampled<'_> {
     /// Returns whether the file was another one before: then its names are those of other functions.
     fn is_replaced(&self) -> bool {
         let is_another = |before| Version::of(self.path).as_ref() != Some(before);
-        self.version.is_some_and(is_another)
-            || self.end.is_some_and(|end| is_younger(self.path, end))
+        let changed = |end| match self.seen_by_perf {
+            Some(seen) => seen.is_replaced(self.path, end),
+            None => is_younger(self.path, end),
+        };
+        self.version.is_some_and(is_another) || self.end.is_some_and(changed)
+    }
+}
+
+/// What `perf record` knew of the files with samples. It makes links to them, for `perf buildid-cache`; so the time of
+/// their last change tells nothing.
+#[derive(Default)]
+struct SeenByPerf {
+    build_ids: Vec<BuildId>,
+    inodes: AHashMap<PathBuf, u64>,
+}
+
+impl SeenByPerf {
+    /// Returns whether a file is not what it was before this time.
+    fn is_replaced(&self, path: &Path, end: SystemTime) -> bool {
+        // The same kernel may be elsewhere when it was started again.
+        if !path.is_absolute() {
+            return is_younger(path, end);
+        }
+        if let Some(before) = self.build_ids.iter().find(|id| id.file == path) {
+            return build_id(path).is_some_and(|now| now.id != before.id);
+        }
+        let inode = self.inodes.get(path);
+        fs::metadata(path).is_ok_and(|now| {
+            inode.is_some_and(|before| now.ino() != *before) || now.mtime() > seconds(end)
+        })
     }
 }
 
 /// Returns whether a file has changed, or the kernel was started, after this time.
 fn is_younger(path: &Path, time: SystemTime) -> bool {
-    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let time = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let time = seconds(time);
     if path.is_absolute() {
         return fs::metadata(path).is_ok_and(|facts| facts.ctime() > time);
     }
     boot().is_some_and(|boot| boot > time)
+}
+
+/// Returns a time in seconds since 1970.
+fn seconds(time: SystemTime) -> i64 {
+    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Returns when the kernel was started, in seconds since 1970.

@@ -184,11 +184,11 @@ fn counted(recording: &Recording, index: usize) -> String {
     } else {
         " or more, see LOST"
     };
-    if recording.unfinished {
+    let Some(total) = notes.total(index) else {
         return String::new();
-    }
+    };
     let unit = recording.events[index].attr.unit();
-    let total = values::amount(unit, notes.totals[index]);
+    let total = values::amount(unit, total);
     format!("; {what}: {total}{or_more}")
 }
 

@@ -52,7 +52,19 @@ impl Nameless {
         let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
         let (generated, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_generated(path));
+        let is_absent = |path: &str| recording.from_perf && !Path::new(path).exists();
+        let (absent, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(path, _)| is_absent(path));
         let mark = output.colors.warning;
+        if !absent.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: {}: not on this machine, and files of perf have no names.\n  \
+                 Read it on the machine where it was recorded. `pmctl export --to perf-data` there makes\n  \
+                 a recording with the names.",
+                self.list(&absent)
+            )?;
+        }
         if !files.is_empty() {
             writeln!(
                 output,

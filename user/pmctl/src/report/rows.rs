@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::callers::{self, Tree};
 use super::nameless::Nameless;
 use crate::cli::{Filter, Key, Order};
-use crate::perfdata::{Recording, is_kernel};
+use crate::perfdata::{Recording, Stamp, is_kernel};
 use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
 use crate::unwind::Cuts;
 
@@ -198,6 +198,7 @@ fn text(key: Key, named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> St
             format!("{mode} {}", frame.label())
         }
         Key::Srcline => frame.line().to_owned(),
+        Key::Cpu if named.stamp.cpu == Stamp::NO_CPU => "---".to_owned(),
         Key::Cpu => format!("{:03}", named.stamp.cpu),
     }
 }

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of `perf record`. Their records are laid out in other ways ([`Layout`]), and their events have a number for
+//! each CPU; so they are rewritten as pmctl's own while they are read. What is in pmctl's notes is looked up on this
+//! machine, as for a recording without an end.
+
+use std::path::{Path, PathBuf};
+
+use ahash::AHashMap;
+
+use super::attr::{self, Attr, Kind, Parts};
+use super::bytes::Reader;
+use super::codec::{self, FIRST_OF_PERF, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
+use super::features::Features;
+use super::layout::Layout;
+use super::read::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
+use super::record::{Body, Map, Record, Task};
+use super::source::{Source, Walk};
+use super::write::SECTION_SIZE;
+use super::{BuildId, Host, Notes};
+use crate::text::count;
+
+/// `PERF_RECORD_*` that are not in pmctl's own files.
+const MMAP: u32 = 1;
+const LOST_SAMPLES: u32 = 13;
+/// Has as many bytes behind it as it says.
+const AUXTRACE: u32 = 71;
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+/// `PERF_RECORD_MISC_*` of mappings: it is no code; device and inode are replaced by a build-id.
+const MISC_MMAP_DATA: u16 = 1 << 13;
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+
+/// Reads a file of `perf record`; gives its records as pmctl writes them.
+///
+/// # Errors
+/// [`ReadError`], whatever the bytes are.
+pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source), ReadError> {
+    let features = read::read_features(source, header)?;
+    let mut events = Events::read(source, header, &features.names)?;
+    let (start, size) = header.data;
+    let section = (start, read::end(source, (start, size), RECORDS)?);
+    let mut walk = Walk::new(source, section);
+    let mut bytes = Vec::new();
+    while let Some((record, size)) = events.next(&mut walk)? {
+        if let Some(record) = record {
+            append(record, events.parts, &mut bytes);
+        }
+        walk.skip(size);
+    }
+    let section = (0, bytes.len() as u64);
+    let attrs = events.attrs;
+    let notes = Notes {
+        version: Notes::VERSION,
+        scope: command(&features.host),
+        totals: vec![0; attrs.len()],
+        uncounted: true,
+        degraded: lost(events.lost).into_iter().collect(),
+        ..Notes::default()
+    };
+    let features = Features {
+        names: events.names,
+        notes: Some(notes),
+        build_ids: [features.build_ids, events.build_ids].concat(),
+        ..features
+    };
+    let parsed = Parsed {
+        attrs,
+        features,
+        unfinished: false,
+        from_perf: true,
+        section,
+    };
+    Ok((parsed, bytes.into()))
+}
+
+/// Appends a record. pmctl's has more fields: if there is no room for the program's stack, it goes without.
+fn append(mut record: Record, parts: Parts, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    record.encode(parts, bytes);
+    if bytes.len() - start > usize::from(u16::MAX) {
+        bytes.truncate(start);
+        if let Body::Sample(sample) = &mut record.body {
+            sample.user = None;
+            record.encode(parts, bytes);
+        }
+    }
+}
+
+/// Returns the scope in words: perf's own command line, of which some versions write the first word only.
+fn command(host: &Host) -> String {
+    match &host.command_line[..] {
+        [] | [_] => "by perf".to_owned(),
+        words => format!("`{}`", words.join(" ")),
+    }
+}
+
+/// Returns what the user must know if something was lost.
+fn lost(records: u64) -> Option<String> {
+    (records > 0).then(|| {
+        let records = count(records, "record");
+        format!(
+            "{records} were lost, as perf's buffers were full: `perf record -m` makes them larger"
+        )
+    })
+}
+
+/// The events of a file, and what its records have told of them.
+struct Events {
+    attrs: Vec<Attr>,
+    names: Vec<String>,
+    /// Of all events of the file, with the index among those that are kept.
+    layouts: Vec<(Layout, Option<usize>)>,
+    /// Indexes in `layouts`, by the kernel's numbers.
+    ids: AHashMap<u64, usize>,
+    /// The parts that samples of any event have.
+    parts: Parts,
+    /// How many records the kernel had no room for.
+    lost: u64,
+    /// Of what was mapped.
+    build_ids: Vec<BuildId>,
+}
+
+impl Events {
+    /// Reads the events that are in the header; `names` are all of theirs, or none.
+    fn read(source: &Source, header: &Header, names: &[String]) -> Result<Self, ReadError> {
+        let broken = ReadError::Broken(EVENTS);
+        let entries = read::part(source, header.attrs, EVENTS)?;
+        let (mut all, mut ids) = (Vec::new(), AHashMap::new());
+        for entry in entries.chunks_exact(header.entry) {
+            let (attr, section) = entry.split_at(header.entry - SECTION_SIZE as usize);
+            // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
+            let mut bytes = [0; attr::SIZE];
+            let size = attr.len().min(attr::SIZE);
+            bytes[..size].copy_from_slice(&attr[..size]);
+            let mut section = Reader(section);
+            let section = section.u64().zip(section.u64()).ok_or(broken)?;
+            let numbers = read::part(source, section, EVENTS)?;
+            let mut numbers = Reader(&numbers);
+            ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
+            all.push((bytes, Layout::of(&bytes).ok_or(broken)?));
+        }
+        let parts = all.iter().fold(Parts::default(), |parts, (_, layout)| {
+            parts.or(layout.parts())
+        });
+        let mut events = Self {
+            attrs: Vec::new(),
+            names: Vec::new(),
+            layouts: Vec::new(),
+            ids,
+            parts,
+            lost: 0,
+            build_ids: Vec::new(),
+        };
+        let named = names.len() == all.len();
+        for (index, (bytes, layout)) in all.iter().enumerate() {
+            let attr = Attr::decode_as(bytes, parts).ok_or(broken)?;
+            // Of this one there are no samples, only what else happened.
+            let place = (attr.kind != Kind::Dummy).then_some(events.attrs.len());
+            events.layouts.push((*layout, place));
+            if place.is_some() {
+                events.names.push(if named {
+                    names[index].clone()
+                } else {
+                    attr.name()
+                });
+                events.attrs.push(attr);
+            }
+        }
+        if events.attrs.is_empty() {
+            return Err(broken);
+        }
+        Ok(events)
+    }
+
+    /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if
+    /// pmctl has no use for its type.
+    fn next(&mut self, walk: &mut Walk<'_>) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+        let broken = ReadError::Broken(RECORDS);
+        let bytes = walk.rest().ok_or(broken)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let size = codec::size(bytes).ok_or(broken)?;
+        let record = bytes.get(..size).ok_or(broken)?;
+        let mut reader = Reader(record);
+        let kind = reader.u32().ok_or(broken)?;
+        match kind {
+            COMPRESSED | COMPRESSED2 => Err(ReadError::Compressed),
+            AUXTRACE => {
+                let _header = reader.u32();
+                let more = reader.u64().and_then(|size| usize::try_from(size).ok());
+                let size = more.and_then(|more| size.checked_add(more)).ok_or(broken)?;
+                Ok(Some((None, size)))
+            }
+            FIRST_OF_PERF.. => Ok(Some((None, size))),
+            _ => Ok(Some((self.record(record).ok_or(broken)?, size))),
+        }
+    }
+
+    /// Decodes a record of the kernel's. `None` if it can't be one.
+    fn record(&mut self, bytes: &[u8]) -> Option<Option<Record>> {
+        let mut reader = Reader(bytes);
+        let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
+        let content = reader.0;
+        // All have the number of their event in the same place.
+        let (first, _) = self.layouts[0];
+        let id = first.id(kind == SAMPLE, content);
+        let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
+        let (layout, place) = self.layouts[index];
+        if kind == SAMPLE {
+            let Some(place) = place else {
+                return Some(None);
+            };
+            return Some(Some(layout.sample(place, content)?));
+        }
+        let (content, stamp) = layout.split(content)?;
+        let body = match kind {
+            MMAP => Body::Map(short_map(content)?),
+            LOST_SAMPLES => Body::Lost(Reader(content).u64()?),
+            _ => match codec::body((kind, misc), content)? {
+                Some(body) => body,
+                None => return Some(None),
+            },
+        };
+        Some(match body {
+            Body::Map(map) => mapped(map, misc).map(|mut map| {
+                if misc & MISC_MMAP_BUILD_ID != 0 {
+                    self.build_ids.extend(take_build_id(&mut map, content));
+                }
+                let body = Body::Map(map);
+                Record { stamp, body }
+            }),
+            Body::Lost(records) => {
+                self.lost = self.lost.saturating_add(records);
+                None
+            }
+            body => Some(Record { stamp, body }),
+        })
+    }
+}
+
+/// Decodes a mapping without device and inode.
+fn short_map(content: &[u8]) -> Option<Map> {
+    let mut reader = Reader(content);
+    let task = Task {
+        pid: reader.u32()?,
+        tid: reader.u32()?,
+    };
+    let (start, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    Some(Map {
+        task,
+        start,
+        length,
+        offset,
+        file: reader.name().into(),
+        ..Map::default()
+    })
+}
+
+/// Returns a mapping as pmctl has it; `None` if no code is in it.
+fn mapped(mut map: Map, misc: u16) -> Option<Map> {
+    if misc & MISC_MMAP_DATA != 0 {
+        return None;
+    }
+    map.kernel = misc & MISC_CPUMODE == MISC_KERNEL;
+    if map.kernel {
+        map.offset = map.start;
+        map.file = module(&map.file);
+    }
+    Some(map)
+}
+
+/// Takes the build-id out of a mapping that has it in the place of device and inode.
+fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
+    /// Where its size is: behind process and thread, address, length and offset. It is 4 bytes further.
+    const PLACE: usize = 32;
+    (map.device, map.inode) = ((0, 0), 0);
+    let mut reader = Reader(content.get(PLACE..)?);
+    let size = usize::try_from(reader.u32()? & 0xff).ok()?;
+    Some(BuildId {
+        file: map.file.clone(),
+        kernel: map.kernel,
+        id: reader.take(20)?.get(..size)?.to_vec(),
+    })
+}
+
+/// Returns what pmctl calls a part of the kernel: a module, of which perf has the file, by its name in brackets.
+fn module(file: &Path) -> PathBuf {
+    let name = file.file_name().and_then(|name| name.to_str());
+    match name.and_then(|name| name.split_once(".ko")) {
+        Some((name, _)) => format!("[{}]", name.replace('-', "_")).into(),
+        None => file.to_owned(),
+    }
+}
