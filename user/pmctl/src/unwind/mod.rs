@@ -21,7 +21,7 @@ pub(crate) use cuts::Cuts;
 use cuts::Reason;
 pub(crate) use files::{Versions, vdso_build_id};
 use memory::{Registers, Stack};
-use step::{Step, by_frame_pointer};
+use step::{Step, by_frame_pointer, is_outermost};
 use tables::Tables;
 
 use crate::perfdata::UserStack;
@@ -112,6 +112,7 @@ impl Unwinder {
                     };
                     (caller, step.is_signal)
                 }
+                Err(Reason::NotInTables(_)) if is_outermost(&registers) => return Ok(()),
                 // As perf does it: code that has no tables has frame pointers, or it ends here.
                 Err(reason) => {
                     let guess = matches!(reason, Reason::NoFile | Reason::NotInTables(_));

@@ -120,6 +120,12 @@ impl Step {
     }
 }
 
+/// Returns whether code without tables is where the program began, as glibc's `_start` of ld.so is: the ABI has it mark
+/// the outermost frame by a frame pointer of 0.
+pub(super) fn is_outermost(registers: &Registers) -> bool {
+    registers.get(X86_64::RBP) == Some(0)
+}
+
 /// Returns the registers of the caller of code without tables, as they are if it has frame pointers.
 pub(super) fn by_frame_pointer(registers: &Registers, stack: &Stack<'_>) -> Option<Registers> {
     let frame = registers.get(X86_64::RBP)?;

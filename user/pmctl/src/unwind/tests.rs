@@ -213,6 +213,17 @@ fn a_debug_file_has_the_tables_too() {
     assert!(text.contains("chain has no table for a function"), "{text}");
 }
 
+#[test]
+fn a_frame_pointer_of_0_marks_the_outermost_function() {
+    let mut written = Written::new(&["-fno-asynchronous-unwind-tables"]);
+    let (_, cuts) = functions(&written.recording());
+    assert_eq!(cuts.numbers(), (1, 1));
+    written.user.registers[6] = 0;
+    let (found, cuts) = functions(&written.recording());
+    assert_eq!(found, ["leaf"]);
+    assert_eq!(cuts.numbers(), (1, 0));
+}
+
 /// What is told of cut chains.
 fn told(cuts: &Cuts) -> String {
     let mut text = Vec::new();
