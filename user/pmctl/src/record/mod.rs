@@ -38,7 +38,7 @@ use collect::{Collected, Ready};
 use plan::{Plan, Planned};
 use scope::Scope;
 use stream::{Ended, Stream};
-pub(crate) use symbols::{Places, running_kernel};
+pub(crate) use symbols::{Places, build_id, running_kernel};
 use target::Target;
 pub(crate) use target::keep_old;
 use task_log::TaskLog;

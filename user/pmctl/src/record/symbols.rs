@@ -251,7 +251,7 @@ impl Version {
 }
 
 /// Returns the build-id of a file, if it has one.
-fn build_id(file: &Path) -> Option<BuildId> {
+pub(crate) fn build_id(file: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {
         running_kernel()?

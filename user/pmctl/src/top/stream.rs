@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
 
-use crate::perfdata::{self, Body, Record, Recording, Records, SymbolTable, Task};
+use crate::perfdata::{self, Body, BuildId, Record, Recording, Records, SymbolTable, Task};
 use crate::profile::AddressSpaces;
+use crate::record::build_id;
 use crate::symbols::{DebugFiles, Names};
 
 /// Size of the stream's header, and of that of a record.
@@ -29,6 +30,9 @@ pub(super) struct Stream {
     tables: AHashMap<PathBuf, SymbolTable>,
     /// Places that have no name.
     nameless: AHashSet<(PathBuf, u64)>,
+    /// Those of the files in `tables`, from when each was first looked up: the instructions of another version are not
+    /// shown.
+    build_ids: Vec<BuildId>,
 }
 
 impl Stream {
@@ -42,6 +46,7 @@ impl Stream {
             names: Names::new(DebugFiles::of_user()).with_kernel_kept(),
             tables: AHashMap::new(),
             nameless: AHashSet::new(),
+            build_ids: Vec::new(),
         }
     }
 
@@ -114,6 +119,7 @@ impl Stream {
             self.look_up(&file, &places);
         }
         recording.notes.symbols = self.tables.values().cloned().collect();
+        recording.build_ids.clone_from(&self.build_ids);
         Some(recording)
     }
 
@@ -137,6 +143,9 @@ impl Stream {
         let found = self.names.look_up(file, places);
         for place in places.iter().filter(|place| found.at(**place).is_none()) {
             self.nameless.insert((file.to_owned(), *place));
+        }
+        if !self.tables.contains_key(file) {
+            self.build_ids.extend(build_id(file));
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| SymbolTable {
@@ -216,6 +225,16 @@ mod tests {
         }
         assert!(windows > 2, "{windows}");
         assert_eq!(found, samples(&recording));
+    }
+
+    #[test]
+    fn files_have_their_build_ids() {
+        let program = std::env::current_exe().expect("it is known");
+        let mut stream = Stream::new();
+        for _ in 0..2 {
+            stream.look_up(&program, &AHashSet::from_iter([0]));
+        }
+        assert_eq!(stream.build_ids, Vec::from_iter(build_id(&program)));
     }
 
     #[test]
