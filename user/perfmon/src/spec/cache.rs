@@ -7,7 +7,7 @@ use std::fmt;
 
 use perfmon_core::logic::cache_events::cache_event;
 
-use super::listed::is_emulated_number;
+use super::listed::{NOT_EMULATED, is_emulated_number};
 use super::names::OnCounters;
 use crate::EventSelect;
 use crate::pmu::{Microarchitecture, Pmu};
@@ -102,14 +102,16 @@ pub(super) fn all() -> impl Iterator<Item = CacheEvent> {
 
 /// Returns the events of caches that this PMU can count.
 pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
-    let is_counted = |found: OnCounters| {
-        // The number of an event has its upper bits at 35:32.
-        let bits = found.select.map_or(0, EventSelect::bits);
-        let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
-        let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
-        !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
-    };
-    all().filter(move |event| event.on(pmu).is_some_and(is_counted))
+    all().filter(move |event| event.on(pmu).is_some())
+}
+
+/// Returns whether this PMU, if it is QEMU's emulation, counts an event, in place of a counter that stays at 0.
+fn is_counted(found: &OnCounters, pmu: &Pmu) -> bool {
+    // The number of an event has its upper bits at 35:32.
+    let bits = found.select.map_or(0, EventSelect::bits);
+    let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
+    let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
+    !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
 }
 
 impl CacheEvent {
@@ -144,11 +146,12 @@ impl CacheEvent {
         cache | operation << 8 | u32::from(self.is_miss) << 16
     }
 
-    /// Returns the counters of this PMU that count it; `None` if the CPU's table lacks the event.
+    /// Returns the counters of this PMU that count it; `None` if the CPU's table, or an emulation, lacks the
+    /// event.
     #[must_use]
     pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
         let select = cache_event(self.config(), pmu.processor().microarchitecture()).ok()?;
-        OnCounters::of(select, pmu)
+        OnCounters::of(select, pmu).filter(|found| is_counted(found, pmu))
     }
 
     /// Returns why the PMU does not have it.
@@ -156,6 +159,9 @@ impl CacheEvent {
         match pmu.processor().microarchitecture() {
             Microarchitecture::Unknown => {
                 "Linux has no table of cache events for this CPU model.".to_owned()
+            }
+            cpus if cache_event(self.config(), cpus).is_ok() && pmu.is_emulated() => {
+                NOT_EMULATED.to_owned()
             }
             cpus if OFF_CORE.contains(&self.cache) => format!(
                 "Linux's table for this CPU ({cpus:?}) has none that a core's counter alone counts; for many CPUs perf \
@@ -252,6 +258,7 @@ mod tests {
             [["branch-loads"], ["branch-loads"]]
         );
         let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
+        assert_eq!(loads.on(&testing::emulated(Vendor::Intel)), None);
         let found = loads.on(&testing::skylake()).expect("Skylake has it");
         assert_eq!(found.select.map(EventSelect::bits), Some(0x3_81d0));
     }
@@ -264,5 +271,9 @@ mod tests {
         assert!(llc.reason(&testing::intel()).contains("no table"));
         let fetches = CacheEvent::find("L1-icache-loads").expect("perf has it");
         assert!(fetches.reason(&testing::skylake()).contains("lacks it"));
+        let emulated = testing::emulated(Vendor::Intel);
+        assert!(fetches.reason(&emulated).contains("lacks it"));
+        let loads = CacheEvent::find("L1-dcache-loads").expect("perf has it");
+        assert!(loads.reason(&emulated).contains("QEMU's emulation"));
     }
 }

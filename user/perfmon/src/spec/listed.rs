@@ -76,7 +76,7 @@ pub fn listed_on(event: &Event, pmu: &Pmu) -> Result<OnCounters, String> {
         );
     };
     if pmu.is_emulated() && !is_emulated(event, pmu.vendor()) {
-        return Err("QEMU's emulation counts instructions, clocks and branches only.".to_owned());
+        return Err(NOT_EMULATED.to_owned());
     }
     // The library's own select; the table of counters knows it by its bits.
     let bits = Select::from_bits(select.bits());
@@ -155,6 +155,10 @@ pub(super) fn encoding(found: &OnCounters) -> Option<Encoding> {
         (None, fixed) => fixed.map(Encoding::Fixed),
     }
 }
+
+/// Why the other events are not to be had there.
+pub(super) const NOT_EMULATED: &str =
+    "QEMU's emulation counts instructions, clocks and branches only.";
 
 /// Returns whether QEMU's emulation counts an event (`Documentation/virtual-pmu.rst`).
 fn is_emulated(event: &Event, vendor: Vendor) -> bool {

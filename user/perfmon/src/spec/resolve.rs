@@ -177,7 +177,7 @@ fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
     let architectural = event.meaning().architectural();
     match architectural.filter(|bit| capabilities.arch_events >> bit & 1 == 0) {
         Some(bit) if pmu.vendor() == Vendor::Intel => {
-            format!("CPUID.0AH:EBX[{bit}] says so.")
+            format!("The CPU says that it lacks it (CPUID.0AH:EBX[{bit}]).")
         }
         _ => "No counter of it does.".to_owned(),
     }

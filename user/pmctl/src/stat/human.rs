@@ -349,7 +349,8 @@ mod tests {
          1.200000000 seconds user
          0.300000000 seconds sys
 
- <not supported> cache-misses: CPUID.0AH:EBX[4] says so.
+ <not supported> cache-misses: The CPU says that it lacks it
+ (CPUID.0AH:EBX[4]).
  `pmctl info` lists the events that this CPU has.
 
 ";
