@@ -60,7 +60,7 @@ says "a difference is significant" "$(pmctl diff --sort symbol perf.data other.d
 # The kernel's instructions are its memory.
 pmctl record -e instructions:k -c 10007 -o kernel.data -- dd if=/dev/zero of=/dev/null bs=1 count=20000 >/dev/null 2>&1
 expected='^ *[0-9.]+ : +ffffffff[0-9a-f]+:  [a-z]'
-[ -e /proc/kcore ] || expected='can.t read the kernel.s instructions from /proc/kcore'
+[ -e /proc/kcore ] || expected='can.t read the kernel.s instructions: there is no /proc/kcore'
 says "annotate reads the kernel's instructions" "$(pmctl annotate -i kernel.data 2>&1)" "$expected"
 
 # Live, as text; on a terminal it is the same with a screen around it.

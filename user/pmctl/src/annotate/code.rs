@@ -2,6 +2,7 @@
 //! The bytes of a function.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -83,7 +84,13 @@ fn kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
             "can't read the kernel's instructions from {KCORE}: {reason}. Try as root (CAP_SYS_RAWIO)"
         )
     };
-    let file = File::open(KCORE).map_err(|error| cannot(error.to_string()))?;
+    let file = File::open(KCORE).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "can't read the kernel's instructions: there is no {KCORE}, as this kernel is built without \
+             CONFIG_PROC_KCORE. `pmctl annotate SYMBOL` shows a function of a program"
+        ),
+        _ => cannot(error.to_string()),
+    })?;
     let cache = ReadCache::new(&file);
     let core = object::File::parse(&cache).map_err(|error| cannot(error.to_string()))?;
     let place = core.segments().find_map(|segment| {

@@ -35,6 +35,11 @@ pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
     if let Some((name, instead)) = perfs_option(answer, command) {
         return Some(format!("there is no option `{name}`.\n{instead}"));
     }
+    if let Some(file) = stray_file(answer, command) {
+        return Some(format!(
+            "a recording is named by -i: `pmctl {command} -i {file}`."
+        ));
+    }
     let (name, instead) = perfs_command(answer)?;
     Some(format!("there is no command `{name}`.\n{instead}"))
 }
@@ -69,6 +74,21 @@ fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
     };
     let mut hints = hints_of(command).iter().copied();
     hints.find(|(known, _)| known == name)
+}
+
+/// Returns a file that stands alone behind a command that takes none so, as behind `perf report`, if that is the mistake.
+fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
+    const COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
+    match answer.get(ContextKind::InvalidArg)? {
+        ContextValue::String(name)
+            if answer.kind() == ErrorKind::UnknownArgument
+                && COMMANDS.contains(&command)
+                && !name.starts_with('-') =>
+        {
+            Some(name)
+        }
+        _ => None,
+    }
 }
 
 /// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
@@ -118,6 +138,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_recording_without_its_option_has_a_hint() {
+        let error = Cli::try_parse_from(["pmctl", "report", "old.data"]).expect_err("it needs -i");
+        let message = instead(&error, "report").unwrap_or_default();
+        assert!(message.contains("`pmctl report -i old.data`"), "{error}");
+        let error = Cli::try_parse_from(["pmctl", "report", "--olddata"]).expect_err("it is none");
+        assert_eq!(instead(&error, "report"), None);
     }
 
     #[test]
