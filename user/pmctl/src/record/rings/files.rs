@@ -221,6 +221,11 @@ impl<'a> Files<'a> {
                 });
             }
         }
+        losses.extend(samplers.missed().into_iter().map(|cpu| Loss {
+            cpu,
+            reason: "lost".to_owned(),
+            ..Loss::default()
+        }));
         Ok(losses)
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use ahash::AHashMap;
 use anyhow::Result;
-use perfmon::event::Builder;
+use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
@@ -212,6 +212,18 @@ impl Samplers {
         Ok(all.filter(|(_, lost)| *lost > 0).collect())
     }
 
+    /// Returns the CPUs on which events were missed, so that there is no count.
+    pub(super) fn missed(&self) -> Vec<u32> {
+        let is_missed = |event: &Event| {
+            event
+                .read()
+                .is_err_and(|error| error.cause == Cause::Missed)
+        };
+        let has_missed = |ring: &&Ring| ring.sampler.events().any(is_missed);
+        let rings = self.rings.iter().filter(has_missed);
+        rings.map(|ring| ring.cpu).collect()
+    }
+
     fn lost_of_all(&self) -> Result<Vec<u64>> {
         let lost = |ring: &Ring| match ring.sampler.lost() {
             Err(error) if error.cause == Cause::Missed => Ok(0),
@@ -220,7 +232,7 @@ impl Samplers {
         self.rings.iter().map(lost).collect()
     }
 
-    /// Returns the count of each event of the plan.
+    /// Returns the count of each event of the plan, without those that [`Self::missed`] tells of.
     pub(super) fn totals(&self) -> Result<Vec<u64>> {
         let mut totals = vec![0_u64; self.events];
         for Ring {
