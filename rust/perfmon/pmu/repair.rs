@@ -69,8 +69,8 @@ pub(super) fn report(here: ThisCpu<'_>) {
 fn report_found_disabled(here: ThisCpu<'_>) {
     here.percpu().found_disabled.set(0);
     pr_warn_once!(
-        "something else (Linux perf for Intel PT or for a BPF program that takes branch records) \
-         disables all counters for moments: some events on CPU {} are missing\n",
+        "something else (KVM, or Linux perf for Intel PT or for a BPF program that takes branch \
+         records) disables all counters for moments: some events on CPU {} are missing\n",
         here.id().as_u32()
     );
 }
