@@ -9,14 +9,16 @@ use super::bytes::{Put, Reader};
 use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 
 /// `PERF_RECORD_*`.
-pub(super) const LOST: u32 = 2;
+const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 pub(super) const SAMPLE: u32 = 9;
-pub(super) const MMAP2: u32 = 10;
+const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
+/// Those that pmctl uses, but for samples.
+pub(super) const USED: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
 /// From here on the numbers are perf's own.
 pub(super) const FIRST_OF_PERF: u32 = 64;
 
@@ -346,24 +348,22 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
     }
-    // It is perf's, and not the kernel's: without a stamp.
-    if kind >= FIRST_OF_PERF {
+    // One of perf's own has no stamp.
+    if !USED.contains(&kind) {
         return Some((None, size));
     }
     let (content, trailer) = content.split_at_checked(content.len().checked_sub(TRAILER)?)?;
-    let Some(body) = body((kind, misc), content)? else {
-        return Some((None, size));
-    };
+    let body = body((kind, misc), content)?;
     let stamp = Stamp::decode(Reader(trailer))?;
     Some((Some(Record { stamp, body }), size))
 }
 
-/// Decodes what is between the header and the stamp of a record that is no sample, from the type and the flags in the
-/// header; gives no body if pmctl has no use for its type.
+/// Decodes what is between the header and the stamp of a record of a type in [`USED`], from the type and the flags in
+/// the header.
 #[inline]
-pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Option<Body>> {
+pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Body> {
     let mut reader = Reader(content);
-    Some(Some(match kind {
+    Some(match kind {
         MMAP2 => Body::Map(Map::decode(reader, misc)?),
         COMM => Body::Comm {
             task: Task::decode(&mut reader)?,
@@ -393,8 +393,8 @@ pub(super) fn body((kind, misc): (u32, u16), content: &[u8]) -> Option<Option<Bo
             let _id = reader.u64()?;
             Body::Lost(reader.u64()?)
         }
-        _ => return Some(None),
-    }))
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

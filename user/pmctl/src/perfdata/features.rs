@@ -187,8 +187,6 @@ impl Features {
         let notes = Notes {
             version: Notes::VERSION,
             scope: "an unfinished recording".to_owned(),
-            totals: vec![0; attrs.len()],
-            uncounted: true,
             degraded: vec![DEGRADED.to_owned()],
             ..Notes::default()
         };

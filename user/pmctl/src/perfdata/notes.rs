@@ -19,11 +19,8 @@ pub(crate) struct Notes {
     pub(crate) version: u32,
     /// Scope of the recording, in words.
     pub(crate) scope: String,
-    /// Event counts of all CPUs, samples or not, in the order of the events.
+    /// Event counts of all CPUs, samples or not, in the order of the events. Empty if they are not known.
     pub(crate) totals: Vec<u64>,
-    /// The events were not counted beside the samples, or it is not known: the totals mean nothing.
-    #[serde(default)]
-    pub(crate) uncounted: bool,
     /// Reasons why samples may have the wrong task or none, in words.
     pub(crate) degraded: Vec<String>,
     pub(crate) losses: Vec<Loss>,
@@ -54,8 +51,7 @@ impl Notes {
 
     /// Returns how often an event was counted, samples or not, if it is known.
     pub(crate) fn total(&self, event: usize) -> Option<u64> {
-        let total = self.totals.get(event).copied();
-        total.filter(|_| !self.uncounted)
+        self.totals.get(event).copied()
     }
 
     /// Returns whether the totals are complete.

@@ -15,8 +15,7 @@ use super::layout::Layout;
 use super::read::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
 use super::record::{Body, Map, Record, Task};
 use super::source::{Source, Walk};
-use super::write::SECTION_SIZE;
-use super::{BuildId, Host, Notes};
+use super::{BuildId, ENTRY_SIZE, Host, Notes};
 use crate::text::count;
 
 /// `PERF_RECORD_*` that are not in pmctl's own files.
@@ -30,6 +29,9 @@ const COMPRESSED2: u32 = 83;
 /// `PERF_RECORD_MISC_*` of mappings: it is no code; device and inode are replaced by a build-id.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+
+/// Where the numbers of an event are: at the end of its entry.
+const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 
 /// Reads a file of `perf record`; gives its records as pmctl writes them.
 ///
@@ -53,8 +55,6 @@ pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source)
     let notes = Notes {
         version: Notes::VERSION,
         scope: command(&features.host),
-        totals: vec![0; attrs.len()],
-        uncounted: true,
         degraded: lost(events.lost).into_iter().collect(),
         ..Notes::default()
     };
@@ -128,7 +128,7 @@ impl Events {
         let entries = read::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
         for entry in entries.chunks_exact(header.entry) {
-            let (attr, section) = entry.split_at(header.entry - SECTION_SIZE as usize);
+            let (attr, section) = entry.split_at(header.entry - SECTION);
             // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
             let mut bytes = [0; attr::SIZE];
             let size = attr.len().min(attr::SIZE);
@@ -194,36 +194,31 @@ impl Events {
                 Ok(Some((None, size)))
             }
             FIRST_OF_PERF.. => Ok(Some((None, size))),
-            _ => Ok(Some((self.record(record).ok_or(broken)?, size))),
+            _ => Ok(Some((self.record(record)?, size))),
         }
     }
 
-    /// Decodes a record of the kernel's. `None` if it can't be one.
-    fn record(&mut self, bytes: &[u8]) -> Option<Option<Record>> {
-        let mut reader = Reader(bytes);
-        let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
-        let content = reader.0;
+    /// Decodes a record of the kernel's. There is none if pmctl has no use for it.
+    fn record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
+        let broken = ReadError::Broken(RECORDS);
+        let (kind, misc, content) = split(bytes).ok_or(broken)?;
         // All have the number of their event in the same place.
         let (first, _) = self.layouts[0];
         let id = first.id(kind == SAMPLE, content);
         let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         let (layout, place) = self.layouts[index];
         if kind == SAMPLE {
-            let Some(place) = place else {
-                return Some(None);
-            };
-            return Some(Some(layout.sample(place, content)?));
+            let sample = place.map(|place| layout.sample(place, content).ok_or(broken));
+            return sample.transpose();
         }
-        let (content, stamp) = layout.split(content)?;
+        let (content, stamp) = layout.split(content).ok_or(broken)?;
         let body = match kind {
-            MMAP => Body::Map(short_map(content)?),
-            LOST_SAMPLES => Body::Lost(Reader(content).u64()?),
-            _ => match codec::body((kind, misc), content)? {
-                Some(body) => body,
-                None => return Some(None),
-            },
+            MMAP => short_map(content).map(Body::Map),
+            LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
+            _ if codec::USED.contains(&kind) => codec::body((kind, misc), content),
+            _ => return Ok(None),
         };
-        Some(match body {
+        Ok(match body.ok_or(broken)? {
             Body::Map(map) => mapped(map, misc).map(|mut map| {
                 if misc & MISC_MMAP_BUILD_ID != 0 {
                     self.build_ids.extend(take_build_id(&mut map, content));
@@ -238,6 +233,13 @@ impl Events {
             body => Some(Record { stamp, body }),
         })
     }
+}
+
+/// Splits a record into type, flags and content.
+fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
+    let mut reader = Reader(bytes);
+    let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
+    Some((kind, misc, reader.0))
 }
 
 /// Decodes a mapping without device and inode.

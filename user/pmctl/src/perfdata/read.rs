@@ -217,7 +217,8 @@ fn assemble(source: Source, parsed: Parsed) -> Result<Recording, ReadError> {
     let no_events = ReadError::Broken(EVENTS);
     let parts = attrs.first().map_or_else(Parts::default, Attr::parts);
     let uniform = attrs.iter().all(|a| a.fields == parts.fields());
-    if !uniform || features.names.len() != attrs.len() || notes.totals.len() != attrs.len() {
+    let are_of_all = notes.totals.is_empty() || notes.totals.len() == attrs.len();
+    if !uniform || features.names.len() != attrs.len() || !are_of_all {
         return Err(no_events);
     }
     let events = features.names.into_iter().zip(attrs);

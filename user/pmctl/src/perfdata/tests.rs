@@ -116,7 +116,7 @@ fn what_perf_could_have_written_has_the_same_samples() {
     assert!(perfs.from_perf && !perfs.unfinished);
     assert_eq!(perfs.events, ours.events);
     assert!(perfs.samples().eq(ours.samples()));
-    assert!(perfs.notes.uncounted);
+    assert_eq!(perfs.notes.total(0), None);
 }
 
 /// A file of the example's, with these records in this order.

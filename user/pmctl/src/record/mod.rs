@@ -245,7 +245,6 @@ fn notes(
         scope: ended.scope.in_words(args),
         tasks_only: false,
         totals,
-        uncounted: false,
         degraded,
         losses: losses(&collected.flags, &ended.counted.lost(plan)),
         overwritten: false,
