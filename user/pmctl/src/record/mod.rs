@@ -11,6 +11,7 @@ mod convert;
 mod local_time;
 mod plan;
 mod processes;
+mod replaced;
 mod ring;
 mod rings;
 mod run;

@@ -3,15 +3,15 @@
 
 use std::fs;
 use std::mem;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::time::SystemTime;
 
-use ahash::{AHashMap, AHashSet};
+use ahash::AHashSet;
 
+use super::replaced::{SeenByPerf, Version, is_younger};
 use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
 use crate::profile::{AddressSpaces, KERNEL, VDSO};
-use crate::symbols::{DebugFiles, Elf, Names, jit};
+use crate::symbols::{DebugFiles, Elf, Names};
 use crate::unwind::{Cuts, Unwinder, vdso_build_id};
 
 /// Addresses of samples, call chains and branches.
@@ -47,10 +47,7 @@ impl Places {
     /// Creates one for a recording of `perf record`, which had these build-ids of files.
     pub(crate) fn of_perf(end: Option<SystemTime>, build_ids: Vec<BuildId>) -> Self {
         Self {
-            seen_by_perf: Some(SeenByPerf {
-                build_ids,
-                ..SeenByPerf::default()
-            }),
+            seen_by_perf: Some(SeenByPerf::new(build_ids)),
             ..Self::of_past(end)
         }
     }
@@ -65,9 +62,7 @@ impl Places {
             self.versions.extend(new);
             match (&record.body, &mut self.seen_by_perf) {
                 (Body::Exit { task, .. }, _) => self.spaces.end(*task),
-                (Body::Map(map), Some(seen)) if map.inode != 0 => {
-                    seen.inodes.insert(map.file.clone(), map.inode);
-                }
+                (Body::Map(map), Some(seen)) => seen.take(map),
                 _ => {}
             }
             return;
@@ -177,79 +172,6 @@ impl Sampled<'_> {
     }
 }
 
-/// What `perf record` knew of the files with samples. It makes links to them, for `perf buildid-cache`; so the time of
-/// their last change tells nothing.
-#[derive(Default)]
-struct SeenByPerf {
-    build_ids: Vec<BuildId>,
-    inodes: AHashMap<PathBuf, u64>,
-}
-
-impl SeenByPerf {
-    /// Returns whether a file is not what it was before this time.
-    fn is_replaced(&self, path: &Path, end: SystemTime) -> bool {
-        // The same kernel may be elsewhere when it was started again.
-        if !path.is_absolute() {
-            return is_younger(path, end);
-        }
-        if let Some(before) = self.build_ids.iter().find(|id| id.file == path) {
-            return build_id(path).is_some_and(|now| now.id != before.id);
-        }
-        let inode = self.inodes.get(path);
-        fs::metadata(path).is_ok_and(|now| {
-            inode.is_some_and(|before| now.ino() != *before) || now.mtime() > seconds(end)
-        })
-    }
-}
-
-/// Returns whether a file has changed, or the kernel was started, after this time.
-fn is_younger(path: &Path, time: SystemTime) -> bool {
-    let time = seconds(time);
-    if path.is_absolute() {
-        return fs::metadata(path).is_ok_and(|facts| facts.ctime() > time);
-    }
-    boot().is_some_and(|boot| boot > time)
-}
-
-/// Returns a time in seconds since 1970.
-fn seconds(time: SystemTime) -> i64 {
-    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// Returns when the kernel was started, in seconds since 1970.
-fn boot() -> Option<i64> {
-    let facts = fs::read_to_string("/proc/stat").ok()?;
-    let time = facts.lines().find_map(|line| line.strip_prefix("btime "))?;
-    time.parse().ok()
-}
-
-/// What tells a file from another one of the same name, and changes if it is written to.
-#[derive(Debug, PartialEq, Eq)]
-struct Version {
-    device: u64,
-    inode: u64,
-    size: u64,
-    /// In seconds and nanoseconds.
-    modified: (i64, i64),
-}
-
-impl Version {
-    fn of(path: &Path) -> Option<Self> {
-        let facts = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        // A file of generated functions grows.
-        if jit::process_of(path).is_some() {
-            return None;
-        }
-        Some(Self {
-            device: facts.dev(),
-            inode: facts.ino(),
-            size: facts.size(),
-            modified: (facts.mtime(), facts.mtime_nsec()),
-        })
-    }
-}
-
 /// Returns the build-id of a file, if it has one.
 pub(crate) fn build_id(file: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
@@ -293,9 +215,8 @@ fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
-    use crate::perfdata::{Map, Sample, Stamp, Symbol, Task};
+    use crate::perfdata::{Map, Sample, Stamp, Symbol};
     use crate::symbols::testing::{Generator, Split};
 
     #[test]
@@ -378,16 +299,6 @@ mod tests {
         assert_eq!(ids, []);
         fs::remove_file(&split.program).expect("it is there");
         assert!(places.look_up().0[0].replaced);
-    }
-
-    #[test]
-    fn what_changed_after_the_recording_is_known() {
-        let file = tempfile::NamedTempFile::new().expect("it can be made");
-        let hour = Duration::from_secs(3600);
-        let (before, after) = (SystemTime::now() - hour, SystemTime::now() + hour);
-        assert!(is_younger(file.path(), before) && !is_younger(file.path(), after));
-        let kernel = Path::new(KERNEL);
-        assert!(is_younger(kernel, UNIX_EPOCH) && !is_younger(kernel, after));
     }
 
     #[test]
