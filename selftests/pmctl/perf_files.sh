@@ -62,7 +62,7 @@ refused() {
 	return 1
 }
 
-plan 16
+plan 19
 
 check "one event" recorded -e cycles -c 200003
 check "two events by frequency" recorded -e cycles,instructions:u -F 2000
@@ -85,6 +85,20 @@ pmctl flamegraph --folded -i perf.data 2>/dev/null | grep ';leaf ' >stacks
 is "callers by the stack" "" "$(grep -vE ';main;outer;middle;(recurse;){20}leaf [0-9]+$' stacks)"
 check "there are some" [ -s stacks ]
 
+# of_kernel: how many samples have the name of a function of the kernel's
+of_kernel() {
+	pmctl script -F ip,sym -i perf.data 2>/dev/null | grep -c '^ *f\{8\}.* [a-z_]'
+}
+
+what="kernel 30"
+record -e cycles:k -c 200003
+check "functions of the kernel have names" [ "$(of_kernel)" -gt 10 ]
+# In the record of its mapping, the address is 24 bytes in front of the name: make it one that no symbol has.
+place=$(grep -abo -m 1 '\[kernel.kallsyms\]_' perf.data | head -n 1 | cut -d : -f 1)
+printf '\10' | dd of=perf.data bs=1 seek=$((place - 24)) conv=notrunc 2>/dev/null
+is "those of a kernel that was elsewhere have none" 0 "$(of_kernel)"
+what="callers 20000000"
+
 # named: how many functions have the name of the program's
 named() {
 	pmctl report -i perf.data 2>/dev/null | grep -c ' leaf$'
@@ -101,5 +115,9 @@ if record -z -e cycles:u -c 200003 2>&1 | grep -q .; then
 else
 	check "compressed records" refused "are compressed" pmctl report -i perf.data
 fi
+rm perf.data
+record --threads -e cycles:u -c 200003
+check "records in several files" refused "in several files" pmctl report -i perf.data/data
+rm -r perf.data
 perf record -q -o - -e cycles:u -- "$program" >stream 2>/dev/null
 check "a stream" refused "a stream of" pmctl report -i stream

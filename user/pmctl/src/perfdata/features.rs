@@ -17,6 +17,8 @@ pub(super) const CMDLINE: u32 = 11;
 pub(super) const EVENT_DESC: u32 = 12;
 pub(super) const BRANCH_STACK: u32 = 15;
 pub(super) const SAMPLE_TIME: u32 = 21;
+/// The file is in a folder.
+const DIR_FORMAT: u32 = 24;
 /// The last number that there can be: no version of perf will take it soon.
 pub(super) const NOTES: u32 = 255;
 
@@ -177,6 +179,8 @@ pub(super) struct Features {
     pub(super) names: Vec<String>,
     pub(super) build_ids: Vec<BuildId>,
     pub(super) notes: Option<Notes>,
+    /// Its records are in other files of its folder.
+    pub(super) is_divided: bool,
 }
 
 impl Features {
@@ -215,6 +219,8 @@ impl Features {
             }
             EVENT_DESC => self.names = names(reader)?,
             BUILD_ID => self.build_ids = decode_build_ids(reader)?,
+            // With --kcore, whose folder has one file with records, it is 0.
+            DIR_FORMAT => self.is_divided = reader.u64()? != 0,
             NOTES => self.notes = Some(serde_json::from_slice(bytes).ok()?),
             _ => {}
         }

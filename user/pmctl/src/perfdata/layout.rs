@@ -23,6 +23,9 @@ const REGS_USER: u64 = 1 << 12;
 const STACK_USER: u64 = 1 << 13;
 const IDENTIFIER: u64 = 1 << 16;
 
+/// What the callers of a sample are found out from.
+const USER: u64 = REGS_USER | STACK_USER;
+
 /// Fields of the stamp, each of 8 bytes, in their order.
 const STAMP: [u64; 6] = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
 
@@ -72,12 +75,16 @@ impl Layout {
     /// Returns the parts of its samples that pmctl reads. Of registers that are not those that pmctl asks for, no caller
     /// can be found out.
     pub(super) const fn parts(self) -> Parts {
-        const USER: u64 = REGS_USER | STACK_USER;
         Parts {
             chain: self.fields & CALLCHAIN != 0,
             branches: self.fields & BRANCH_STACK != 0,
             user: self.fields & USER == USER && self.registers == UserStack::MASK,
         }
+    }
+
+    /// Returns whether samples have stacks with other registers than those that pmctl asks for.
+    pub(super) const fn has_other_registers(self) -> bool {
+        self.fields & USER == USER && self.registers != UserStack::MASK
     }
 
     /// Returns the kernel's number of the event in a record's content; `None` if it has none.

@@ -39,6 +39,9 @@ const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 /// [`ReadError`], whatever the bytes are.
 pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source), ReadError> {
     let features = read::read_features(source, header)?;
+    if features.is_divided {
+        return Err(ReadError::Divided);
+    }
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
     let section = (start, read::end(source, (start, size), RECORDS)?);
@@ -51,11 +54,13 @@ pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source)
         walk.skip(size);
     }
     let section = (0, bytes.len() as u64);
+    let words = [lost(events.lost), events.without_callers()];
+    let degraded = words.into_iter().flatten().collect();
     let attrs = events.attrs;
     let notes = Notes {
         version: Notes::VERSION,
         scope: command(&features.host),
-        degraded: lost(events.lost).into_iter().collect(),
+        degraded,
         ..Notes::default()
     };
     let features = Features {
@@ -127,6 +132,8 @@ impl Events {
         let broken = ReadError::Broken(EVENTS);
         let entries = read::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
+        // Each event has numbers of its own, so all of them are in the file.
+        let mut rest = source.size();
         for entry in entries.chunks_exact(header.entry) {
             let (attr, section) = entry.split_at(header.entry - SECTION);
             // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
@@ -135,6 +142,7 @@ impl Events {
             bytes[..size].copy_from_slice(&attr[..size]);
             let mut section = Reader(section);
             let section = section.u64().zip(section.u64()).ok_or(broken)?;
+            rest = rest.checked_sub(section.1).ok_or(broken)?;
             let numbers = read::part(source, section, EVENTS)?;
             let mut numbers = Reader(&numbers);
             ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
@@ -153,10 +161,13 @@ impl Events {
             build_ids: Vec::new(),
         };
         let named = names.len() == all.len();
-        for (index, (bytes, layout)) in all.iter().enumerate() {
-            let attr = Attr::decode_as(bytes, parts).ok_or(broken)?;
-            // Of this one there are no samples, only what else happened.
-            let place = (attr.kind != Kind::Dummy).then_some(events.attrs.len());
+        let attrs = all.iter().map(|(bytes, _)| Attr::decode_as(bytes, parts));
+        let attrs: Vec<Attr> = attrs.collect::<Option<_>>().ok_or(broken)?;
+        let has_samples = |attr: &Attr| attr.kind != Kind::Dummy;
+        // Of this one there are no samples, only what else happened: it is left out beside others.
+        let is_alone = !attrs.iter().any(has_samples);
+        for (index, (attr, (_, layout))) in attrs.into_iter().zip(&all).enumerate() {
+            let place = (is_alone || has_samples(&attr)).then_some(events.attrs.len());
             events.layouts.push((*layout, place));
             if place.is_some() {
                 events.names.push(if named {
@@ -171,6 +182,15 @@ impl Events {
             return Err(broken);
         }
         Ok(events)
+    }
+
+    /// Returns what the user must know if callers can't be found out.
+    fn without_callers(&self) -> Option<String> {
+        const WORDS: &str = "callers in programs are not shown: perf has recorded their stacks with other registers than \
+                             those of x86-64 that `--call-graph dwarf` takes without `--user-regs`";
+        let mut layouts = self.layouts.iter();
+        let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
+        is_without.then(|| WORDS.to_owned())
     }
 
     /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if

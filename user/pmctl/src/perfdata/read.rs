@@ -30,6 +30,8 @@ pub(crate) enum ReadError {
     PerfsStream,
     /// It is a file of `perf record -z`.
     Compressed,
+    /// It is a file of `perf record --threads`.
+    Divided,
     /// It is from a pmctl whose notes have another version.
     Version(u32),
     /// This part of it makes no sense.
@@ -53,6 +55,10 @@ impl fmt::Display for ReadError {
             Self::Compressed => f.write_str(
                 "the records are compressed, which pmctl can't read\nRecord without `-z`, or read it with `perf report` or \
                  `perf script`.",
+            ),
+            Self::Divided => f.write_str(
+                "the records are in several files, which pmctl can't read\nRecord without `--threads`, or read the folder \
+                 with `perf report` or `perf script`.",
             ),
             Self::Version(version) => write!(
                 f,

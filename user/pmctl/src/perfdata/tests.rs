@@ -119,6 +119,40 @@ fn what_perf_could_have_written_has_the_same_samples() {
     assert_eq!(perfs.notes.total(0), None);
 }
 
+/// Bytes of the example as perf's, the entry of its first event changed.
+fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut perfs = bytes(&example(true));
+    perfs[HEADER_SIZE - 1] = 0;
+    let attrs = u64::from_le_bytes(perfs[24..32].try_into().expect("these are 8"));
+    let attrs = usize::try_from(attrs).expect("it is in memory");
+    change(&mut perfs[attrs..attrs + ENTRY_SIZE]);
+    perfs
+}
+
+#[test]
+fn events_of_perf_that_share_the_whole_file_as_their_numbers_are_refused() {
+    let size = bytes(&example(true)).len() as u64;
+    let perfs = perfs_with(|entry| {
+        entry[attr::SIZE..attr::SIZE + 8].copy_from_slice(&0_u64.to_le_bytes());
+        entry[attr::SIZE + 8..].copy_from_slice(&size.to_le_bytes());
+    });
+    assert_eq!(read(perfs), Err(ReadError::Broken("list of events")));
+}
+
+#[test]
+fn a_file_of_perf_with_other_registers_says_that_there_are_no_callers() {
+    let is_told = |registers: u64| {
+        let perfs = perfs_with(|entry| {
+            // sample_regs_user
+            entry[80..88].copy_from_slice(&registers.to_le_bytes());
+        });
+        let words = read(perfs).map(|perfs| perfs.notes.degraded);
+        words.map(|words| words.iter().any(|words| words.contains("--user-regs")))
+    };
+    assert_eq!(is_told(1), Ok(true));
+    assert_eq!(is_told(UserStack::MASK), Ok(false));
+}
+
 /// A file of the example's, with these records in this order.
 fn written(records: &[Record]) -> Vec<u8> {
     let Recording {

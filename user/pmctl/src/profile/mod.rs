@@ -35,6 +35,11 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
             "there is no file {}\nRecord with `pmctl record -- COMMAND`, or name another recording with -i.",
             path.display()
         ),
+        ErrorKind::IsADirectory => anyhow!(
+            "{} is a folder, not a recording\nOf a folder of `perf record --kcore`, name the file: -i {}.",
+            path.display(),
+            path.join("data").display()
+        ),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
