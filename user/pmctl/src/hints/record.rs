@@ -85,7 +85,7 @@ pub(super) const HINTS: [Hint; 63] = [
     ("--aux-sample", KERNEL_ONLY),
     (
         "--no-bpf-event",
-        "Leave it out: programs of BPF are told to who records the machine, and cost nothing.",
+        "Leave it out: programs of BPF that are loaded while the machine is recorded are told, and cost nothing.",
     ),
     (
         "-k",
