@@ -5,6 +5,7 @@ use perfmon::event::OwnerKind;
 use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
+use super::refuted::{self, IN_VM};
 use super::trial::{ROUNDS, Trial};
 use super::{Check, Facts, Finding, kernels};
 use crate::pmu::architecture;
@@ -111,6 +112,9 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
 }
 
 fn pmu(facts: &Facts<'_>) -> Finding {
+    if refuted::is_refuted(facts) {
+        return refuted::finding(facts);
+    }
     match facts.pmu.capabilities() {
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed().count() {
@@ -134,9 +138,7 @@ fn pmu(facts: &Facts<'_>) -> Finding {
                 Some(hypervisor) => format!("; this machine is run by {}", hypervisor.name),
                 None => String::new(),
             };
-            Finding::bad(format!("{}{place}", reason.reason())).fix(format!(
-                "{fix} `pmctl vm` counts in a virtual machine that has a PMU."
-            ))
+            Finding::bad(format!("{}{place}", reason.reason())).fix(format!("{fix} {IN_VM}"))
         }
     }
 }
@@ -146,7 +148,7 @@ fn module(facts: &Facts<'_>) -> Finding {
         if loaded {
             return Finding::good("perfmon is loaded");
         }
-        if facts.pmu.capabilities().is_err() {
+        if facts.pmu.capabilities().is_err() || refuted::is_refuted(facts) {
             return Finding::unknown("perfmon is not loaded: without a PMU it does not load");
         }
         let version = facts

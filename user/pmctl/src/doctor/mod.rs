@@ -3,6 +3,7 @@
 
 mod checks;
 mod kernels;
+mod refuted;
 mod trial;
 
 use std::io::Write;
