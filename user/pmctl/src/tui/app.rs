@@ -248,7 +248,14 @@ impl App {
             return;
         };
         let Some(is_open) = line.is_open else {
-            let text = "there are no callers here: -g of `record` and `top` records them";
+            let has_callers = self.table().is_some_and(Table::has_callers);
+            let text = if has_callers && line.callers.is_empty() {
+                "no callers found: without frame pointers, --call-graph dwarf finds them"
+            } else if has_callers {
+                "the call chain begins here"
+            } else {
+                "there are no callers here: -g of `record` and `top` records them"
+            };
             self.status = Some(text.to_owned());
             return;
         };

@@ -74,6 +74,11 @@ impl Table {
         events as f64 / self.events.max(1) as f64
     }
 
+    /// Returns whether the callers of any function are known.
+    pub(super) fn has_callers(&self) -> bool {
+        self.rows.iter().any(|row| !row.share.callers.is_empty())
+    }
+
     /// Returns the lines to show: of rows with a text in one of their cells, and of callers that are unfolded.
     pub(super) fn lines(&self, filter: &str, open: &HashSet<Place>) -> Vec<Line> {
         let filter = filter.to_lowercase();

@@ -162,6 +162,25 @@ fn without_callers_the_screen_says_so() {
 }
 
 #[test]
+fn a_row_without_callers_beside_others_asks_for_another_way_to_find_them() {
+    let mut test = Test::new(RECORDING, (80, 24));
+    test.keys("E");
+    let last = test.show.app.lines().iter().position(|line| {
+        // The first function of the chain has none.
+        !line.callers.is_empty() && line.is_open.is_none()
+    });
+    test.keys(&"j".repeat(last.expect("all callers are shown")));
+    let screen = test.keys("\n").screen();
+    assert!(screen[23].contains("chain begins here"), "{screen:?}");
+
+    let rows = &mut test.show.app.tables[0].rows;
+    rows[0].share.callers = crate::report::Tree::default();
+    assert!(rows.iter().any(|row| !row.share.callers.is_empty()));
+    let screen = test.keys("g\n").screen();
+    assert!(screen[23].contains("--call-graph dwarf"), "{screen:?}");
+}
+
+#[test]
 fn search_leaves_the_rows_with_a_text() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     test.keys("/SHARE_");
