@@ -119,7 +119,14 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
     const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m), or a\n  \
                            larger -c.";
     /// A word in the reason of a loss, and the advice.
-    const ADVICE: [(&str, &str); 5] = [
+    const ADVICE: [(&str, &str); 6] = [
+        // The driver does not tell a full ring from an overflow that came later than the next one was due.
+        (
+            "too fast",
+            "  Samples came faster than they could be taken or read: take fewer (a larger -c,\n  \
+             a smaller -F), or give larger rings (-m).",
+        ),
+        // Of recordings that were made before.
         (
             "ring full",
             "  Samples came faster than they were read: give larger rings (-m), or take fewer\n  \
@@ -292,6 +299,8 @@ mod tests {
         assert!(advice("full").contains("-m") && advice("full").contains("--rotate"));
         let rotated = advise("full", true);
         assert!(rotated.contains("-m") && rotated.contains("-c") && !rotated.contains("--rotate"));
+        let fast = advice("too fast");
+        assert!(fast.contains("-m") && fast.contains("-c") && !fast.contains("--rotate"));
         assert_eq!(advise("throttled", true), advice("throttled"));
         let throttled = advice("throttled");
         assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));

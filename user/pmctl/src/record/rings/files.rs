@@ -213,7 +213,7 @@ impl<'a> Files<'a> {
                     reason: if self.args.overwrite {
                         "throttled"
                     } else {
-                        "ring full"
+                        "too fast"
                     }
                     .to_owned(),
                     samples,
