@@ -138,7 +138,8 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     for text in texts {
         let mut others = Vec::new();
         for word in text.split(',') {
-            match VALUES.iter().find(|value| value.name == word.trim()) {
+            let name = without_pmu(word.trim());
+            match VALUES.iter().find(|value| value.name == name) {
                 Some(value) if values.iter().any(|known| known.name == value.name) => {}
                 Some(value) => values.push(*value),
                 None => others.push(word),
@@ -149,6 +150,14 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
         }
     }
     (rest, values)
+}
+
+/// Returns the name of a value that is written as perf's, `power/energy-pkg/`.
+fn without_pmu(word: &str) -> &str {
+    let mut names = ["power/", "power_core/"]
+        .into_iter()
+        .filter_map(|pmu| word.strip_prefix(pmu)?.strip_suffix('/'));
+    names.next().unwrap_or(word)
 }
 
 /// Returns the value with this number in `PERFMON_GROUP_MISC`.
@@ -375,6 +384,13 @@ mod tests {
         assert_eq!(
             of(&["energy-pkg", "aperf,energy-pkg"]),
             (Vec::new(), "energy-pkg aperf".to_owned())
+        );
+        assert_eq!(
+            of(&["power/energy-pkg/", "power_core/energy-core/,power/cycles/"]),
+            (
+                texts(&["power/cycles/"]),
+                "energy-pkg energy-core".to_owned()
+            )
         );
         assert_eq!(of(&["energy"]), (texts(&["energy"]), String::new()));
     }
