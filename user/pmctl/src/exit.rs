@@ -32,7 +32,7 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// A part of the work that another process has failed in, with its exit code and its message.
+/// A failure that has an exit code of its own, as that of another process, with its message.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) code: u8,

@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
         None => match Cli::parse_words(&words) {
             Ok(cli) => cli.command,
             // Help and the version, too, which are no fault.
-            Err(answer) => return print(answer),
+            Err(answer) => return print(answer, words.get(1)),
         },
     };
     let failure = match command {
@@ -97,7 +97,13 @@ pub fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) && !is_record => signals::end_by(Signal::SIGPIPE),
         Err(error) => match error.downcast() {
             // Of the command that `pmctl vm` is to run.
-            Ok(answer) => print(answer),
+            Ok(answer) => {
+                let inner = match &command {
+                    Command::Vm(args) => args.words.first(),
+                    _ => None,
+                };
+                print(answer, inner)
+            }
             Err(error) => {
                 complain(format_args!("{error:#}"));
                 ExitCode::from(exit_code(&error).unwrap_or(failure))
@@ -106,14 +112,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints clap's message, and returns the exit code.
-fn print(mut answer: clap::Error) -> ExitCode {
+/// Prints clap's message about the options of `command`, and returns the exit code.
+fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
     if answer.kind() == ErrorKind::UnknownArgument {
         // It is to write `-- -t`, which runs a command `-t`.
         answer.remove(ContextKind::Suggested);
     }
-    let command = env::args_os().nth(1).unwrap_or_default();
-    if let Some(message) = hints::instead(&answer, &command.to_string_lossy()) {
+    let command = command.map_or_else(Default::default, |word| word.to_string_lossy());
+    if let Some(message) = hints::instead(&answer, &command) {
         complain(message);
         return ExitCode::from(exit::USAGE);
     }

@@ -11,11 +11,15 @@ use perfmon::spec::EventSpec;
 
 use super::TIME;
 use super::document::Entry;
-use crate::child::{Command, Ending, Streams};
+use crate::child::{CannotRun, Command, Ending, Streams};
 use crate::cli::Bench;
-use crate::exit::Usage;
+use crate::exit::{Failed, Usage};
 use crate::signals::Signals;
 use crate::stat::series::{Once, Series};
+
+/// Advice where one of several commands is not found: it may be an argument of the first.
+const ONE_EACH: &str = "Each COMMAND is one argument, with its own in quotes: `pmctl bench './program input' './other input'`. \
+                        Behind -- stands one command: `pmctl bench -- ./program input`.";
 
 /// A command that was found, and how it was written.
 pub(super) struct Named {
@@ -45,7 +49,15 @@ pub(super) fn commands(args: &Bench) -> Result<Vec<Named>> {
         };
         named(name, &words)
     });
-    commands.collect()
+    commands.collect::<Result<_>>().map_err(|error| {
+        let is_missing = error.downcast_ref::<CannotRun>();
+        match (is_missing, args.commands.len()) {
+            (Some(missing), 2..) => {
+                Failed::new(missing.exit_code(), &format!("{missing}\n{ONE_EACH}")).into()
+            }
+            _ => error,
+        }
+    })
 }
 
 /// Returns the words of a command, as a shell splits them.

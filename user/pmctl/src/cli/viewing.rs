@@ -119,7 +119,7 @@ impl Fields {
                 let known = known
                     .filter_map(|field| Some(field.to_possible_value()?.get_name().to_owned()));
                 format!(
-                    "there is no field `{name}`: {}",
+                    "there is no field `{name}`; there are {}",
                     known.collect::<Vec<_>>().join(", ")
                 )
             })?;

@@ -91,9 +91,35 @@ fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns a command that perf has and pmctl has not, and what to type instead, if that is the mistake.
+/// Returns a command that one looks for who knows perf, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
-    const COMMANDS: [Hint; 1] = [("version", "The version is shown by `pmctl -V`.")];
+    const TRACEPOINTS: &str =
+        "It shows what tracepoints tell, which are the kernel's and not the CPU's: perf has it.";
+    const ADDRESSES: &str =
+        "The driver records where the program is, and not the data that it uses: perf has it.";
+    const NAMES: &str =
+        "Leave it out: the names of functions are in the recording, which any machine shows.";
+    const COMMANDS: [Hint; 13] = [
+        ("version", "The version is shown by `pmctl -V`."),
+        ("events", "Events are shown by `pmctl list`."),
+        (
+            "metrics",
+            "Metrics are shown by `pmctl list metrics`, and counted by `pmctl stat -M`.",
+        ),
+        (
+            "evlist",
+            "The events of a recording are shown by `pmctl report --stdio`, each with a table.",
+        ),
+        ("archive", NAMES),
+        ("buildid-cache", NAMES),
+        ("mem", ADDRESSES),
+        ("c2c", ADDRESSES),
+        ("trace", TRACEPOINTS),
+        ("sched", TRACEPOINTS),
+        ("lock", TRACEPOINTS),
+        ("kvm", TRACEPOINTS),
+        ("probe", TRACEPOINTS),
+    ];
     let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
         return None;
     };

@@ -120,8 +120,8 @@ fn write_advice(
     };
     writeln!(
         output,
-        "  Install their debug symbols{install},\n  \
-         fetch them (`debuginfod-find debuginfo FILE`), or build with -g and don't strip.{later}"
+        "  Install their debug symbols{install}, or fetch them\n  \
+         (`debuginfod-find debuginfo FILE`), or build with -g and don't strip.{later}"
     )
 }
 

@@ -111,6 +111,10 @@ fn command(args: &Vm) -> Result<Option<Command>> {
                 .map(|word| word.to_string_lossy())
                 .collect();
             let (program, words) = (&words[0], words.join(" "));
+            if let Some(rest) = words.strip_prefix("pmctl ") {
+                let message = format!("pmctl stands there already: `pmctl vm -- {rest}`.");
+                return Err(Usage(message).into());
+            }
             let message = format!(
                 "`{program}` is no command of pmctl's. To count it: `pmctl vm -- stat -- {words}`; to run it: \
                  `pmctl vm --run -- {words}`."
