@@ -15,7 +15,7 @@ pub(super) struct Modifiers {
 }
 
 const PRECISE: &str = "there are no precise samples (PEBS, IBS), so a sample is some instructions behind the event \
-                       (skid), and a count is exact anyway. Leave the letter out";
+                       (skid), and a count is exact anyway: leave the letter out";
 
 /// Letters that perf knows and that mean nothing here, with the reason.
 const REFUSED_LETTERS: &[(char, &str)] = &[
