@@ -14,10 +14,10 @@ mod table;
 mod testing;
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use perfmon::Pmu;
 use perfmon::spec::{self, EventSpec};
 
@@ -121,8 +121,12 @@ const DEFAULT: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-miss
 /// Reads a file of --save.
 fn read(path: &Path) -> Result<Document> {
     let name = path.display();
-    let text =
-        fs::read_to_string(path).with_context(|| format!("--baseline: can't read {name}"))?;
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+            "--baseline: there is no file {name}.\nMake it without --baseline: `pmctl bench --save {name} -- COMMAND`."
+        ),
+        read => read.with_context(|| format!("--baseline: can't read {name}"))?,
+    };
     let document: Document = serde_json::from_str(&text)
         .with_context(|| format!("--baseline: {name} is no file of `pmctl bench --save`"))?;
     document

@@ -83,15 +83,20 @@ impl Format {
         }
     }
 
-    /// Returns what opens such a file, in words.
-    pub(crate) const fn viewer(self) -> &'static str {
+    /// Returns what opens such a file with this name, in words.
+    pub(crate) fn viewer(self, file: &Path) -> String {
+        let file = file.display();
         match self {
-            Self::Firefox => "open it at https://profiler.firefox.com or with `samply load`",
-            Self::Pprof => "open it with `pprof -http=:`",
-            Self::Chrome => "open it at https://ui.perfetto.dev or chrome://tracing",
-            Self::Speedscope => "open it at https://www.speedscope.app",
-            Self::Collapsed => "`flamegraph.pl` and others draw it",
-            Self::PerfData => "open it with `perf report -i`",
+            Self::Firefox => {
+                format!("open it at https://profiler.firefox.com or with `samply load {file}`")
+            }
+            Self::Pprof => format!("open it with `pprof -http=: {file}`"),
+            Self::Chrome => "open it at https://ui.perfetto.dev or chrome://tracing".to_owned(),
+            Self::Speedscope => "open it at https://www.speedscope.app".to_owned(),
+            Self::Collapsed => {
+                format!("draw it with `flamegraph.pl {file}` or `inferno-flamegraph {file}`")
+            }
+            Self::PerfData => format!("open it with `perf report -i {file}`"),
         }
     }
 }
