@@ -429,6 +429,13 @@ def a_recording_comes_out():
 
 
 @test
+def slow_interrupts_lose_no_samples():
+    # The first ones take milliseconds: QEMU has translated nothing of the kernel then.
+    code, _, err = run("--", "record", "-o", "-", "-e", "cycles", "-c", "10007", "--", "ls", "/usr/bin")
+    expect(code, 0, err)
+
+
+@test
 def the_recipe_finds_a_changed_line():
     with open(PAGE, encoding="utf-8") as file:
         block = re.search(r"\.\. code-block:: sh\n   :name: gate\n\n((?:    .*\n|\n)+)", file.read())

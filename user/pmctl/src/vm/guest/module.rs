@@ -12,10 +12,12 @@ const MODULE: &str = "/perfmon.ko";
 /// Overflow interrupts may take any time: how long one takes here depends on the host.
 const PARAMETERS: &std::ffi::CStr = c"perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0";
 
-/// Everyone may count everything: the machine is the caller's own.
-const SETTINGS: [(&str, &str); 2] = [
+/// Everyone may count everything: the machine is the caller's own. And an NMI may take any time, too: within it, Linux
+/// says in some 100,000 instructions that one has taken a millisecond, so that a sample or more would be lost.
+const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/kernel/perf_event_paranoid", "-1"),
     ("/proc/sys/kernel/kptr_restrict", "0"),
+    ("/sys/kernel/debug/x86/nmi_longest_ns", "1000000000"),
 ];
 
 /// Loads the module.

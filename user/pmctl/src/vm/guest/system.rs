@@ -24,9 +24,10 @@ nix::ioctl_write_ptr_bad!(set_flags, libc::SIOCSIFFLAGS, libc::ifreq);
 /// Type, place and options of a file system.
 type FileSystem = (&'static str, &'static str, &'static str);
 
-const OWN: [FileSystem; 5] = [
+const OWN: [FileSystem; 6] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
+    ("debugfs", "/sys/kernel/debug", ""),
     ("devtmpfs", "/dev", ""),
     ("devpts", "/dev/pts", "ptmxmode=0666"),
     ("tmpfs", "/dev/shm", "mode=1777"),
