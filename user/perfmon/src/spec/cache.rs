@@ -7,9 +7,8 @@ use std::fmt;
 
 use perfmon_core::logic::cache_events::cache_event;
 
-use super::listed::{NOT_EMULATED, is_emulated_number};
+use super::listed::{NOT_EMULATED, is_counted};
 use super::names::OnCounters;
-use crate::EventSelect;
 use crate::pmu::{Microarchitecture, Pmu};
 
 /// An event of a cache, of a translation look-aside buffer or of branch prediction: `PERF_TYPE_HW_CACHE`.
@@ -105,15 +104,6 @@ pub fn cache_events(pmu: &Pmu) -> impl Iterator<Item = CacheEvent> + '_ {
     all().filter(move |event| event.on(pmu).is_some())
 }
 
-/// Returns whether this PMU, if it is QEMU's emulation, counts an event, in place of a counter that stays at 0.
-fn is_counted(found: &OnCounters, pmu: &Pmu) -> bool {
-    // The number of an event has its upper bits at 35:32.
-    let bits = found.select.map_or(0, EventSelect::bits);
-    let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
-    let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
-    !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
-}
-
 impl CacheEvent {
     /// Returns the event of this name, with the short forms and other words that perf takes; upper and lower case are the
     /// same.
@@ -151,7 +141,7 @@ impl CacheEvent {
     #[must_use]
     pub fn on(self, pmu: &Pmu) -> Option<OnCounters> {
         let select = cache_event(self.config(), pmu.processor().microarchitecture()).ok()?;
-        OnCounters::of(select, pmu).filter(|found| is_counted(found, pmu))
+        OnCounters::of(select, pmu).filter(|_| is_counted(select, pmu))
     }
 
     /// Returns why the PMU does not have it.
@@ -183,6 +173,7 @@ impl fmt::Display for CacheEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EventSelect;
     use crate::pmu::{Vendor, testing};
 
     #[test]

@@ -166,8 +166,18 @@ fn is_emulated(event: &Event, vendor: Vendor) -> bool {
     !event.edge && is_emulated_number(event.number, event.unit_mask, vendor)
 }
 
+/// Returns whether this PMU, if it is QEMU's emulation, counts the event of a select, in place of a counter that stays at
+/// 0.
+pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
+    // The number of an event has its upper bits at 35:32.
+    let bits = select.stopped();
+    let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);
+    let [number, unit_mask] = [number, unit_mask].map(|n| u16::try_from(n).unwrap_or(u16::MAX));
+    !pmu.is_emulated() || is_emulated_number(number, unit_mask, pmu.vendor())
+}
+
 /// Returns whether QEMU's emulation counts the event with this number and unit mask.
-pub(super) fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
+fn is_emulated_number(number: u16, unit_mask: u16, vendor: Vendor) -> bool {
     let counted: &[(u16, u16)] = match vendor {
         // Fixed counters have event 0.
         Vendor::Intel => &[

@@ -12,6 +12,7 @@ use perfmon_core::logic::evtsel::EventSelect as Select;
 use perfmon_core::logic::hardware_events::hardware_event;
 
 use super::cache;
+use super::listed::is_counted;
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
 use crate::{EventSelect, Modes};
@@ -269,7 +270,8 @@ impl NamedEvent {
             }
             None => architectural(abi::PERFMON_ARCH_EVENT_TOPDOWN_SLOTS, &capabilities),
         };
-        let found = OnCounters::of(select?, pmu)?;
+        let select = select.filter(|select| is_counted(*select, pmu))?;
+        let found = OnCounters::of(select, pmu)?;
         let slots = self.meaning == M::Slots && pmu.has_fixed(FIXED_SLOTS);
         Some(OnCounters {
             fixed: found.fixed.or(slots.then_some(FIXED_SLOTS)),
@@ -484,5 +486,20 @@ mod tests {
             Some((Some(0x1_0003_0120), 0x3f, None))
         );
         assert_eq!(on(&amd, "branches"), Some((Some(0x3_00c2), 0x3f, None)));
+    }
+
+    #[test]
+    fn an_emulation_lacks_what_it_does_not_count() {
+        let on = |vendor, name| {
+            let event = find(vendor, name).expect("it is in the table");
+            event.on(&testing::emulated(vendor)).is_some()
+        };
+        for name in ["instructions", "cycles", "ref-cycles", "branches"] {
+            assert!(on(Intel, name) && on(Amd, name), "{name}");
+        }
+        for name in ["branch-misses", "cache-references", "cache-misses"] {
+            assert!(!on(Intel, name) && !on(Amd, name), "{name}");
+        }
+        assert!(on(Intel, "bus-cycles"));
     }
 }

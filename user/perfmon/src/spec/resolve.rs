@@ -7,7 +7,7 @@ use perfmon_events::Event;
 
 use super::cache::CacheEvent;
 use super::error::Fault;
-use super::listed;
+use super::listed::{self, NOT_EMULATED};
 use super::modifiers::{Modifiers, modifiers};
 use super::names::{self, Meaning, NamedEvent, OnCounters};
 use super::parse::{Piece, Spec, Term, What};
@@ -179,6 +179,7 @@ fn reason(event: &NamedEvent, pmu: &Pmu) -> String {
         Some(bit) if pmu.vendor() == Vendor::Intel => {
             format!("The CPU says that it lacks it (CPUID.0AH:EBX[{bit}]).")
         }
+        _ if pmu.is_emulated() => NOT_EMULATED.to_owned(),
         _ => "No counter of it does.".to_owned(),
     }
 }
