@@ -73,10 +73,10 @@ check "each interval has the metric" [ "$(grep -c ',insn_per_cycle$' "$dir/csv")
 
 # The model's own: Intel's and AMD's have other names for it.
 if grep -q AuthenticAMD /proc/cpuinfo; then
-	own=all_tlbs_flushed counted=Default partly=Cache
+	own=all_tlbs_flushed counted=Default
 	model=amdzen4
 else
-	own=tma_retiring counted=tma_info_thread_ipc partly=Default
+	own=tma_retiring counted=tma_info_thread_ipc
 	model=skylake
 fi
 says "the model's metrics are listed" "$(pmctl list --model $model metrics $own)" "$own"
@@ -85,7 +85,7 @@ says "a metric that the emulation lacks is refused with the reason" \
 is "that is a mistake in the command line" 2 "$(pmctl stat -M $own -- true >/dev/null 2>&1; echo $?)"
 check "a metric or a group of the model is counted" pmctl stat -M $counted -o /dev/null -- true
 says "an unknown name is told" "$(words pmctl stat -M insn_per_cycel -- true)" "Did you mean \`insn_per_cycle\`"
-says "what of a group can't be counted is told" "$(words pmctl stat -M $partly -- true)" "left out"
+says "what of a group can't be counted is told" "$(words pmctl stat -M Default -- true)" "left out"
 
 # More events than counters: a command that may run once is not run.
 many=
