@@ -345,8 +345,9 @@ disable_counters() {
 	done
 }
 
+# On the only CPU no sample is missed: when the program goes on, its counters are enabled.
 rm -f recorded
-if disable_counters; then
+if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	while [ ! -e recorded ]; do
 		sleep 0.1
 		disable_counters
@@ -361,7 +362,7 @@ if disable_counters; then
 else
 	for name in "a recording with events missed has failed" "record says that events were lost" \
 		"record says why" "the count is or more"; do
-		skip "$name" "there is no global control register"
+		skip "$name" "there is one CPU only, or no global control register"
 	done
 fi
 

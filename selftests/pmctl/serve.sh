@@ -102,8 +102,8 @@ is "OpenMetrics has an end" "# EOF" "$(tail -n 1 open)"
 check "OpenMetrics has types without a suffix" grep -qx '# TYPE node_perf_instructions counter' open
 check "OpenMetrics has as many samples" [ "$(grep -vc '^#' open)" = "$(grep -vc '^#' after)" ]
 
-# A second server.
-pmctl serve -e cycles >second 2>&1
+# A second server, with the usual events, of which the CPU may lack some.
+pmctl serve >second 2>&1
 is "a second server at the port ends" 1 $?
 says "it says why" "$(cat second)" "can't listen at 127\.0\.0\.1:9743.*in use"
 

@@ -117,7 +117,8 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
         // There is no PMU: opening the device says what to do.
         return Ok(Vec::new());
     }
-    let usual: Vec<String> = spec::default_names().map(str::to_owned).collect();
+    // In one text: where nothing of it is there, it is a mistake.
+    let usual = [spec::default_names().collect::<Vec<_>>().join(",")];
     let texts = if texts.is_empty() { &usual } else { texts };
     let mut events: Vec<EventSpec> = Vec::new();
     for text in texts {
