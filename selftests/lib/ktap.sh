@@ -41,6 +41,12 @@ result() {
 	fi
 }
 
+# skip NAME REASON: reports one test case that can't be tried here
+skip() {
+	ktap_count=$((ktap_count + 1))
+	echo "ok $ktap_count $1 # SKIP $2"
+}
+
 # is NAME EXPECTED GOT: passes if the two are the same
 is() {
 	if [ "$2" = "$3" ]; then

@@ -50,7 +50,27 @@ near() {
 	fi
 }
 
-plan 98
+# disable_counters : clears the global control register of all CPUs, as a hypervisor does
+# that takes the counters. Fails if there is none.
+disable_counters() {
+	case $(pmctl info) in
+	# PerfCntrGlobalCtl: 0xc0000301
+	*PerfMonV2*) register=3221226241 ;;
+	# IA32_PERF_GLOBAL_CTRL: 0x38f
+	*) register=911 ;;
+	esac
+	for msr in /dev/cpu/[0-9]*/msr; do
+		printf '\0\0\0\0\0\0\0\0' |
+			dd of="$msr" bs=8 seek=$register oflag=seek_bytes conv=notrunc 2>/dev/null || return
+	done
+}
+
+# On the only CPU nothing is missed so: when the program goes on, its counters are enabled.
+missed=0
+if [ "$(nproc)" -gt 1 ] && disable_counters; then
+	missed=4
+fi
+plan $((94 + missed))
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -330,24 +350,8 @@ pmctl flamegraph -o picture.svg >/dev/null
 is "a flame graph is drawn" 0 $?
 check "the flame graph has the functions" grep -q share_60 picture.svg
 
-# disable_counters : clears the global control register of all CPUs, as a hypervisor does
-# that takes the counters. Fails if there is none.
-disable_counters() {
-	case $(pmctl info) in
-	# PerfCntrGlobalCtl: 0xc0000301
-	*PerfMonV2*) register=3221226241 ;;
-	# IA32_PERF_GLOBAL_CTRL: 0x38f
-	*) register=911 ;;
-	esac
-	for msr in /dev/cpu/[0-9]*/msr; do
-		printf '\0\0\0\0\0\0\0\0' |
-			dd of="$msr" bs=8 seek=$register oflag=seek_bytes conv=notrunc 2>/dev/null || return
-	done
-}
-
-# On the only CPU no sample is missed: when the program goes on, its counters are enabled.
-rm -f recorded
-if [ "$(nproc)" -gt 1 ] && disable_counters; then
+if [ $missed != 0 ]; then
+	rm -f recorded
 	while [ ! -e recorded ]; do
 		sleep 0.1
 		disable_counters
@@ -359,11 +363,6 @@ if [ "$(nproc)" -gt 1 ] && disable_counters; then
 		'LOST: CPU [0-9]+ .*lost.*: an unknown number of events'
 	says "record says why" "$(cat words)" 'Something else changed the registers'
 	says "the count is or more" "$(pmctl report 2>/dev/null)" 'counted: .* or more, see LOST'
-else
-	for name in "a recording with events missed has failed" "record says that events were lost" \
-		"record says why" "the count is or more"; do
-		skip "$name" "there is one CPU only, or no global control register"
-	done
 fi
 
 if ! pmctl info | grep -q 'no last branches'; then
