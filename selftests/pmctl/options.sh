@@ -46,7 +46,7 @@ is "record -D after the end has no sample" 0 "$(samples)"
 is "record --all-user succeeds" 0 "$(record --all-user -e instructions -c 10007 -- ls -lR /sys/kernel)"
 is "record --all-user has none of the kernel" 0 "$(of_kernel)"
 says "record --all-user names the event so" "$(pmctl report)" "event 'instructions:u'"
-is "record --all-kernel succeeds" 0 "$(record --all-kernel -e instructions -c 10007 -- ls -lR /sys/kernel)"
+is "record --all-kernel succeeds" 0 "$(record --all-kernel -m 512 -e instructions -c 30011 -- ls -lR /sys/kernel)"
 # An interrupt may come when the program goes on already.
 check "record --all-kernel has hardly any of programs" [ "$(of_kernel)" -ge $(($(samples) * 98 / 100)) ]
 is "perf shows the same addresses" "$(of_kernel)" "$(perf script -F ip 2>/dev/null | grep -c '^ *ffff')"
