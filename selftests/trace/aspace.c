@@ -53,15 +53,24 @@ struct aspaces {
 	__u64 samples;
 };
 
+/* Goes to the next sample of kernel mode, or of user mode. */
+static bool next_sample(struct trace_cursor *c, bool kernel,
+			struct trace_record *r)
+{
+	while (trace_next(c, r) > 0)
+		if (r->type == PERFMON_RECORD_PC &&
+		    is_kernel_address(r->pc) == kernel)
+			return true;
+	return false;
+}
+
 static struct aspaces aspaces(const struct trace *t, int cpu, bool kernel)
 {
 	struct trace_cursor c = trace_records(t, cpu);
 	struct aspaces a = { .samples = 0 };
 	struct trace_record r;
 
-	while (trace_next(&c, &r) > 0) {
-		if (r.type != PERFMON_RECORD_PC || is_kernel_address(r.pc) != kernel)
-			continue;
+	while (next_sample(&c, kernel, &r)) {
 		if (!a.samples++)
 			a.one = r.aspace;
 		a.other += r.aspace != a.one;
@@ -76,9 +85,8 @@ static __u64 samples_in(const struct trace *t, int cpu, __u64 aspace)
 	struct trace_record r;
 	__u64 samples = 0;
 
-	while (trace_next(&c, &r) > 0)
-		samples += r.type == PERFMON_RECORD_PC &&
-			   !is_kernel_address(r.pc) && r.aspace == aspace;
+	while (next_sample(&c, false, &r))
+		samples += r.aspace == aspace;
 	return samples;
 }
 

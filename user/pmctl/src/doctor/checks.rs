@@ -5,7 +5,7 @@ use perfmon::event::OwnerKind;
 use perfmon::{Attempt, Cause, Error};
 use perfmon_core::logic::cpuid::NoPmu;
 
-use super::refuted::{self, IN_VM};
+use super::refuted;
 use super::trial::{ROUNDS, Trial};
 use super::{Check, Facts, Finding, kernels};
 use crate::pmu::architecture;
@@ -112,35 +112,37 @@ fn either(finding: Result<Finding, Finding>) -> Finding {
 }
 
 fn pmu(facts: &Facts<'_>) -> Finding {
-    if refuted::is_refuted(facts) {
-        return refuted::finding(facts);
-    }
-    match facts.pmu.capabilities() {
+    let (reason, fix) = match facts.pmu.capabilities() {
+        Ok(_) if refuted::is_refuted(facts) => (refuted::REASON, None),
         Ok(capabilities) => {
             let fixed = match facts.pmu.fixed().count() {
                 0 => "no fixed ones".to_owned(),
                 number => format!("{number} fixed ones of {} bits", capabilities.fixed_width),
             };
-            Finding::good(format!(
+            return Finding::good(format!(
                 "{}: {} general counters of {} bits, {fixed}",
                 architecture(capabilities),
                 capabilities.general,
                 capabilities.general_width,
-            ))
+            ));
         }
-        Err(reason) => {
-            let fix = match (reason, facts.hypervisor) {
-                (NoPmu::Vendor, _) => "Use another machine.",
-                (_, Some(hypervisor)) => hypervisor.fix,
-                (_, None) => "Look for a setting of the firmware that turns the PMU on.",
-            };
-            let place = match facts.hypervisor {
-                Some(hypervisor) => format!("; this machine is run by {}", hypervisor.name),
-                None => String::new(),
-            };
-            Finding::bad(format!("{}{place}", reason.reason())).fix(format!("{fix} {IN_VM}"))
-        }
-    }
+        Err(reason @ NoPmu::Vendor) => (reason.reason(), Some("Use another machine.")),
+        Err(reason) => (reason.reason(), None),
+    };
+    let (place, machine) = match facts.hypervisor {
+        Some(hypervisor) => (
+            format!("; this machine is run by {}", hypervisor.name),
+            hypervisor.fix,
+        ),
+        None => (
+            String::new(),
+            "Look for a setting of the firmware that turns the PMU on.",
+        ),
+    };
+    let fix = fix.unwrap_or(machine);
+    Finding::bad(format!("{reason}{place}")).fix(format!(
+        "{fix} `pmctl vm` counts in a virtual machine that has a PMU."
+    ))
 }
 
 fn module(facts: &Facts<'_>) -> Finding {

@@ -2,10 +2,11 @@
 //! A PMU that CPUID tells of and that is not there. On AMD's processors CPUID can't deny the oldest counters: a
 //! hypervisor without a PMU lets them be written, and they stay 0. Linux tries them when it starts.
 
-use super::{Facts, Finding};
+use super::Facts;
 
-/// Advice where a machine has no PMU.
-pub(super) const IN_VM: &str = "`pmctl vm` counts in a virtual machine that has a PMU.";
+/// Why such a machine can't count.
+pub(super) const REASON: &str =
+    "CPUID tells of counters, but Linux has found that they do not count";
 
 /// Returns whether Linux has found no PMU where CPUID tells of one.
 pub(super) fn is_refuted(facts: &Facts<'_>) -> bool {
@@ -18,15 +19,4 @@ pub(super) fn is_refuted(facts: &Facts<'_>) -> bool {
         && has("software")
         && !has("cpu")
         && !has("cpu_core")
-}
-
-/// Says so.
-pub(super) fn finding(facts: &Facts<'_>) -> Finding {
-    let (name, fix) = facts
-        .hypervisor
-        .map_or(("", ""), |hypervisor| (hypervisor.name, hypervisor.fix));
-    Finding::bad(format!(
-        "CPUID tells of counters, but Linux has found that they do not count; this machine is run by {name}"
-    ))
-    .fix(format!("{fix} {IN_VM}"))
 }

@@ -66,29 +66,23 @@ fn conflict(answer: &clap::Error) -> Option<&'static str> {
 
 /// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.
 fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
-    if answer.kind() != ErrorKind::UnknownArgument {
-        return None;
-    }
-    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidArg) else {
-        return None;
-    };
+    let name = unknown_word(answer)?;
     let mut hints = hints_of(command).iter().copied();
-    hints.find(|(known, _)| known == name)
+    hints.find(|(known, _)| *known == name)
+}
+
+/// Returns the option or the argument that a command does not take, if that is the mistake.
+fn unknown_word(answer: &clap::Error) -> Option<&str> {
+    match (answer.kind(), answer.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(name)) => Some(name),
+        _ => None,
+    }
 }
 
 /// Returns a file that stands alone behind a command that takes none so, as behind `perf report`, if that is the mistake.
 fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
     const COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
-    match answer.get(ContextKind::InvalidArg)? {
-        ContextValue::String(name)
-            if answer.kind() == ErrorKind::UnknownArgument
-                && COMMANDS.contains(&command)
-                && !name.starts_with('-') =>
-        {
-            Some(name)
-        }
-        _ => None,
-    }
+    unknown_word(answer).filter(|name| COMMANDS.contains(&command) && !name.starts_with('-'))
 }
 
 /// Returns a command that one looks for who knows perf, and what to type instead, if that is the mistake.

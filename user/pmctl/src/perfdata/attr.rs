@@ -11,16 +11,19 @@ use crate::stat::values::{self, Unit};
 pub(super) const SIZE: usize = 112;
 
 /// Fields of a sample: bits of `sample_type`.
-const SAMPLE_IP: u64 = 1 << 0;
-const SAMPLE_TID: u64 = 1 << 1;
-const SAMPLE_TIME: u64 = 1 << 2;
-const SAMPLE_CALLCHAIN: u64 = 1 << 5;
-const SAMPLE_CPU: u64 = 1 << 7;
-const SAMPLE_PERIOD: u64 = 1 << 8;
-const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
-const SAMPLE_REGS_USER: u64 = 1 << 12;
-const SAMPLE_STACK_USER: u64 = 1 << 13;
-const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+pub(super) const SAMPLE_IP: u64 = 1 << 0;
+pub(super) const SAMPLE_TID: u64 = 1 << 1;
+pub(super) const SAMPLE_TIME: u64 = 1 << 2;
+pub(super) const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+pub(super) const SAMPLE_CPU: u64 = 1 << 7;
+pub(super) const SAMPLE_PERIOD: u64 = 1 << 8;
+pub(super) const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
+pub(super) const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub(super) const SAMPLE_STACK_USER: u64 = 1 << 13;
+pub(super) const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+
+/// The registers and the stack of the program, from which its callers are found out.
+pub(super) const SAMPLE_USER: u64 = SAMPLE_REGS_USER | SAMPLE_STACK_USER;
 
 /// Fields at the end of every record that is no sample.
 const SAMPLE_ID: u64 = SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_IDENTIFIER;
@@ -54,11 +57,7 @@ impl Parts {
         } else {
             0
         };
-        let user = if self.user {
-            SAMPLE_REGS_USER | SAMPLE_STACK_USER
-        } else {
-            0
-        };
+        let user = if self.user { SAMPLE_USER } else { 0 };
         SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | branches | user
     }
 }
@@ -168,11 +167,19 @@ pub(crate) struct Attr {
     /// Fields of its samples.
     pub(crate) fields: u64,
     flags: u64,
-    branches: u64,
+    pub(super) branches: u64,
     /// Bytes of the program's stack.
     stack: u32,
     /// The clock of the times, if it is not perf's own.
     clock: i32,
+}
+
+/// What the structure of another program may have, and pmctl's has in one way only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    pub(super) read_format: u64,
+    /// Of the program, in samples.
+    pub(super) registers: u64,
 }
 
 impl Attr {
@@ -215,6 +222,11 @@ impl Attr {
     pub(crate) fn fixed_period(&self) -> Option<u64> {
         let is_frequency = self.flags & FREQUENCY != 0;
         (!is_frequency && self.period != 0).then_some(self.period)
+    }
+
+    /// Returns whether records that are no samples have a stamp.
+    pub(super) fn has_stamps(&self) -> bool {
+        self.flags & SAMPLE_ID_ALL != 0
     }
 
     /// Makes the period a frequency.
@@ -360,24 +372,17 @@ impl Attr {
     /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than those that pmctl asks
     /// for: they could not be read.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (attr, registers) = Self::decode_any(bytes)?;
-        (registers == attr.registers()).then_some(attr)
+        let (attr, others) = Self::decode_any(bytes)?;
+        (others.registers == attr.registers()).then_some(attr)
     }
 
-    /// Decodes the structure of another program's, for samples that get these parts.
-    pub(super) fn decode_as(bytes: &[u8], parts: Parts) -> Option<Self> {
-        let (attr, _) = Self::decode_any(bytes)?;
-        let fields = parts.fields();
-        Some(Self { fields, ..attr })
-    }
-
-    /// Also returns the registers of samples.
-    fn decode_any(bytes: &[u8]) -> Option<(Self, u64)> {
+    /// Decodes the structure of any program.
+    pub(super) fn decode_any(bytes: &[u8]) -> Option<(Self, Others)> {
         let mut reader = Reader(bytes);
         let (kind, _size) = (reader.u32()?, reader.u32()?);
         let config = reader.u64()?;
         let (period, fields) = (reader.u64()?, reader.u64()?);
-        let (_read_format, flags) = (reader.u64()?, reader.u64()?);
+        let (read_format, flags) = (reader.u64()?, reader.u64()?);
         reader.take(24)?;
         let branches = reader.u64()?;
         let registers = reader.u64()?;
@@ -399,7 +404,11 @@ impl Attr {
             stack,
             clock,
         };
-        Some((attr, registers))
+        let others = Others {
+            read_format,
+            registers,
+        };
+        Some((attr, others))
     }
 }
 

@@ -32,6 +32,12 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// Takes 8-byte words, and their number in front of them.
+    pub(super) fn words(&mut self) -> Option<Vec<u64>> {
+        let count = self.u64()?;
+        (0..count).map(|_| self.u64()).collect()
+    }
+
     /// Returns everything up to a NUL or the end, as the name of a file.
     pub(super) fn name(self) -> OsString {
         let length = self.0.iter().position(|byte| *byte == 0);

@@ -17,7 +17,7 @@ pub(super) const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;
 const KSYMBOL: u32 = 17;
-/// Those that pmctl uses, but for samples.
+/// The types of records that pmctl uses, beside samples.
 pub(super) const USED: [u32; 7] = [LOST, COMM, EXIT, FORK, MMAP2, SWITCH_CPU_WIDE, KSYMBOL];
 /// From here on the numbers are perf's own.
 pub(super) const FIRST_OF_PERF: u32 = 64;
@@ -241,8 +241,11 @@ impl Sample {
             cpu: u32::try_from(reader.u64()?).ok()?,
         };
         let period = reader.u64()?;
-        let frames = if parts.chain { reader.u64()? } else { 0 };
-        let chain = (0..frames).map(|_| reader.u64()).collect::<Option<_>>()?;
+        let chain = if parts.chain {
+            reader.words()?
+        } else {
+            Vec::new()
+        };
         let count = if parts.branches { reader.u64()? } else { 0 };
         let branches = (0..count).map(|_| Branch::decode(&mut reader));
         let branches = branches.collect::<Option<_>>()?;
@@ -348,7 +351,7 @@ pub(crate) fn decode(bytes: &[u8], parts: Parts) -> Option<(Option<Record>, usiz
         let body = Body::Sample(sample);
         return Some((Some(Record { stamp, body }), size));
     }
-    // One of perf's own has no stamp.
+    // Those of perf's own types have no stamp.
     if !USED.contains(&kind) {
         return Some((None, size));
     }

@@ -2,34 +2,31 @@
 //! Records whose fields are not those that pmctl asks for: what `struct perf_event_attr` says of their layout
 //! (`perf_event_open(2)`, "MMAP layout").
 
-use super::attr::{self, Parts};
+use super::attr::{
+    Attr, Others, Parts, SAMPLE_BRANCH_STACK, SAMPLE_CALLCHAIN, SAMPLE_CPU, SAMPLE_IDENTIFIER,
+    SAMPLE_IP, SAMPLE_PERIOD, SAMPLE_TID, SAMPLE_TIME, SAMPLE_USER,
+};
 use super::bytes::Reader;
 use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
 
-/// Fields of a sample, and of the stamp at the end of other records: bits of `sample_type`.
-const IP: u64 = 1 << 0;
-const TID: u64 = 1 << 1;
-const TIME: u64 = 1 << 2;
-const ADDRESS: u64 = 1 << 3;
-const READ: u64 = 1 << 4;
-const CALLCHAIN: u64 = 1 << 5;
-const ID: u64 = 1 << 6;
-const CPU: u64 = 1 << 7;
-const PERIOD: u64 = 1 << 8;
-const STREAM_ID: u64 = 1 << 9;
-const RAW: u64 = 1 << 10;
-const BRANCH_STACK: u64 = 1 << 11;
-const REGS_USER: u64 = 1 << 12;
-const STACK_USER: u64 = 1 << 13;
-const IDENTIFIER: u64 = 1 << 16;
-
-/// What the callers of a sample are found out from.
-const USER: u64 = REGS_USER | STACK_USER;
+/// Fields of a sample that pmctl does not ask for, as those of [`attr`](super::attr).
+const SAMPLE_ADDRESS: u64 = 1 << 3;
+const SAMPLE_READ: u64 = 1 << 4;
+const SAMPLE_ID: u64 = 1 << 6;
+const SAMPLE_STREAM_ID: u64 = 1 << 9;
+const SAMPLE_RAW: u64 = 1 << 10;
 
 /// Fields of the stamp, each of 8 bytes, in their order.
-const STAMP: [u64; 6] = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
+const STAMP: [u64; 6] = [
+    SAMPLE_TID,
+    SAMPLE_TIME,
+    SAMPLE_ID,
+    SAMPLE_STREAM_ID,
+    SAMPLE_CPU,
+    SAMPLE_IDENTIFIER,
+];
 
-/// What `PERF_SAMPLE_READ` consists of: bits of `read_format`.
+/// The parts of a `PERF_SAMPLE_READ` field: bits of `read_format`.
 const READ_ENABLED: u64 = 1 << 0;
 const READ_RUNNING: u64 = 1 << 1;
 const READ_ID: u64 = 1 << 2;
@@ -39,11 +36,7 @@ const READ_LOST: u64 = 1 << 4;
 /// Bits of `branch_sample_type` that make a branch stack longer.
 const BRANCH_HW_INDEX: u64 = 1 << 17;
 
-/// Flags of the attr: the period is a frequency; records that are no samples have a stamp.
-const FREQUENCY: u64 = 1 << 10;
-const SAMPLE_ID_ALL: u64 = 1 << 18;
-
-/// How the records of an event are laid out.
+/// Which fields the records of an event have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     fields: u64,
@@ -57,42 +50,39 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Returns the layout that an attr describes.
-    pub(super) fn of(attr: &[u8; attr::SIZE]) -> Option<Self> {
-        let mut reader = Reader(&attr[16..]);
-        let (period, fields) = (reader.u64()?, reader.u64()?);
-        let (read_format, flags) = (reader.u64()?, reader.u64()?);
-        reader.take(24)?;
-        Some(Self {
-            fields,
-            read_format,
-            branches: reader.u64()?,
-            registers: reader.u64()?,
-            period: if flags & FREQUENCY == 0 { period } else { 0 },
-            has_stamps: flags & SAMPLE_ID_ALL != 0,
-        })
+    pub(super) fn of(attr: &Attr, others: Others) -> Self {
+        Self {
+            fields: attr.fields,
+            read_format: others.read_format,
+            branches: attr.branches,
+            registers: others.registers,
+            period: attr.fixed_period().unwrap_or(0),
+            has_stamps: attr.has_stamps(),
+        }
     }
 
     /// Returns the parts of its samples that pmctl reads. Of registers that are not those that pmctl asks for, no caller
     /// can be found out.
     pub(super) const fn parts(self) -> Parts {
         Parts {
-            chain: self.fields & CALLCHAIN != 0,
-            branches: self.fields & BRANCH_STACK != 0,
-            user: self.fields & USER == USER && self.registers == UserStack::MASK,
+            chain: self.fields & SAMPLE_CALLCHAIN != 0,
+            branches: self.fields & SAMPLE_BRANCH_STACK != 0,
+            user: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
         }
     }
 
     /// Returns whether samples have stacks with other registers than those that pmctl asks for.
     pub(super) const fn has_other_registers(self) -> bool {
-        self.fields & USER == USER && self.registers != UserStack::MASK
+        self.fields & SAMPLE_USER == SAMPLE_USER && self.registers != UserStack::MASK
     }
 
     /// Returns the kernel's number of the event in a record's content; `None` if it has none.
     pub(super) fn id(self, is_sample: bool, content: &[u8]) -> Option<u64> {
-        let place = match (is_sample, self.fields & IDENTIFIER != 0) {
+        let place = match (is_sample, self.fields & SAMPLE_IDENTIFIER != 0) {
             (true, true) => 0,
-            (true, false) if self.fields & ID != 0 => {
-                8 * (self.fields & (IP | TID | TIME | ADDRESS)).count_ones() as usize
+            (true, false) if self.fields & SAMPLE_ID != 0 => {
+                8 * (self.fields & (SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDRESS))
+                    .count_ones() as usize
             }
             (false, true) if self.has_stamps => content.len().checked_sub(8)?,
             _ => return None,
@@ -111,28 +101,28 @@ impl Layout {
                 Some(otherwise)
             }
         };
-        word(IDENTIFIER, 0)?;
-        let ip = word(IP, 0)?;
-        let task = task(word(TID, u64::MAX)?);
-        let time = word(TIME, 0)?;
-        word(ADDRESS, 0)?;
-        word(ID, 0)?;
-        word(STREAM_ID, 0)?;
-        let cpu = cpu(word(CPU, u64::MAX)?);
-        let period = word(PERIOD, self.period)?;
-        if has(READ) {
+        word(SAMPLE_IDENTIFIER, 0)?;
+        let ip = word(SAMPLE_IP, 0)?;
+        let task = task(word(SAMPLE_TID, u64::MAX)?);
+        let time = word(SAMPLE_TIME, 0)?;
+        word(SAMPLE_ADDRESS, 0)?;
+        word(SAMPLE_ID, 0)?;
+        word(SAMPLE_STREAM_ID, 0)?;
+        let cpu = cpu(word(SAMPLE_CPU, u64::MAX)?);
+        let period = word(SAMPLE_PERIOD, self.period)?;
+        if has(SAMPLE_READ) {
             self.skip_values(&mut reader)?;
         }
-        let chain = if has(CALLCHAIN) {
-            words(&mut reader)?
+        let chain = if has(SAMPLE_CALLCHAIN) {
+            reader.words()?
         } else {
             Vec::new()
         };
-        if has(RAW) {
+        if has(SAMPLE_RAW) {
             let size = reader.u32()?;
             reader.take(usize::try_from(size).ok()?)?;
         }
-        let branches = if has(BRANCH_STACK) {
+        let branches = if has(SAMPLE_BRANCH_STACK) {
             self.branches(&mut reader)?
         } else {
             Vec::new()
@@ -198,15 +188,15 @@ impl Layout {
             .try_fold(unknown, |stamp, field| {
                 let value = reader.u64()?;
                 Some(match field {
-                    TID => Stamp {
+                    SAMPLE_TID => Stamp {
                         task: task(value),
                         ..stamp
                     },
-                    TIME => Stamp {
+                    SAMPLE_TIME => Stamp {
                         time: value,
                         ..stamp
                     },
-                    CPU => Stamp {
+                    SAMPLE_CPU => Stamp {
                         cpu: cpu(value),
                         ..stamp
                     },
@@ -226,13 +216,7 @@ fn task(word: u64) -> Task {
     }
 }
 
-/// CPU of the 8 bytes that have it and 4 that mean nothing.
+/// The CPU of the 8 bytes that have it and 4 that mean nothing.
 fn cpu(word: u64) -> u32 {
     task(word).pid
-}
-
-/// Reads words, and their number in front of them.
-fn words(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
-    let count = reader.u64()?;
-    (0..count).map(|_| reader.u64()).collect()
 }

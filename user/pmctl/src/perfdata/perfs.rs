@@ -120,7 +120,7 @@ struct Events {
     ids: AHashMap<u64, usize>,
     /// The parts that samples of any event have.
     parts: Parts,
-    /// How many records the kernel had no room for.
+    /// Number of records for which the kernel had no room.
     lost: u64,
     /// Of what was mapped.
     build_ids: Vec<BuildId>,
@@ -146,7 +146,8 @@ impl Events {
             let numbers = read::part(source, section, EVENTS)?;
             let mut numbers = Reader(&numbers);
             ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
-            all.push((bytes, Layout::of(&bytes).ok_or(broken)?));
+            let (attr, others) = Attr::decode_any(&bytes).ok_or(broken)?;
+            all.push((attr, Layout::of(&attr, others)));
         }
         let parts = all.iter().fold(Parts::default(), |parts, (_, layout)| {
             parts.or(layout.parts())
@@ -161,20 +162,19 @@ impl Events {
             build_ids: Vec::new(),
         };
         let named = names.len() == all.len();
-        let attrs = all.iter().map(|(bytes, _)| Attr::decode_as(bytes, parts));
-        let attrs: Vec<Attr> = attrs.collect::<Option<_>>().ok_or(broken)?;
         let has_samples = |attr: &Attr| attr.kind != Kind::Dummy;
         // Of this one there are no samples, only what else happened: it is left out beside others.
-        let is_alone = !attrs.iter().any(has_samples);
-        for (index, (attr, (_, layout))) in attrs.into_iter().zip(&all).enumerate() {
+        let is_alone = !all.iter().any(|(attr, _)| has_samples(attr));
+        for (index, (mut attr, layout)) in all.into_iter().enumerate() {
             let place = (is_alone || has_samples(&attr)).then_some(events.attrs.len());
-            events.layouts.push((*layout, place));
+            events.layouts.push((layout, place));
             if place.is_some() {
                 events.names.push(if named {
                     names[index].clone()
                 } else {
                     attr.name()
                 });
+                attr.fields = parts.fields();
                 events.attrs.push(attr);
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a file, or the kernel, is still what was sampled.
+//! Tells whether a file, or the kernel, has been replaced since it was sampled.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::perfdata::{BuildId, Map, is_kernel};
 use crate::profile::KERNEL;
 use crate::symbols::{DebugFiles, Names, jit};
 
-/// What `perf record` knew of the files with samples. It makes links to them, for `perf buildid-cache`; so the time of
-/// their last change tells nothing.
+/// The versions of files, as `perf record` saw them. Their ctime tells nothing: perf makes links to them, for `perf
+/// buildid-cache`.
 #[derive(Default)]
 pub(super) struct SeenByPerf {
     /// The first of each file.
@@ -24,7 +24,7 @@ pub(super) struct SeenByPerf {
     inodes: AHashMap<PathBuf, u64>,
     /// Where the kernel's image began.
     kernel: Option<u64>,
-    /// Whether that kernel was another one, or was elsewhere; known once it has been asked.
+    /// That kernel was another one, or was at another address. Found out when it is asked for first.
     is_other_kernel: OnceCell<bool>,
 }
 

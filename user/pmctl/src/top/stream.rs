@@ -144,13 +144,13 @@ impl Stream {
         for place in places.iter().filter(|place| found.at(**place).is_none()) {
             self.nameless.insert((file.to_owned(), *place));
         }
-        if !self.tables.contains_key(file) {
-            self.build_ids.extend(build_id(file));
-        }
         let table = self.tables.entry(file.to_owned());
-        let table = table.or_insert_with(|| SymbolTable {
-            symbols: Vec::new(),
-            ..found.clone()
+        let table = table.or_insert_with(|| {
+            self.build_ids.extend(build_id(file));
+            SymbolTable {
+                symbols: Vec::new(),
+                ..found.clone()
+            }
         });
         for symbol in found.symbols {
             match table
