@@ -145,19 +145,13 @@ ended_by() {
 	wrap=$!
 	sleep 2
 	kill -s "$ended_signal" $wrap
-	# Nothing of it may be left: the tests behind count the whole machine.
-	(
-		trap 'kill $sleeper; exit' TERM
-		sleep 20 &
-		sleeper=$!
-		wait $sleeper
-		kill -9 $wrap
-	) >/dev/null 2>&1 &
-	guard=$!
+	tries=0
+	while grep -q '^State:.[^Z]' /proc/$wrap/status 2>/dev/null && [ $((tries += 1)) -le 200 ]; do
+		sleep 0.1
+	done
+	kill -9 $wrap 2>/dev/null
 	wait $wrap 2>/dev/null
 	echo $?
-	kill $guard
-	wait $guard
 }
 for signal in TERM HUP; do
 	is "SIG$signal ends the program" $((128 + $(kill -l $signal))) "$(ended_by $signal sleep 60)"
