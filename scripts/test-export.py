@@ -75,6 +75,15 @@ check("firefox: what is inlined has no samples of its caller", functions["outer"
 tree = firefox.ask("thread", "samples-top-down")
 check("firefox: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer.*\n.*inner", tree), tree)
 firefox.ask("stop")
+
+firefox = Firefox("perf-script")
+functions = firefox.functions()
+for name in "outer", MADE:
+    found = functions[name]["totalSamples"]
+    check(f"firefox, of perf script: samples of {name}", found == samples[name], found)
+tree = firefox.ask("thread", "samples-top-down")
+check("firefox, of perf script: callers", re.search(r"main.*\n.*turn.*\n(.*\n)*.*outer", tree), tree)
+firefox.ask("stop")
 # The program has no command that shows lines without a server of symbols.
 lines = set()
 for thread in json.loads(read("firefox"))["threads"]:

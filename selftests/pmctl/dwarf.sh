@@ -7,6 +7,8 @@
 here=$(dirname "$0")
 # shellcheck source=SCRIPTDIR/../lib/ktap.sh
 . "$here/ktap.sh"
+# shellcheck source=SCRIPTDIR/../lib/chains.sh
+. "$here/chains.sh"
 
 in_own_dir
 # perf and the driver throttle if the interrupts of an emulated CPU take long.
@@ -44,20 +46,9 @@ all_have() {
 	fi
 }
 
-# same_chains NAME: whether perf script shows the same addresses
-# shellcheck disable=SC2317 # check calls it
-same_chains() {
-	perf script -F ip,sym -i "$1.data" 2>/dev/null | awk '/^\t/ { print $1 }' >theirs
-	pmctl script -F ip,sym -i "$1.data" 2>/dev/null | awk '/^\t/ { print $1 }' >ours
-	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
-	wc -l ours theirs | sed 's/^/# /'
-	diff ours theirs | head -20 | sed 's/^/# /'
-	return 1
-}
-
 # How many chains perf is asked for.
 unwinds=0
-perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on' && unwinds=3
+perf_unwinds && unwinds=3
 lbr=1
 grep -q GenuineIntel /proc/cpuinfo && lbr=4
 plan $((18 + lbr + unwinds))
@@ -128,7 +119,7 @@ fi
 if [ $unwinds -gt 0 ]; then
 	# It leaves out many samples in the vDSO.
 	for name in callers signal kernel; do
-		check "perf script finds the same callers of $name" same_chains $name
+		check "perf script finds the same callers of $name" same_chains $name.data
 	done
 fi
 

@@ -38,7 +38,7 @@ unread() {
 	cat code
 }
 
-plan 37
+plan 43
 
 # What there is not.
 ends "stat: an unknown event" 2 '^  *\^' pmctl stat -e no_such_event -- true
@@ -54,6 +54,8 @@ for place in /nonexistent/out /proc .; do
 		pmctl stat -e $event --record $place -- true
 	ends "record -o $place" 125 "^pmctl: can't write $place: " \
 		pmctl record -e $event -o $place -- true
+	ends "bench --save $place" 125 "^pmctl: can't write $place: " \
+		pmctl bench -e $event -r 1 --save $place -- true
 done
 ends "stat -o /dev/full" 125 "^pmctl: can't write /dev/full: No space" \
 	pmctl stat -e $event -o /dev/full -- true
@@ -65,20 +67,25 @@ ends "record -o /dev/full" 125 "can't write /dev/full: it is no file" \
 mkdir small
 mount -t tmpfs -o size=16k none small
 pmctl stat -e $event --record small/counts -- true >/dev/null 2>&1
-cp small/counts before
+pmctl bench -e $event -r 1 --save small/numbers -- true >/dev/null 2>&1
+cat small/counts small/numbers >before
 dd if=/dev/zero of=small/fill bs=1k 2>/dev/null
 ends "stat -o on a full disk" 125 "^pmctl: can't write small/out: No space" \
 	pmctl stat -e $event -o small/out -- true
 ends "stat --record on a full disk" 125 "^pmctl: can't write small/counts: No space" \
 	pmctl stat -e $event --record small/counts -- true
 says "the counts are shown all the same" "$(cat words)" "$event"
-check "what was recorded before is there" cmp before small/counts
+ends "bench --save on a full disk" 125 "^pmctl: can't write small/numbers: No space" \
+	pmctl bench -e $event -r 1 --save small/numbers -- true
+says "its table is shown all the same" "$(cat words)" "$event"
+cat small/counts small/numbers >after
+check "what was recorded before is there" cmp before after
 pmctl record -q -e $event -c 10007 -o some.data -- "$loop" 1000000 >/dev/null 2>&1
 ends "export on a full disk" 1 "^pmctl: can't write small/export: No space" \
 	pmctl export --to firefox -i some.data -o small/export
 ends "flamegraph on a full disk" 1 "^pmctl: can't write small/flame: No space" \
 	pmctl flamegraph -i some.data -o small/flame
-is "no part of a file is left" "small/counts small/fill small/out" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
+is "no part of a file is left" "small/counts small/fill small/numbers small/out" "$(echo small/* small/.[!.]* | sed 's/ small.\.\[.*//')"
 umount small
 
 # Outputs without a reader: by SIGPIPE, as other programs. A recording says it.
@@ -106,6 +113,7 @@ readable() {
 		out.json) pmctl stat --report "$file" ;;
 		out.data*) pmctl script -i "$file" ;;
 		out.csv) [ "$(tail -c 1 "$file")" = "" ] ;;
+		out.bench) pmctl bench --baseline "$file" -r 1 -- true ;;
 		*) false ;;
 		esac >answer 2>&1 && continue
 		echo "# $file:"
@@ -167,6 +175,7 @@ echo 1 >/proc/sys/kernel/printk
 interrupted "stat" pmctl stat -e $event -x, -o out.csv -- "$loop" 100000000000
 interrupted "stat --record" pmctl stat -a -e $event --record out.json -I 100
 interrupted "stat in several runs" pmctl stat -r 50 -e $event -x, -o out.csv -- "$loop" 10000000
+interrupted "bench" pmctl bench -e $event -r 50 --save out.bench -- "$loop" 10000000
 interrupted "record" pmctl record -g -e $event -c 100003 -o out.data -- "$loop" 100000000000
 interrupted "record -a" pmctl record -a -F 1000 -o out.data
 interrupted "record --rotate" pmctl record -a --rotate -e $event -c 100003 -o out.data

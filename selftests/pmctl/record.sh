@@ -70,7 +70,7 @@ missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((94 + missed))
+plan $((97 + missed))
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -268,15 +268,28 @@ is "report fails without a recording" 1 "$(pmctl report >words 2>&1; echo $?)"
 says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
 
 # Rings: call chains, a frequency, two events and children, threads, a user.
-"$here/pmctl_loop" 100000000000 &
+last=$(($(nproc) - 1))
+taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
 runs=$!
 is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c 1000003 --duration 1 2>words; echo $?)"
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
-is "record -C succeeds" 0 "$(pmctl record -C 0 -e $event -c 1000003 --duration 1 2>words; echo $?)"
-is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc 000)"
-says "the report says of which CPU the count is" "$(pmctl report)" '; of all programs on CPU 0: [0-9]'
+is "record -C succeeds" 0 "$(pmctl record -C $last -e $event -c 1000003 --duration 1 2>words; echo $?)"
+check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
+is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
+says "the report says of which CPU the count is" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
 kill $runs
 wait
+# 20 instructions and 10 branches.
+is "record takes a period for each event" 0 \
+	"$(record -e cpu/instructions,period=100003/u -e branches/period=20011/u)"
+pmctl script -F event | sort | uniq -c >counts
+expected=$((20 * n / 100003)) branches=$((10 * n / 20011))
+# shellcheck disable=SC2016 # awk expands
+check "each has the samples of its own" awk -v instructions=$expected -v branches=$branches '
+	function near(x, y) { return x >= y && x <= y + y / 50 }
+	/instructions/ { ok += near($1, instructions) }
+	/branches/ { ok += near($1, branches) }
+	END { exit ok != 2 }' counts
 is "record -g succeeds" 0 "$(record -g -e instructions -c $period)"
 check "samples of the kernel have callers" \
 	[ "$(pmctl report --children -g callee --sort symbol | grep -c '%  ')" -ge 10 ]

@@ -36,7 +36,7 @@ line() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 54
+plan 56
 
 # perf's own table with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -83,6 +83,11 @@ is "perf record succeeds" 0 $?
 samples=$(perf script -i "$dir/perf.data" 2>/dev/null | wc -l)
 check "perf record has a sample for each period" [ "$samples" -ge 99 ]
 check "and no more" [ "$samples" -le 101 ]
+pmctl wrap -- perf record -q -g -F 1000 -o "$dir/perf.data.chains" -e instructions:u -- "$here/pmctl_origins" 20000000 \
+	>/dev/null 2>&1
+is "perf record -g -F succeeds" 0 $?
+chains=$(perf script -F ip -i "$dir/perf.data.chains" 2>/dev/null | awk '!NF { n += frames > 1; frames = 0 } NF { frames++ } END { print n + 0 }')
+check "its samples have callers" [ "$chains" -ge 5 ]
 says "pmctl says that there are no names" "$(cat "$dir/words")" 'what programs map'
 says "and what to type" "$(cat "$dir/words")" '.pmctl record -e (rc0|instructions):u '
 pmctl wrap -- perf stat -e instructions:u -o "$counts" -- "$loop" 50000 2>"$dir/words"

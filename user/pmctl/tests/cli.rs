@@ -170,6 +170,23 @@ fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
     assert!(!piped.contains('\x1b'), "{piped}");
 }
 
+#[test]
+fn counts_have_colors_on_a_terminal_only() {
+    // Half of the branches are missed.
+    const COUNTS: &str =
+        "sed 's/instructions/branches/g; s/cycles/branch-misses/g' tests/recordings/counts.json";
+    let stat = |environment: &str, behind: &str| {
+        let pmctl = format!("{environment} pmctl stat --report /dev/stdin 2>&1 {behind}");
+        at_terminal(&["-c"], &format!("{COUNTS} | {pmctl}"))
+    };
+    let colored = stat("", "");
+    assert!(colored.contains("\x1b[31m   50.00"), "{colored}");
+    for plain in [stat("NO_COLOR=1", ""), stat("", "| cat")] {
+        assert!(plain.contains("of all branches"), "{plain}");
+        assert!(!plain.contains('\x1b'), "{plain}");
+    }
+}
+
 /// Returns what bash offers behind `pmctl stat -e`, on a Skylake.
 fn completed(typed: &str) -> Vec<String> {
     let script = r#"

@@ -107,61 +107,118 @@ fn every_formula_of_every_model_has_a_value() {
     assert!(metrics_of_models > 8000, "{metrics_of_models}");
 }
 
+type Count = (&'static str, f64);
+/// Model, metric, counts, and value.
+type Row = (&'static str, &'static str, &'static [Count], f64);
+
+/// Worked out by hand.
+const BY_HAND: [Row; 9] = [
+    (
+        "skylake",
+        "tma_frontend_bound",
+        &[
+            ("IDQ_UOPS_NOT_DELIVERED.CORE", 500.0),
+            ("CPU_CLK_UNHALTED.THREAD", 1000.0),
+        ],
+        12.5,
+    ),
+    (
+        "skylake",
+        "tma_backend_bound",
+        &[
+            ("IDQ_UOPS_NOT_DELIVERED.CORE", 400.0),
+            ("UOPS_ISSUED.ANY", 1000.0),
+            ("INT_MISC.RECOVERY_CYCLES", 50.0),
+            ("CPU_CLK_UNHALTED.THREAD", 1000.0),
+        ],
+        // 1 - 400 / 4000 - (1000 + 4 * 50) / 4000
+        60.0,
+    ),
+    (
+        "sapphirerapids",
+        "tma_bad_speculation",
+        &[
+            ("IDQ_BUBBLES.CORE", 100.0),
+            ("INT_MISC.UOP_DROPPING", 10.0),
+            ("TOPDOWN.BACKEND_BOUND_SLOTS", 300.0),
+            ("UOPS_RETIRED.SLOTS", 500.0),
+            ("TOPDOWN.SLOTS_P", 1000.0),
+        ],
+        // 1 - ((100 - 10) + 300 + 500) / 1000
+        11.0,
+    ),
+    // Level 2 of the top-down method, and AMD's two levels.
+    (
+        "skylake",
+        "tma_branch_mispredicts",
+        &[
+            ("BR_MISP_RETIRED.ALL_BRANCHES", 30.0),
+            ("MACHINE_CLEARS.COUNT", 10.0),
+            ("UOPS_ISSUED.ANY", 1000.0),
+            ("UOPS_RETIRED.RETIRE_SLOTS", 600.0),
+            ("INT_MISC.RECOVERY_CYCLES", 50.0),
+            ("CPU_CLK_UNHALTED.THREAD", 1000.0),
+        ],
+        // 30 / (30 + 10) of (1000 - 600 + 4 * 50) / 4000
+        11.25,
+    ),
+    (
+        "skylake",
+        "tma_memory_bound",
+        &[
+            ("CYCLE_ACTIVITY.STALLS_MEM_ANY", 200.0),
+            ("EXE_ACTIVITY.BOUND_ON_STORES", 50.0),
+            ("CYCLE_ACTIVITY.STALLS_TOTAL", 350.0),
+            ("EXE_ACTIVITY.1_PORTS_UTIL", 60.0),
+            ("UOPS_RETIRED.RETIRE_SLOTS", 1600.0),
+            ("CPU_CLK_UNHALTED.THREAD", 1000.0),
+            ("EXE_ACTIVITY.2_PORTS_UTIL", 100.0),
+            ("IDQ_UOPS_NOT_DELIVERED.CORE", 400.0),
+            ("UOPS_ISSUED.ANY", 1800.0),
+            ("INT_MISC.RECOVERY_CYCLES", 50.0),
+        ],
+        // (200 + 50) / (350 + 60 + 0.4 * 100 + 50) of 1 - 400 / 4000 - (1800 + 4 * 50) / 4000
+        20.0,
+    ),
+    (
+        "zen4",
+        "frontend_bound",
+        &[
+            ("de_no_dispatch_per_slot.no_ops_from_frontend", 300.0),
+            ("ls_not_halted_cyc", 1000.0),
+        ],
+        // Of 6 slots in each cycle.
+        5.0,
+    ),
+    (
+        "zen4",
+        "backend_bound_memory",
+        &[
+            ("de_no_dispatch_per_slot.backend_stalls", 1200.0),
+            ("ls_not_halted_cyc", 1000.0),
+            ("ex_no_retire.load_not_complete", 30.0),
+            ("ex_no_retire.not_complete", 40.0),
+        ],
+        // 30 / 40 of 1200 / 6000
+        15.0,
+    ),
+    (
+        "zen4",
+        "branch_misprediction_ratio",
+        &[("ex_ret_brn_misp", 5.0), ("ex_ret_brn", 200.0)],
+        2.5,
+    ),
+    (
+        "zen4",
+        "insn_per_cycle",
+        &[("instructions", 30.0), ("cycles", 20.0)],
+        1.5,
+    ),
+];
+
 #[test]
 fn values_are_those_of_the_formulas_by_hand() {
-    type Count = (&'static str, f64);
-    /// Model, metric, counts, and value.
-    type Row = (&'static str, &'static str, &'static [Count], f64);
-
-    let table: [Row; 5] = [
-        (
-            "skylake",
-            "tma_frontend_bound",
-            &[
-                ("IDQ_UOPS_NOT_DELIVERED.CORE", 500.0),
-                ("CPU_CLK_UNHALTED.THREAD", 1000.0),
-            ],
-            12.5,
-        ),
-        (
-            "skylake",
-            "tma_backend_bound",
-            &[
-                ("IDQ_UOPS_NOT_DELIVERED.CORE", 400.0),
-                ("UOPS_ISSUED.ANY", 1000.0),
-                ("INT_MISC.RECOVERY_CYCLES", 50.0),
-                ("CPU_CLK_UNHALTED.THREAD", 1000.0),
-            ],
-            // 1 - 400 / 4000 - (1000 + 4 * 50) / 4000
-            60.0,
-        ),
-        (
-            "sapphirerapids",
-            "tma_bad_speculation",
-            &[
-                ("IDQ_BUBBLES.CORE", 100.0),
-                ("INT_MISC.UOP_DROPPING", 10.0),
-                ("TOPDOWN.BACKEND_BOUND_SLOTS", 300.0),
-                ("UOPS_RETIRED.SLOTS", 500.0),
-                ("TOPDOWN.SLOTS_P", 1000.0),
-            ],
-            // 1 - ((100 - 10) + 300 + 500) / 1000
-            11.0,
-        ),
-        (
-            "zen4",
-            "branch_misprediction_ratio",
-            &[("ex_ret_brn_misp", 5.0), ("ex_ret_brn", 200.0)],
-            2.5,
-        ),
-        (
-            "zen4",
-            "insn_per_cycle",
-            &[("instructions", 30.0), ("cycles", 20.0)],
-            1.5,
-        ),
-    ];
-    for (model, name, counts, expected) in table {
+    for (model, name, counts, expected) in BY_HAND {
         let pmu = pmu(model);
         let metric = find(name, &all(&pmu), &pmu).unwrap_or_else(|error| panic!("{error}"));
         let metric = metric.metrics[0];
