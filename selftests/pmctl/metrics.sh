@@ -36,13 +36,15 @@ near() {
 	awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0.98 * b && a < 1.02 * b) }'
 }
 
-plan 25
+plan 26
 
 # The clocks of the virtual PMU have constant rates: 5 cycles are 4 instructions.
 check "insn_per_cycle is that of the loop" near "$(metric insn_per_cycle)" 0.8
 check "branches_per_instruction is that of the loop" \
 	near "$(metric branches_per_instruction)" 0.5
 check "metrics may be counted on all CPUs" near "$(metric insn_per_cycle -a)" 0.8
+says "those of several CPUs stand side by side" "$(words pmctl stat -a -A -M insn_per_cycle -- "$loop" 1000000)" \
+	"^insn_per_cycle( +[0-9]\\.[0-9]{2}){$(nproc)}\$"
 
 # perf has the same metric, of the same counts.
 perfs=$(perf stat -x, -M insn_per_cycle -- "$loop" 20000000 2>&1 |

@@ -14,14 +14,14 @@ use super::ratio::metric;
 use super::scope::Title;
 use super::summary::Summary;
 use super::values::Unit;
-use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject};
+use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject, side_by_side};
 use crate::screen::Colors;
 use crate::text::{self, thousands};
 
 /// In place of a number that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
 
-/// Width of the notes.
+/// Width of the notes, and of the table of metrics.
 const WIDTH: usize = 78;
 
 /// Width of the column of units.
@@ -163,10 +163,15 @@ impl<'a, W: Write> Human<'a, W> {
     /// The metrics, and from which runs they are.
     fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
         let values = self.subject.metrics.values(&self.subject.columns, runs);
-        for value in &values {
-            writeln!(self.output, "{}", self.metric(value))?;
+        let lines: Vec<String> = if values.iter().any(|value| value.place.is_some()) {
+            side_by_side::lines(&values, WIDTH, &self.look.colors)
+        } else {
+            values.iter().map(|value| self.metric(value)).collect()
+        };
+        for line in &lines {
+            writeln!(self.output, "{line}")?;
         }
-        if !values.is_empty() {
+        if !lines.is_empty() {
             writeln!(self.output)?;
         }
         if self.subject.parts > 1 {

@@ -26,6 +26,7 @@ mod rights;
 mod run;
 mod scope;
 pub(crate) mod series;
+mod side_by_side;
 mod software;
 mod source;
 mod summary;
