@@ -148,7 +148,7 @@ pub(super) const HINTS: [Hint; 63] = [
     ),
     (
         "--debuginfod",
-        "Leave it out: names come from the files themselves.",
+        "Leave it out: names come from the files and from debug files, also from those that debuginfod-find has fetched.",
     ),
     (
         "-v",
