@@ -12,24 +12,19 @@
 #include "fixture.h"
 #include "kallsyms.h"
 #include "loop.h"
-#include "options.h"
 #include "samples.h"
-#include "target.h"
 
 #define N	100000UL
 
-/* 2^ORDER are more pages than any of the tests fills. */
-#define ORDER	8
-
 FIXTURE(event)
 {
-	struct target target[2];
-	struct sampler sampler[2];
+	struct sampler sampler;
 	int cpu;	/* the first */
 };
 
 #define EVENT_OVERFLOWS
 #include "event_fixture.h"
+#include "sample_fixture.h"
 
 FIXTURE_SETUP(event)
 {
@@ -37,65 +32,15 @@ FIXTURE_SETUP(event)
 
 	SKIP_WITHOUT_PMU();
 	prepare_maker(_metadata, variant);
-	self->sampler[0].fd = -1;
-	self->sampler[1].fd = -1;
+	self->sampler.fd = -1;
 	ASSERT_EQ(0, cpus_online(&cpus));
 	self->cpu = cpu_next(&cpus, -1);
 }
 
 FIXTURE_TEARDOWN(event)
 {
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		target_end(&self->target[i]);
-		sampler_close(&self->sampler[i]);
-	}
+	sampler_close(&self->sampler);
 	restore_maker(_metadata, variant);
-}
-
-static void open_sampler(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
-			 struct sampler *s, struct perf_event_attr attr, pid_t tid)
-{
-	int err = sampler_open(s, variant->by, &attr, tid, -1, ORDER);
-
-	ASSERT_EQ(0, err) {
-		TH_LOG("%s: a sampled event of thread %d can't be opened: %s", variant->by->name,
-		       tid, strerror(-err));
-	}
-}
-
-/*
- * The event is disabled and has period @period: of its count, which is returned, all
- * samples are in the ring.
- */
-static __s64 expect_samples(struct __test_metadata *_metadata,
-			    const FIXTURE_VARIANT(event) *variant, struct sampler *s,
-			    __u64 period, void (*each)(const struct sample *sample, void *data),
-			    void *data)
-{
-	struct seen seen = SEEN_NOTHING;
-	__s64 count = event_count(s->fd);
-
-	sampler_read(s, &seen, each, data);
-	if (environment("SKID", 0) >= period) {
-		/* Two overflows become one interrupt. */
-		if (variant->by == &event_maker_perf)
-			return count;
-		seen.samples += seen.lost;
-		seen.periods += seen.lost * period;
-		seen.lost = 0;
-	}
-	EXPECT_EQ((unsigned long)(count / (__s64)period), seen.samples) {
-		TH_LOG("%s: period %llu, count %lld, throttled %lu times", variant->by->name,
-		       period, count, seen.throttled);
-	}
-	EXPECT_EQ(seen.samples * period, seen.periods);
-	EXPECT_EQ(0UL, seen.lost);
-	EXPECT_EQ(0UL, seen.others);
-	EXPECT_FALSE(seen.malformed);
-	EXPECT_TRUE(seen.ordered);
-	return count;
 }
 
 /* What samples of the current thread must have. */
@@ -132,7 +77,7 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 	ASSERT_EQ(0, pin_to_cpu(self->cpu));
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct expected e = { .cpu = self->cpu };
-		struct sampler *s = &self->sampler[0];
+		struct sampler *s = &self->sampler;
 		__u64 period = cases[i].period;
 		__s64 count;
 
@@ -180,7 +125,7 @@ TEST_F(event, samples_are_a_period_apart)
 {
 	struct positions p = { .n = N, .period = 10007 };
 	struct perf_event_attr attr = event_every(p.period);
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 
 	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	attr.sample_regs_intr = REGISTER_CX;
@@ -198,7 +143,7 @@ TEST_F(event, time_is_that_of_the_clock)
 {
 	static const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW };
 	struct perf_event_attr attr = event_every(N);
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	struct timespec begin, end;
 	struct seen seen;
 	unsigned int i;
@@ -221,72 +166,11 @@ TEST_F(event, time_is_that_of_the_clock)
 	}
 }
 
-TEST_F(event, samples_follow_a_task_that_moves)
-{
-	const __u64 period = 10007;
-	struct sampler *s = &self->sampler[0];
-	struct target *t = &self->target[0];
-
-	ASSERT_EQ(0, target_start(t, -1, false));
-	open_sampler(_metadata, variant, s, event_every(period), t->tid);
-	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_run(t, (struct job) { N / 100, 300, STEP_MOVE }));
-	ASSERT_EQ(0, event_disable(s->fd));
-	expect_samples(_metadata, variant, s, period, NULL, NULL);
-}
-
-static void count_others(const struct sample *s, void *data)
-{
-	struct expected *e = data;
-
-	e->wrong += s->tid != (__u32)e->cpu;
-}
-
-TEST_F(event, tasks_that_share_a_cpu_have_their_own_samples)
-{
-	const __u64 period = 1009;
-	int i;
-
-	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
-	for (i = 0; i < 2; i++) {
-		open_sampler(_metadata, variant, &self->sampler[i], event_every(period),
-			     self->target[i].tid);
-		ASSERT_EQ(0, event_enable(self->sampler[i].fd));
-	}
-	for (i = 0; i < 2; i++)
-		ASSERT_EQ(0, target_go(&self->target[i], (struct job) { N / 100, 50, STEP_PASS }));
-	for (i = 0; i < 2; i++) {
-		struct expected e = { .cpu = self->target[i].tid };
-
-		ASSERT_EQ(0, target_wait(&self->target[i]));
-		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
-		expect_samples(_metadata, variant, &self->sampler[i], period, count_others, &e);
-		EXPECT_EQ(0UL, e.wrong);
-	}
-}
-
-TEST_F(event, thread_has_samples)
-{
-	const __u64 period = 10007;
-	struct expected e = { .wrong = 0 };
-	struct sampler *s = &self->sampler[0];
-	struct target *t = &self->target[0];
-
-	ASSERT_EQ(0, target_start(t, -1, true));
-	e.cpu = t->tid;
-	open_sampler(_metadata, variant, s, event_every(period), t->tid);
-	ASSERT_EQ(0, event_enable(s->fd));
-	ASSERT_EQ(0, target_run(t, (struct job) { 10 * N, 1, STEP_NONE }));
-	ASSERT_EQ(0, event_disable(s->fd));
-	expect_samples(_metadata, variant, s, period, count_others, &e);
-	EXPECT_EQ(0UL, e.wrong);
-}
-
 /* What is left of a period waits until the event is enabled again. */
 TEST_F(event, disabled_event_keeps_what_is_left_of_its_period)
 {
 	const __u64 period = 10007;
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	int i;
 
 	open_sampler(_metadata, variant, s, event_every(period), 0);
@@ -302,7 +186,7 @@ TEST_F(event, disabled_event_keeps_what_is_left_of_its_period)
 TEST_F(event, new_period_begins_at_once)
 {
 	static const __u64 periods[] = { 10007, 997, 30011 };
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	unsigned int i;
 
 	open_sampler(_metadata, variant, s, event_every(5003), 0);
@@ -321,7 +205,7 @@ TEST_F(event, new_period_begins_at_once)
 /* While the event counts: the rest of the old period is dropped. */
 TEST_F(event, new_period_begins_while_the_event_counts)
 {
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	struct seen seen = SEEN_NOTHING;
 	__u64 period = 997;
 	__s64 count;
@@ -342,7 +226,7 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 TEST_F(event, period_that_is_none_is_refused)
 {
 	static const __u64 wrong[] = { 0, 1ULL << 63, ~0ULL };
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	__u64 period = 1;
 	unsigned int i;
 	int fd;
@@ -383,7 +267,7 @@ TEST_F(event, frequency_makes_so_many_samples)
 	const __u64 frequency = 1000;
 	struct frequency f = { .p = { .n = 500 * N } };
 	struct perf_event_attr attr = event_every(frequency);
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	struct seen seen = SEEN_NOTHING;
 	__u64 read_out[3], wanted;
 
@@ -426,7 +310,7 @@ static void see_place(const struct sample *s, void *data)
 TEST_F(event, late_samples_with_a_frequency_are_not_the_drivers)
 {
 	struct perf_event_attr attr = event_every(999);
-	struct sampler *s = &self->sampler[0];
+	struct sampler *s = &self->sampler;
 	struct seen seen = SEEN_NOTHING;
 	struct places p = {};
 

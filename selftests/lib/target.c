@@ -14,7 +14,7 @@
 
 #include "cpu.h"
 #include "idle.h"
-#include "loop.h"
+#include "samples.h"
 #include "target.h"
 
 /* What the task works with, in its own memory. */
@@ -61,7 +61,7 @@ static void *serve(void *data)
 	for (;;) {
 		must(read(w->jobs, &job, sizeof(job)) == sizeof(job));
 		for (i = 0; i < job.pieces; i++) {
-			loop(job.n);
+			labelled_loop(job.n);
 			step(w, job.step);
 		}
 		if (job.step == STEP_EXIT)

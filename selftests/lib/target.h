@@ -15,7 +15,7 @@
 
 struct job {
 	unsigned long n;	/* at least 1 */
-	unsigned long pieces;	/* each is loop(@n) and the step */
+	unsigned long pieces;	/* each is labelled_loop(@n) and the step */
 	enum step {
 		STEP_NONE,
 		STEP_YIELD,	/* sched_yield(2) */

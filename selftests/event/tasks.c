@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples of other tasks, which move, share a CPU or are threads: as many as the count
+ * has periods, each where it must be.
+ */
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "samples.h"
+#include "target.h"
+
+FIXTURE(event)
+{
+	struct target target[2];
+	struct sampler sampler[2];
+	int cpu;	/* the first */
+};
+
+#define EVENT_OVERFLOWS
+#include "event_fixture.h"
+#include "sample_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	cpu_set_t cpus;
+
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	self->sampler[0].fd = -1;
+	self->sampler[1].fd = -1;
+	ASSERT_EQ(0, cpus_online(&cpus));
+	self->cpu = cpu_next(&cpus, -1);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		target_end(&self->target[i]);
+		sampler_close(&self->sampler[i]);
+	}
+	restore_maker(_metadata, variant);
+}
+
+/* Lets the first targets execute the job, all at once. */
+static void run(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self, int targets,
+		struct job job)
+{
+	int i;
+
+	for (i = 0; i < targets; i++)
+		ASSERT_EQ(0, target_go(&self->target[i], job));
+	for (i = 0; i < targets; i++)
+		ASSERT_EQ(0, target_wait(&self->target[i]));
+}
+
+/* The instructions of a piece of this job, the loop and the step. */
+static __s64 piece_of(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		      const struct event_maker *by, int targets, struct job job)
+{
+	int fd = open_instructions(_metadata, by, self->target[0].tid);
+	__s64 one, three;
+
+	ASSERT_EQ(0, event_enable(fd));
+	job.pieces = 1;
+	run(_metadata, self, targets, job);
+	one = event_count(fd);
+	job.pieces = 2;
+	run(_metadata, self, targets, job);
+	three = event_count(fd);
+	close(fd);
+	return three - 2 * one;
+}
+
+/* Where the samples of a job must be: each a period behind the last. */
+struct path {
+	__u32 tid;
+	__s64 loop, piece, job;	/* instructions */
+	__u64 period;
+	__u64 samples, inside;	/* inside of the loop */
+	__u64 around;		/* before the first piece, or behind the last */
+	__s64 begin;		/* of the first piece */
+	unsigned long wrong;	/* other tasks, other places */
+};
+
+/*
+ * In the loop, the register shows how many instructions of the piece are done, and the
+ * first sample there when the first piece began. The others must come between the loops.
+ */
+static void see_place(const struct sample *s, void *data)
+{
+	const __s64 late = environment("SKID", 1);
+	struct path *p = data;
+	__s64 total, at, off;
+
+	p->wrong += s->tid != p->tid;
+	total = ++p->samples * p->period;
+	if (s->ip >= (uintptr_t)labelled_loop_begin && s->ip < (uintptr_t)labelled_loop_end) {
+		/* Behind DEC, the iteration is half done. */
+		at = p->loop - LOOP_INSNS * s->registers[0] -
+		     (s->ip != (uintptr_t)labelled_loop_begin);
+		if (!p->inside++)
+			p->begin = (total - at) % p->piece;
+		off = (total - at - p->begin) % p->piece;
+		off = off < 0 ? -off : off;
+		p->wrong += off > late && p->piece - off > late;
+	} else if (!p->inside || total >= p->begin + p->job - late) {
+		p->around++;
+	} else {
+		at = (total - p->begin) % p->piece;
+		p->wrong += at > late && at + late < p->loop;
+	}
+}
+
+static void sample_job(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		       const FIXTURE_VARIANT(event) *variant, int targets, __u64 period,
+		       struct job job)
+{
+	struct perf_event_attr attr = event_every(period);
+	__s64 piece = piece_of(_metadata, self, variant->by, targets, job);
+	int i;
+
+	attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_intr = REGISTER_CX;
+	for (i = 0; i < targets; i++) {
+		open_sampler(_metadata, variant, &self->sampler[i], attr, self->target[i].tid);
+		ASSERT_EQ(0, event_enable(self->sampler[i].fd));
+	}
+	run(_metadata, self, targets, job);
+	for (i = 0; i < targets; i++) {
+		struct sampler *s = &self->sampler[i];
+		struct path p = {
+			.tid = self->target[i].tid,
+			.loop = LOOP_INSNS * job.n,
+			.piece = piece,
+			.job = job.pieces * piece,
+			.period = period,
+		};
+
+		ASSERT_EQ(0, event_disable(s->fd));
+		expect_samples(_metadata, variant, s, period, see_place, &p);
+		EXPECT_LT(0ULL, p.inside);
+		EXPECT_GE(3ULL, p.around);
+		/* Lost ones are not known to the path. */
+		if (environment("SKID", 0) < period)
+			EXPECT_EQ(0UL, p.wrong) {
+				TH_LOG("%s: period %llu, piece %lld, %llu samples, %llu inside",
+				       variant->by->name, period, piece, p.samples, p.inside);
+			}
+		sampler_close(s);
+	}
+}
+
+TEST_F(event, samples_follow_a_task_that_moves)
+{
+	static const struct {
+		__u64 period;
+		struct job job;
+	} cases[] = {
+		{ 97, { 1000, 100, STEP_MOVE } },
+		{ 1009, { 1000, 300, STEP_MOVE } },
+		{ 10007, { 1000, 300, STEP_MOVE } },
+		{ 100003, { 10000, 300, STEP_MOVE } },
+		{ 1000003, { 20000, 250, STEP_MOVE } },
+	};
+	unsigned int i;
+
+	ASSERT_EQ(0, target_start(&self->target[0], -1, false));
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		sample_job(_metadata, self, variant, 1, cases[i].period, cases[i].job);
+}
+
+TEST_F(event, tasks_that_share_a_cpu_have_their_own_samples)
+{
+	ASSERT_EQ(0, target_start_ring(self->target, 2, self->cpu));
+	sample_job(_metadata, self, variant, 2, 1009, (struct job) { 1000, 50, STEP_PASS });
+}
+
+TEST_F(event, thread_has_samples)
+{
+	ASSERT_EQ(0, target_start(&self->target[0], -1, true));
+	sample_job(_metadata, self, variant, 1, 10007, (struct job) { 1000000, 1, STEP_NONE });
+}
+
+TEST_HARNESS_MAIN
