@@ -26,7 +26,7 @@ struct task {
 	pid_t pid;
 	int cpu;
 	unsigned long periods;
-	unsigned long samples;
+	unsigned long samples, outside;		/* of the loop */
 };
 
 FIXTURE(event)
@@ -85,7 +85,7 @@ static void be_task(struct task *task)
 	task->pid = getpid();
 	if (pin_to_cpu(task->cpu))
 		_exit(1);
-	loop((2 * task->periods + 1) * PERIOD / 2 / LOOP_INSNS);
+	labelled_loop((2 * task->periods + 1) * PERIOD / 2 / LOOP_INSNS);
 }
 
 /* A child, and one of its own beside it. */
@@ -103,6 +103,11 @@ static void be_child(struct task *task)
 	_exit(pid < 0 || waitpid(pid, &status, 0) != pid || status);
 }
 
+static bool in_loop(const struct sample *s)
+{
+	return s->ip >= (uintptr_t)labelled_loop_begin && s->ip < (uintptr_t)labelled_loop_end;
+}
+
 static void see_task(const struct sample *s, void *data)
 {
 	FIXTURE_DATA(event) *self = data;
@@ -111,6 +116,7 @@ static void see_task(const struct sample *s, void *data)
 	for (i = 0; i < 2 * CHILDREN; i++) {
 		if ((__u32)self->task[i].pid != s->tid)
 			continue;
+		self->task[i].outside += !in_loop(s);
 		if (s->pid == s->tid && s->cpu == (__u32)self->task[i].cpu && s->period == PERIOD)
 			self->task[i].samples++;
 		else
@@ -152,8 +158,10 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 	}
 	EXPECT_EQ(0UL, self->elsewhere);
 	for (i = 0; i < 2 * CHILDREN; i++) {
-		if (!variant->by->children_swap_periods)
+		if (!variant->by->children_swap_periods) {
 			EXPECT_EQ(self->task[i].periods, self->task[i].samples);
+			EXPECT_EQ(0UL, self->task[i].outside);
+		}
 		periods += self->task[i].periods;
 		samples += self->task[i].samples;
 	}
@@ -161,21 +169,43 @@ TEST_F(event, each_task_has_as_many_samples_as_periods)
 	EXPECT_LE(periods - 2 * CHILDREN, samples);
 }
 
-static void move_about(FIXTURE_DATA(event) *self)
+#define MOVES	20
+
+static void move_about(FIXTURE_DATA(event) *self, unsigned long n)
 {
 	int i;
 
-	for (i = 0; i < 60; i++) {
+	for (i = 0; i < MOVES; i++) {
 		if (pin_to_cpu(self->cpu[i % self->cpus]))
 			_exit(1);
-		loop(5000 + i);
+		labelled_loop(n);
 	}
 	_exit(0);
 }
 
+/* Lets children move about, each with MOVES loops of @n iterations. */
+static void run_children(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			 unsigned long n)
+{
+	pid_t pid[CHILDREN];
+	int i, status;
+
+	for (i = 0; i < CHILDREN; i++) {
+		pid[i] = fork();
+		ASSERT_LE(0, pid[i]);
+		if (!pid[i])
+			move_about(self, n);
+	}
+	for (i = 0; i < CHILDREN; i++) {
+		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+}
+
 struct on_cpu {
 	__u32 cpu;
-	unsigned long elsewhere;
+	unsigned long elsewhere;	/* on other CPUs */
+	unsigned long outside;		/* of the loop */
 };
 
 static void see_cpu(const struct sample *s, void *data)
@@ -183,41 +213,48 @@ static void see_cpu(const struct sample *s, void *data)
 	struct on_cpu *c = data;
 
 	c->elsewhere += s->cpu != c->cpu;
+	c->outside += !in_loop(s);
 }
 
 /* Each has at most one period less a sample, on each CPU. */
 TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 {
-	const __u64 period = 10007;
+	static const __u64 periods[] = { 97, 1009, 10007, 100003 };
 	unsigned long tasks = CHILDREN + 1;
-	pid_t pid[CHILDREN];
-	int i, status;
+	unsigned int p;
+	int i;
 
-	open_on_each_cpu(_metadata, self, variant->by, event_every(period));
-	for (i = 0; i < CHILDREN; i++) {
-		pid[i] = fork();
-		ASSERT_LE(0, pid[i]);
-		if (!pid[i])
-			move_about(self);
-	}
-	for (i = 0; i < CHILDREN; i++) {
-		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
-		EXPECT_EQ(0, status);
-	}
-	for (i = 0; i < self->cpus; i++) {
-		struct on_cpu c = { .cpu = self->cpu[i] };
-		struct seen seen = SEEN_NOTHING;
-		__u64 periods;
+	for (p = 0; p < ARRAY_SIZE(periods); p++) {
+		const __u64 period = periods[p], n = 5 * period;
+		__s64 count, between = -(__s64)(CHILDREN * MOVES * LOOP_INSNS * n);
+		__u64 outside = 0;
 
-		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
-		periods = event_count(self->sampler[i].fd) / period;
-		sampler_read(&self->sampler[i], &seen, see_cpu, &c);
-		EXPECT_FALSE(seen.malformed);
-		EXPECT_EQ(0UL, seen.lost);
-		EXPECT_EQ(0UL, c.elsewhere);
-		EXPECT_GE(periods, seen.samples);
-		EXPECT_LE(periods - tasks, seen.samples);
-		EXPECT_LE(tasks, seen.samples);
+		open_on_each_cpu(_metadata, self, variant->by, event_every(period));
+		run_children(_metadata, self, n);
+		for (i = 0; i < self->cpus; i++) {
+			struct on_cpu c = { .cpu = self->cpu[i] };
+			struct seen seen = SEEN_NOTHING;
+
+			ASSERT_EQ(0, event_disable(self->sampler[i].fd));
+			count = event_count(self->sampler[i].fd);
+			between += count;
+			sampler_read(&self->sampler[i], &seen, see_cpu, &c);
+			EXPECT_FALSE(seen.malformed);
+			EXPECT_EQ(0UL, seen.lost);
+			EXPECT_EQ(0UL, c.elsewhere);
+			EXPECT_GE(count / period, seen.samples);
+			EXPECT_LE(count / period - tasks, seen.samples);
+			EXPECT_LE(tasks, seen.samples);
+			outside += c.outside;
+			sampler_close(&self->sampler[i]);
+		}
+		/* At most one sample before and one behind a move, and one for each period. */
+		EXPECT_LE(0, between);
+		if (!variant->by->children_swap_periods)
+			EXPECT_GE(between / period + 2 * CHILDREN * (MOVES + 1), outside) {
+				TH_LOG("period %llu, %lld instructions between the loops", period,
+				       between);
+			}
 	}
 }
 
