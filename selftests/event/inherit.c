@@ -204,6 +204,7 @@ static void run_children(struct __test_metadata *_metadata, FIXTURE_DATA(event) 
 
 struct on_cpu {
 	__u32 cpu;
+	__u64 longest;			/* period */
 	unsigned long elsewhere;	/* on other CPUs */
 	unsigned long outside;		/* of the loop */
 };
@@ -212,6 +213,8 @@ static void see_cpu(const struct sample *s, void *data)
 {
 	struct on_cpu *c = data;
 
+	if (s->period > c->longest)
+		c->longest = s->period;
 	c->elsewhere += s->cpu != c->cpu;
 	c->outside += !in_loop(s);
 }
@@ -256,6 +259,35 @@ TEST_F(event, tasks_that_move_have_all_samples_but_the_last)
 				       between);
 			}
 	}
+}
+
+/* Each sample stands for what was counted since the last, by its task on its CPU. */
+TEST_F(event, periods_of_a_frequency_add_up)
+{
+	struct perf_event_attr attr = event_every(1000);
+	unsigned long samples = 0;
+	int i;
+
+	attr.freq = 1;
+	open_on_each_cpu(_metadata, self, variant->by, attr);
+	run_children(_metadata, self, 500000);
+	for (i = 0; i < self->cpus; i++) {
+		struct on_cpu c = { .cpu = self->cpu[i] };
+		struct seen seen = SEEN_NOTHING;
+		__u64 count;
+
+		ASSERT_EQ(0, event_disable(self->sampler[i].fd));
+		count = event_count(self->sampler[i].fd);
+		sampler_read(&self->sampler[i], &seen, see_cpu, &c);
+		TH_LOG("%s: CPU %d: %lu samples, %llu of %llu, longest %llu", variant->by->name,
+		       self->cpu[i], seen.samples, seen.periods, count, c.longest);
+		EXPECT_FALSE(seen.malformed);
+		EXPECT_EQ(0UL, seen.lost);
+		EXPECT_EQ(0UL, c.elsewhere);
+		EXPECT_GE(count, seen.periods);
+		samples += seen.samples;
+	}
+	EXPECT_LE(10UL, samples);
 }
 
 /* A ring for all CPUs would have many writers at once. */
