@@ -167,11 +167,14 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
     let percpu = here.percpu();
     let samplers = &percpu.samplers;
     if samplers.suspended.get() != 0 {
+        // In this order: an event of kernel mode may be due at once, and in the midst of this even suspend samples anew.
+        // The record must not come after that of the next suspension, nor a sample before it, and an overflow must not
+        // find samples still suspended, which would load its counter as if none were wanted.
+        tell(here, false);
+        samplers.suspended.set(0);
         for counter in each(samplers.counters.get()) {
             resume(here, pmu, counter);
         }
-        samplers.suspended.set(0);
-        tell(here, false);
     }
     for counter in each(samplers.counters.get()) {
         let Some(sampler) = percpu.sampler(counter) else {
