@@ -38,6 +38,8 @@ FIXTURE_VARIANT_ADD(throttle, each_one) { FEW, 1, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97) { FEW, 97, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97_of_a_short_time) { SHORT, 97, false, true };
 FIXTURE_VARIANT_ADD(throttle, each_97_of_the_kernel) { FEW, 97, true, true };
+/* Shorter than the way back from the end of a pause. */
+FIXTURE_VARIANT_ADD(throttle, each_11_of_the_kernel) { FEW, 11, true, true };
 FIXTURE_VARIANT_ADD(throttle, rare) { FEW, 1000003, false, false };
 FIXTURE_VARIANT_ADD(throttle, without_limits) { "", 997, false, false };
 
@@ -49,6 +51,8 @@ FIXTURE_SETUP(throttle)
 	ASSERT_EQ(0, module_reload(variant->parameters));
 	ASSERT_EQ(0, wait_until_idle());
 	attr.read_format = PERF_FORMAT_LOST;
+	attr.sample_type |= SAMPLE_END;
+	attr.sample_id_all = 1;
 	attr.exclude_kernel = !variant->kernel;
 	self->seen = SEEN_NOTHING;
 	ASSERT_EQ(0, sampler_open(&self->sampler, &event_maker_perfmon, &attr, 0, -1, 9));
@@ -90,8 +94,8 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 		sample_loop(_metadata, self, period);
 		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
 	}
-	TH_LOG("count %llu, %lu samples, %lu lost, throttled %lu times", count[0],
-	       seen->samples, seen->lost, seen->throttled);
+	TH_LOG("count %llu, %lu samples, %lu lost, throttled %lu times, %lu ended",
+	       count[0], seen->samples, seen->lost, seen->throttled, seen->unthrottled);
 	EXPECT_FALSE(seen->malformed);
 	EXPECT_EQ(0UL, seen->others);
 	EXPECT_TRUE(seen->ordered);
@@ -105,6 +109,38 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 		EXPECT_EQ(0UL, seen->throttled);
 		EXPECT_EQ(0UL, seen->lost);
 	}
+}
+
+/* Again and again, while the task runs. */
+TEST_F(throttle, records_tell_whose_samples_cease_and_come_again)
+{
+	struct sampler *s = &self->sampler;
+	const struct event_record *r = &s->record;
+	unsigned long ceased = 0, came = 0;
+	__u64 id = event_id(s->fd), last = 0;
+	int i;
+
+	if (!variant->throttled)
+		return;
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < 100 && (ceased < 3 || came < 3); i++) {
+		labelled_loop(N / 5);
+		while (event_ring_next(&s->ring, &s->record)) {
+			if (r->header.type != PERF_RECORD_THROTTLE &&
+			    r->header.type != PERF_RECORD_UNTHROTTLE)
+				continue;
+			ceased += r->header.type == PERF_RECORD_THROTTLE;
+			came += r->header.type == PERF_RECORD_UNTHROTTLE;
+			EXPECT_TRUE(sampler_ends_well(s, 3, gettid()));
+			EXPECT_LT(last, r->words[0]);
+			last = r->words[0];
+			EXPECT_EQ(id, r->words[1]);
+			EXPECT_EQ(id, r->words[2]);
+		}
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	EXPECT_LE(3UL, ceased);
+	EXPECT_LE(3UL, came);
 }
 
 /* Two loops of different lengths differ by their instructions. */

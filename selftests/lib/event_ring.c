@@ -49,12 +49,16 @@ bool event_ring_at(const struct event_ring *ring, __u64 at, struct event_record 
 	return true;
 }
 
+bool event_ring_is_empty(const struct event_ring *ring)
+{
+	return ring->page->data_tail == __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+}
+
 bool event_ring_next(struct event_ring *ring, struct event_record *record)
 {
-	__u64 head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	__u64 tail = ring->page->data_tail;
 
-	if (tail == head || !event_ring_at(ring, tail, record))
+	if (event_ring_is_empty(ring) || !event_ring_at(ring, tail, record))
 		return false;
 	__atomic_store_n(&ring->page->data_tail, tail + record->header.size, __ATOMIC_RELEASE);
 	return true;

@@ -32,6 +32,8 @@ struct event_record {
 int event_ring_map(struct event_ring *ring, int fd, unsigned int order, bool overwrites);
 void event_ring_unmap(struct event_ring *ring);
 
+bool event_ring_is_empty(const struct event_ring *ring);
+
 /* Copies the next record and gives its room back. False if there is none. */
 bool event_ring_next(struct event_ring *ring, struct event_record *record);
 

@@ -150,6 +150,19 @@ void sampler_close(struct sampler *s)
 	s->fd = -1;
 }
 
+bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid)
+{
+	const struct perf_event_header *h = &s->record.header;
+	__u64 id = event_id(s->fd);
+	struct sample end;
+
+	words += __builtin_popcountll(SAMPLE_END);
+	return h->size == sizeof(*h) + words * sizeof(__u64) &&
+	       sample_parse_end(&s->record, s->parts.type, &end) && end.pid == (__u32)getpid() &&
+	       end.tid == (__u32)tid && end.time && end.id == id && end.stream_id == id &&
+	       end.identifier == id;
+}
+
 static void add_sample(struct sampler *s, struct seen *seen, struct sample *sample)
 {
 	seen->samples++;
@@ -167,7 +180,11 @@ void sampler_read(struct sampler *s, struct seen *seen,
 {
 	struct sample sample;
 
-	while (event_ring_next(&s->ring, &s->record)) {
+	while (!event_ring_is_empty(&s->ring)) {
+		if (!event_ring_next(&s->ring, &s->record)) {
+			seen->malformed = true;
+			break;
+		}
 		switch (s->record.header.type) {
 		case PERF_RECORD_SAMPLE:
 			add_sample(s, seen, &sample);
@@ -181,12 +198,12 @@ void sampler_read(struct sampler *s, struct seen *seen,
 			seen->throttled++;
 			break;
 		case PERF_RECORD_UNTHROTTLE:
+			seen->unthrottled++;
 			break;
 		default:
 			seen->others++;
 		}
 	}
-	seen->malformed |= s->ring.page->data_head != s->ring.page->data_tail;
 }
 
 struct perf_event_attr event_every(__u64 period)

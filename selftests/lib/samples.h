@@ -6,6 +6,7 @@
 #define SELFTESTS_SAMPLES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include <linux/types.h>
@@ -43,6 +44,10 @@ bool sample_parse(const struct event_record *record, const struct sample_parts *
 /* Takes the end apart that sample_id_all gives another record. */
 bool sample_parse_end(const struct event_record *record, __u64 type, struct sample *sample);
 
+/* All parts that such an end can have. */
+#define SAMPLE_END (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | \
+		    PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+
 /* An event with its ring. */
 struct sampler {
 	int fd;			/* -1: it is not open */
@@ -58,9 +63,15 @@ int sampler_open(struct sampler *s, const struct event_maker *by, struct perf_ev
 /* Nothing if it is not open. */
 void sampler_close(struct sampler *s);
 
+/*
+ * Has the last record @words of its own, and behind them an end with the numbers of the
+ * event and of the thread @tid of this process? The event has sample_id_all and SAMPLE_END.
+ */
+bool sampler_ends_well(const struct sampler *s, size_t words, pid_t tid);
+
 /* The sums over the records of a ring. */
 struct seen {
-	unsigned long samples, lost, throttled, others;
+	unsigned long samples, lost, throttled, unthrottled, others;
 	__u64 periods;		/* the sum */
 	__u64 last_time;
 	bool ordered;		/* by time */
