@@ -5,6 +5,7 @@
  */
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,84 @@ TEST_F(event, full_ring_counts_on)
 		count[i] = counted(_metadata, s->fd).count;
 	}
 	EXPECT_EQ(count[0] + LOOP_INSNS * N, count[1]);
+}
+
+TEST_F(event, slow_reader_is_told_how_many_are_lost)
+{
+	struct perf_event_attr attr = with_lost();
+	struct target *t = &self->target;
+	struct sampler *s = &self->sampler;
+
+	ASSERT_EQ(0, target_start(t, -1, false));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, t->tid, -1, 0));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, target_go(t, (struct job) { 10 * N, 10, STEP_MOVE }));
+	while (!target_done(t)) {
+		sampler_read(s, &self->seen, NULL, NULL);
+		usleep(2000);
+	}
+	ASSERT_EQ(0, target_wait(t));
+	sampler_read(s, &self->seen, NULL, NULL);
+	/* The last are told with the next sample. */
+	ASSERT_EQ(0, target_run(t, (struct job) { PERIOD, 1, STEP_NONE }));
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &self->seen, NULL, NULL);
+	/* More than the ring has room for, and still not all. */
+	EXPECT_LT(2 * 85UL, self->seen.samples);
+	EXPECT_LT(0UL, self->seen.lost);
+	expect_all(_metadata, self);
+}
+
+TEST_F(event, record_of_lost_samples_tells_whose_they_are)
+{
+	struct perf_event_attr attr = with_lost();
+	struct sampler *s = &self->sampler;
+	unsigned int records = 0;
+
+	attr.sample_type |= SAMPLE_END;
+	attr.sample_id_all = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	run(_metadata, s, N);
+	sampler_read(s, &self->seen, NULL, NULL);
+	EXPECT_EQ(0UL, self->seen.lost);
+	run(_metadata, s, 2 * PERIOD);
+	while (event_ring_next(&s->ring, &s->record)) {
+		if (s->record.header.type != PERF_RECORD_LOST)
+			continue;
+		records++;
+		EXPECT_TRUE(sampler_ends_well(s, 2, gettid()));
+		EXPECT_EQ(event_id(s->fd), s->record.words[0]);
+		EXPECT_EQ(counted(_metadata, s->fd).lost, s->record.words[1]);
+	}
+	EXPECT_EQ(1U, records);
+}
+
+/* Names find no room either, and are lost beside the samples. */
+TEST_F(event, lost_names_are_told_and_are_no_samples)
+{
+	const unsigned long names = 200;
+	struct perf_event_attr attr = with_lost();
+	struct sampler *s = &self->sampler;
+	struct seen *seen = &self->seen;
+	unsigned long lost_names, i;
+	struct count_and_lost c;
+
+	attr.comm = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	ASSERT_EQ(0, event_enable(s->fd));
+	for (i = 0; i < names; i++) {
+		ASSERT_EQ(0, prctl(PR_SET_NAME, "renamed"));
+		labelled_loop(PERIOD);
+	}
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, seen, NULL, NULL);
+	run_a_little(_metadata, self);
+	c = counted(_metadata, s->fd);
+	EXPECT_LT(0UL, seen->others);
+	lost_names = names - seen->others;
+	EXPECT_LT(0UL, lost_names);
+	EXPECT_EQ(c.count / PERIOD + lost_names, seen->samples + seen->lost);
+	EXPECT_EQ(seen->lost, c.lost + (variant->by->counts_lost_records ? 0 : lost_names));
 }
 
 /* perf takes it modulo the size: it may write over what was not read. */

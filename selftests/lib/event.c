@@ -44,6 +44,7 @@ const struct event_maker event_maker_perf = {
 	.polls_pages_only = true,
 	.children_keep_rdpmc = true,
 	.children_swap_periods = true,
+	.counts_lost_records = true,
 	.breaks_stacks = true,
 };
 

@@ -36,6 +36,8 @@ struct event_maker {
 	 * is left of that one's period.
 	 */
 	bool children_swap_periods;
+	/* PERF_FORMAT_LOST counts lost records that are no samples, too. */
+	bool counts_lost_records;
 	/*
 	 * A sample whose stack is empty, or cut at the end of the record, is not as
 	 * long as it says.
