@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The registers of samples: each has its own place. For 32 bits too.
+ */
+#include <stdint.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "register_loop.h"
+#include "samples.h"
+
+#define PERIOD	10007UL
+#define N	100000UL
+#define CALLS	5000UL
+#define ORDER	8
+
+/* Numbers of enum perf_event_x86_regs. */
+enum { CX = 2, SP = 7, IP = 8, FLAGS = 9, CS = 10, SS = 11 };
+
+/* Carry; one that is always set; interrupts. */
+#define FLAGS_SET	0x203
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+static __u64 segment(int number)
+{
+	unsigned long cs, ss;
+
+	__asm__("mov %%cs, %0\n\tmov %%ss, %1" : "=r" (cs), "=r" (ss));
+	return number == CS ? cs : ss;
+}
+
+/* Is it what register @number must have at @ip? */
+static bool is_right(int number, __u64 value, __u64 ip)
+{
+	switch (number) {
+	case SP:
+		return value == register_sp;
+	case IP:
+		return value == ip;
+	case FLAGS:
+		return (value & FLAGS_SET) == FLAGS_SET;
+	case CS:
+	case SS:
+		return value == segment(number);
+	default:
+		return value == (__u64)VALUE + number;
+	}
+}
+
+struct told {
+	__u64 mask;			/* of the registers that are known */
+	unsigned long samples;
+	__u64 wrong;			/* the mask of those that were once wrong */
+	bool other_abi;
+	__u64 rounds;			/* RCX of the last */
+};
+
+static void check_registers(struct told *t, __u64 abi, const __u64 *values, __u64 ip)
+{
+	__u64 left;
+
+	t->other_abi |= abi != ABI;
+	if (abi != ABI)
+		return;
+	for (left = REGISTERS; left; left &= left - 1) {
+		int number = __builtin_ctzll(left);
+
+		if (t->mask >> number & 1 && !is_right(number, *values, ip))
+			t->wrong |= 1ULL << number;
+		if (number == CX)
+			t->rounds = *values;
+		values++;
+	}
+}
+
+static void see_loop(const struct sample *s, void *data)
+{
+	struct told *t = data;
+	__u64 before = t->rounds;
+
+	if (s->ip < (uintptr_t)register_loop_begin || s->ip >= (uintptr_t)register_loop_end)
+		return;
+	t->samples++;
+	check_registers(t, s->user_abi, s->user_registers, s->ip);
+	check_registers(t, s->abi, s->registers, s->ip);
+	if (t->rounds >= before)
+		t->wrong |= 1ULL << CX;
+}
+
+static struct perf_event_attr with_registers(void)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_REGS_INTR;
+	attr.sample_regs_user = REGISTERS;
+	attr.sample_regs_intr = REGISTERS;
+	return attr;
+}
+
+TEST_F(event, each_register_of_a_loop_is_in_its_place)
+{
+	struct perf_event_attr attr = with_registers();
+	struct told t = { .mask = REGISTERS & ~(1ULL << CX), .rounds = N };
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	register_loop(N);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see_loop, &t);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(2 * N / PERIOD - 1, t.samples);
+	EXPECT_FALSE(t.other_abi);
+	EXPECT_EQ(0ULL, t.wrong);
+}
+
+/* The program's registers while the kernel works for it. */
+static void see_call(const struct sample *s, void *data)
+{
+	struct told *t = data;
+	__u64 ip;
+
+	/* In the first instructions of a call the kernel has not saved them. */
+	if (!s->user_abi)
+		return;
+	ip = s->user_registers[IP];
+	if (ip < (uintptr_t)register_calls_begin || ip >= (uintptr_t)register_calls_end)
+		return;
+	t->samples++;
+	check_registers(t, s->user_abi, s->user_registers, ip);
+}
+
+/* perf leaves some out. */
+TEST_F(event, registers_of_the_program_are_there_in_a_system_call)
+{
+	struct perf_event_attr attr = with_registers();
+	struct told t = { .mask = IN_CALLS };
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+
+	if (variant->by == &event_maker_perf)
+		return;
+	attr.exclude_kernel = 0;
+	attr.exclude_user = 1;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	register_calls(CALLS);
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, see_call, &t);
+	TH_LOG("%lu samples, %lu in the calls", seen.samples, t.samples);
+	EXPECT_FALSE(seen.malformed);
+	EXPECT_LE(20UL, t.samples);
+	EXPECT_FALSE(t.other_abi);
+	EXPECT_EQ(0ULL, t.wrong);
+}
+
+TEST_HARNESS_MAIN

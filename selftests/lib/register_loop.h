@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Functions whose registers are known. To be included by one file of a program.
+ */
+#ifndef SELFTESTS_REGISTER_LOOP_H
+#define SELFTESTS_REGISTER_LOOP_H
+
+/* Load a register with a value of its own, by its number. */
+#ifdef __x86_64__
+#define VALUE		0x1122334455667700
+#define LOAD(name, n)	"	movabs	$0x1122334455667700 + " #n ", %" #name "\n"
+#define REGISTERS	0xff0fffULL
+#define ABI		PERF_SAMPLE_REGS_ABI_64
+#else
+#define VALUE		0x11223300
+#define LOAD(name, n)	"	mov	$0x11223300 + " #n ", %" #name "\n"
+#define REGISTERS	0xfffULL
+#define ABI		PERF_SAMPLE_REGS_ABI_32
+#endif
+
+/*
+ * Two functions whose argument is a number of rounds. register_loop() counts them in
+ * RCX and has the carry flag set, which DEC leaves alone; register_calls() counts them
+ * in R15, or EBP, and calls the kernel in each. All other registers are loaded before,
+ * but for RSP, which is told.
+ */
+void register_loop(unsigned long n);
+void register_calls(unsigned long n);
+extern const char register_loop_begin[], register_loop_end[];
+extern const char register_calls_begin[], register_calls_end[];
+unsigned long register_sp;
+
+#ifdef __x86_64__
+#define FUNCTION(name, count, call)			\
+	".globl " #name ", " #name "_begin, " #name "_end\n"	\
+	#name ":\n"					\
+	"	push	%rbx\n"				\
+	"	push	%rbp\n"				\
+	"	push	%r12\n"				\
+	"	push	%r13\n"				\
+	"	push	%r14\n"				\
+	"	push	%r15\n"				\
+	LOAD(rax, 0) LOAD(rbx, 1) LOAD(rdx, 3) LOAD(rsi, 4) LOAD(rbp, 6)	\
+	LOAD(r8, 16) LOAD(r9, 17) LOAD(r10, 18) LOAD(r11, 19)			\
+	LOAD(r12, 20) LOAD(r13, 21) LOAD(r14, 22) LOAD(r15, 23)			\
+	"	mov	%rdi, %" #count "\n"		\
+	LOAD(rdi, 5)					\
+	"	mov	%rsp, register_sp(%rip)\n"	\
+	"	stc\n"					\
+	#name "_begin:\n"				\
+	call						\
+	"	dec	%" #count "\n"			\
+	"	jnz	" #name "_begin\n"		\
+	#name "_end:\n"					\
+	"	pop	%r15\n"				\
+	"	pop	%r14\n"				\
+	"	pop	%r13\n"				\
+	"	pop	%r12\n"				\
+	"	pop	%rbp\n"				\
+	"	pop	%rbx\n"				\
+	"	ret\n"
+
+/* getppid(2) leaves the number of the call and what SYSCALL needs. */
+#define IN_CALLS	(REGISTERS & 0x770ffaULL)
+
+__asm__(".text\n"
+	FUNCTION(register_loop, rcx, "")
+	FUNCTION(register_calls, r15,
+		 "	mov	$110, %eax\n"
+		 "	syscall\n"));
+#else
+#define FUNCTION(name, count, call)			\
+	".globl " #name ", " #name "_begin, " #name "_end\n"	\
+	#name ":\n"					\
+	"	push	%ebx\n"				\
+	"	push	%ebp\n"				\
+	"	push	%esi\n"				\
+	"	push	%edi\n"				\
+	LOAD(eax, 0) LOAD(ebx, 1) LOAD(ecx, 2) LOAD(edx, 3) LOAD(esi, 4)	\
+	LOAD(edi, 5) LOAD(ebp, 6)			\
+	"	mov	20(%esp), %" #count "\n"	\
+	"	mov	%esp, register_sp\n"		\
+	"	stc\n"					\
+	#name "_begin:\n"				\
+	call						\
+	"	dec	%" #count "\n"			\
+	"	jnz	" #name "_begin\n"		\
+	#name "_end:\n"					\
+	"	pop	%edi\n"				\
+	"	pop	%esi\n"				\
+	"	pop	%ebp\n"				\
+	"	pop	%ebx\n"				\
+	"	ret\n"
+
+#define IN_CALLS	(REGISTERS & 0xfbeULL)
+
+__asm__(".text\n"
+	FUNCTION(register_loop, ecx, "")
+	FUNCTION(register_calls, ebp,
+		 "	mov	$64, %eax\n"
+		 "	int	$0x80\n"));
+#endif
+
+#endif
