@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "fixture.h"
+#include "kallsyms.h"
 #include "loop.h"
 #include "options.h"
 #include "samples.h"
@@ -52,9 +53,11 @@ static bool in_recursion(__u64 address)
 #ifdef __x86_64__
 #define CALL		"syscall"
 #define CLOBBERED	"rcx", "r11",
+#define CALLED		"do_syscall_64"
 #else
 #define CALL		"int	$0x80"
 #define CLOBBERED
+#define CALLED		"do_int80_emulation"
 #endif
 
 /* The loop, or calls of the kernel, with @depth callers. */
@@ -207,18 +210,28 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 /* Of samples in the kernel. */
 struct kernel_chains {
 	unsigned int depth;
+	struct kernel_function text, entry, module, called;
 	unsigned long seen, kernel_marks, user_marks, with_program, wrong;
+	unsigned long nowhere;		/* addresses of no function */
+	/* Not in the first instructions of a call, and the function for calls is no caller. */
+	unsigned long without_call;
 };
+
+static bool in_kernel_text(const struct kernel_chains *c, __u64 address)
+{
+	return kernel_function_has(&c->text, address) || kernel_function_has(&c->module, address);
+}
 
 static void see_kernel(const struct sample *s, void *data)
 {
 	struct kernel_chains *c = data;
-	bool in_kernel = false;
+	bool in_kernel = false, with_call = false;
 	unsigned int i;
 
 	if (!KERNEL(s->ip))
 		return;
 	c->seen++;
+	c->nowhere += !in_kernel_text(c, s->ip);
 	for (i = 0; i < s->length; i++) {
 		if (s->chain[i] == PERF_CONTEXT_KERNEL) {
 			c->kernel_marks++;
@@ -230,8 +243,11 @@ static void see_kernel(const struct sample *s, void *data)
 			in_kernel = false;
 		} else {
 			c->wrong += KERNEL(s->chain[i]) != in_kernel;
+			c->nowhere += in_kernel && !in_kernel_text(c, s->chain[i]);
+			with_call |= kernel_function_has(&c->called, s->chain[i]);
 		}
 	}
+	c->without_call += !with_call && !kernel_function_has(&c->entry, s->ip);
 }
 
 static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
@@ -242,6 +258,10 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	struct kernel_chains c = { .depth = 12 };
 	struct seen seen = SEEN_NOTHING;
 
+	ASSERT_EQ(0, kernel_text("_stext", "_etext", &c.text));
+	ASSERT_EQ(0, kernel_text("__entry_text_start", "__entry_text_end", &c.entry));
+	ASSERT_EQ(0, kernel_module("perfmon", &c.module));
+	ASSERT_EQ(0, kernel_function(CALLED, &c.called));
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
 	sample_recursion(_metadata, self, by, attr, c.depth, true);
@@ -250,6 +270,7 @@ static struct kernel_chains kernel_chains(struct __test_metadata *_metadata,
 	EXPECT_FALSE(seen.malformed);
 	EXPECT_LE(20UL, c.seen);
 	EXPECT_EQ(0UL, c.wrong);
+	EXPECT_EQ(0UL, c.nowhere);
 	return c;
 }
 
@@ -258,6 +279,8 @@ TEST_F(event, chain_of_the_kernel_is_above_that_of_the_program)
 	struct kernel_chains c = kernel_chains(_metadata, self, variant->by, with_chains());
 
 	EXPECT_EQ(c.seen, c.kernel_marks);
+	/* Some are of interrupts, and of the other way to call the kernel from 32 bits. */
+	EXPECT_GE(c.seen / 6, c.without_call);
 	/*
 	 * Others are of the calls before and after, and of interrupts there. In a context
 	 * switch and in the first instructions of a system call there is no program.
@@ -278,6 +301,7 @@ TEST_F(event, excluded_chain_of_the_kernel_is_not_there)
 	attr.exclude_callchain_user = 1;
 	c = kernel_chains(_metadata, self, variant->by, attr);
 	EXPECT_EQ(c.seen, c.kernel_marks);
+	EXPECT_GE(c.seen / 6, c.without_call);
 	EXPECT_EQ(0UL, c.user_marks);
 }
 

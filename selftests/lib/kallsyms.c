@@ -26,6 +26,17 @@ int kernel_function(const char *name, struct kernel_function *f)
 	return f->end ? 0 : -ENOENT;
 }
 
+int kernel_text(const char *first, const char *end, struct kernel_function *f)
+{
+	struct kernel_function behind;
+	int err = kernel_function(first, f);
+
+	if (!err)
+		err = kernel_function(end, &behind);
+	f->end = err ? 0 : behind.start;
+	return err;
+}
+
 int kernel_module(const char *name, struct kernel_function *f)
 {
 	FILE *modules = fopen("/proc/modules", "r");

@@ -16,6 +16,9 @@ struct kernel_function {
 /* From its name: 0 or -ENOENT. */
 int kernel_function(const char *name, struct kernel_function *f);
 
+/* All functions from one symbol on to another: 0 or -ENOENT. */
+int kernel_text(const char *first, const char *end, struct kernel_function *f);
+
 /* All functions of a module: 0 or -ENOENT. */
 int kernel_module(const char *name, struct kernel_function *f);
 
