@@ -436,69 +436,26 @@ TEST_F(event, event_outlives_its_opener)
 	close(go);
 }
 
-/* The number behind a name in the descriptor's fdinfo, or -1. */
-static long long described(int fd, const char *name)
-{
-	long long value = -1;
-	char path[64], line[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "r");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
-			value = strtoll(line + strlen(name) + 1, NULL, 0);
-	fclose(f);
-	return value;
-}
-
 /* Of perf the type and the config, of the module what it made of them. */
 TEST_F(event, fdinfo_describes_the_event)
 {
 	self->fd = open_instructions(_metadata, variant->by, 0);
 	if (variant->by == &event_maker_perf) {
-		EXPECT_EQ(PERF_TYPE_HARDWARE, described(self->fd, "perf_event_attr.type"));
+		EXPECT_EQ(PERF_TYPE_HARDWARE, event_described(self->fd, "perf_event_attr.type"));
 		EXPECT_EQ(PERF_COUNT_HW_INSTRUCTIONS,
-			  described(self->fd, "perf_event_attr.config"));
+			  event_described(self->fd, "perf_event_attr.config"));
 	} else {
-		EXPECT_EQ((long long)event_id(self->fd), described(self->fd, "perfmon-event"));
-		EXPECT_EQ(getpid(), described(self->fd, "pid"));
-		EXPECT_EQ(-1, described(self->fd, "cpu"));
-		EXPECT_EQ(0, described(self->fd, "inherit"));
-		EXPECT_EQ(0, described(self->fd, "enabled"));
+		EXPECT_EQ((long long)event_id(self->fd),
+			  event_described(self->fd, "perfmon-event"));
+		EXPECT_EQ(getpid(), event_described(self->fd, "pid"));
+		EXPECT_EQ(-1, event_described(self->fd, "cpu"));
+		EXPECT_EQ(0, event_described(self->fd, "inherit"));
+		EXPECT_EQ(0, event_described(self->fd, "enabled"));
 		ASSERT_EQ(0, event_enable(self->fd));
-		EXPECT_EQ(1, described(self->fd, "enabled"));
-		EXPECT_LE(0, described(self->fd, "counter"));
-		EXPECT_LE(0, described(self->fd, "select"));
+		EXPECT_EQ(1, event_described(self->fd, "enabled"));
+		EXPECT_LE(0, event_described(self->fd, "counter"));
+		EXPECT_LE(0, event_described(self->fd, "select"));
 	}
-}
-
-/* The first process of a new PID namespace. */
-TEST_F(event, fdinfo_has_the_number_of_the_opener)
-{
-	pid_t child;
-	int status;
-
-	if (variant->by == &event_maker_perf)
-		return;
-	child = fork();
-	ASSERT_LE(0, child);
-	if (!child) {
-		if (unshare(CLONE_NEWPID))
-			_exit(2);
-		child = fork();
-		if (!child) {
-			int fd = event_open_instructions(variant->by, 0);
-
-			_exit(getpid() != 1 || described(fd, "pid") != 1);
-		}
-		waitpid(child, &status, 0);
-		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
-	}
-	ASSERT_EQ(child, waitpid(child, &status, 0));
-	EXPECT_EQ(0, status);
 }
 
 TEST(module_stays_while_an_event_lives)

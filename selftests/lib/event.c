@@ -2,6 +2,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -112,6 +115,23 @@ __u64 event_id(int fd)
 	__u64 id = 0;
 
 	return ioctl(fd, PERF_EVENT_IOC_ID, &id) ? 0 : id;
+}
+
+long long event_described(int fd, const char *name)
+{
+	long long value = -1;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			value = strtoll(line + strlen(name) + 1, NULL, 0);
+	fclose(f);
+	return value;
 }
 
 __s64 event_count(int fd)

@@ -70,6 +70,9 @@ int event_reset(int fd);
 /* The id, or 0. */
 __u64 event_id(int fd);
 
+/* The number behind a name in the descriptor's fdinfo, or -1. */
+long long event_described(int fd, const char *name);
+
 /* The first number that read(2) gives, which is the count; or a negative errno. */
 __s64 event_count(int fd);
 

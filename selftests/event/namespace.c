@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events of another PID namespace: the numbers of tasks are those of who opened it.
+ */
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "child.h"
+#include "cpu.h"
+#include "device.h"
+#include "fixture.h"
+#include "loop.h"
+#include "samples.h"
+#include "target.h"
+
+#define PERIOD	10007UL
+#define PERIODS	20
+/* So that no sample comes behind the loop. */
+#define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
+#define ORDER	4
+
+FIXTURE(event)
+{
+	struct target target;
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	SKIP_WITHOUT_PMU();
+	self->sampler.fd = -1;
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	target_end(&self->target);
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* Forks the first process of a new PID namespace, which begins when a byte is written to @go. */
+static pid_t fork_first(struct __test_metadata *_metadata, int *go)
+{
+	pid_t pid;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	pid = fork_waiting(go);
+	ASSERT_LE(0, pid);
+	return pid;
+}
+
+/* Lets it begin, and expects that it ends well. */
+static void expect_success(struct __test_metadata *_metadata, pid_t pid, int go)
+{
+	int status;
+
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+/* Perf tells no pid there. */
+TEST_F(event, fdinfo_has_the_number_of_the_opener)
+{
+	pid_t pid;
+	int go;
+
+	if (variant->by == &event_maker_perf)
+		return;
+	pid = fork_first(_metadata, &go);
+	if (!pid) {
+		int fd = event_open_instructions(variant->by, 0);
+
+		_exit(getpid() != 1 || event_described(fd, "pid") != 1);
+	}
+	expect_success(_metadata, pid, go);
+}
+
+/* The numbers that samples and records are to have, and others. */
+struct numbers {
+	__u32 pid, tid;
+	unsigned long right, wrong;
+};
+
+static void see_numbers(const struct sample *s, void *data)
+{
+	struct numbers *n = data;
+
+	if (s->pid == n->pid && s->tid == n->tid)
+		n->right++;
+	else
+		n->wrong++;
+}
+
+static struct perf_event_attr with_names(void)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+
+	attr.comm = 1;
+	attr.sample_id_all = 1;
+	return attr;
+}
+
+static void make_records(void)
+{
+	labelled_loop(LOOPS);
+	prctl(PR_SET_NAME, "renamed");
+}
+
+/*
+ * Reads the samples and the record of the name. Have all these numbers? Perf adds the
+ * record of the end.
+ */
+static bool have_numbers(struct sampler *s, __u32 pid, __u32 tid)
+{
+	struct numbers n = { .pid = pid, .tid = tid };
+	unsigned int names = 0;
+	struct sample part;
+
+	while (event_ring_next(&s->ring, &s->record)) {
+		switch (s->record.header.type) {
+		case PERF_RECORD_SAMPLE:
+			if (!sample_parse(&s->record, &s->parts, &part))
+				return false;
+			see_numbers(&part, &n);
+			break;
+		case PERF_RECORD_COMM:
+			names++;
+			if (s->record.words[0] != (pid | (__u64)tid << 32) ||
+			    !sample_parse_end(&s->record, s->parts.type, &part) ||
+			    part.pid != pid || part.tid != tid)
+				return false;
+		}
+	}
+	return n.right == PERIODS && !n.wrong && names == 1;
+}
+
+TEST_F(event, task_that_samples_itself_has_its_own_number)
+{
+	struct perf_event_attr attr = with_names();
+	struct sampler *s = &self->sampler;
+	pid_t pid;
+	int go;
+
+	pid = fork_first(_metadata, &go);
+	if (!pid) {
+		if (getpid() != 1 || sampler_open(s, variant->by, &attr, 0, -1, ORDER) ||
+		    event_enable(s->fd))
+			_exit(1);
+		make_records();
+		event_disable(s->fd);
+		_exit(have_numbers(s, 1, 1) ? 0 : 2);
+	}
+	expect_success(_metadata, pid, go);
+}
+
+TEST_F(event, opener_outside_sees_its_own_numbers)
+{
+	struct perf_event_attr attr = with_names();
+	struct sampler *s = &self->sampler;
+	pid_t pid;
+	int go;
+
+	pid = fork_first(_metadata, &go);
+	if (!pid) {
+		make_records();
+		_exit(getpid() != 1);
+	}
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, pid, -1, ORDER));
+	ASSERT_EQ(0, event_enable(s->fd));
+	expect_success(_metadata, pid, go);
+	EXPECT_TRUE(have_numbers(s, pid, pid));
+}
+
+/* An event of a CPU shows tasks that have no number there. */
+TEST_F(event, tasks_outside_have_the_number_zero)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct target *t = &self->target;
+	struct sampler *s = &self->sampler;
+	struct numbers n = { .pid = 0, .tid = 0 };
+	struct seen seen = SEEN_NOTHING;
+	cpu_set_t cpus;
+	int go, cpu;
+	pid_t pid;
+
+	ASSERT_EQ(0, cpus_online(&cpus));
+	cpu = cpu_next(&cpus, -1);
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	ASSERT_EQ(0, target_start(t, cpu, false));
+	pid = fork_first(_metadata, &go);
+	if (!pid) {
+		if (sampler_open(s, variant->by, &attr, -1, cpu, ORDER) || event_enable(s->fd) ||
+		    target_run(t, (struct job) { LOOPS, 1, STEP_NONE }) || event_disable(s->fd))
+			_exit(1);
+		sampler_read(s, &seen, see_numbers, &n);
+		/* The others are of this process, or of one that ends. */
+		_exit(n.right >= PERIODS && n.right > n.wrong && !seen.malformed ? 0 : 2);
+	}
+	expect_success(_metadata, pid, go);
+}
+
+TEST_HARNESS_MAIN
