@@ -71,6 +71,14 @@ def counts(text, separator=","):
     return {row[2]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
 
+def writable(name):
+    """Makes a directory that the user of run() may write to; returns its path."""
+    path = os.path.join(FOLDER, name)
+    os.mkdir(path)
+    os.chown(path, NOBODY, NOBODY)
+    return path
+
+
 def start(*words, stdout=subprocess.PIPE):
     """Starts `pmctl vm WORDS` whose command prints "ready" first, and waits for that."""
     process = subprocess.Popen(command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER)
@@ -194,9 +202,7 @@ def the_environment_is_fixed():
 
 @test
 def the_files_stay_as_they_are():
-    folder = os.path.join(FOLDER, "files")
-    os.mkdir(folder)
-    os.chown(folder, NOBODY, NOBODY)
+    folder = writable("files")
     for name in ("kept", "renamed", "removed"):
         with open(os.path.join(folder, name), "w", encoding="ascii") as file:
             file.write("before")
@@ -380,14 +386,16 @@ def user_counts_repeat_to_the_instruction():
     events = "instructions:u,branches:u"
     # Without a pipe: how much comes at once depends on who runs first.
     script = "gzip -c /usr/bin/env >/tmp/x; gzip -d </tmp/x >/tmp/y; cmp /tmp/y /usr/bin/env; md5sum /tmp/x"
+    # The second run goes on from the snapshot of the first; that of another machine, as of another runner in CI, is another boot.
+    other = {**os.environ, "XDG_CACHE_HOME": writable("other-runner")}
+    ways = [([], None), ([], None), (["--no-snapshot"], None), ([], other)]
     for cpu in ("intel", "amd"):
         results = []
-        for _ in range(2):
-            words = ["--cpu", cpu, "--", "stat", "-x,", "-e", events, "--", "sh", "-c", script]
-            code, out, err = run(*words)
+        for options, env in ways:
+            code, out, err = run("--cpu", cpu, *options, "--", "stat", "-x,", "-e", events, "--", "sh", "-c", script, env=env)
             expect(code, 0, err)
             results.append((counts(err), out))
-        expect(results[0], results[1], f"two boots, {cpu}")
+        expect(results, [results[0]] * len(ways), f"restored twice, booted, and another snapshot, {cpu}")
         expect(results[0][0]["instructions:u"] > 10_000_000, True, "a real count")
 
 
@@ -407,17 +415,16 @@ def counts_are_those_of_the_program():
 @test
 def exact_counts_of_the_kernel():
     words = ["--exact", "--", "stat", "-x,", "-e", "instructions:u,instructions:k", "--", "ls", "/usr/bin"]
-    first, second = (counts(run(*words)[2]) for _ in range(2))
-    expect(first["instructions:u"], second["instructions:u"], "user mode")
-    spread = abs(first["instructions:k"] - second["instructions:k"]) / first["instructions:k"]
-    expect(spread < 0.05, True, f"kernel: {first} and {second}")
+    first, *others = (counts(run(*options, *words)[2]) for options in ([], [], ["--no-snapshot"]))
+    for other in others:
+        expect(other["instructions:u"], first["instructions:u"], "user mode")
+        spread = abs(first["instructions:k"] - other["instructions:k"]) / first["instructions:k"]
+        expect(spread < 0.07, True, f"kernel: {first} and {other}")
 
 
 @test
 def a_recording_comes_out():
-    folder = os.path.join(FOLDER, "recording")
-    os.mkdir(folder)
-    os.chown(folder, NOBODY, NOBODY)
+    folder = writable("recording")
     code, _, err = run("--", "record", "-g", "-e", "instructions:u", "-c", "100003", "--", "gzip", "-c", "/usr/bin/env", cwd=folder)
     expect(code, 0, err)
     expect(os.listdir(folder), ["perf.data"], "files")
@@ -450,10 +457,12 @@ def the_recipe_finds_a_changed_line():
     text = "#include <stdio.h>\nint main(void)\n{\n\tunsigned sum = 0;\n\tfor (unsigned i = 0; i < 100000; i++)\n\t\tsum += i * %s;\n\tprintf(\"%%u\\n\", sum);\n}\n"
     environment = {**os.environ, "PATH": tools + ":" + os.environ["PATH"]}
     codes = []
-    for step, factor in ((0, "3"), (1, "3"), (1, "(i | 3)")):
+    for runner, (step, factor) in enumerate(((0, "3"), (1, "3"), (1, "(i | 3)"))):
         with open(program, "w", encoding="ascii") as file:
             file.write(text % factor)
         subprocess.run(["gcc", "-O1", "-o", os.path.join(folder, "program"), program], check=True)
+        # A runner has no snapshot of another's.
+        environment["XDG_CACHE_HOME"] = os.path.join(folder, f"cache{runner}")
         done = subprocess.run(["sh", "-c", steps[step]], cwd=folder, env=environment, capture_output=True, text=True, check=False)
         codes.append(done.returncode)
     expect(codes, [0, 0, 1], f"exit codes: {done.stdout}{done.stderr}")
@@ -471,9 +480,7 @@ def too_little_memory_is_told():
 
 @test
 def a_damaged_snapshot_is_made_again():
-    cache = os.path.join(FOLDER, "cache")
-    os.mkdir(cache)
-    os.chown(cache, NOBODY, NOBODY)
+    cache = writable("cache")
     env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}
     expect(run("--run", "--", "true", env=env)[0], 0, "the first run")
     (snapshot,) = os.listdir(os.path.join(cache, "perfmon-vm"))
