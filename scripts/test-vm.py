@@ -298,8 +298,9 @@ def a_directory_that_is_named_is_written():
 
 @test
 def signals_reach_the_command():
-    script = "trap 'echo got; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.1; done"
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    # The shell says so when SIGQUIT ends the sleep.
+    script = "trap 'echo got; exit 9' TERM INT HUP QUIT; echo ready; while :; do sleep 0.1; done 2>/dev/null"
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         process = start("--run", "--", "sh", "-c", script)
         process.send_signal(number)
         out, _ = process.communicate(timeout=PATIENCE)
@@ -343,13 +344,7 @@ def parent(name):
 
 @test
 def a_terminal_is_a_terminal():
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(PMCTL, command("--env", "PS1=ready# ", "--run", "--", "sh"), {**os.environ, "TERM": "xterm"})
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
-    before = termios.tcgetattr(terminal)
-    # So that it has no end when pmctl has ended.
-    os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
+    pid, terminal, before = on_terminal("--env", "PS1=ready# ", "--run", "--", "sh")
     read_until(terminal, "ready# ")
     os.write(terminal, b"stty size; tty; echo $TERM\n")
     read_until(terminal, "33 101\r\n/dev/pts/0\r\nxterm")
@@ -364,13 +359,54 @@ def a_terminal_is_a_terminal():
     read_until(terminal, "# ")
     expect(termios.tcgetattr(terminal) == before, False, "keys go to the guest")
     os.write(terminal, b"exit 5\n")
-    until, ended = time.monotonic() + PATIENCE, 0
-    while not ended and time.monotonic() < until:
+    expect(exit_code(pid, terminal), 5, "exit code")
+    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+
+
+@test
+def a_program_has_the_whole_screen():
+    folder = os.path.join(FOLDER, "screen")
+    os.mkdir(folder)
+    text = os.path.join(folder, "text")
+    with open(text, "w", encoding="ascii") as file:
+        file.write("".join(f"line {number}\n" for number in range(1, 101)))
+    pid, terminal, before = on_terminal("--out", text, "--run", "--", "busybox", "vi", text)
+    # The screen has 33 rows, of which the last one says in which line the cursor is.
+    read_until(terminal, "line 32")
+    os.write(terminal, b"dd\x06")
+    read_until(terminal, "32/99 32%")
+    os.write(terminal, b"Gx")
+    read_until(terminal, "99/99 100%")
+    os.write(terminal, b"ZZ")
+    expect(exit_code(pid, terminal), 0, "exit code")
+    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+    with open(text, encoding="ascii") as file:
+        lines = file.read().splitlines()
+    expect((len(lines), lines[0], lines[-1]), (99, "line 2", "ine 100"), "what was saved")
+
+
+def on_terminal(*words):
+    """Starts `pmctl vm WORDS` on a terminal; returns its process, the terminal, and how that is set."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(PMCTL, command(*words), {**os.environ, "TERM": "xterm"})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
+    # So that it has no end when pmctl has ended.
+    os.open(os.ptsname(terminal), os.O_RDWR | os.O_NOCTTY)
+    return pid, terminal, termios.tcgetattr(terminal)
+
+
+def exit_code(pid, terminal):
+    """Waits for the end of a process, and reads what it writes."""
+    until, ended, status = time.monotonic() + PATIENCE, 0, 0
+    while not ended:
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            raise Failed("it does not end")
         if select.select([terminal], [], [], 0.1)[0]:
             os.read(terminal, 4096)
         ended, status = os.waitpid(pid, os.WNOHANG)
-    expect(os.waitstatus_to_exitcode(status), 5, "exit code")
-    expect(termios.tcgetattr(terminal), before, "the terminal afterwards")
+    return os.waitstatus_to_exitcode(status)
 
 
 def read_until(terminal, text):
