@@ -89,6 +89,8 @@ vm_sources() {
 	$(tools seabios qemu-system-data | sed 's/^/  /')
 
 	and initrd is a cpio archive of pmctl and perfmon.ko, which the sources of perfmon make.
+	The libraries that QEMU and pmctl are linked with are those of the packages in the
+	field Built-Using of \`dpkg -s perfmon-vm\`.
 	END
 }
 
