@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import jsonschema
 
@@ -50,12 +51,23 @@ class Firefox:
     """The Firefox Profiler's own program, with a file open."""
 
     def __init__(self, name):
-        self.name = name
-        self.ask("load", f"{files}/{name}")
+        # Its server has half a second to start, which on a busy machine may be too short.
+        for attempt in range(5):
+            self.name = f"{name}-{attempt}"
+            try:
+                self.ask("load", f"{files}/{name}")
+                return
+            except subprocess.CalledProcessError:
+                time.sleep(5)
+                subprocess.run(self.words("stop"), check=False)
+        raise SystemExit(f"{name} can't be loaded")
+
+    def words(self, *words):
+        cli = f"{modules}/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+        return node, cli, *words, "--session", self.name
 
     def ask(self, *words):
-        cli = f"{modules}/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
-        return run(node, cli, *words, "--session", self.name)
+        return run(*self.words(*words))
 
     def json(self, *words):
         return json.loads(self.ask(*words, "--json"))
@@ -164,6 +176,14 @@ for name in "outer", MADE:
 check("pprof: callers", any(stack[:5] == ["loop", "inner", "outer", "turn", "main"] for stack in pprof["stacks"]), pprof["stacks"][:9])
 check("pprof: lines", any(re.search(r"/loop\.h:[1-9]", line) for line in pprof["lines"]), pprof["lines"][:9])
 check("pprof: tasks", all(label == ["comm", "pid", "tid"] for label in pprof["labels"]), pprof["labels"][:3])
+
+# What `pmctl serve` makes itself.
+pprof = decode("pprof-served")
+check("served pprof: values", pprof["types"] == ["instructions:u", "samples"], pprof["types"])
+shares = {part: pprof["sums"].get(f"share_{part}", [0, 0])[1] for part in (10, 30, 60)}
+check("served pprof: samples", sum(shares.values()) > 300, shares)
+for part, found in shares.items():
+    check(f"served pprof: share of share_{part}", abs(100 * found / sum(shares.values()) - part) < 8, shares)
 
 speedscope = json.loads(read("speedscope"))
 with open(f"{modules}/speedscope/dist/release/file-format-schema.json") as f:
