@@ -25,10 +25,17 @@ NOBODY = 65534
 PATIENCE = 120
 
 TESTS = []
+# Those that run only by their names.
+LONG = []
 
 
 def test(function):
     TESTS.append(function)
+    return function
+
+
+def long_test(function):
+    LONG.append(function)
     return function
 
 
@@ -145,6 +152,21 @@ def output_arrives_whole():
     expect(code, 0, "exit code")
     wanted = b"".join(b"%d\n" % number for number in range(1, 5000001))
     expect(hashlib.md5(out).hexdigest(), hashlib.md5(wanted).hexdigest(), "output")
+
+
+@long_test
+def two_gigabytes_arrive_whole():
+    part = os.urandom(64 << 20)
+    path = os.path.join(FOLDER, "part")
+    with open(path, "wb") as file:
+        file.write(part)
+    wanted, got = hashlib.md5(), hashlib.md5()
+    for _ in range(32):
+        wanted.update(part)
+    process = subprocess.Popen(command("--run", "--", "cat", *[path] * 32), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    while data := process.stdout.read(1 << 20):
+        got.update(data)
+    expect((process.wait(), got.hexdigest()), (0, wanted.hexdigest()), "exit code and output")
 
 
 @test
@@ -542,7 +564,9 @@ def a_machine_that_does_not_start_is_told():
 
 
 def main():
-    chosen = [function for function in TESTS if not sys.argv[1:] or function.__name__.startswith(tuple(sys.argv[1:]))]
+    chosen = TESTS
+    if sys.argv[1:]:
+        chosen = [function for function in TESTS + LONG if function.__name__.startswith(tuple(sys.argv[1:]))]
     print(f"TAP version 13\n1..{len(chosen)}")
     failed = False
     for number, function in enumerate(chosen, 1):

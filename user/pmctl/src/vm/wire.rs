@@ -16,6 +16,8 @@ const LONGEST: usize = 1 << 24;
 /// Bytes of a [`Message::Data`] that are sent at once.
 pub(super) const CHUNK: usize = 1 << 16;
 const HEADER: usize = 5;
+/// The kind of [`Message::Data`].
+const DATA: u8 = b'D';
 
 /// A stream of bytes from one side to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +80,7 @@ impl Message {
             Self::Ready => (b'r', Vec::new()),
             Self::Start(task) => (b'S', json(task)?),
             Self::Started => (b's', Vec::new()),
-            Self::Data(stream, bytes) => (b'D', [&[number(*stream)], bytes.as_slice()].concat()),
+            Self::Data(stream, bytes) => (DATA, [&[number(*stream)], bytes.as_slice()].concat()),
             Self::End(stream) => (b'E', vec![number(*stream)]),
             Self::Closed(stream) => (b'C', vec![number(*stream)]),
             Self::Taken => (b'T', Vec::new()),
@@ -90,13 +92,7 @@ impl Message {
             Self::Ended(ended) => (b'X', json(ended)?),
             Self::Failed(reason) => (b'!', json(reason)?),
         };
-        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        if payload.len() > LONGEST {
-            return Err(io::Error::other(
-                "the arguments and variables are more than the virtual machine takes",
-            ));
-        }
-        Ok([&[kind], &length.to_le_bytes()[..], &payload].concat())
+        Ok([&header(kind, payload.len())?[..], &payload].concat())
     }
 
     /// Returns the message of a kind with its payload.
@@ -105,7 +101,7 @@ impl Message {
             (b'r', []) => Self::Ready,
             (b'S', _) => Self::Start(from_json(payload)?),
             (b's', []) => Self::Started,
-            (b'D', [number, bytes @ ..]) => Self::Data(stream(*number)?, bytes.to_vec()),
+            (DATA, [number, bytes @ ..]) => Self::Data(stream(*number)?, bytes.to_vec()),
             (b'E', [number]) => Self::End(stream(*number)?),
             (b'C', [number]) => Self::Closed(stream(*number)?),
             (b'T', []) => Self::Taken,
@@ -119,6 +115,17 @@ impl Message {
             _ => return Err(malformed()),
         })
     }
+}
+
+/// Returns what is in front of a message of so many bytes.
+fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER]> {
+    if length > LONGEST {
+        return Err(io::Error::other(
+            "the arguments and variables are more than the virtual machine takes",
+        ));
+    }
+    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    Ok([kind, a, b, c, d])
 }
 
 fn number(stream: Stream) -> u8 {
@@ -154,6 +161,8 @@ pub(super) struct Channel<F> {
     pub(super) file: F,
     received: Vec<u8>,
     outgoing: VecDeque<u8>,
+    /// Where the next bytes are read to. It is kept: to clear one for each read takes long in the virtual machine.
+    chunk: Vec<u8>,
 }
 
 impl<F: Read + Write> Channel<F> {
@@ -162,12 +171,21 @@ impl<F: Read + Write> Channel<F> {
             file,
             received: Vec::new(),
             outgoing: VecDeque::new(),
+            chunk: vec![0; CHUNK],
         }
     }
 
     /// Queues a message, and sends as much as goes.
     pub(super) fn send(&mut self, message: &Message) -> io::Result<()> {
         self.outgoing.extend(message.encode()?);
+        self.flush()
+    }
+
+    /// Queues bytes of a stream as [`Message::Data`] does, but copies them only once, and sends as much as goes.
+    pub(super) fn send_data(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        self.outgoing.extend(header(DATA, bytes.len() + 1)?);
+        self.outgoing.push_back(number(stream));
+        self.outgoing.extend(bytes);
         self.flush()
     }
 
@@ -204,10 +222,9 @@ impl<F: Read + Write> Channel<F> {
             if let Some(message) = self.next()? {
                 return Ok(Some(message));
             }
-            let mut bytes = vec![0; CHUNK];
-            match self.file.read(&mut bytes) {
+            match self.file.read(&mut self.chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.received.extend_from_slice(&bytes[..length]),
+                Ok(length) => self.received.extend_from_slice(&self.chunk[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
@@ -297,10 +314,11 @@ mod tests {
     #[test]
     fn what_is_too_much_at_once_waits() {
         let (mut a, mut b) = pair();
-        let message = Message::Data(Stream::Output, vec![7; CHUNK]);
+        let bytes = vec![7; CHUNK];
+        let message = Message::Data(Stream::Output, bytes.clone());
         let mut sent = 0;
         while !a.is_full() {
-            a.send(&message).expect("it is queued");
+            a.send_data(Stream::Output, &bytes).expect("it is queued");
             sent += 1;
         }
         let mut came = 0;

@@ -67,7 +67,7 @@ fn copy(channel: &mut Channel<File>, mut file: File) -> Result<()> {
         if length == 0 {
             return Ok(());
         }
-        channel.send(&Message::Data(Stream::File, bytes[..length].to_vec()))?;
+        channel.send_data(Stream::File, &bytes[..length])?;
         if channel.is_full() {
             relay::flush(channel)?;
         }

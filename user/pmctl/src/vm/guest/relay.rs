@@ -37,6 +37,8 @@ struct Relay<'a> {
     input_ends: bool,
     outputs: Vec<(Stream, File)>,
     terminal: Option<OwnedFd>,
+    /// Where output is read to.
+    chunk: Vec<u8>,
 }
 
 /// Passes on what the command reads and writes, until it ends.
@@ -63,6 +65,7 @@ pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended
         input_ends: false,
         outputs: running.outputs,
         terminal: running.terminal,
+        chunk: vec![0; CHUNK],
     };
     let code = loop {
         if let Some(ending) = relay.reap()? {
@@ -200,14 +203,11 @@ impl Relay<'_> {
 
     /// Passes on what the command has written, as much as comes at once.
     fn pass_on(&mut self) -> Result<()> {
-        let mut bytes = vec![0; CHUNK];
         let mut ended = Vec::new();
         for (stream, file) in &mut self.outputs {
-            match file.read(&mut bytes) {
+            match file.read(&mut self.chunk) {
                 Ok(0) => ended.push(*stream),
-                Ok(length) => self
-                    .channel
-                    .send(&Message::Data(*stream, bytes[..length].to_vec()))?,
+                Ok(length) => self.channel.send_data(*stream, &self.chunk[..length])?,
                 Err(error) if is_temporary(&error) => {}
                 Err(error) => return Err(error).context("can't read what the command writes"),
             }
@@ -223,14 +223,11 @@ impl Relay<'_> {
     fn finish(&mut self) -> Result<()> {
         // All processes but this one.
         let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
-        let mut bytes = vec![0; CHUNK];
         for (stream, file) in &mut self.outputs {
             loop {
-                match file.read(&mut bytes) {
+                match file.read(&mut self.chunk) {
                     Ok(0) => break,
-                    Ok(length) => self
-                        .channel
-                        .send(&Message::Data(*stream, bytes[..length].to_vec()))?,
+                    Ok(length) => self.channel.send_data(*stream, &self.chunk[..length])?,
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error).context("can't read what the command wrote"),
