@@ -21,25 +21,7 @@
 /* Addresses that no program has. */
 #define KERNEL(address) ((address) >> 47 != 0)
 
-FIXTURE(event)
-{
-	struct sampler sampler;
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	SKIP_WITHOUT_PMU();
-	self->sampler.fd = -1;
-	prepare_maker(_metadata, variant);
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	sampler_close(&self->sampler);
-	restore_maker(_metadata, variant);
-}
+#include "sampler_fixture.h"
 
 /* The functions of a section, whose beginning and end the linker tells. */
 #define IN_RECURSION __attribute__((section("recursion"), noinline, noclone))

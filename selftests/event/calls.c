@@ -97,8 +97,7 @@ static void see(const struct sample *sample, void *data)
 {
 	struct told *t = data;
 
-	if (sample->ip < (uintptr_t)labelled_loop_begin ||
-	    sample->ip >= (uintptr_t)labelled_loop_end)
+	if (!in_labelled_loop(sample->ip))
 		return;
 	t->samples++;
 	t->wrong += calls_of_nest(sample) != t->depth;

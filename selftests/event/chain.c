@@ -16,25 +16,7 @@
 #define N	100000UL
 #define ORDER	8
 
-FIXTURE(event)
-{
-	struct sampler sampler;
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	SKIP_WITHOUT_PMU();
-	self->sampler.fd = -1;
-	prepare_maker(_metadata, variant);
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	sampler_close(&self->sampler);
-	restore_maker(_metadata, variant);
-}
+#include "sampler_fixture.h"
 
 static struct perf_event_attr with_chains(void)
 {

@@ -104,11 +104,6 @@ static void be_child(struct task *task)
 	_exit(pid < 0 || waitpid(pid, &status, 0) != pid || status);
 }
 
-static bool in_loop(const struct sample *s)
-{
-	return s->ip >= (uintptr_t)labelled_loop_begin && s->ip < (uintptr_t)labelled_loop_end;
-}
-
 static void see_task(const struct sample *s, void *data)
 {
 	FIXTURE_DATA(event) *self = data;
@@ -117,7 +112,7 @@ static void see_task(const struct sample *s, void *data)
 	for (i = 0; i < 2 * CHILDREN; i++) {
 		if ((__u32)self->task[i].pid != s->tid)
 			continue;
-		self->task[i].outside += !in_loop(s);
+		self->task[i].outside += !in_labelled_loop(s->ip);
 		if (s->pid == s->tid && s->cpu == (__u32)self->task[i].cpu && s->period == PERIOD)
 			self->task[i].samples++;
 		else
@@ -222,7 +217,7 @@ static void see_cpu(const struct sample *s, void *data)
 	struct on_cpu *c = data;
 
 	c->elsewhere += s->cpu != c->cpu;
-	c->outside += !in_loop(s);
+	c->outside += !in_labelled_loop(s->ip);
 }
 
 /* Each has at most one period less a sample, on each CPU. */

@@ -21,27 +21,7 @@
 #define LOOPS	((2 * PERIODS + 1) * PERIOD / 2 / LOOP_INSNS)
 #define ORDER	4
 
-FIXTURE(event)
-{
-	struct target target;
-	struct sampler sampler;
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	SKIP_WITHOUT_PMU();
-	self->sampler.fd = -1;
-	prepare_maker(_metadata, variant);
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	target_end(&self->target);
-	sampler_close(&self->sampler);
-	restore_maker(_metadata, variant);
-}
+#include "sampler_fixture.h"
 
 /* Forks the first process of a new PID namespace, which begins when a byte is written to @go. */
 static pid_t fork_first(struct __test_metadata *_metadata, int *go)

@@ -20,25 +20,7 @@ enum { CX = 2, SP = 7, IP = 8, FLAGS = 9, CS = 10, SS = 11 };
 /* Carry; one that is always set; interrupts. */
 #define FLAGS_SET	0x203
 
-FIXTURE(event)
-{
-	struct sampler sampler;
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	SKIP_WITHOUT_PMU();
-	self->sampler.fd = -1;
-	prepare_maker(_metadata, variant);
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	sampler_close(&self->sampler);
-	restore_maker(_metadata, variant);
-}
+#include "sampler_fixture.h"
 
 static __u64 segment(int number)
 {

@@ -107,7 +107,7 @@ static void see_position(const struct sample *s, void *data)
 	struct positions *p = data;
 	__u64 at, off;
 
-	if (s->ip < (uintptr_t)labelled_loop_begin || s->ip >= (uintptr_t)labelled_loop_end)
+	if (!in_labelled_loop(s->ip))
 		return;
 	/* Behind DEC, the iteration is half done. */
 	at = LOOP_INSNS * (p->n - s->registers[0]) - (s->ip != (uintptr_t)labelled_loop_begin);

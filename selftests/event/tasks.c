@@ -99,7 +99,7 @@ static void see_place(const struct sample *s, void *data)
 
 	p->wrong += s->tid != p->tid;
 	total = ++p->samples * p->period;
-	if (s->ip >= (uintptr_t)labelled_loop_begin && s->ip < (uintptr_t)labelled_loop_end) {
+	if (in_labelled_loop(s->ip)) {
 		/* Behind DEC, the iteration is half done. */
 		at = p->loop - LOOP_INSNS * s->registers[0] -
 		     (s->ip != (uintptr_t)labelled_loop_begin);

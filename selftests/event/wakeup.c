@@ -18,27 +18,7 @@
 #define SAMPLE_SIZE	48
 #define SOON		10000	/* ms: much longer than it takes */
 
-FIXTURE(event)
-{
-	struct target target;
-	struct sampler sampler;
-};
-
-#include "event_fixture.h"
-
-FIXTURE_SETUP(event)
-{
-	SKIP_WITHOUT_PMU();
-	self->sampler.fd = -1;
-	prepare_maker(_metadata, variant);
-}
-
-FIXTURE_TEARDOWN(event)
-{
-	target_end(&self->target);
-	sampler_close(&self->sampler);
-	restore_maker(_metadata, variant);
-}
+#include "sampler_fixture.h"
 
 /* What poll(2) says now. */
 static int ready(int fd, int timeout)

@@ -21,8 +21,8 @@
 /*
  * Two functions whose argument is a number of rounds. register_loop() counts them in
  * RCX and has the carry flag set, which DEC leaves alone; register_calls() counts them
- * in R15, or EBP, and calls the kernel in each. All other registers are loaded before,
- * but for RSP, which is told.
+ * in R15, or EBP, and calls the kernel in each. The other registers are loaded before
+ * the first round. RSP stays as it is: its value is in register_sp.
  */
 void register_loop(unsigned long n);
 void register_calls(unsigned long n);

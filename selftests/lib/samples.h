@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <linux/types.h>
@@ -95,6 +96,11 @@ struct perf_event_attr event_every(__u64 period);
  */
 void labelled_loop(unsigned long n);
 extern const char labelled_loop_begin[], labelled_loop_end[];
+
+static inline bool in_labelled_loop(__u64 ip)
+{
+	return ip >= (uintptr_t)labelled_loop_begin && ip < (uintptr_t)labelled_loop_end;
+}
 
 /* The register RCX, for sample_regs_intr. */
 #define REGISTER_CX	(1ULL << 2)

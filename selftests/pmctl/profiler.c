@@ -62,8 +62,7 @@ static void read_ring(struct thread *t)
 		t->samples++;
 		t->foreign += sample.tid != (__u32)gettid();
 		/* Few are in the handler and around the loop. */
-		if (sample.ip < (__u64)labelled_loop_begin ||
-		    sample.ip >= (__u64)labelled_loop_end) {
+		if (!in_labelled_loop(sample.ip)) {
 			t->elsewhere++;
 			continue;
 		}

@@ -174,7 +174,7 @@ pub(crate) struct Attr {
     clock: i32,
 }
 
-/// What the structure of another program may have, and pmctl's has in one way only.
+/// Members of the structure that pmctl always writes with the same value, and other programs do not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
     pub(super) read_format: u64,

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use anstream::adapter::strip_str;
-use anstyle::Style;
 use anyhow::Result;
 
 use super::metrics::Value;
@@ -126,14 +125,8 @@ impl<'a, W: Write> Human<'a, W> {
     /// A metric: its value and its name, and a bar on a terminal.
     fn metric(&self, value: &Value<'_>) -> String {
         let place = value.place.map_or_else(String::new, place_of);
-        let number = match value.number {
-            Some(number) => format!("{number:.2}"),
-            None => "<no value>".to_owned(),
-        };
-        let style = match value.is_notable {
-            Some(true) => self.look.colors.notable(),
-            _ => Style::new(),
-        };
+        let number = value.text();
+        let style = value.style(&self.look.colors);
         let width = self.place;
         let (before, unit, behind) = match value.unit {
             "" => (NUMBER, String::new(), String::new()),

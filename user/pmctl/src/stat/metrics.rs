@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use anstyle::Style;
 use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::spec::models::Model;
@@ -18,6 +19,7 @@ use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::metrics::{self, Facts, Formulas, Item, pack};
 use crate::schedule::CounterSupply;
+use crate::screen::Colors;
 use crate::stdio::complain;
 
 /// What is counted for -e and -M.
@@ -57,6 +59,22 @@ pub(super) struct Value<'a> {
 }
 
 impl Value<'_> {
+    /// Returns the number for people, without its unit.
+    pub(super) fn text(&self) -> String {
+        match self.number {
+            Some(number) => format!("{number:.2}"),
+            None => "<no value>".to_owned(),
+        }
+    }
+
+    /// Returns the style of the number, which is red if it is worth a look.
+    pub(super) fn style(&self, colors: &Colors) -> Style {
+        match self.is_notable {
+            Some(true) => colors.notable(),
+            _ => Style::new(),
+        }
+    }
+
     /// Returns the unit and the name as `perf stat -M` has them.
     pub(super) fn perfs_unit(&self) -> String {
         match self.unit {

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metrics of several CPUs, cores, sockets or threads as a table: a line for each metric, a column for each of these.
 
-use anstyle::Style;
-
 use super::metrics::Value;
 use crate::screen::Colors;
 
 /// Least width of a column.
 const COLUMN: usize = 12;
-
-/// In place of a value.
-const NONE: &str = "<no value>";
 
 /// Returns the lines of the table, of at most `width` characters. What does not fit beside is below, with an empty line
 /// between.
@@ -62,14 +57,7 @@ fn title(value: &Value<'_>) -> String {
 
 /// Returns a number, red if it is worth a look.
 fn cell(value: &Value<'_>, column: usize, colors: &Colors) -> String {
-    let text = match value.number {
-        Some(number) => format!("{number:.2}"),
-        None => NONE.to_owned(),
-    };
-    let style = match value.is_notable {
-        Some(true) => colors.notable(),
-        _ => Style::new(),
-    };
+    let (text, style) = (value.text(), value.style(colors));
     format!("{style}{text:>column$}{style:#}")
 }
 
