@@ -2,6 +2,10 @@
 /*
  * Samples of a task show nothing of the task that it changes places with, nor of a program
  * that it is about to execute.
+ *
+ * PERIOD in the environment is that of the samples, in instructions of the kernel. It must
+ * be more than the kernel's part of a sample, or a sample follows at once: a kernel that
+ * looks for faults needs a longer one.
  */
 #include <sched.h>
 #include <signal.h>
@@ -13,13 +17,14 @@
 #include "device.h"
 #include "fixture.h"
 #include "kallsyms.h"
+#include "options.h"
 #include "samples.h"
 
 #define SECRET		0x5ec2e7c0ffee1234ULL
 #define YIELDS		20000
-#define PERIOD		10007	/* more than the kernel's part of a sample */
+#define PERIOD		10007
 #define REGISTER_R12	(1ULL << 20)
-#define EXECS		30
+#define EXECS		60
 
 FIXTURE(event)
 {
@@ -50,6 +55,11 @@ FIXTURE_TEARDOWN(event)
 	restore_maker(_metadata, variant);
 }
 
+static __u64 period(void)
+{
+	return environment("PERIOD", PERIOD);
+}
+
 /* Yields for ever, with a secret in a register. */
 static _Noreturn void yield_with_secret(void)
 {
@@ -74,7 +84,7 @@ TEST_F_TIMEOUT(event, samples_in_the_context_switch_show_no_other_task, 300)
 		yield_with_secret();
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
-	attr.sample_period = PERIOD;
+	attr.sample_period = period();
 	attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_REGS_USER;
 	attr.sample_regs_user = REGISTER_R12;
 	self->fd = variant->by->open(&attr, 0, -1, -1, 0);
@@ -140,7 +150,7 @@ TEST_F(event, samples_in_the_context_switch_have_no_callers_of_another_task)
 		sleep_for_moments();
 	attr.exclude_kernel = 0;
 	attr.exclude_user = 1;
-	attr.sample_period = PERIOD / 5;
+	attr.sample_period = period() / 5;
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN;
 	ASSERT_EQ(0, sampler_open(&sampler, variant->by, &attr, 0, -1, 8));
 	ASSERT_EQ(0, event_enable(sampler.fd));
@@ -187,7 +197,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		struct sampler sampler = { .fd = -1 };
 		struct seen seen = SEEN_NOTHING;
 
-		attr.sample_period = 997 + i;
+		attr.sample_period = period() / 2 + i;
 		ASSERT_EQ(0, pipe(go));
 		self->other = fork();
 		ASSERT_LE(0, self->other);
@@ -212,8 +222,13 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 	}
 	TH_LOG("%s: %lu samples, %lu in load_elf_binary()", variant->by->name, shown.samples,
 	       shown.in_function);
-	EXPECT_LT(0UL, shown.in_function);
-	EXPECT_EQ(is_perf, shown.registers != 0);
+	if (!is_perf)
+		EXPECT_EQ(0UL, shown.registers);
+	/* With longer periods there may be none where perf shows them. */
+	if (period() == PERIOD) {
+		EXPECT_LT(0UL, shown.in_function);
+		EXPECT_EQ(is_perf, shown.registers != 0);
+	}
 }
 
 TEST_HARNESS_MAIN
