@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -84,7 +85,7 @@ struct chains {
 	unsigned int shortest, longest;
 	bool changes;
 	/* What has been seen. */
-	unsigned long seen, judged, wrong, in_part;
+	unsigned long seen, at_entry, judged, wrong, in_part;
 	char first[200];		/* that was wrong */
 };
 
@@ -95,8 +96,8 @@ static void note_wrong(struct chains *c, const struct sample *s, const char *why
 
 	if (c->wrong++)
 		return;
-	at = snprintf(c->first, sizeof(c->first), "%s: depth %u, %u; %llu:", why, c->depth,
-		      c->handler_depth, s->length);
+	at = snprintf(c->first, sizeof(c->first), "%s: at %llx, depth %u, %u; %llu:", why, s->ip,
+		      c->depth, c->handler_depth, s->length);
 	for (i = 0; i < s->length && at < (int)sizeof(c->first); i++)
 		at += snprintf(c->first + at, sizeof(c->first) - at, " %llx", s->chain[i]);
 }
@@ -111,12 +112,25 @@ static unsigned int callers(const struct sample *s, unsigned int at)
 	return n;
 }
 
+/*
+ * Whether the interrupt came in the first instructions of a system call or an exception,
+ * where the program's registers are not saved yet.
+ */
+static bool is_at_entry(const struct sample *s)
+{
+	return !s->length && (!s->ip || !memcmp((void *)(uintptr_t)(s->ip - 2), "\x0f\x05", 2));
+}
+
 /* What holds for each chain of a program, wherever it is. */
 static bool is_program(struct chains *c, const struct sample *s)
 {
 	unsigned int i;
 
 	c->seen++;
+	if (is_at_entry(s)) {
+		c->at_entry++;
+		return false;
+	}
 	if (s->length < 2 || s->length > MOST + 1 || s->chain[0] != PERF_CONTEXT_USER ||
 	    s->chain[1] != s->ip) {
 		note_wrong(c, s, "no chain of a program");
@@ -384,11 +398,12 @@ static __u64 wanted(const FIXTURE_DATA(chain_stress) *self, const struct kind *k
 static void expect_right(struct __test_metadata *_metadata, const struct instance *i,
 			 const struct kind *kind, __u64 wanted)
 {
-	TH_LOG("%s: %lu chains, %lu of them known, %lu of these in part", kind->name, i->c.seen,
-	       i->c.judged, i->c.in_part);
+	TH_LOG("%s: %lu chains, %lu at the kernel's entry, %lu known, %lu of these in part",
+	       kind->name, i->c.seen, i->c.at_entry, i->c.judged, i->c.in_part);
 	EXPECT_EQ(0, i->err);
 	EXPECT_FALSE(i->all.malformed);
 	EXPECT_LE(wanted, i->c.judged);
+	EXPECT_LE(i->c.at_entry * 100, i->c.seen);
 	EXPECT_LE(i->c.in_part * 4, i->c.judged);
 	EXPECT_EQ(0UL, i->c.wrong) {
 		TH_LOG("%s", i->c.first);
