@@ -50,18 +50,19 @@ near() {
 	fi
 }
 
+case $(pmctl info) in
+# PerfCntrGlobalCtl: 0xc0000301
+*PerfMonV2*) global_ctrl=3221226241 ;;
+# IA32_PERF_GLOBAL_CTRL: 0x38f
+*) global_ctrl=911 ;;
+esac
+
 # disable_counters : clears the global control register of all CPUs, as a hypervisor does
 # that takes the counters. Fails if there is none.
 disable_counters() {
-	case $(pmctl info) in
-	# PerfCntrGlobalCtl: 0xc0000301
-	*PerfMonV2*) register=3221226241 ;;
-	# IA32_PERF_GLOBAL_CTRL: 0x38f
-	*) register=911 ;;
-	esac
 	for msr in /dev/cpu/[0-9]*/msr; do
 		printf '\0\0\0\0\0\0\0\0' |
-			dd of="$msr" bs=8 seek=$register oflag=seek_bytes conv=notrunc 2>/dev/null || return
+			dd of="$msr" bs=8 seek=$global_ctrl oflag=seek_bytes conv=notrunc 2>/dev/null || return
 	done
 }
 
@@ -366,7 +367,6 @@ check "the flame graph has the functions" grep -q share_60 picture.svg
 if [ $missed != 0 ]; then
 	rm -f recorded
 	while [ ! -e recorded ]; do
-		sleep 0.1
 		disable_counters
 	done &
 	is "a recording with events missed has failed" 125 "$(record -e $event -c $period)"
