@@ -50,6 +50,8 @@ kernel_arguments() {
 	printf 'console=ttyS0 panic=-1 nmi_watchdog=0 unknown_nmi_panic=1 oops=panic ignore_loglevel kunit.autorun=1'
 	# On a busy host the emulated timer may be too late for the check of it at boot.
 	printf ' no_timer_check'
+	# Nor may the kernel lose its trust in the clock there: times would be coarse.
+	printf ' tsc=reliable'
 	# KASAN takes memory for wild, in an interrupt, while the kernel finds out at boot
 	# whether there are five levels of page tables.
 	[ "$kernel" != debug ] || printf ' no5lvl'
