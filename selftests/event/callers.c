@@ -184,8 +184,7 @@ TEST_F(event, excluded_chain_of_the_program_is_empty)
 	sampler_read(&self->sampler, &seen, see_length, &lengths);
 	EXPECT_FALSE(seen.malformed);
 	EXPECT_LT(10UL, seen.samples);
-	/* perf shows the kernel where the interrupt is late. */
-	if (variant->by == &event_maker_perfmon || !environment("SKID", 0))
+	if (shows_places(variant))
 		EXPECT_EQ(0UL, lengths);
 }
 

@@ -89,7 +89,8 @@ TEST_F(event, there_are_as_many_samples_as_the_count_has_periods)
 		EXPECT_EQ(0UL, e.wrong);
 		/* An overflow outside may be shown later. */
 		count += environment("SKID", 0) - LOOP_INSNS * cases[i].n;
-		EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
+		if (shows_places(variant))
+			EXPECT_GE((unsigned long)count / period + 1, e.elsewhere);
 		sampler_close(s);
 	}
 }
@@ -134,8 +135,10 @@ TEST_F(event, samples_are_a_period_apart)
 	labelled_loop(N);
 	ASSERT_EQ(0, event_disable(s->fd));
 	expect_samples(_metadata, variant, s, p.period, see_position, &p);
-	EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
-	EXPECT_GE(environment("SKID", 1), p.most_off);
+	if (shows_places(variant)) {
+		EXPECT_LE(N * LOOP_INSNS / p.period, p.samples);
+		EXPECT_GE(environment("SKID", 1), p.most_off);
+	}
 }
 
 /* The clock is that of the system. */
@@ -298,7 +301,8 @@ TEST_F(event, frequency_makes_so_many_samples)
 	expect_rate(_metadata, wanted, seen.samples);
 	EXPECT_EQ(0UL, seen.lost);
 	EXPECT_GE(read_out[0], seen.periods);
-	EXPECT_GE(environment("SKID", 1), f.p.most_off);
+	if (shows_places(variant))
+		EXPECT_GE(environment("SKID", 1), f.p.most_off);
 }
 
 /*

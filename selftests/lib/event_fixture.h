@@ -10,6 +10,7 @@
 #include "event.h"
 #include "fixture.h"
 #include "idle.h"
+#include "options.h"
 #include "perf.h"
 
 FIXTURE_VARIANT(event)
@@ -29,6 +30,15 @@ FIXTURE_VARIANT_ADD(event, overflows)
 	.parameters = "period_bits=16",
 };
 #endif
+
+/*
+ * Whether samples are where they are due. With a skid, perf's interrupt may find the
+ * kernel or the next task, and that is what the sample shows.
+ */
+static inline bool shows_places(const FIXTURE_VARIANT(event) *variant)
+{
+	return variant->by != &event_maker_perf || !environment("SKID", 0);
+}
 
 static inline void prepare_maker(struct __test_metadata *_metadata,
 				 const FIXTURE_VARIANT(event) *variant)
