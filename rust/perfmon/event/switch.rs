@@ -123,7 +123,9 @@ fn change(
 #[inline(never)]
 fn miss(here: ThisCpu<'_>, context: &Context) {
     if here.percpu().refused.get() != 0 {
-        context.with_current(here, |_, slots| slots.iter().for_each(Slot::miss));
+        context.with_current(here, |_, slots| {
+            slots.iter().for_each(|slot| slot.miss(here.id()));
+        });
     }
 }
 

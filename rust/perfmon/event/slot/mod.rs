@@ -163,9 +163,10 @@ impl Slot {
         }
     }
 
-    /// Marks that the event, if it is enabled, is not counted while the task runs where it runs.
-    pub(super) fn miss(&self) {
-        if self.event().state().is_enabled(self.enabled_at) && self.cpu == ANY_CPU {
+    /// Marks that the event, if it is enabled, is not counted while the task runs on this CPU.
+    pub(super) fn miss(&self, cpu: CpuId) {
+        let counts = self.cpu == ANY_CPU || self.cpu == cpu.as_u32();
+        if counts && self.event().state().is_enabled(self.enabled_at) {
             self.event().mark_broken();
         }
     }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A CPU with fewer counters than the others, which came online when the module was
+ * loaded, is not counted on. An event says so if it should have been counted there.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "device.h"
+#include "event.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "module.h"
+
+#define N	1000000UL
+#define ANY_CPU	(-1)
+
+FIXTURE(refused)
+{
+	int home;
+	int cpu;		/* the one that is not counted on */
+	int online;		/* its sysfs attribute */
+	int fd;
+};
+
+FIXTURE_SETUP(refused)
+{
+	SKIP_WITHOUT_PMU();
+	self->online = -1;
+	self->fd = -1;
+	FIND_CPU_TO_SWITCH(self);
+	ASSERT_EQ(0, cpu_switch(self->online, "0"));
+	ASSERT_EQ(0, module_reload(""));
+	ASSERT_EQ(0, cpu_switch(self->online, "1"));
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+}
+
+FIXTURE_TEARDOWN(refused)
+{
+	close(self->fd);
+	close(self->online);
+	EXPECT_EQ(0, module_reload(""));
+}
+
+/* Opens an event of this task, and counts a loop on a CPU that is counted on. */
+static void count_at_home(struct __test_metadata *_metadata, FIXTURE_DATA(refused) *self,
+			  int cpu, __s64 expected)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	self->fd = event_maker_perfmon.open(&attr, 0, cpu, -1, 0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(N);
+	EXPECT_LE(expected, event_count(self->fd));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	loop(N);
+}
+
+TEST_F(refused, event_of_the_cpu_is_refused)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	EXPECT_EQ(-EOPNOTSUPP, event_maker_perfmon.open(&attr, -1, self->cpu, -1, 0));
+}
+
+TEST_F(refused, event_of_a_task_on_any_cpu_has_no_count_any_more)
+{
+	count_at_home(_metadata, self, ANY_CPU, LOOP_INSNS * N);
+	EXPECT_EQ(-EIO, event_count(self->fd));
+}
+
+TEST_F(refused, event_of_a_task_on_this_cpu_has_none_once_it_ran_there)
+{
+	count_at_home(_metadata, self, self->cpu, 0);
+	EXPECT_EQ(-EIO, event_count(self->fd));
+}
+
+TEST_F(refused, event_of_a_task_on_another_cpu_keeps_its_count)
+{
+	count_at_home(_metadata, self, self->home, LOOP_INSNS * N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd));
+}
+
+TEST_HARNESS_MAIN
