@@ -323,7 +323,6 @@ fn admit(
             busy,
         );
         let joined = chosen.ok_or(EBUSY).and_then(|counter| {
-            ownership.check_event(config.select)?;
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
