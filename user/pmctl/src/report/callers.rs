@@ -38,9 +38,15 @@ impl Tree {
         self.0.is_empty()
     }
 
-    /// Returns the functions of the first level, the largest first: the name, the events, and the levels below.
-    pub(crate) fn sorted(&self) -> Vec<(&str, u64, &Self)> {
-        let nodes = self.0.iter();
+    /// Returns whether a function of the first level has as many events, or more.
+    pub(crate) fn has(&self, least: u64) -> bool {
+        self.0.values().any(|(events, _)| *events >= least)
+    }
+
+    /// Returns the functions of the first level with as many events, or more, the largest first: the name, the events,
+    /// and the levels below.
+    pub(crate) fn sorted(&self, least: u64) -> Vec<(&str, u64, &Self)> {
+        let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
         let mut nodes: Vec<_> = nodes
             .map(|(name, (events, below))| (&name[..], *events, below))
             .collect();
@@ -48,20 +54,18 @@ impl Tree {
         nodes
     }
 
-    /// Returns a line for each function, the largest first, with its part of `whole`; without those that have less than
-    /// `least` percent.
-    pub(super) fn lines(&self, whole: u64, least: f64) -> Vec<String> {
+    /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
+    pub(super) fn lines(&self, whole: u64, least: u64) -> Vec<String> {
         let mut lines = Vec::new();
         self.push((whole, least), 0, &mut lines);
         lines
     }
 
-    fn push(&self, (whole, least): (u64, f64), level: usize, lines: &mut Vec<String>) {
-        for (name, events, below) in self.sorted() {
-            let is_small = events as f64 * 100.0 < whole as f64 * least;
-            if is_small || level >= LEVELS {
-                continue;
-            }
+    fn push(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
+        if level >= LEVELS {
+            return;
+        }
+        for (name, events, below) in self.sorted(least) {
             let indent = 12 + 2 * level;
             let percent = super::percent(events, whole);
             lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
@@ -107,6 +111,6 @@ mod tests {
             "               30.00%  medium",
             "              9.60%  start",
         ];
-        assert_eq!(tree.lines(1000, 0.5), expected);
+        assert_eq!(tree.lines(1000, 5), expected);
     }
 }

@@ -76,16 +76,14 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     }
     let wants_details = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
     let details = wants_details.then(|| Details::new(recording));
-    let (tables, nameless, cuts) = shares(recording, &args.grouping(), details.as_ref())?;
-    cuts.write(output.colors, output)?;
+    let grouping = args.grouping();
+    let (tables, gaps) = shares(recording, &grouping, details.as_ref())?;
+    gaps.write(recording, &grouping, output.colors, output)?;
     if let Some(details) = &details {
         details.write_warnings(output.colors, output)?;
     }
     if !args.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_none_left(output)?);
-    }
-    if args.rows.sort.contains(&Key::Symbol) || args.graph().is_some() {
-        nameless.write(recording, output)?;
     }
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
@@ -155,7 +153,9 @@ fn write_event(
             .map(|key| (heading(*key), Align::Left)),
     );
     let mut table = Table::new(&headings);
-    let least = args.graph().map_or(0.0, |graph| graph.least);
+    let least = args
+        .graph()
+        .map_or(0, |graph| at_least(graph.least, events));
     let part = |share: &Share| size(share) as f64 / events as f64;
     for (row, share) in shown(&rows, args, |(_, share)| part(share)) {
         let mut cells = vec![percent(share.events, events), thousands(share.samples)];
@@ -210,6 +210,16 @@ fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
         return Ok(());
     }
     writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
+}
+
+/// Returns the fewest events that are `percent` of a whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of a number of events, or more than there are"
+)]
+pub(crate) fn at_least(percent: f64, whole: u64) -> u64 {
+    (whole as f64 * percent / 100.0).ceil() as u64
 }
 
 /// Returns a part of a whole in percent.

@@ -9,7 +9,7 @@ use ahash::AHashMap;
 use super::{packages, percent};
 use crate::perfdata::{Recording, SymbolTable};
 use crate::profile::{File, Named};
-use crate::screen::Screen;
+use crate::screen::Colors;
 use crate::symbols::{Elf, jit};
 use crate::text::printable;
 
@@ -42,7 +42,12 @@ impl Nameless {
     }
 
     /// Prints the files with many such samples, and what to do.
-    pub(super) fn write(&self, recording: &Recording, output: &mut Screen) -> io::Result<()> {
+    pub(super) fn write(
+        &self,
+        recording: &Recording,
+        colors: Colors,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
         let is_large = |samples: u64| samples * 100 >= self.samples * LEAST;
         let files = self.files.values();
         let mut files: Vec<&(String, u64)> = files
@@ -55,7 +60,7 @@ impl Nameless {
         let is_absent = |path: &str| recording.from_perf && !Path::new(path).exists();
         let (absent, files): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|(path, _)| is_absent(path));
-        let mark = output.colors.warning;
+        let mark = colors.warning;
         if !absent.is_empty() {
             writeln!(
                 output,
@@ -103,7 +108,7 @@ impl Nameless {
 fn write_advice(
     recording: &Recording,
     files: &[&(String, u64)],
-    output: &mut Screen,
+    output: &mut impl Write,
 ) -> io::Result<()> {
     let paths = files.iter().take(FILES).map(|(path, _)| Path::new(path));
     let paths: Vec<&Path> = paths

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of a report: samples that have the same keys, added up.
 
+use std::io::{self, Write};
 use std::slice;
 
 use ahash::AHashMap;
@@ -11,6 +12,7 @@ use super::nameless::Nameless;
 use crate::cli::{Filter, Key, Order};
 use crate::perfdata::{Recording, Stamp, is_kernel};
 use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
+use crate::screen::Colors;
 use crate::unwind::Cuts;
 
 /// Event count and samples of a row.
@@ -30,6 +32,30 @@ impl Share {
         self.samples += other.samples;
         self.children = self.children.saturating_add(other.children);
         self.callers.add(other.callers);
+    }
+}
+
+/// What the samples do not tell.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    nameless: Nameless,
+    cuts: Cuts,
+}
+
+impl Gaps {
+    /// Writes which call chains are cut and which files have no names, and what to do about it.
+    pub(crate) fn write(
+        &self,
+        recording: &Recording,
+        grouping: &Grouping,
+        colors: Colors,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
+        self.cuts.write(colors, output)?;
+        if grouping.keys.contains(&Key::Symbol) || grouping.graph.is_some() {
+            self.nameless.write(recording, colors, output)?;
+        }
+        Ok(())
     }
 }
 
@@ -103,7 +129,7 @@ pub(crate) fn shares(
     recording: &Recording,
     args: &Grouping,
     details: Option<&Details<'_>>,
-) -> Result<(Vec<Shares>, Nameless, Cuts)> {
+) -> Result<(Vec<Shares>, Gaps)> {
     let keys = &args.keys[..];
     let mut nameless = Nameless::default();
     let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
@@ -178,7 +204,7 @@ pub(crate) fn shares(
     for (id, (cells, share)) in rows {
         tables[id.event].entry(cells).or_default().add(share);
     }
-    Ok((tables, nameless, cuts))
+    Ok((tables, Gaps { nameless, cuts }))
 }
 
 /// Returns the text of a key for a sample.

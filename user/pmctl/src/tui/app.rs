@@ -26,6 +26,8 @@ pub(super) enum Mode {
     /// The text is typed.
     Search,
     Help,
+    /// All warnings.
+    Warnings,
 }
 
 /// An annotated function.
@@ -147,8 +149,12 @@ impl App {
                 self.search(key.code);
                 None
             }
-            Mode::Help => {
+            Mode::Help | Mode::Warnings => {
                 self.mode = Mode::Table;
+                None
+            }
+            Mode::Table if key.code == KeyCode::Char('w') && !self.warnings.is_empty() => {
+                self.mode = Mode::Warnings;
                 None
             }
             // Drawing keeps it where there is text.
@@ -249,7 +255,9 @@ impl App {
         };
         let Some(is_open) = line.is_open else {
             let has_callers = self.table().is_some_and(Table::has_callers);
-            let text = if has_callers && line.callers.is_empty() {
+            let text = if line.hides {
+                "its callers are below the percentage of -g"
+            } else if has_callers && line.callers.is_empty() {
                 "no callers found: without frame pointers, --call-graph dwarf finds them"
             } else if has_callers {
                 "the call chain begins here"

@@ -5,12 +5,12 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::app::{App, Mode, View};
 use super::table::{Line, Table};
 use crate::annotate::Content;
-use crate::text::{printable, thousands};
+use crate::text::{count, printable, thousands};
 
 const TABLE_KEYS: [(&str, &str); 6] = [
     ("q", "quit"),
@@ -29,7 +29,10 @@ const VIEW_KEYS: [(&str, &str); 5] = [
     ("h", "help"),
 ];
 
-const HELP: [&str; 15] = [
+/// Lines of warnings over the table; if there are more, the last says so.
+const WARNINGS: usize = 3;
+
+const HELP: [&str; 16] = [
     "Up Down PgUp PgDn Home End    move, as j k g G do",
     "Enter + Space                 show or hide who called it",
     "E  C                          show all its callers, hide all",
@@ -37,6 +40,7 @@ const HELP: [&str; 15] = [
     "a                             instructions and source lines",
     "Tab Right  Left               the next event, the one before",
     ">  <                          scroll to the right, to the left: long names",
+    "w                             all that the recording warns of",
     "q  Ctrl-C                     quit",
     "",
     "In instructions:",
@@ -67,30 +71,44 @@ impl Theme {
 
 /// Draws the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
-    let warnings = u16::try_from(app.warnings.len().min(3)).unwrap_or(0);
+    let warnings = warnings(&app.warnings);
+    let height = u16::try_from(warnings.len()).unwrap_or(0);
     let [title, warned, body, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(warnings),
+        Constraint::Length(height),
         Constraint::Min(1),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(Text::styled(head(app), bold)), title);
-    let lines = app
-        .warnings
-        .iter()
-        .map(|warning| Text::raw(warning.as_str()));
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), warned);
+    frame.render_widget(Paragraph::new(warnings), warned);
     app.page = usize::from(body.height);
     match &mut app.view {
         Some(view) => draw_view(frame, view, &mut app.column, body, theme),
         None => draw_table(frame, app, body, theme),
     }
     draw_keys(frame, app, keys);
-    if app.mode == Mode::Help {
-        draw_help(frame);
+    match app.mode {
+        Mode::Help => draw_help(frame),
+        Mode::Warnings => draw_warnings(frame, &app.warnings),
+        Mode::Table | Mode::Search => {}
     }
+}
+
+/// Returns the lines over the table.
+fn warnings(all: &[String]) -> Vec<Text<'static>> {
+    let shown = if all.len() > WARNINGS {
+        WARNINGS - 1
+    } else {
+        all.len()
+    };
+    let mut lines = all[..shown].to_vec();
+    if shown < all.len() {
+        let more = count((all.len() - shown) as u64, "more line");
+        lines.push(format!("{more}: w shows all"));
+    }
+    lines.into_iter().map(Text::raw).collect()
 }
 
 /// Returns the first line.
@@ -283,21 +301,35 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
+    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
+    let lines = HELP.map(|line| Text::raw(format!(" {line}")));
+    let text = Paragraph::new(lines.to_vec());
+    draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2));
+}
+
+fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String]) {
+    let mut lines: Vec<Text<'_>> = warnings.iter().map(|line| Text::raw(&line[..])).collect();
+    lines.extend([Text::raw(""), Text::raw("Any key goes on.")]);
+    let text = Paragraph::new(lines).wrap(Wrap { trim: false });
+    draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX));
+}
+
+/// Draws a box over the middle of the screen, if there is room so large.
+fn draw_over(
+    frame: &mut Frame<'_>,
+    title: &str,
+    text: Paragraph<'_>,
+    (width, height): (usize, usize),
+) {
     let area = frame.area();
     let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(most).min(most);
-    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
-    let (width, height) = (
-        size(width + 4, area.width),
-        size(HELP.len() + 2, area.height),
-    );
+    let (width, height) = (size(width, area.width), size(height, area.height));
     let place = Rect {
         x: (area.width - width) / 2,
         y: (area.height - height) / 2,
         width,
         height,
     };
-    let lines = HELP.map(|line| Text::raw(format!(" {line}")));
-    let block = Block::bordered().title(" Keys ");
     frame.render_widget(Clear, place);
-    frame.render_widget(Paragraph::new(lines.to_vec()).block(block), place);
+    frame.render_widget(text.block(Block::bordered().title(title)), place);
 }

@@ -24,7 +24,7 @@ use crate::screen::Colors;
 use app::{App, Wish};
 use draw::Theme;
 use functions::Functions;
-use table::Table;
+use table::{Least, Table};
 use terminal::{Happened, Terminal};
 
 /// Returns whether a report is shown so, and not as text.
@@ -48,6 +48,11 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
         grouping.graph = grouping.graph.or(Some(Order::Callee));
     }
     let mut show = Show::new(&grouping, recording.notes.scope.clone());
+    show.least = Least {
+        row: args.percent_limit,
+        caller: args.graph().map_or(0.0, |graph| graph.least),
+    };
+    show.explains = true;
     show.take(recording)?;
     show.run(|_| Ok(false))
 }
@@ -55,6 +60,9 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
 /// What is shown, and where it comes from.
 pub(crate) struct Show {
     grouping: Grouping,
+    least: Least,
+    /// It says which functions have no names, and why: not each second.
+    explains: bool,
     app: App,
     functions: Functions,
 }
@@ -65,6 +73,8 @@ impl Show {
         let headings = grouping.keys.iter().map(|key| heading(*key)).collect();
         Self {
             grouping: grouping.clone(),
+            least: Least::default(),
+            explains: false,
             app: App::new(title, headings, Vec::new()),
             functions: Functions::default(),
         }
@@ -74,16 +84,23 @@ impl Show {
     pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
         let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
         let details = wants_details.then(|| Details::new(&recording));
-        let (shares, _, _) = report::shares(&recording, &self.grouping, details.as_ref())?;
-        drop(details);
+        let (shares, gaps) = report::shares(&recording, &self.grouping, details.as_ref())?;
         let tables = recording.events.iter().zip(&shares);
-        let tables =
-            tables.map(|(event, shares)| Table::new(&event.name, shares, self.grouping.children));
+        let tables = tables.map(|(event, shares)| {
+            Table::new(&event.name, shares, self.grouping.children, self.least)
+        });
         self.app.replace(tables.collect());
-        let mut warnings = Vec::new();
+        let (mut warnings, plain) = (Vec::new(), Colors::default());
         if !recording.unfinished {
-            perfdata::warn(&recording.notes, Colors::default(), &mut warnings)?;
+            perfdata::warn(&recording.notes, plain, &mut warnings)?;
         }
+        if self.explains {
+            gaps.write(&recording, &self.grouping, plain, &mut warnings)?;
+            if let Some(details) = &details {
+                details.write_warnings(plain, &mut warnings)?;
+            }
+        }
+        drop(details);
         let warnings = String::from_utf8_lossy(&warnings);
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
         self.functions = Functions::of(Rc::new(recording));

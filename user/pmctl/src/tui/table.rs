@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::report::{Share, Shares};
+use crate::report::{Share, Shares, Tree, at_least};
 use crate::text::{printable, thousands};
 
 /// The report of an event.
@@ -15,6 +15,15 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     /// Rows have what their functions call, too.
     pub(super) children: bool,
+    /// Callers with fewer events are not shown.
+    least: u64,
+}
+
+/// The least parts of all events, in percent, that are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Least {
+    pub(super) row: f64,
+    pub(super) caller: f64,
 }
 
 /// A row.
@@ -37,11 +46,13 @@ pub(super) struct Line {
     pub(super) events: u64,
     /// It has callers: they are shown or not.
     pub(super) is_open: Option<bool>,
+    /// It has callers, each with too few events to be shown.
+    pub(super) hides: bool,
 }
 
 impl Table {
     /// Creates one of the shares of an event, the largest first.
-    pub(super) fn new(event: &str, shares: &Shares, children: bool) -> Self {
+    pub(super) fn new(event: &str, shares: &Shares, children: bool, least: Least) -> Self {
         let mut rows: Vec<Row> = shares
             .iter()
             .map(|(cells, share)| Row {
@@ -51,13 +62,18 @@ impl Table {
             .collect();
         let size = |row: &Row| Self::size(children, &row.share);
         rows.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| a.cells.cmp(&b.cells)));
+        let samples = rows.iter().map(|row| row.share.samples).sum();
         let events = rows.iter().map(|row| row.share.events);
+        let events = events.fold(0, u64::saturating_add);
+        let least_row = at_least(least.row, events);
+        rows.retain(|row| Self::size(children, &row.share) >= least_row);
         Self {
             event: event.to_owned(),
-            samples: rows.iter().map(|row| row.share.samples).sum(),
-            events: events.fold(0, u64::saturating_add),
+            samples,
+            events,
             rows,
             children,
+            least: at_least(least.caller, events),
         }
     }
 
@@ -93,20 +109,43 @@ impl Table {
             .enumerate()
             .filter(|(_, row)| has_text(row))
         {
-            let tree = &row.share.callers;
             let place = (row.cells.clone(), Vec::new());
-            let is_open = (!tree.is_empty()).then(|| open.contains(&place));
-            lines.push(Line {
-                row: index,
-                callers: Vec::new(),
-                events: Self::size(self.children, &row.share),
-                is_open,
-            });
-            if is_open == Some(true) {
-                push(&mut lines, tree, &place, index, open);
-            }
+            let events = Self::size(self.children, &row.share);
+            self.push(
+                (index, events, &row.share.callers),
+                &place,
+                open,
+                &mut lines,
+            );
         }
         lines
+    }
+
+    /// Appends the line of a row or a caller, and if it is unfolded, those of its callers.
+    fn push(
+        &self,
+        (row, events, tree): (usize, u64, &Tree),
+        place: &Place,
+        open: &HashSet<Place>,
+        lines: &mut Vec<Line>,
+    ) {
+        let has_callers = tree.has(self.least);
+        let is_open = has_callers.then(|| open.contains(place));
+        lines.push(Line {
+            row,
+            callers: place.1.clone(),
+            events,
+            is_open,
+            hides: !has_callers && !tree.is_empty(),
+        });
+        if is_open != Some(true) {
+            return;
+        }
+        for (name, events, below) in tree.sorted(self.least) {
+            let mut place = place.clone();
+            place.1.push(name.to_owned());
+            self.push((row, events, below), &place, open, lines);
+        }
     }
 
     /// Returns the texts of a line: of a row its cells behind overhead and samples, of a caller its name.
@@ -130,29 +169,5 @@ impl Table {
         cells.push(thousands(row.share.samples));
         cells.extend(row.cells.iter().map(|cell| printable(cell)));
         cells
-    }
-}
-
-/// Appends the lines of callers, and of theirs.
-fn push(
-    lines: &mut Vec<Line>,
-    tree: &crate::report::Tree,
-    place: &Place,
-    row: usize,
-    open: &HashSet<Place>,
-) {
-    for (name, events, below) in tree.sorted() {
-        let mut place = place.clone();
-        place.1.push(name.to_owned());
-        let is_open = (!below.is_empty()).then(|| open.contains(&place));
-        lines.push(Line {
-            row,
-            callers: place.1.clone(),
-            events,
-            is_open,
-        });
-        if is_open == Some(true) {
-            push(lines, below, &place, row, open);
-        }
     }
 }

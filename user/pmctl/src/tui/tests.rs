@@ -21,7 +21,12 @@ struct Test {
 }
 
 impl Test {
-    fn new(bytes: &[u8], (width, height): (u16, u16)) -> Self {
+    fn new(bytes: &[u8], size: (u16, u16)) -> Self {
+        Self::with(bytes, size, |_| {})
+    }
+
+    /// As `change` makes it before it gets a recording.
+    fn with(bytes: &[u8], (width, height): (u16, u16), change: impl FnOnce(&mut Show)) -> Self {
         let recording = perfdata::read(bytes).expect("it is whole");
         let grouping = Grouping {
             keys: vec![Key::Comm, Key::Dso, Key::Symbol],
@@ -32,6 +37,7 @@ impl Test {
             filter: Filter::default(),
         };
         let mut show = Show::new(&grouping, recording.notes.scope.clone());
+        change(&mut show);
         show.take(recording).expect("it is whole");
         let backend = TestBackend::new(width, height);
         let terminal = Terminal::new(backend).expect("it is memory");
@@ -178,6 +184,51 @@ fn a_row_without_callers_beside_others_asks_for_another_way_to_find_them() {
     assert!(rows.iter().any(|row| !row.share.callers.is_empty()));
     let screen = test.keys("g\n").screen();
     assert!(screen[23].contains("--call-graph dwarf"), "{screen:?}");
+}
+
+#[test]
+fn small_rows_and_callers_are_left_out() {
+    let all = Test::new(TIMEBASE, (80, 24)).show.app.tables[0].clone();
+    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.least.row = 10.0);
+    let table = &test.show.app.tables[0];
+    assert!(!table.rows.is_empty() && table.rows.len() < all.rows.len());
+    assert_eq!((table.samples, table.events), (all.samples, all.events));
+    assert!(test.line("17.39%").is_some());
+
+    let mut test = Test::with(RECORDING, (80, 24), |show| show.least.caller = 60.0);
+    let place = test.screen().iter().position(|line| line.contains("outer"));
+    test.keys(&"j".repeat(place.expect("it is on the screen") - 2));
+    let screen = test.keys("\n").screen();
+    assert!(screen[23].contains("below the percentage"), "{screen:?}");
+}
+
+#[test]
+fn warnings_are_cut_and_w_shows_all() {
+    let mut test = Test::new(TIMEBASE, (40, 24));
+    test.keys("w");
+    assert_eq!(test.show.app.mode, Mode::Table);
+    test.show.app.warnings = ["LOST: one", "two", "three"].map(str::to_owned).to_vec();
+    assert_eq!(test.screen()[3], "three");
+    let long = format!("NO SYMBOLS: {} end", "file ".repeat(10));
+    test.show.app.warnings.push(long);
+    let screen = test.screen();
+    assert_eq!(screen[2], "two");
+    assert_eq!(screen[3], "2 more lines: w shows all");
+    test.keys("w");
+    assert!(test.line(" end").is_some());
+    test.keys("x");
+    assert_eq!(test.line(" end"), None);
+}
+
+#[test]
+fn files_without_symbols_are_told_once() {
+    let lacks = |test: &Test| {
+        let mut warnings = test.show.app.warnings.iter();
+        warnings.any(|line| line.starts_with("NO SYMBOLS"))
+    };
+    let test = Test::with(TIMEBASE, (80, 24), |show| show.explains = true);
+    assert!(lacks(&test));
+    assert!(!lacks(&Test::new(TIMEBASE, (80, 24))));
 }
 
 #[test]
