@@ -39,7 +39,7 @@ stat() {
 	echo $?
 }
 
-plan 34
+plan 40
 
 for command in stat record; do
 	check "perf $command has options" [ "$(options $command | wc -l)" -ge 40 ]
@@ -49,6 +49,11 @@ done
 is "stat --all-user succeeds" 0 "$(stat -o csv --all-user -- "$loop" 1000000)"
 is "stat --all-user names the event so" instructions:u "$(field 3)"
 user=$(field 1)
+is "stat --all-user counts the kernel's events so, too" 0 \
+	"$(stat -o csv -e page-faults --all-user -- true)"
+is "and names them so" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
+is "a modifier says the same" 0 "$(stat -o csv -e page-faults:u -- true)"
+is "by its name" page-faults:u "$(tail -n 1 csv | cut -d, -f 3)"
 is "stat --all-kernel succeeds" 0 "$(stat -o csv --all-kernel -- "$loop" 1000000)"
 check "stat --all-kernel counts another part" [ "$(field 1)" -ne "$user" ]
 
@@ -57,6 +62,9 @@ is "stat --append succeeds" 0 "$(stat -o csv --append -- true)"
 is "stat --append keeps what there is" 2 "$(wc -l <csv)"
 is "stat --log-fd succeeds" 0 "$(stat --log-fd 9 -- true 9>csv)"
 is "stat --log-fd writes there" instructions "$(field 3)"
+{ stat --log-fd 9 -- true && stat --log-fd 9 -- true; } 9>>csv >/dev/null
+is "stat --log-fd keeps what there is" 3 "$(wc -l <csv)"
+is "stat --log-fd of nothing is refused" 125 "$(stat --log-fd 8 -- true)"
 
 is "stat -n succeeds" 0 "$(pmctl stat -n -- true 2>words; echo $?)"
 says "stat -n shows the time" "$(cat words)" "seconds time elapsed"

@@ -18,8 +18,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use perfmon::Pmu;
 use perfmon::spec::{self, EventSpec};
+use perfmon::{Modes, Pmu};
 
 pub(crate) use condition::Condition;
 
@@ -31,7 +31,7 @@ use crate::exit::{self, Usage};
 use crate::info;
 use crate::machine::Machine;
 use crate::screen::Screen;
-use crate::stat::in_user_mode;
+use crate::stat::modes;
 use crate::stdio::{complain, require_output};
 use crate::whole_file::WholeFile;
 
@@ -169,7 +169,7 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         // Where this user may not count the kernel, it is that of user mode.
         let name = &condition.event;
         let event = measured.index(name);
-        let Some(event) = event.or_else(|| measured.index(&in_user_mode(name))) else {
+        let Some(event) = event.or_else(|| measured.index(&modes::label(name, Modes::User))) else {
             continue;
         };
         if other.is_some() && condition.is_relative() && !is_of_user_mode(&measured.events[event]) {

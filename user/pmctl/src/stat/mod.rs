@@ -18,6 +18,7 @@ mod human;
 mod json;
 mod measure;
 mod metrics;
+pub(crate) mod modes;
 mod order;
 mod output;
 mod ratio;
@@ -41,7 +42,6 @@ mod wanted;
 pub(crate) use rights::explained_of_samples;
 pub(crate) use software::is_software;
 pub(crate) use summary::mean_count;
-pub(crate) use tasks::{in_mode, in_user_mode};
 pub(crate) use values::is_value;
 
 use std::time::Duration;

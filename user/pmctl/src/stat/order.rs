@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Column;
-use super::software::{Software, is_software};
+use super::software::{self, Software};
 use super::source::{Counts, Source};
-use super::values::{Value, is_value};
+use super::values::{self, Value};
 use crate::cli::Stat;
 
 /// A place among the columns: how many events are in front, and how many words are.
@@ -16,17 +16,18 @@ type Place = (usize, usize);
 
 /// Returns the place of a value or of an event of the kernel's in what -e asks for. Events have none of their own: they
 /// are where their number says.
-fn place(texts: &[String], name: &str) -> Place {
+fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> Place {
     let (mut events, mut words) = (0, 0);
     for text in texts {
         let mut in_slashes = false;
         for word in text.split(',') {
-            if word.trim() == name && !in_slashes {
+            if !in_slashes && is_it(word) {
                 return (events, words);
             }
             words += 1;
             // `cpu/event=1,umask=2/` is one event of two words.
-            if !in_slashes && !is_value(word) && !is_software(word) {
+            let is_event = values::find(word).is_none() && software::find(word).is_none();
+            if !in_slashes && is_event {
                 events += 1;
             }
             in_slashes ^= word.matches('/').count() % 2 == 1;
@@ -35,15 +36,25 @@ fn place(texts: &[String], name: &str) -> Place {
     (events, words)
 }
 
+/// Returns the places of the kernel's events and the values.
+fn places(texts: &[String], software: &[Software], values: &[Value]) -> Vec<Place> {
+    let events = software
+        .iter()
+        .map(|event| place(texts, |word| software::find(word) == Some(*event)));
+    let is = |value: &Value, word: &str| values::find(word).is_some_and(|v| v.name == value.name);
+    let values = values
+        .iter()
+        .map(|value| place(texts, |word| is(value, word)));
+    events.chain(values).collect()
+}
+
 /// Returns a source with its columns in the order of -e. `source` has those of the kernel's events and the values last.
 pub(super) fn ordered(
     args: &Stat,
     (software, values): (&[Software], &[Value]),
     source: Box<dyn Source>,
 ) -> Box<dyn Source> {
-    let names = software.iter().map(|event| event.name);
-    let names = names.chain(values.iter().map(|value| value.name));
-    let places = names.map(|name| place(&args.events, name)).collect();
+    let places = places(&args.events, software, values);
     Box::new(Ordered { source, places })
 }
 
@@ -122,20 +133,22 @@ mod tests {
     #[test]
     fn columns_have_the_order_of_the_command_line() {
         let texts = [
-            "task-clock,cpu/event=0xc0,umask=0/,energy-pkg,cs",
+            "task-clock,cpu/event=0xc0,umask=0/,power/energy-pkg/,cs:u",
             "{instructions,branches},page-faults",
         ]
         .map(str::to_owned);
         let events = "cpu/event=0xc0,umask=0/,instructions,branches,cycles";
         // As the sources append them: the kernel's, then values. The cycles are of another option.
-        let appended = ["task-clock", "cs", "page-faults", "energy-pkg"];
+        let (rest, values) = values::split(&texts);
+        let (_, software) = software::split(&rest);
+        let appended = ["task-clock", "cs:u", "page-faults", "energy-pkg"];
         let mut all = columns(events);
         all.extend(appended.iter().map(|name| {
             let mut column = columns("r1").remove(0);
             column.event.label = (*name).to_owned();
             column
         }));
-        let places = appended.map(|name| place(&texts, name)).to_vec();
+        let places = places(&texts, &software, &values);
         let source = Ordered {
             source: Box::new(Fixed(all)),
             places,
@@ -151,7 +164,7 @@ mod tests {
                 "task-clock",
                 "cpu/event=0xc0,umask=0/",
                 "energy-pkg",
-                "cs",
+                "cs:u",
                 "instructions",
                 "branches",
                 "page-faults",

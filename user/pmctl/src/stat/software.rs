@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use perfmon::spec::EventSpec;
-use perfmon::{Encoding, EventSelect};
+use perfmon::{Encoding, EventSelect, Modes};
 
 use super::scope::Scope;
 use super::source::{Count, Counts, Source};
 use super::values::Unit;
-use super::{Column, in_user_mode};
+use super::{Column, modes};
 use crate::cli::Stat;
 use crate::exit::Usage;
 use crate::perf_event::{ioctl, open};
@@ -26,6 +26,22 @@ pub(super) struct Software {
     /// `PERF_COUNT_SW_*`
     number: u64,
     unit: Option<Unit>,
+    modes: Modes,
+}
+
+impl Software {
+    /// Returns the name with its modifier.
+    fn label(&self) -> String {
+        modes::label(self.name, self.modes)
+    }
+
+    /// Returns the event in these modes, if it has no modifier.
+    fn in_modes(self, modes: Modes) -> Self {
+        match self.modes {
+            Modes::Both => Self { modes, ..self },
+            _ => self,
+        }
+    }
 }
 
 const fn event(name: &'static str, number: u64) -> Software {
@@ -33,6 +49,7 @@ const fn event(name: &'static str, number: u64) -> Software {
         name,
         number,
         unit: None,
+        modes: Modes::Both,
     }
 }
 
@@ -57,9 +74,18 @@ const EVENTS: [Software; 10] = [
     event("major-faults", 6),
 ];
 
-/// Returns the event of this name.
-fn find(name: &str) -> Option<Software> {
-    EVENTS.into_iter().find(|event| event.name == name.trim())
+/// Returns the event of this name, which may have a modifier.
+pub(super) fn find(name: &str) -> Option<Software> {
+    let name = name.trim();
+    let (name, modes) = match name.split_once(':') {
+        None => (name, Modes::Both),
+        Some((name, "u")) => (name, Modes::User),
+        Some((name, "k")) => (name, Modes::Kernel),
+        Some((name, "uk" | "ku")) => (name, Modes::Both),
+        Some(_) => return None,
+    };
+    let event = EVENTS.into_iter().find(|event| event.name == name)?;
+    Some(event.in_modes(modes))
 }
 
 /// Takes the kernel's events out of what -e asks for, and returns the rest.
@@ -124,8 +150,8 @@ pub(super) struct WithSoftware {
     targets: Vec<(i32, i32)>,
     inherit: bool,
     from_exec: bool,
-    /// The kernel's part may not be counted.
-    user_only: bool,
+    /// Of events without a modifier.
+    modes: Modes,
     /// Of each event those of its targets.
     open: Vec<Vec<File>>,
 }
@@ -155,7 +181,7 @@ impl WithSoftware {
             from_exec: targets.is_empty() && args.delay.is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
-            user_only: false,
+            modes: modes::wanted(args.all_user, args.all_kernel),
             open: Vec::new(),
         }
     }
@@ -177,12 +203,15 @@ impl WithSoftware {
         const TIME_ENABLED_AND_RUNNING: u64 = 0b11;
         const DISABLED: u64 = 1 << 0;
         const INHERIT: u64 = 1 << 1;
+        const EXCLUDE_USER: u64 = 1 << 4;
         const EXCLUDE_KERNEL: u64 = 1 << 5;
         const ENABLE_ON_EXEC: u64 = 1 << 12;
+        let modes = event.modes;
         let flags = [
             (true, DISABLED),
             (self.inherit, INHERIT),
-            (self.user_only, EXCLUDE_KERNEL),
+            (modes == Modes::Kernel, EXCLUDE_USER),
+            (modes == Modes::User, EXCLUDE_KERNEL),
             (self.from_exec, ENABLE_ON_EXEC),
         ];
         let flags = flags
@@ -215,17 +244,17 @@ impl Source for WithSoftware {
             None => self.targets.clone(),
         };
         for event in self.events.clone() {
-            let mut opened = self.open(event, &targets);
+            let mut opened = self.open(event.in_modes(self.modes), &targets);
             let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
-            if is_forbidden && !self.user_only {
+            if is_forbidden && event.in_modes(self.modes).modes == Modes::Both {
                 // As perf: what the kernel does for a task is not for everyone.
-                self.user_only = true;
-                opened = self.open(event, &targets);
+                self.modes = Modes::User;
+                opened = self.open(event.in_modes(self.modes), &targets);
             }
             let opened = opened.with_context(|| {
                 format!(
                     "the kernel does not count {} here. Count it as root, or leave it out",
-                    event.name
+                    event.in_modes(self.modes).label()
                 )
             })?;
             self.open.push(opened);
@@ -236,13 +265,6 @@ impl Source for WithSoftware {
     fn columns(&self) -> Vec<Column> {
         let mut columns = self.counts.columns();
         let first = columns.len();
-        let name = |event: &Software| {
-            if self.user_only {
-                in_user_mode(event.name)
-            } else {
-                event.name.to_owned()
-            }
-        };
         let events = self.events.iter().zip(first..);
         columns.extend(events.map(|(event, number)| Column {
             place: None,
@@ -251,7 +273,7 @@ impl Source for WithSoftware {
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
                 missing: None,
-                ..EventSpec::absent(name(event), "")
+                ..EventSpec::absent(event.in_modes(self.modes).label(), "")
             },
             counter: None,
             unit: event.unit,
@@ -309,5 +331,19 @@ mod tests {
         assert_eq!(rest, ["cycles,{instructions,branches}"]);
         let names: Vec<&str> = found.iter().map(|event| event.name).collect();
         assert_eq!(names, ["task-clock", "cs"]);
+    }
+
+    #[test]
+    fn a_modifier_chooses_the_mode() {
+        let label = |name, modes| find(name).map(|event| event.in_modes(modes).label());
+        let user = Some("page-faults:u".to_owned());
+        assert_eq!(
+            label("page-faults", Modes::Both).as_deref(),
+            Some("page-faults")
+        );
+        assert_eq!(label("page-faults", Modes::User), user);
+        assert_eq!(label("page-faults:u", Modes::Kernel), user);
+        assert_eq!(label("cs:k", Modes::Both).as_deref(), Some("cs:k"));
+        assert_eq!(label("cs:p", Modes::Both), None);
     }
 }

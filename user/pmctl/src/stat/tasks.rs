@@ -8,11 +8,10 @@ use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
-use super::Column;
-use super::rights;
 use super::scope::{Place, PlaceKind, Scope};
 use super::source::{Count, Counts, Source};
 use super::threads::Thread;
+use super::{Column, modes, rights};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
 use crate::schedule::{self, CounterSupply, ScheduleError};
@@ -175,8 +174,7 @@ impl Tasks {
             Cause::Forbidden => {
                 for event in &mut self.events {
                     if event.modes == Modes::Both && !event.is_absent() {
-                        event.modes = Modes::User;
-                        event.label = in_user_mode(&event.label);
+                        modes::limit(event, Modes::User);
                         changed = true;
                     }
                 }
@@ -380,22 +378,6 @@ fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-/// Returns the name of an event with the mode that perf adds.
-pub(crate) fn in_user_mode(label: &str) -> String {
-    in_mode(label, 'u')
-}
-
-/// Returns the name of an event of both modes in one of them: `u` or `k`.
-pub(crate) fn in_mode(label: &str, mode: char) -> String {
-    let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
-    // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
-    if label.ends_with('/') {
-        format!("{label}{mode}")
-    } else {
-        format!("{label}:{mode}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,12 +408,5 @@ mod tests {
         let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
         assert_eq!(sums(&threads, 2), [count(7), None]);
         assert_eq!(sums(&[vec![]], 2), [None, None]);
-    }
-
-    #[test]
-    fn perf_adds_the_mode_to_the_name() {
-        assert_eq!(in_user_mode("cycles"), "cycles:u");
-        assert_eq!(in_user_mode("cycles:uk"), "cycles:u");
-        assert_eq!(in_user_mode("cpu/event=1/"), "cpu/event=1/u");
     }
 }

@@ -131,6 +131,12 @@ const VALUES: [Value; 10] = {
     ]
 };
 
+/// Returns the value of this name.
+pub(super) fn find(word: &str) -> Option<Value> {
+    let name = without_pmu(word.trim());
+    VALUES.into_iter().find(|value| value.name == name)
+}
+
 /// Takes the values out of what -e asks for, and returns the rest.
 pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     let mut values: Vec<Value> = Vec::new();
@@ -138,10 +144,9 @@ pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
     for text in texts {
         let mut others = Vec::new();
         for word in text.split(',') {
-            let name = without_pmu(word.trim());
-            match VALUES.iter().find(|value| value.name == name) {
+            match find(word) {
                 Some(value) if values.iter().any(|known| known.name == value.name) => {}
-                Some(value) => values.push(*value),
+                Some(value) => values.push(value),
                 None => others.push(word),
             }
         }
@@ -191,7 +196,7 @@ pub(crate) fn require(info: &Info, values: &[Value]) -> Result<(), Usage> {
 
 /// Returns whether this is the name of a value.
 pub(crate) fn is_value(name: &str) -> bool {
-    VALUES.iter().any(|value| value.name == name.trim())
+    find(name).is_some()
 }
 
 /// Refuses what has no meaning for values.
@@ -214,8 +219,8 @@ pub(super) fn refuse_the_impossible(
     ];
     match parts.iter().find(|(given, _)| *given) {
         Some((_, option)) => Err(Usage(format!(
-            "{option}: {} is read once, at the end, and is of the whole machine. Leave out {option}, or record it: \
-             the library does that with a timebase.",
+            "{option}: {0} is read once, at the end, and is of the whole machine. Leave out {option}, or record it: \
+             `pmctl record -a --timebase cycles --count {0}`.",
             value.name
         ))),
         None => Ok(()),

@@ -2,11 +2,11 @@
 //! The events that the command line asks for.
 
 use anyhow::Result;
+use perfmon::Pmu;
 use perfmon::pmu::Vendor;
 use perfmon::spec::{self, EventSpec};
-use perfmon::{Modes, Pmu};
 
-use super::in_mode;
+use super::modes;
 
 use crate::cli::Stat;
 use crate::exit::Usage;
@@ -43,14 +43,9 @@ pub(super) fn wanted(
 
 /// Limits events without a modifier to what --all-user and --all-kernel ask for.
 pub(super) fn in_wanted_modes(args: &Stat, events: &mut [EventSpec]) {
-    let (modes, letter) = match (args.all_user, args.all_kernel) {
-        (true, _) => (Modes::User, 'u'),
-        (_, true) => (Modes::Kernel, 'k'),
-        _ => return,
-    };
-    for event in events.iter_mut().filter(|event| event.modes == Modes::Both) {
-        event.modes = modes;
-        event.label = in_mode(&event.label, letter);
+    let wanted = modes::wanted(args.all_user, args.all_kernel);
+    for event in events {
+        modes::limit(event, wanted);
     }
 }
 

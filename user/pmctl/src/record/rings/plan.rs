@@ -11,6 +11,7 @@ use crate::exit::Usage;
 use crate::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
+use crate::stat::modes;
 use crate::stat::threads::threads;
 
 /// An event of a recording.
@@ -59,16 +60,12 @@ impl Plan {
             Some(Frequency::Max) => SampleRate::Frequency(highest_frequency()?),
             None => SampleRate::Period(args.period.into()),
         };
-        let modes = match (args.all_user, args.all_kernel) {
-            (true, _) => Modes::User,
-            (_, true) => Modes::Kernel,
-            _ => Modes::Both,
-        };
+        let wanted = modes::wanted(args.all_user, args.all_kernel);
         let mut events = Vec::new();
         for text in texts {
             refuse_values(text)?;
             let found = spec::parse_without_groups(text, pmu);
-            for spec in found.map_err(|error| Usage(error.to_string()))? {
+            for mut spec in found.map_err(|error| Usage(error.to_string()))? {
                 let label = &spec.label;
                 if let Some(counter) = spec.pinned {
                     return Err(Usage(format!(
@@ -82,19 +79,8 @@ impl Plan {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
                 let rate = spec.rate.unwrap_or(general);
-                let spec = match (spec.modes, modes) {
-                    (Modes::Both, Modes::User) => EventSpec {
-                        label: crate::stat::in_user_mode(&spec.label),
-                        modes,
-                        ..spec
-                    },
-                    (Modes::Both, Modes::Kernel) => EventSpec {
-                        label: crate::stat::in_mode(&spec.label, 'k'),
-                        modes,
-                        ..spec
-                    },
-                    _ => spec,
-                };
+                refuse_too_often(rate)?;
+                modes::limit(&mut spec, wanted);
                 events.push(Planned { spec, rate });
             }
         }
@@ -188,8 +174,7 @@ impl Plan {
         let mut changed = false;
         for Planned { spec, .. } in &mut self.events {
             if spec.modes == Modes::Both {
-                spec.modes = Modes::User;
-                spec.label = crate::stat::in_user_mode(&spec.label);
+                modes::limit(spec, Modes::User);
                 changed = true;
             }
         }
@@ -236,15 +221,32 @@ pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
     }
 }
 
-/// Returns the most samples in a second that the module allows.
+/// The file of the module's limit, which users may change.
+const LIMIT: &str = "/sys/module/perfmon/parameters/perf_event_max_sample_rate";
+
+/// Returns the most samples in a second that the module allows, if it has a limit.
+fn limit() -> Option<u64> {
+    let text = std::fs::read_to_string(LIMIT).ok()?;
+    text.trim().parse().ok().filter(|limit| *limit > 0)
+}
+
+/// Returns the highest frequency, for `-F max`.
 fn highest_frequency() -> Result<u64, Usage> {
-    const LIMIT: &str = "/sys/module/perfmon/parameters/perf_event_max_sample_rate";
-    let text = std::fs::read_to_string(LIMIT).unwrap_or_default();
-    match text.trim().parse() {
-        Ok(limit) if limit > 0 => Ok(limit),
-        _ => Err(Usage(format!(
+    limit().ok_or_else(|| {
+        Usage(format!(
             "-F max: the module has no limit ({LIMIT} is 0 or can't be read). Give a number, as -F 9999."
+        ))
+    })
+}
+
+/// Refuses a frequency above the module's limit.
+fn refuse_too_often(rate: SampleRate) -> Result<(), Usage> {
+    match (rate, limit()) {
+        (SampleRate::Frequency(hertz), Some(limit)) if hertz > limit => Err(Usage(format!(
+            "{hertz} samples a second: the driver takes {limit} at most. -F max is as many; root changes the limit in \
+             {LIMIT}."
         ))),
+        _ => Ok(()),
     }
 }
 

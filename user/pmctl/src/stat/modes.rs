@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events in one of their modes: of the program, or of the kernel.
+
+use perfmon::Modes;
+use perfmon::spec::EventSpec;
+
+/// Returns what --all-user and --all-kernel ask for.
+pub(crate) const fn wanted(all_user: bool, all_kernel: bool) -> Modes {
+    match (all_user, all_kernel) {
+        (true, _) => Modes::User,
+        (_, true) => Modes::Kernel,
+        _ => Modes::Both,
+    }
+}
+
+/// Limits an event without a modifier to these modes.
+pub(crate) fn limit(event: &mut EventSpec, modes: Modes) {
+    if event.modes == Modes::Both {
+        event.modes = modes;
+        event.label = label(&event.label, modes);
+    }
+}
+
+/// Returns the name of an event without a modifier with the one of these modes.
+pub(crate) fn label(label: &str, modes: Modes) -> String {
+    let letter = match modes {
+        Modes::User => 'u',
+        Modes::Kernel => 'k',
+        Modes::Both => return label.to_owned(),
+    };
+    let label = label.trim_end_matches(":uk").trim_end_matches(":ku");
+    // Behind `cpu/.../` the colon may be left out, and perf leaves it out.
+    if label.ends_with('/') {
+        format!("{label}{letter}")
+    } else {
+        format!("{label}:{letter}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_the_modifier_that_perf_adds() {
+        let user = |name| label(name, Modes::User);
+        assert_eq!(user("cycles"), "cycles:u");
+        assert_eq!(user("cycles:uk"), "cycles:u");
+        assert_eq!(user("cpu/event=1/"), "cpu/event=1/u");
+        assert_eq!(label("cycles", Modes::Kernel), "cycles:k");
+        assert_eq!(label("cycles", Modes::Both), "cycles");
+    }
+}
