@@ -5,10 +5,13 @@
 //! and nothing arrives. So the descriptors are looked at earlier, when the C library initializes the program.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Result, bail};
+use nix::errno::Errno;
 use nix::libc;
 
 use crate::text::printable;
@@ -51,6 +54,26 @@ pub(crate) fn require_error() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Returns another descriptor of what a descriptor that pmctl was started with is open for.
+///
+/// # Errors
+/// EBADF if there is none: what pmctl opens itself is closed by exec, unlike those.
+pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
+    let descriptor = libc::c_int::try_from(number).map_err(|_| Errno::EBADF)?;
+    if descriptor <= libc::STDERR_FILENO && is_closed(descriptor) {
+        return Err(Errno::EBADF);
+    }
+    // SAFETY: It reads the flags of a descriptor and takes no pointer; for one that is closed it fails.
+    let flags = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_GETFD) })?;
+    if flags & libc::FD_CLOEXEC != 0 {
+        return Err(Errno::EBADF);
+    }
+    // SAFETY: As above; the number is the least that the new descriptor may have.
+    let new = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: The descriptor was just made, and nothing else knows it.
+    Ok(unsafe { File::from_raw_fd(new) })
 }
 
 /// An output whose errors tell its name.

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
@@ -101,6 +100,7 @@ pub(super) fn recorded<'a>(
 /// Returns the colours: some if the counts go to a terminal, unless `NO_COLOR` or `CLICOLOR` says otherwise.
 fn colors(args: &Stat) -> Colors {
     let choice = match &args.output {
+        None if args.log_fd.is_some() => ColorChoice::Never,
         None => AutoStream::choice(&io::stderr()),
         Some(path) if path.as_os_str() == "-" => AutoStream::choice(&io::stdout()),
         Some(_) => ColorChoice::Never,
@@ -110,19 +110,21 @@ fn colors(args: &Stat) -> Colors {
 
 /// Opens what the counts are written to.
 pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
-    let descriptor = args
-        .log_fd
-        .map(|fd| PathBuf::from(format!("/proc/self/fd/{fd}")));
-    let (output, name): (Box<dyn Write>, _) = match args.output.as_ref().or(descriptor.as_ref()) {
-        None => {
+    let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
+        (None, Some(number)) => {
+            let file = stdio::inherited(number)
+                .with_context(|| format!("--log-fd {number}: can't write there"))?;
+            (Box::new(file), format!("descriptor {number}"))
+        }
+        (None, None) => {
             stdio::require_error()?;
             (Box::new(io::stderr()), "standard error".to_owned())
         }
-        Some(path) if path.as_os_str() == "-" => {
+        (Some(path), _) if path.as_os_str() == "-" => {
             stdio::require_output()?;
             (Box::new(io::stdout()), "standard output".to_owned())
         }
-        Some(path) => {
+        (Some(path), _) => {
             let name = path.display().to_string();
             let file = File::options()
                 .write(true)
