@@ -24,7 +24,7 @@ bench() {
 one=$(pmctl_count instructions:u "$loop" 1000000)
 two=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 30
+plan 33
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
@@ -38,6 +38,14 @@ bench -e instructions:u -r 2 -w 1 --shell "echo a >>$dir/order" "echo b >>$dir/o
 is "commands run in turns, the warm-up too" "a b b a a b" "$(xargs <"$dir/order")"
 bench -e instructions:u -r 1 -w 0 --prepare "echo p >>$dir/prepared" "$loop 1" "$loop 2"
 is "each run is prepared" "p p" "$(xargs <"$dir/prepared")"
+bench -r 1 -w 0 --prepare 'kill -TERM $$; echo went on' "$loop 1"
+is "its signals are not held back" 125 $?
+says "and its end is told" "$(cat "$dir/words")" 'went on. was killed by SIGTERM'
+pmctl bench -r 1 -w 0 --prepare "echo >$dir/begun; exec sleep 100" "$loop 1" 2>"$dir/words" &
+until [ -s "$dir/begun" ]; do sleep 0.1; done
+kill $!
+wait $!
+is "a signal ends it with the bench" 125 $?
 bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
 check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
 

@@ -3,18 +3,16 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::process;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use perfmon::spec::EventSpec;
 
 use super::TIME;
 use super::document::Entry;
-use crate::child::{CannotRun, Command, Ending, Streams};
+use crate::child::{CannotRun, Command, Ending, Streams, Waiting};
 use crate::cli::Bench;
 use crate::exit::{Failed, Usage};
-use crate::signals::Signals;
+use crate::signals::{Event, Signals};
 use crate::stat::series::{Once, Series};
 
 /// Advice where one of several commands is not found: it may be an argument of the first.
@@ -81,6 +79,7 @@ pub(super) fn run(
     commands: Vec<Named>,
 ) -> Result<(Vec<String>, Vec<Entry>)> {
     let signals = Signals::hold()?;
+    let prepare = args.prepare.as_ref().map(Preparation::find).transpose()?;
     let mut entries = Vec::new();
     let mut series = Vec::new();
     for Named { name, command } in commands {
@@ -98,8 +97,10 @@ pub(super) fn run(
         for turn in 0..series.len() {
             let index = (turn + round as usize) % series.len();
             progress.show(round);
-            if let Some(prepare) = &args.prepare {
-                prepared(prepare)?;
+            if let Some(prepare) = &prepare {
+                if prepare.run(&signals)? {
+                    break 'rounds;
+                }
             }
             let once = series[index].run(&signals)?;
             if once.is_stopped {
@@ -133,19 +134,24 @@ fn has_failed(ending: Ending) -> bool {
     ending.exit_code() != 0
 }
 
+/// Returns the end of a command in words.
+fn told(ending: Ending) -> String {
+    match ending {
+        Ending::Exit(code) => format!("ended with exit code {code}"),
+        Ending::Killed(signal) => format!("was killed by {signal}"),
+    }
+}
+
 /// Fails if the run is not one to compare.
 fn check(args: &Bench, name: &str, once: &Once) -> Result<()> {
     if let Some(ending) = once
         .ending
         .filter(|ending| has_failed(*ending) && !args.ignore_failure)
     {
-        let how = match ending {
-            Ending::Exit(code) => format!("ended with exit code {code}"),
-            Ending::Killed(signal) => format!("was killed by {signal}"),
-        };
         bail!(
-            "`{name}` {how}. Its numbers may be those of a failure.\n`pmctl stat -- {name}` shows what it prints; \
-             --ignore-failure goes on."
+            "`{name}` {}. Its numbers may be those of a failure.\n`pmctl stat -- {name}` shows what it prints; \
+             --ignore-failure goes on.",
+            told(ending)
         );
     }
     if once.counts.contains(&None) {
@@ -157,20 +163,46 @@ fn check(args: &Bench, name: &str, once: &Once) -> Result<()> {
     Ok(())
 }
 
-/// Runs what is wanted before a run.
-fn prepared(command: &OsString) -> Result<()> {
-    let shown = String::from_utf8_lossy(command.as_bytes());
-    let status = process::Command::new("sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(process::Stdio::null())
-        .stdout(process::Stdio::null())
-        .status()
-        .with_context(|| format!("--prepare: can't run `{shown}`"))?;
-    if !status.success() {
-        bail!("--prepare: `{shown}` failed: {status}");
+/// What is wanted before each run.
+struct Preparation {
+    shown: String,
+    command: Command,
+}
+
+impl Preparation {
+    fn find(command: &OsString) -> Result<Self> {
+        let words = ["sh".into(), "-c".into(), command.clone()];
+        Ok(Self {
+            shown: command.to_string_lossy().into_owned(),
+            command: Command::find(&words)?.with(Streams::None),
+        })
     }
-    Ok(())
+
+    /// Runs it; returns whether a signal asks for the end.
+    fn run(&self, signals: &Signals) -> Result<bool> {
+        let running = Waiting::fork(&self.command, signals.mask_before())?.release()?;
+        let mut is_stopped = false;
+        let ending = loop {
+            if let Event::End {
+                signal,
+                by_terminal,
+            } = signals.wait(None, None)?
+            {
+                is_stopped = true;
+                // What comes from the terminal, the command got itself.
+                if !by_terminal {
+                    running.signal(signal);
+                }
+            }
+            if let Some(ending) = running.ending()? {
+                break ending;
+            }
+        };
+        if !is_stopped && has_failed(ending) {
+            bail!("--prepare: `{}` {}.", self.shown, told(ending));
+        }
+        Ok(is_stopped)
+    }
 }
 
 /// A line that says how far it is, on a terminal.

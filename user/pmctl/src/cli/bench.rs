@@ -10,7 +10,7 @@ use crate::bench::Condition;
 
 const BENCH_HELP: &str = "\
 Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. Behind -- stands one \
-command with its arguments. Commands read nothing, and what they print is thrown away.
+command with its arguments. Commands read nothing; their standard output is thrown away, their standard error is shown.
 
 The commands run in turns, so that what changes meanwhile meets all of them. `exact` says that a count was the same in all \
 runs. Otherwise the spread is the standard deviation, and behind each change is its interval: 95% of the changes that \
@@ -31,7 +31,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_HELP, override_usage = "pmctl bench [OPTIONS] COMMAND...|-- WORD...")]
 pub(crate) struct Bench {
-    /// Count these events, as for `pmctl stat` [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
+    /// Count these events, as for `pmctl stat`, but those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]
     #[arg(short, long = "event", value_name = "EVENTS")]
     pub(crate) events: Vec<String>,
 
