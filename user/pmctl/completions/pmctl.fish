@@ -53,7 +53,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s m -l model -d 'List
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s a -l all -d 'List also events that the driver can\'t count, and outdated names'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s d -l desc -d 'Show descriptions, too, of /usr/share/perfmon/events/MODEL/*.json'
-complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s j -l json -d 'Print JSON: an array with an object for each event'
+complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s j -l json -d 'Print JSON: an array with an object for each event and metric, or with the names of metric groups'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -l raw -d 'Print names only, one on a line'
 complete -c pmctl -n "__fish_pmctl_using_subcommand list" -s h -l help -d 'Print help'
 complete -c pmctl -n "__fish_pmctl_using_subcommand doctor" -l replay -d 'Look at another machine: FOLDER has copies of its proc/, sys/ and dev/, and the output of `cpuid -1 -r` as the file cpuid' -r -F
@@ -75,7 +75,7 @@ v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l record -d 'Write the counts also to FILE, for --report: the object of --json=v1' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l report -d 'Show the counts of FILE, of --record or --json=v1, in any form' -r -F
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write the counts to this descriptor' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l log-fd -d 'Write the counts to this descriptor, behind what is there' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l metric-only -d 'Show the metrics of -M without the counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l topdown -d 'Count the top-down method\'s first level: `-M TopdownL1`, or `-M PipelineL1` of AMD\'s'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s n -l null -d 'Count nothing: show the times'
@@ -98,7 +98,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s B -l big-num -d 'Wh
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s q -l quiet -d 'Print no counts'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l explain -d 'With -a or -C, show what is written to each counter, and what the driver and the registers hold'
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s h -l help -d 'Print help'
-complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat` [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s e -l event -d 'Count these events, as for `pmctl stat`, but those of the kernel and energy [default: instructions:u and, where the CPU has them, cycles,branches,branch-misses]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s r -l repeat -d 'Run each command N times' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -s w -l warmup -d 'Run each command N times before, without counting' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand bench" -l prepare -d 'Run this with `sh -c` before each run, without counting' -r
@@ -123,7 +123,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s t -l tid -d 'Samp
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s j -l branch-filter -d 'Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`, `ind_jmp`, `cond`, `call`, and modes `u`, `k`' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l timebase -d 'Sample by this event only, and count those of --count, by a trace of the whole machine' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l count -d 'Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s m -l pages -d 'Size of each CPU\'s ring in pages of 4 KiB, rounded up to a power of 2 [default: 64, with stacks 512, of a trace 1024, or fewer if the memory limit is lower]' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -s D -l delay -d 'Begin to sample MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l max-size -d 'Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand record" -l duration -d 'Stop recording after SECS seconds; a command goes on' -r

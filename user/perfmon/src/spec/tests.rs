@@ -214,7 +214,7 @@ const FAULTS: &[(&str, &str, usize, usize, &str)] = &[
         "`task-clock` is no event of the CPU",
         0,
         10,
-        "The kernel counts it. `pmctl wrap -- perf stat",
+        "The kernel counts it. `pmctl stat` has clocks",
     ),
     (
         "duration_time",

@@ -81,7 +81,8 @@ pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
     if names::is_software(&word.text) {
         let message = format!("`{}` is no event of the CPU", word.text);
         return Fault::new(word.span.clone(), message)
-            .help(format!("The kernel counts it. {WITH_PERF}"));
+            .help("The kernel counts it. `pmctl stat` has clocks, faults, switches and migrations, but not in braces; \
+                   `pmctl wrap -- perf stat -e EVENTS` has all such events.");
     }
     if let Some(help) = of_other_models(word, pmu) {
         return fault.help(help);

@@ -136,7 +136,7 @@ pub(crate) struct List {
     #[arg(short, long, conflicts_with = "raw")]
     pub(crate) desc: bool,
 
-    /// Print JSON: an array with an object for each event
+    /// Print JSON: an array with an object for each event and metric, or with the names of metric groups
     #[arg(short, long, conflicts_with = "raw")]
     pub(crate) json: bool,
 

@@ -136,7 +136,8 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 
-    /// Size of each CPU's ring in pages of 4 KiB [default: 64, of a trace 1024, or fewer if the memory limit is lower]
+    /// Size of each CPU's ring in pages of 4 KiB, rounded up to a power of 2 [default: 64, with stacks 512, of a trace 1024, or
+    /// fewer if the memory limit is lower]
     #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) pages: Option<u32>,
 

@@ -12,7 +12,7 @@ Pages:
   /metrics                the counters, for Prometheus
   /debug/pprof/profile    a profile: ?seconds=30&event=cycles&hz=99
 
-Events are those of `pmctl stat -a`. Each has a counter of its own on each CPU from the start to the end, which others \
+Events are those of `pmctl stat -a` that a counter counts. Each has a counter of its own on each CPU from the start to the end, which others \
 can't have meanwhile. Without -e they are instructions, cycles, branches and branch-misses.
 
 Examples:

@@ -161,7 +161,7 @@ pub(crate) struct Stat {
     #[arg(long, requires = "output")]
     pub(crate) append: bool,
 
-    /// Write the counts to this descriptor
+    /// Write the counts to this descriptor, behind what is there
     #[arg(long, value_name = "FD", conflicts_with = "output")]
     pub(crate) log_fd: Option<u32>,
 

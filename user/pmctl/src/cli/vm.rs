@@ -18,8 +18,8 @@ Nothing here changes: what the command writes stays in the machine's memory and 
 directories that --write names. There is no network.
 
 User counts repeat to the instruction if the program itself does: addresses are not random, the environment is HOME, PATH, \
-USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, with --exact \
-by one. Compare instructions: cycles and times are those of an emulated CPU.
+USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, by more \
+between a boot and a snapshot, with --exact by two to four. Compare instructions: cycles and times are those of an emulated CPU.
 
 Examples:
   pmctl vm -- stat -e instructions:u -- gzip -c FILE

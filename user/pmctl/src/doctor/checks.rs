@@ -335,8 +335,9 @@ fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
             return Finding::good("off");
         }
         // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
-        match facts.trials.counter {
-            Trial::Did(_) => Finding::good("on, but it holds no counter"),
+        let trials = &facts.trials;
+        match (&trials.counter, trials.event.is_counted()) {
+            (Trial::Did(_), _) | (_, true) => Finding::good("on, but it holds no counter"),
             _ => Finding::bad("on: it holds a counter, and with it all of them")
                 .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0."),
         }

@@ -59,10 +59,11 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         _ => metrics::listed(glob, &pmu, machine)?,
     };
     if kind == Kind::Groups {
-        for group in metrics::groups(&of_metrics) {
-            writeln!(output, "{group}")?;
-        }
-        return Ok(0);
+        let groups = metrics::groups(&of_metrics);
+        write_groups(args, &groups, output)?;
+        let number = groups.len();
+        tell_of_others(args, (kind, glob), &pmu, (number, number));
+        return Ok(if number == 0 { FAILURE } else { 0 });
     }
     let all = if kind == Kind::Metrics {
         Vec::new()
@@ -114,6 +115,19 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
     let number = shown.len() + of_metrics.len();
     tell_of_others(args, (kind, glob), &pmu, (number, found));
     Ok(if number == 0 { FAILURE } else { 0 })
+}
+
+/// Writes the groups of metrics.
+fn write_groups(args: &List, groups: &[&str], output: &mut dyn Write) -> Result<()> {
+    if args.json {
+        serde_json::to_writer_pretty(&mut *output, groups)?;
+        writeln!(output)?;
+    } else {
+        for group in groups {
+            writeln!(output, "{group}")?;
+        }
+    }
+    Ok(output.flush()?)
 }
 
 /// What is listed.
