@@ -47,8 +47,8 @@
  *             (leaf 0AH or 23H; the kernel log names the CPU, once).
  * EBUSY       PMIOSETUP: a running trace or events have this counter, or there is
  *             an exclusive event. IOCTL_PERFMON_START: the counters that PMIOSETUP
- *             and events have leave too few for the config, or there is an
- *             exclusive event.
+ *             and events have leave too few for the config, there is an exclusive
+ *             event, or an event and the config both record branches.
  * EBUSY       PMIOSETUP, IOCTL_PERFMON_START: Linux perf or the NMI watchdog has
  *             the counters. The kernel log says so, once.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
