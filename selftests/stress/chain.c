@@ -310,12 +310,26 @@ static void work_nowhere(struct instance *i)
 	frame_loop((void *)(uintptr_t)frames_nowhere[rng_below(i->random, FRAMES_NOWHERE)], 20000);
 }
 
+#ifdef __x86_64__
+/* The first address that no program has: with page tables of five levels it is higher. */
+static unsigned long user_end(void)
+{
+	void *high = mmap((void *)(1UL << 50), PAGE, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (high == MAP_FAILED)
+		return (1UL << 47) - PAGE;
+	munmap(high, PAGE);
+	return (1UL << 56) - PAGE;
+}
+#endif
+
 /* Some frames, and one that is none. */
 static void work_nonsense(struct instance *i)
 {
-	static const unsigned long addresses[] = { 0, ~0UL, (unsigned long)PERF_CONTEXT_USER,
+	const unsigned long addresses[] = { 0, ~0UL, (unsigned long)PERF_CONTEXT_USER,
 #ifdef __x86_64__
-		0xffffffff81000000UL, 0x7ffffffff000UL, 0x800000000000UL, 0xffff888000000000UL,
+		0xffffffff81000000UL, user_end(), user_end() + PAGE, 0xffff888000000000UL,
 #endif
 	};
 	unsigned int n = rng_below(i->random, 20);
