@@ -231,7 +231,7 @@ is "perf script reads a recording from a pipe" "$(pmctl script -i - <piped.data 
 	"$(perf script -i - <piped.data 2>/dev/null | wc -l)"
 says "perf names the event of a piped recording" "$(cat piped.report)" "event '$event'"
 says "perf knows the host of a piped recording" \
-	"$(perf report -i - --header --stdio <piped.data 2>/dev/null)" "os release : $(uname -r)"
+	"$(perf report -i - --header --stdio <piped.data 2>/dev/null)" "os release : $(uname -r | sed 's/[.+]/[&]/g')"
 head -c $(($(stat -c %s piped.data) / 2)) piped.data >half.data
 says "script reads the half of a piped recording" "$(pmctl script -i - <half.data 2>&1)" \
 	"was not finished"
