@@ -5,7 +5,7 @@ use super::{
     context::Context,
     page::hide_others,
     record,
-    slot::{refresh, Readings, Slot},
+    slot::{refresh, Readings},
     table,
 };
 use crate::{
