@@ -10,7 +10,6 @@
 #include "device.h"
 #include "event.h"
 #include "fixture.h"
-#include "idle.h"
 #include "loop.h"
 #include "module.h"
 

@@ -163,7 +163,7 @@ fn check(args: &Bench, name: &str, once: &Once) -> Result<()> {
     Ok(())
 }
 
-/// What is wanted before each run.
+/// The command of --prepare.
 struct Preparation {
     shown: String,
     command: Command,

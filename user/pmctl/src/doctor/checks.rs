@@ -336,11 +336,11 @@ fn nmi_watchdog(facts: &Facts<'_>) -> Finding {
         }
         // A kernel with CONFIG_HARDLOCKUP_DETECTOR_BUDDY has a watchdog that needs no counter.
         let trials = &facts.trials;
-        match (&trials.counter, trials.event.is_counted()) {
-            (Trial::Did(_), _) | (_, true) => Finding::good("on, but it holds no counter"),
-            _ => Finding::bad("on: it holds a counter, and with it all of them")
-                .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0."),
+        if matches!(trials.counter, Trial::Did(_)) || trials.event.is_counted() {
+            return Finding::good("on, but it holds no counter");
         }
+        Finding::bad("on: it holds a counter, and with it all of them")
+            .fix("`sysctl kernel.nmi_watchdog=0`; for good, boot with nmi_watchdog=0.")
     }))
 }
 

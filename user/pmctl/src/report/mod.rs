@@ -78,10 +78,8 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     let details = wants_details.then(|| Details::new(recording));
     let grouping = args.grouping();
     let (tables, gaps) = shares(recording, &grouping, details.as_ref())?;
-    gaps.write(recording, &grouping, output.colors, output)?;
-    if let Some(details) = &details {
-        details.write_warnings(output.colors, output)?;
-    }
+    let asked = (&grouping, details.as_ref());
+    gaps.write(recording, asked, output.colors, output)?;
     if !args.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_none_left(output)?);
     }

@@ -35,7 +35,7 @@ impl Share {
     }
 }
 
-/// What the samples do not tell.
+/// Call chains that are cut, and files whose functions have no names.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     nameless: Nameless,
@@ -43,15 +43,18 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Writes which call chains are cut and which files have no names, and what to do about it.
+    /// Writes what is missing, lines of `details` too, and what to do about it.
     pub(crate) fn write(
         &self,
         recording: &Recording,
-        grouping: &Grouping,
+        (grouping, details): (&Grouping, Option<&Details<'_>>),
         colors: Colors,
         output: &mut impl Write,
     ) -> io::Result<()> {
         self.cuts.write(colors, output)?;
+        if let Some(details) = details {
+            details.write_warnings(colors, output)?;
+        }
         if grouping.keys.contains(&Key::Symbol) || grouping.graph.is_some() {
             self.nameless.write(recording, colors, output)?;
         }

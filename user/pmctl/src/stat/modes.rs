@@ -13,12 +13,14 @@ pub(crate) const fn wanted(all_user: bool, all_kernel: bool) -> Modes {
     }
 }
 
-/// Limits an event without a modifier to these modes.
-pub(crate) fn limit(event: &mut EventSpec, modes: Modes) {
-    if event.modes == Modes::Both {
+/// Limits an event to these modes if it has no modifier; returns whether it has none.
+pub(crate) fn limit(event: &mut EventSpec, modes: Modes) -> bool {
+    let has_none = event.modes == Modes::Both;
+    if has_none {
         event.modes = modes;
         event.label = label(&event.label, modes);
     }
+    has_none
 }
 
 /// Returns the name of an event without a modifier with the one of these modes.

@@ -26,8 +26,7 @@ fn place(texts: &[String], is_it: impl Fn(&str) -> bool) -> Place {
             }
             words += 1;
             // `cpu/event=1,umask=2/` is one event of two words.
-            let is_event = values::find(word).is_none() && software::find(word).is_none();
-            if !in_slashes && is_event {
+            if !in_slashes && !values::is_value(word) && !software::is_software(word) {
                 events += 1;
             }
             in_slashes ^= word.matches('/').count() % 2 == 1;

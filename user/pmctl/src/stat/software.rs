@@ -150,8 +150,6 @@ pub(super) struct WithSoftware {
     targets: Vec<(i32, i32)>,
     inherit: bool,
     from_exec: bool,
-    /// Of events without a modifier.
-    modes: Modes,
     /// Of each event those of its targets.
     open: Vec<Vec<File>>,
 }
@@ -175,13 +173,14 @@ impl WithSoftware {
                 None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
             },
         };
+        let wanted = modes::wanted(args.all_user, args.all_kernel);
+        let events = events.into_iter().map(|event| event.in_modes(wanted));
         Self {
             counts,
-            events,
+            events: events.collect(),
             from_exec: targets.is_empty() && args.delay.is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
-            modes: modes::wanted(args.all_user, args.all_kernel),
             open: Vec::new(),
         }
     }
@@ -243,18 +242,20 @@ impl Source for WithSoftware {
             Some(pid) => vec![(signed(pid), -1)],
             None => self.targets.clone(),
         };
-        for event in self.events.clone() {
-            let mut opened = self.open(event.in_modes(self.modes), &targets);
+        for index in 0..self.events.len() {
+            let mut opened = self.open(self.events[index], &targets);
             let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
-            if is_forbidden && event.in_modes(self.modes).modes == Modes::Both {
+            if is_forbidden && self.events[index].modes == Modes::Both {
                 // As perf: what the kernel does for a task is not for everyone.
-                self.modes = Modes::User;
-                opened = self.open(event.in_modes(self.modes), &targets);
+                for event in &mut self.events {
+                    *event = event.in_modes(Modes::User);
+                }
+                opened = self.open(self.events[index], &targets);
             }
             let opened = opened.with_context(|| {
                 format!(
                     "the kernel does not count {} here. Count it as root, or leave it out",
-                    event.in_modes(self.modes).label()
+                    self.events[index].label()
                 )
             })?;
             self.open.push(opened);
@@ -273,7 +274,7 @@ impl Source for WithSoftware {
             event: EventSpec {
                 encoding: Some(Encoding::Raw(EventSelect::fixed())),
                 missing: None,
-                ..EventSpec::absent(event.in_modes(self.modes).label(), "")
+                ..EventSpec::absent(event.label(), "")
             },
             counter: None,
             unit: event.unit,

@@ -173,9 +173,8 @@ impl Tasks {
         match refused.error.cause {
             Cause::Forbidden => {
                 for event in &mut self.events {
-                    if event.modes == Modes::Both && !event.is_absent() {
-                        modes::limit(event, Modes::User);
-                        changed = true;
+                    if !event.is_absent() {
+                        changed |= modes::limit(event, Modes::User);
                     }
                 }
             }

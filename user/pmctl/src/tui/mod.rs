@@ -95,10 +95,8 @@ impl Show {
             perfdata::warn(&recording.notes, plain, &mut warnings)?;
         }
         if self.explains {
-            gaps.write(&recording, &self.grouping, plain, &mut warnings)?;
-            if let Some(details) = &details {
-                details.write_warnings(plain, &mut warnings)?;
-            }
+            let asked = (&self.grouping, details.as_ref());
+            gaps.write(&recording, asked, plain, &mut warnings)?;
         }
         drop(details);
         let warnings = String::from_utf8_lossy(&warnings);

@@ -173,10 +173,7 @@ impl Plan {
     pub(super) fn without_kernel(&mut self) -> bool {
         let mut changed = false;
         for Planned { spec, .. } in &mut self.events {
-            if spec.modes == Modes::Both {
-                modes::limit(spec, Modes::User);
-                changed = true;
-            }
+            changed |= modes::limit(spec, Modes::User);
         }
         if changed {
             self.degraded.push(
@@ -221,7 +218,7 @@ pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
     }
 }
 
-/// The file of the module's limit, which users may change.
+/// The file of the module's limit, which root may change.
 const LIMIT: &str = "/sys/module/perfmon/parameters/perf_event_max_sample_rate";
 
 /// Returns the most samples in a second that the module allows, if it has a limit.
@@ -241,8 +238,11 @@ fn highest_frequency() -> Result<u64, Usage> {
 
 /// Refuses a frequency above the module's limit.
 fn refuse_too_often(rate: SampleRate) -> Result<(), Usage> {
-    match (rate, limit()) {
-        (SampleRate::Frequency(hertz), Some(limit)) if hertz > limit => Err(Usage(format!(
+    let SampleRate::Frequency(hertz) = rate else {
+        return Ok(());
+    };
+    match limit() {
+        Some(limit) if hertz > limit => Err(Usage(format!(
             "{hertz} samples a second: the driver takes {limit} at most. -F max is as many; root changes the limit in \
              {LIMIT}."
         ))),
