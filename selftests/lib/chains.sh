@@ -8,11 +8,22 @@ perf_unwinds() {
 	perf version --build-options 2>/dev/null | grep -qE 'dwarf-unwind: .*on|libunwind: .*on'
 }
 
+# chains COMMAND...: the addresses of the call chains that it prints. A place in the
+# program without a caller is left out: perf shows none where the stack was not in memory.
+chains() {
+	"$@" 2>/dev/null | awk '
+		function end() { if (n > 1) printf "%s", program; n = 0; program = "" }
+		!/^\t/ { end(); next }
+		$1 ~ /^ffff/ { print $1; next }
+		{ n++; program = program $1 "\n" }
+		END { end() }'
+}
+
 # same_chains FILE: whether pmctl script and perf script show the same addresses, of a
 # hundred callers and more
 same_chains() {
-	perf script -F ip,sym -i "$1" 2>/dev/null | awk '/^\t/ { print $1 }' >theirs
-	pmctl script -F ip,sym -i "$1" 2>/dev/null | awk '/^\t/ { print $1 }' >ours
+	chains perf script -F ip,sym -i "$1" >theirs
+	chains pmctl script -F ip,sym -i "$1" >ours
 	[ "$(wc -l <ours)" -ge 100 ] && cmp -s ours theirs && return
 	wc -l ours theirs | sed 's/^/# /'
 	diff ours theirs | head -20 | sed 's/^/# /'

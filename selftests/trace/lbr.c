@@ -81,9 +81,12 @@ static int trace_branches(struct trace *t, const struct perfmon_config *config,
 	return trace_stop(t);
 }
 
+/* A host that is busy delivers interrupts late, and several at once. */
+#define MAX_RETURNS	4
+
 /*
- * Returns true if a record's branches are the last ones before @pc. A return from
- * an interrupt in between was one of them, and is left out.
+ * Returns true if a record's branches are the last ones before @pc. Returns from
+ * interrupts in between were some of them, and are left out.
  */
 static bool is_right(const struct perfmon_last_branch_record *record,
 		     const struct sites *s, __u64 pc)
@@ -91,7 +94,7 @@ static bool is_right(const struct perfmon_last_branch_record *record,
 	int place = place_before(s, pc);
 	unsigned int i;
 
-	if (record->num_branches != DEPTH && record->num_branches != DEPTH - 1)
+	if (record->num_branches > DEPTH || record->num_branches < DEPTH - MAX_RETURNS)
 		return false;
 	for (i = 0; i < record->num_branches; i++) {
 		if (place < 0 || place_of(s, &record->branches[i]) != place)
@@ -132,7 +135,13 @@ TEST_F(lbr, record_has_the_branches_before_the_sample)
 		if (r.type != PERFMON_RECORD_LAST_BRANCH)
 			continue;
 		EXPECT_EQ(aspace, r.branches->aspace);
-		right += is_right(r.branches, &self->sites, pc);
+		if (is_right(r.branches, &self->sites, pc)) {
+			right++;
+			continue;
+		}
+		TH_LOG("sample at %llx: %u branches, the newest from %llx to %llx", pc,
+		       r.branches->num_branches, r.branches->branches[0].from,
+		       r.branches->branches[0].to);
 	}
 
 	/* All samples are in the loop, and none in its first rounds. */
