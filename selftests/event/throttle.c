@@ -3,6 +3,7 @@
  * More samples than a CPU can take: it has none for a while, and says so; those that it
  * had not are lost, and none is missing. The count is exact.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -108,6 +109,37 @@ TEST_F(throttle, samples_and_lost_ones_are_all)
 	} else {
 		EXPECT_EQ(0UL, seen->throttled);
 		EXPECT_EQ(0UL, seen->lost);
+	}
+}
+
+/* The next event has its samples from the beginning on. */
+TEST_F(throttle, suspension_ends_with_its_event)
+{
+	struct perf_event_attr busy = event_every(variant->period), next = event_every(100003);
+	struct sampler *s = &self->sampler;
+	__u64 count[2];
+	int i;
+
+	/* A short time may be too short for a single sample. */
+	if (!variant->throttled || !strcmp(variant->parameters, SHORT))
+		return;
+	next.read_format = PERF_FORMAT_LOST;
+	for (i = 0; i < 20; i++) {
+		struct seen seen = SEEN_NOTHING;
+
+		sample_loop(_metadata, self, N / 20);
+		sampler_close(s);
+		ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &next, 0, -1, 3));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N / 10);
+		ASSERT_EQ(0, event_disable(s->fd));
+		ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
+		sampler_read(s, &seen, NULL, NULL);
+		EXPECT_EQ(count[0] / 100003, seen.samples);
+		EXPECT_EQ(0ULL, count[1]);
+		EXPECT_EQ(0UL, seen.unthrottled);
+		sampler_close(s);
+		ASSERT_EQ(0, sampler_open(s, &event_maker_perfmon, &busy, 0, -1, 9));
 	}
 }
 

@@ -51,6 +51,8 @@ impl Pmu {
         if percpu.watch.running.get() != 0 {
             timer::stop(here);
             percpu.watch.running.set(0);
+            // The tick that would have ended it does not come.
+            percpu.samplers.suspended.set(0);
             values::watch(here);
         }
         self.vendor.await_late_pmi(percpu);
