@@ -248,15 +248,15 @@ TEST_F(event, exec_by_another_thread_than_the_leader)
 	EXPECT_EQ(value[0][1] + (__s64)(LOOP_INSNS * (N - 1)), value[1][1]);
 }
 
-/* Of a user without rights: what its child counts that executes @program. */
-static __s64 count_program(const struct event_maker *by, const char *program)
+/* Of user @uid without rights: what its child counts that executes @program. */
+static __s64 count_program(const struct event_maker *by, const char *program, unsigned int uid)
 {
 	struct perf_event_attr attr = event_instructions();
 	int go, fd;
 	pid_t pid;
 
 	attr.disabled = 0;
-	if (become_user(NOBODY, 0) || prctl(PR_SET_DUMPABLE, 1))
+	if (become_user(uid, 0) || prctl(PR_SET_DUMPABLE, 1))
 		return -errno;
 	pid = fork_waiting(&go);
 	if (!pid) {
@@ -271,8 +271,8 @@ static __s64 count_program(const struct event_maker *by, const char *program)
 	return event_count(fd);
 }
 
-static __s64 count_program_as_nobody(struct __test_metadata *_metadata,
-				     const struct event_maker *by, const char *program)
+static __s64 count_program_as(struct __test_metadata *_metadata, const struct event_maker *by,
+			      const char *program, unsigned int uid)
 {
 	__s64 *result = map_shared(_metadata, sizeof(*result)), value;
 	int paranoid = paranoid_read();
@@ -283,7 +283,7 @@ static __s64 count_program_as_nobody(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
 	pid = fork();
 	if (!pid) {
-		*result = count_program(by, program);
+		*result = count_program(by, program, uid);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -309,15 +309,24 @@ TEST_F(event, exec_of_a_setuid_program_ends_the_event)
 	__s64 value;
 
 	copy_program(_metadata, 0755);
-	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), value);
 	copy_program(_metadata, 04755);
-	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY);
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 	/* Nor is one that it may not read. */
 	copy_program(_metadata, 0711);
-	value = count_program_as_nobody(_metadata, variant->by, SETUID_PROGRAM);
+	value = count_program_as(_metadata, variant->by, SETUID_PROGRAM, NOBODY);
+	EXPECT_LT(0, value);
+	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
+}
+
+/* Root that has given up its capabilities gets them back with any program. */
+TEST_F(event, exec_that_gives_capabilities_ends_the_event)
+{
+	__s64 value = count_program_as(_metadata, variant->by, PROGRAM, 0);
+
 	EXPECT_LT(0, value);
 	EXPECT_GT((__s64)(LOOP_INSNS * N), value);
 }

@@ -14,6 +14,8 @@
 #include <linux/proc_fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/coredump.h>
+#include <linux/sched/exec_state.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/spinlock.h>
@@ -76,10 +78,25 @@ bool perfmon_task_is_mine(struct task_struct *task)
 	return same_thread_group(task, current);
 }
 
-/* As begin_new_exec() decides; its result is not for modules. */
+/* The task's own, which has its credentials: whether others may not look at it. */
+static bool is_private(void)
+{
+	bool result;
+
+	rcu_read_lock();
+	result = READ_ONCE(rcu_dereference(current->exec_state)->dumpable) !=
+		 TASK_DUMPABLE_OWNER;
+	rcu_read_unlock();
+	return result;
+}
+
+/*
+ * Where begin_new_exec() ends perf's events, and also where the program has other
+ * rights but fs.suid_dumpable lets its memory be dumped.
+ */
 bool perfmon_exec_is_private(const struct linux_binprm *bprm)
 {
-	return bprm->secureexec ||
+	return is_private() || bprm->secureexec ||
 	       bprm->interp_flags & BINPRM_FLAGS_ENFORCE_NONDUMP ||
 	       !uid_eq(current_euid(), current_uid()) ||
 	       !gid_eq(current_egid(), current_gid());
