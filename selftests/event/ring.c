@@ -255,15 +255,24 @@ TEST_F(event, paused_ring_gets_nothing)
 	expect_all(_metadata, self);
 }
 
-TEST_F(event, event_without_a_ring_is_not_paused)
+TEST_F(event, event_without_a_ring_is_not_paused_and_loses_nothing)
 {
+	/* Also with one that no CPU can keep. */
+	const __u64 periods[] = { PERIOD, 1 };
 	struct perf_event_attr attr = with_lost();
+	unsigned int i;
 
-	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
-	ASSERT_LE(0, self->sampler.fd);
-	EXPECT_EQ(-EINVAL, event_ioctl(self->sampler.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
-	run(_metadata, &self->sampler, N);
-	EXPECT_EQ(0ULL, counted(_metadata, self->sampler.fd).lost);
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		attr.sample_period = periods[i];
+		self->sampler.fd = variant->by->open(&attr, 0, -1, -1, 0);
+		ASSERT_LE(0, self->sampler.fd);
+		EXPECT_EQ(-EINVAL,
+			  event_ioctl(self->sampler.fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
+		run(_metadata, &self->sampler, N);
+		EXPECT_EQ(0ULL, counted(_metadata, self->sampler.fd).lost);
+		close(self->sampler.fd);
+	}
+	self->sampler.fd = -1;
 }
 
 /* Opens an event of which all records are 48 bytes, with a page that is overwritten. */

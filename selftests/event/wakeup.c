@@ -11,6 +11,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "loop.h"
 #include "samples.h"
 #include "target.h"
 
@@ -93,6 +94,36 @@ TEST_F(event, reader_is_woken_after_all_of_the_ring)
 	attr.wakeup_watermark = 1 << 20;
 	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 0));
 	expect_wakeups(_metadata, &self->sampler, 4096 / SAMPLE_SIZE + 1, 90);
+}
+
+/* Who sleeps until it is woken, and waits for more than there is room for. */
+TEST_F(event, reader_is_woken_when_the_ring_is_full)
+{
+	struct perf_event_attr attr = event_every(PERIOD);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	int i;
+
+	/* perf's reader sleeps for ever. */
+	if (variant->by == &event_maker_perf)
+		return;
+	attr.watermark = 1;
+	attr.wakeup_watermark = 4096;
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(0, ready(s->fd, 0));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(100 * PERIOD / LOOP_INSNS);
+		ASSERT_EQ(0, event_disable(s->fd));
+		EXPECT_EQ(POLLIN, ready(s->fd, 0));
+		/* Once, until it has read. */
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(10 * PERIOD / LOOP_INSNS);
+		ASSERT_EQ(0, event_disable(s->fd));
+		EXPECT_EQ(0, ready(s->fd, 0));
+		sampler_read(s, &seen, NULL, NULL);
+	}
+	EXPECT_LE(3 * 4000UL / SAMPLE_SIZE, seen.samples);
 }
 
 static struct perf_event_attr waking(void)

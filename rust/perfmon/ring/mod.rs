@@ -86,10 +86,6 @@ pub(crate) struct Ring {
     ///
     /// ATOMICS: relaxed, as by perf: records may still come for a moment.
     paused: AtomicU64,
-    /// Not 0 if the reader was woken since it looked.
-    ///
-    /// ATOMICS: relaxed. Who waits has added itself before it looks; the kernel's wake-up has the barriers.
-    ready: AtomicU64,
     waker: Waker,
 }
 
@@ -138,7 +134,6 @@ impl Ring {
             woken: Word::new(),
             samples: Word::new(),
             paused: AtomicU64::new(0),
-            ready: AtomicU64::new(0),
             waker: Waker::new()?,
         };
         let control = ring.control();
@@ -182,9 +177,14 @@ impl Ring {
         self.paused.fetch_or(ENDED, Relaxed);
     }
 
+    /// Returns whether nobody can read it any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.paused.load(Relaxed) & ENDED != 0
+    }
+
     /// Returns whether the reader was woken since the last call.
     pub(crate) fn take_ready(&self) -> bool {
-        self.ready.swap(0, Relaxed) != 0
+        self.waker.take()
     }
 
     /// Wakes who waits there, too.
@@ -224,6 +224,7 @@ impl Ring {
             let head = self.head.get();
             let Some(place) = self.shape.place(head, tail, bytes) else {
                 self.end();
+                self.wake_if_full();
                 return None;
             };
             let head = self
@@ -293,11 +294,22 @@ impl Ring {
         }
     }
 
+    /// Wakes the reader when there is no room, if it was not woken for all that is there: it may wait for more than
+    /// there can be.
+    #[cold]
+    #[inline(never)]
+    fn wake_if_full(&self) {
+        let head = self.head.get();
+        if self.woken.get() != head {
+            self.woken.set(head);
+            self.wake();
+        }
+    }
+
     /// Wakes the reader.
     #[cold]
     #[inline(never)]
     fn wake(&self) {
-        self.ready.store(1, Relaxed);
         self.waker.wake();
     }
 }

@@ -198,11 +198,11 @@ impl Sampler {
         unsafe { ffi::perfmon_clock(clock) }
     }
 
-    /// Notes that samples were not taken.
+    /// Notes that samples were not taken. Without a ring that somebody can read there are none to be lost.
     #[cold]
     pub(crate) fn lose(&self, samples: u64) {
-        self.lost.fetch_add(samples, Relaxed);
-        if let Some(ring) = self.ring() {
+        if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {
+            self.lost.fetch_add(samples, Relaxed);
             ring.lose(samples);
         }
     }

@@ -156,6 +156,8 @@ unsafe extern "C" {
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Wakes them soon."]
     pub fn perfmon_waker_wake(waker: *mut perfmon_waker);
+    #[doc = " Returns whether they were woken since the last call."]
+    pub fn perfmon_waker_take(waker: *mut perfmon_waker) -> bool;
     #[doc = " Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC,\n CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler have."]
     pub fn perfmon_clock(clock: ::kernel::ffi::c_int) -> u64;
     #[doc = " Returns a reference to the caller's PID namespace; NULL for the first one."]

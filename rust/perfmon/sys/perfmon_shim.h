@@ -160,6 +160,8 @@ void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
 void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait);
 /* Wakes them soon. */
 void perfmon_waker_wake(struct perfmon_waker *waker);
+/* Returns whether they were woken since the last call. */
+bool perfmon_waker_take(struct perfmon_waker *waker);
 
 /*
  * Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC,

@@ -137,6 +137,12 @@ impl Waker {
         // SAFETY: By the type invariant.
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
+
+    /// Returns whether it has woken since the last call.
+    pub(crate) fn take(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::perfmon_waker_take(self.0.as_ptr()) }
+    }
 }
 
 impl Drop for Waker {

@@ -3,6 +3,7 @@
  * Waking those who wait for a ring: from an NMI, where only an irq_work can be
  * queued.
  */
+#include <linux/atomic.h>
 #include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/list.h>
@@ -26,6 +27,7 @@ struct perfmon_waker {
 	struct irq_work work;
 	spinlock_t lock;
 	struct list_head waits;
+	atomic_t woken;			/* since perfmon_waker_take() */
 };
 
 static void tell_overflow(struct irq_work *work)
@@ -95,6 +97,11 @@ static void wake_all(struct irq_work *work)
 	struct perfmon_wait *wait;
 	unsigned long flags;
 
+	/*
+	 * Not before: an NMI may want to wake in the midst of a record, and what it has
+	 * written can't be read until that is complete. Interrupts are off until then.
+	 */
+	atomic_set(&waker->woken, 1);
 	spin_lock_irqsave(&waker->lock, flags);
 	list_for_each_entry(wait, &waker->waits, waker)
 		perfmon_wait_wake(wait, EPOLLIN | EPOLLRDNORM, 0);
@@ -140,4 +147,10 @@ void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait
 void perfmon_waker_wake(struct perfmon_waker *waker)
 {
 	irq_work_queue(&waker->work);
+}
+
+/* Who waits has added itself before: it sees this, or is woken. */
+bool perfmon_waker_take(struct perfmon_waker *waker)
+{
+	return atomic_xchg(&waker->woken, 0);
 }
