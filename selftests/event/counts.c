@@ -371,4 +371,44 @@ TEST_F(event, task_that_moved_tells_its_count_of_each_cpu)
 	EXPECT_FALSE(event_ring_next(&s->ring, &s->record));
 }
 
+/* Of two that are read alone: each has its own time, as in a read(2). */
+TEST_F(event, sibling_tells_its_own_time)
+{
+	struct perf_event_attr attr = event_instructions();
+	struct sampler *s = &self->sampler;
+	__u64 enabled[2] = { 0, 0 };
+	int status;
+	pid_t pid;
+
+	/* The child may have the parent's event, which tells nothing. */
+	if (variant->by->children_swap_periods)
+		return;
+	attr.inherit = 1;
+	attr.inherit_stat = 1;
+	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_ID;
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, self->cpu, 3));
+	self->sibling = variant->by->open(&attr, 0, self->cpu, s->fd, 0);
+	ASSERT_LE(0, self->sibling);
+	ASSERT_EQ(0, event_ioctl(self->sibling, PERF_EVENT_IOC_SET_OUTPUT, s->fd));
+	ASSERT_EQ(0, event_enable(s->fd));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		loop(100 * STEP);
+		status = event_enable(self->sibling);
+		loop(STEP);
+		_exit(-status);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	while (event_ring_next(&s->ring, &s->record)) {
+		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
+		/* Who ended; count, time, id. */
+		enabled[s->record.words[3] == event_id(self->sibling)] = s->record.words[2];
+	}
+	EXPECT_LT(0ULL, enabled[1]);
+	EXPECT_LT(2 * enabled[1], enabled[0]);
+}
+
 TEST_HARNESS_MAIN

@@ -18,11 +18,40 @@ use kernel::{
 };
 
 /// A record to be written: by the CPU whose ring it goes to.
+///
+/// # Invariants
+///
+/// RCU is held since the event had a slot, and it counts this as one more: who polls is told of the end of all tasks
+/// after the record, and not before.
 struct Told {
     event: NonNull<Event>,
     cpu: CpuId,
     /// As from a read(2).
     words: KVec<u64>,
+}
+
+impl Told {
+    /// The event has a slot, and RCU is held for as long as the result is there.
+    fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
+        event.begin_slot();
+        // INVARIANT: By the requirement and the line above.
+        Self {
+            event: NonNull::from(event),
+            cpu,
+            words,
+        }
+    }
+
+    fn event(&self) -> &Event {
+        // SAFETY: By the type invariant; events are freed by RCU.
+        unsafe { self.event.as_ref() }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.event().end_slot();
+    }
 }
 
 /// The counts of a task that ends.
@@ -41,13 +70,12 @@ impl Counts {
             if !event.sampler.has_ring() {
                 continue;
             }
-            if slots.group(event).any(|slot| slot.event().is_broken()) {
+            if told_with(slots, slot).any(|slot| slot.event().is_broken()) {
                 event.sampler.lose_record();
                 continue;
             }
             let noted = words(slots, slot).and_then(|words| {
-                let event = NonNull::from(event);
-                let told = Told { event, cpu, words };
+                let told = Told::new(event, cpu, words);
                 Ok(self.0.push(told, GFP_ATOMIC | __GFP_NOWARN)?)
             });
             if noted.is_err() {
@@ -60,8 +88,7 @@ impl Counts {
     pub(super) fn tell(&self) {
         let task: &Task = current!();
         for told in self.0.iter() {
-            // SAFETY: The event was alive when its slot was there, and is freed by RCU, which is held.
-            let sampler = unsafe { &told.event.as_ref().sampler };
+            let sampler = &told.event().sampler;
             let cpu = told.cpu.as_u32();
             let words = told.words.as_slice();
             let done = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
@@ -72,25 +99,33 @@ impl Counts {
     }
 }
 
+/// Returns the slots that a read(2) of the slot's event tells of: those of its group, or only this.
+fn told_with<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
+    let is_group = slot.event().sampler.sampling.read.is_group();
+    let group = slots.group(slot.event());
+    group.filter(move |member| is_group || member.is_of(slot.event()))
+}
+
 /// Returns what a read(2) of the slot's event would return, if there were the task's slots only.
 fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let event = slot.event();
     let format = event.sampler.sampling.read;
     let mut words = KVec::new();
-    let size = format.words(slots.group(event).count());
+    let size = format.words(told_with(slots, slot).count());
     words.resize(size, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.counted().count,
         id: slot.event().id,
         lost: slot.event().sampler.lost(),
     };
-    let time = slots.group(event).next().unwrap_or(slot).counted().time;
+    // That of the leader, or its own.
+    let time = told_with(slots, slot).next().unwrap_or(slot).counted().time;
     let times = || EventTimes {
         enabled: time.nanoseconds(),
         running: time.nanoseconds(),
     };
     if format.is_group() {
-        let group = slots.group(event).map(|slot| Some(value(slot)));
+        let group = told_with(slots, slot).map(|slot| Some(value(slot)));
         format
             .encode_group(&mut words, group, times)
             .ok_or(EINVAL)?;
