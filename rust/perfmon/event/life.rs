@@ -90,7 +90,10 @@ fn give(
     let context = Context::new(task, Slots::new(flags)?, flags)?;
     // SAFETY: Nothing else uses the context yet.
     let new = unsafe { context.slots() };
-    slot::inherit(new, slots, inherits, flags)?;
+    if let Err(error) = slot::inherit(new, slots, inherits, flags) {
+        slot::remove_all(new);
+        return Err(error);
+    }
     let mut table = table::lock();
     // SAFETY: The table is locked.
     if unsafe { table::find(task) }.is_some() {
