@@ -226,6 +226,75 @@ TEST_F(event, new_period_begins_while_the_event_counts)
 	EXPECT_EQ(seen.samples * period, seen.periods);
 }
 
+/* Those that are due when the period changes, and come no more, are lost. */
+TEST_F(event, new_periods_lose_nothing_untold)
+{
+	const __u64 periods[] = { 1, 2 }, last = 1ULL << 40;
+	struct perf_event_attr attr = event_every(1);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	__u64 count[2], expected = 0;
+	int i;
+
+	/* perf's are untold. */
+	if (variant->by == &event_maker_perf)
+		return;
+	attr.read_format = PERF_FORMAT_LOST;
+	open_sampler(_metadata, variant, s, attr, 0);
+	for (i = 0; i < 100; i++) {
+		__u64 period = periods[i % 2];
+		__s64 before = event_count(s->fd);
+
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(50 + i);
+		ASSERT_EQ(0, event_disable(s->fd));
+		expected += (event_count(s->fd) - before) / period;
+	}
+	/* What was due then is lost now. */
+	ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&last));
+	ASSERT_EQ(0, event_enable(s->fd));
+	ASSERT_EQ(0, event_disable(s->fd));
+	sampler_read(s, &seen, NULL, NULL);
+	ASSERT_EQ((ssize_t)sizeof(count), read(s->fd, count, sizeof(count)));
+	EXPECT_EQ(expected, seen.samples + count[1]);
+}
+
+/* What a sample tells of the count. */
+static void see_count(const struct sample *s, void *data)
+{
+	*(__u64 *)data = s->counts[0];
+}
+
+TEST_F(event, new_frequencies_leave_nothing_out)
+{
+	const __u64 frequencies[] = { 1000, 100, 3000 };
+	struct perf_event_attr attr = event_every(1000);
+	struct sampler *s = &self->sampler;
+	struct seen seen = SEEN_NOTHING;
+	__u64 count = 0;
+	unsigned int i;
+
+	/* perf begins anew. */
+	if (variant->by == &event_maker_perf)
+		return;
+	attr.freq = 1;
+	attr.sample_type |= PERF_SAMPLE_READ;
+	open_sampler(_metadata, variant, s, attr, 0);
+	for (i = 0; i < 30; i++) {
+		__u64 frequency = frequencies[i % ARRAY_SIZE(frequencies)];
+
+		ASSERT_EQ(0, event_ioctl(s->fd, PERF_EVENT_IOC_PERIOD, (uintptr_t)&frequency));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(10 * N);
+		ASSERT_EQ(0, event_disable(s->fd));
+	}
+	sampler_read(s, &seen, see_count, &count);
+	EXPECT_LT(30UL, seen.samples);
+	EXPECT_EQ(0UL, seen.lost);
+	EXPECT_EQ(count, seen.periods);
+}
+
 TEST_F(event, period_that_is_none_is_refused)
 {
 	static const __u64 wrong[] = { 0, 1ULL << 63, ~0ULL };

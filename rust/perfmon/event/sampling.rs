@@ -49,6 +49,22 @@ impl Phase {
         }
     }
 
+    /// Follows a change of the rate. Another period begins now. Another frequency finds its period with the next samples,
+    /// which stand for what was counted before, too.
+    fn follow(&mut self, event: &Event) {
+        let sampler = &event.sampler;
+        if self.rate == sampler.rate() {
+            return;
+        }
+        match sampler.sampling.rate {
+            Rate::Frequency(_) => self.rate = sampler.rate(),
+            Rate::Never | Rate::Period(_) => {
+                end(event, self);
+                *self = Self::new(sampler);
+            }
+        }
+    }
+
     /// Returns how many samples are due that will not be taken any more.
     fn overdue(&self) -> u64 {
         let left = self.left as i64;
@@ -155,9 +171,7 @@ impl Slot {
     fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
-        if self.phase.rate != sampler.rate() {
-            self.phase = Phase::new(sampler);
-        }
+        self.phase.follow(event);
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
