@@ -16,6 +16,7 @@
 #include "event_page.h"
 #include "fixture.h"
 #include "loop.h"
+#include "samples.h"
 #include "target.h"
 
 #define N	10000UL
@@ -423,6 +424,49 @@ TEST_F(event, page_of_a_cpu)
 	}
 	munmap(page, getpagesize());
 	close(fd);
+}
+
+/* The counter itself, which the page makes a count of: what is left to its overflow is negative. */
+static __s64 counter(const struct perf_event_mmap_page *page)
+{
+	__u32 index = __atomic_load_n(&page->index, __ATOMIC_RELAXED);
+
+	__u64 bits = index ? rdpmc(index - 1) : 0;
+
+	return (__s64)(bits << (64 - page->pmc_width)) >> (64 - page->pmc_width);
+}
+
+/* Another task that takes turns with this one is sampled: how far it has come is its own. */
+TEST_F(event, counter_does_not_tell_where_another_task_is)
+{
+	struct perf_event_attr attr = event_every(1009);
+	struct sampler sampler = { .fd = -1 };
+	__s64 value;
+	pid_t pid;
+	int i;
+
+	/* perf's does. */
+	if (variant->by == &event_maker_perf)
+		return;
+	ASSERT_LE(0, pin_to_first_cpu());
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (sampler_open(&sampler, variant->by, &attr, 0, -1, 0) ||
+		    event_enable(sampler.fd))
+			_exit(1);
+		for (;;)
+			loop(N);
+	}
+	ASSERT_EQ(0, event_enable(self->fd));
+	for (i = 0; i < 100; i++) {
+		usleep(1000);
+		value = counter(self->page);
+		ASSERT_NE(0, value);
+		EXPECT_GT(-10000, value);
+	}
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
 }
 
 TEST_F(event, mappings_that_are_refused)

@@ -40,7 +40,9 @@ impl Pmu {
         for counter in each(percpu.shared.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
-            value.load(here, msrs.write, value.period(), value.total());
+            // Not as before: that told how far an event was from its next sample.
+            let events = percpu.event(counter).max_load.get();
+            value.load(here, msrs.write, events, value.total());
             self.start(here, counter);
         }
     }
