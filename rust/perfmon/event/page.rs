@@ -72,18 +72,6 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// Returns the page, which it allocates if there is none.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM. EPERM if the caller may not pin more memory.
-    fn page(&mut self, event: &Event) -> Result<&Arc<Memory>> {
-        Ok(match &mut self.page {
-            Some(page) => page,
-            none => none.insert(Arc::new(Memory::new(event)?, GFP_KERNEL)?),
-        })
-    }
-
     /// Returns the bytes of the ring's data; 0 without one.
     fn ring_size(&self) -> usize {
         self.ring.as_ref().map_or(0, |ring| ring.size())
@@ -226,7 +214,6 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
 /// Maps the page and a ring with so many bytes. Returns the page.
 fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNull<UserPage>> {
     let mut mapped = event.page.mapped.lock();
-    let start = mapped.page(event)?.start;
     let is_first = mapped.count == 0;
     if mapped.ring_size() != ring_size && (!is_first || mapped.ring.is_some()) {
         return Err(EINVAL);
@@ -234,27 +221,30 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     if is_first && mapped.ring.is_some() {
         return Err(EBUSY);
     }
+    let page = match &mapped.page {
+        Some(page) => page.clone(),
+        None => Arc::new(Memory::new(event)?, GFP_KERNEL)?,
+    };
+    let new_ring = if is_first && ring_size != 0 {
+        let sampling = &event.sampler.sampling;
+        let overwrite = !area.is_writable();
+        Some(ring::Memory::new(&page, sampling, ring_size, overwrite)?)
+    } else {
+        None
+    };
     // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
-    unsafe { area.insert(0, start.cast(), PAGE_SIZE) }?;
-    if ring_size != 0 {
-        let ring = match &mapped.ring {
-            Some(ring) => ring.clone(),
-            None => ring::Memory::new(
-                mapped.page(event)?,
-                &event.sampler.sampling,
-                ring_size,
-                !area.is_writable(),
-            )?,
-        };
+    unsafe { area.insert(0, page.start.cast(), PAGE_SIZE) }?;
+    if let Some(ring) = new_ring.as_ref().or(mapped.ring.as_ref()) {
         ring.map(area)?;
-        if is_first {
-            // There was none.
-            let _ = ring::replace(event, &mut mapped.ring, Some(ring));
-            mapped.has_own_ring = true;
-        }
+    }
+    // Nothing fails any more.
+    if new_ring.is_some() {
+        // There was none.
+        let _ = ring::replace(event, &mut mapped.ring, new_ring);
+        mapped.has_own_ring = true;
     }
     mapped.count += 1;
-    Ok(start)
+    Ok(mapped.page.insert(page).start)
 }
 
 /// Copies a mapping, for mremap(2).
