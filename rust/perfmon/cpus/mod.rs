@@ -71,7 +71,7 @@ impl HotplugCallbacks for Machine {
         fixed.set(found.fixed_width.into());
         percpu.arch_events.set(found.arch_events.into());
 
-        ownership.cpus_mut().add(cpu);
+        let is_awake = ownership.cpus_mut().add(cpu);
         let seen = ownership.cpus().seen();
         let single = seen.only().is_some();
         for cpu in seen.iter() {
@@ -80,7 +80,9 @@ impl HotplugCallbacks for Machine {
         if ownership.is_reserved() {
             clean_here(here);
         }
-        bring_up(&ownership, irqs_off().here());
+        if is_awake {
+            bring_up(&ownership, irqs_off().here());
+        }
     }
 
     fn offline(here: ThisCpu<'_>) {

@@ -16,6 +16,8 @@ pub(crate) struct Cpus {
     incapable: CpuSet,
     /// The CPUs that will be counted on when the system wakes up.
     paused: CpuSet,
+    /// The system goes to sleep, sleeps, or wakes up.
+    asleep: bool,
 }
 
 impl Cpus {
@@ -26,6 +28,7 @@ impl Cpus {
             seen: CpuSet::new(),
             incapable: CpuSet::new(),
             paused: CpuSet::new(),
+            asleep: false,
         }
     }
 
@@ -60,10 +63,16 @@ impl Cpus {
         &self.incapable
     }
 
-    /// Counts on a CPU that has come online.
-    pub(crate) fn add(&mut self, cpu: CpuId) {
+    /// Counts on a CPU that has come online: now, or when the system has woken up. Returns whether that is now.
+    pub(crate) fn add(&mut self, cpu: CpuId) -> bool {
         self.seen.add(cpu);
-        self.online.add(cpu);
+        let set = if self.asleep {
+            &mut self.paused
+        } else {
+            &mut self.online
+        };
+        set.add(cpu);
+        !self.asleep
     }
 
     /// Does not count on a CPU that has come online.
@@ -80,11 +89,13 @@ impl Cpus {
 
     /// Counts on no CPU any more, until [`Self::resume`].
     pub(crate) fn pause(&mut self) {
+        self.asleep = true;
         self.paused.append(&mut self.online);
     }
 
-    /// Counts on those CPUs again that [`Self::pause`] has stopped and that are still there.
+    /// Counts on those CPUs again that [`Self::pause`] has stopped and that are still there, or again.
     pub(crate) fn resume(&mut self) {
+        self.asleep = false;
         self.online.append(&mut self.paused);
     }
 }
