@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -15,20 +15,14 @@ use crate::record::keep_old;
 use crate::stdio::complain;
 use crate::whole_file::WholeFile;
 
-/// A file that is wanted.
+/// A file that is wanted: named to `pmctl vm`, or written by the command of pmctl's in the guest, which has complained
+/// itself if it is not there.
+#[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     path: PathBuf,
-    reason: Reason,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    /// It was named to `pmctl vm`.
-    Named,
-    /// The command of pmctl's in the guest writes it, and has complained itself if it is not there.
-    Written,
-    /// As `Written`; what is there on the host gets another name.
-    Recording,
+    is_named: bool,
+    /// What is there on the host gets another name.
+    is_recording: bool,
 }
 
 /// The files as they come.
@@ -44,12 +38,8 @@ impl Results {
     /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
     pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
         let own = command.map(files_of).unwrap_or_default();
-        let named = args.out.iter().map(|path| (path.clone(), Reason::Named));
-        let wanted = named
-            .chain(own)
-            .map(|(path, reason)| Wanted { path, reason });
         Self {
-            wanted: wanted.collect(),
+            wanted: all(&args.out, own),
             open: None,
             has_failed: false,
         }
@@ -71,7 +61,7 @@ impl Results {
                 Ok(file) => self.open = Some(file),
                 Err(error) => self.fail(&error),
             },
-            Content::Missing(reason) if wanted.reason == Reason::Named => {
+            Content::Missing(reason) if wanted.is_named => {
                 let path = wanted.path.display();
                 let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
                 self.fail(&error);
@@ -108,7 +98,7 @@ impl Results {
 
 /// Begins to write a file with these permission bits.
 fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
-    if wanted.reason == Reason::Recording {
+    if wanted.is_recording {
         keep_old(&wanted.path)
             .with_context(|| format!("can't rename {}", wanted.path.display()))?;
     }
@@ -118,18 +108,67 @@ fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
 }
 
 /// Returns the files that a command of pmctl's writes.
-fn files_of(command: &Command) -> Vec<(PathBuf, Reason)> {
-    let files = match command {
-        Command::Stat(stat) => vec![
-            (stat.output.clone(), Reason::Written),
-            (stat.record.clone(), Reason::Written),
-        ],
-        Command::Record(record) => vec![(Some(record.output.clone()), Reason::Recording)],
-        Command::Bench(bench) => vec![(bench.save.clone(), Reason::Written)],
-        _ => Vec::new(),
+fn files_of(command: &Command) -> Vec<Wanted> {
+    let (files, is_recording) = match command {
+        Command::Stat(stat) => (vec![stat.output.clone(), stat.record.clone()], false),
+        Command::Record(record) => (vec![Some(record.output.clone())], true),
+        Command::Bench(bench) => (vec![bench.save.clone()], false),
+        _ => (Vec::new(), false),
     };
-    let files = files
-        .into_iter()
-        .filter_map(|(path, reason)| Some((path?, reason)));
-    files.filter(|(path, _)| path.as_os_str() != "-").collect()
+    let files = files.into_iter().flatten();
+    files
+        .filter(|path| path.as_os_str() != "-")
+        .map(|path| Wanted {
+            path,
+            is_named: false,
+            is_recording,
+        })
+        .collect()
+}
+
+/// Returns the command's own files and those that were named, each once: the second would replace the first.
+fn all(named: &[PathBuf], own: Vec<Wanted>) -> Vec<Wanted> {
+    let mut all = own;
+    for path in named {
+        match all.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
+            Some(wanted) => wanted.is_named = true,
+            None => all.push(Wanted {
+                path: path.clone(),
+                is_named: true,
+                is_recording: false,
+            }),
+        }
+    }
+    all
+}
+
+/// Returns whether two paths are the same, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (absolute(one), absolute(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_named_and_written_comes_once() {
+        let wanted = |path: &str, is_named, is_recording| Wanted {
+            path: path.into(),
+            is_named,
+            is_recording,
+        };
+        let named = ["notes".into(), "./perf.data".into(), "notes".into()];
+        let expected = [
+            wanted("perf.data", true, true),
+            wanted("notes", true, false),
+        ];
+        assert_eq!(
+            all(&named, vec![wanted("perf.data", false, true)]),
+            expected
+        );
+    }
 }
