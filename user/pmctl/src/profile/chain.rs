@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::{Named, Names, Site};
-use crate::perfdata::{Recording, Sample};
+use crate::perfdata::{Recording, Sample, is_kernel};
 use crate::screen::Colors;
 use crate::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
 use crate::text::{count, printable};
@@ -116,6 +116,13 @@ impl Frame<'_> {
 
 /// Stands for a line that is not known, as with addr2line.
 const NO_LINE: &str = "??:0";
+
+/// Returns whether a sample is of the kernel and its call chain of the program only, as without the kernel's callers: then
+/// the function of the sample is none of the chain.
+pub(crate) fn is_above_its_chain(sample: &Sample) -> bool {
+    let first = sample.chain.iter().find(|word| !is_mark(**word));
+    first.is_some_and(|first| is_kernel(sample.ip) && !is_kernel(*first))
+}
 
 impl Names<'_> {
     /// Returns the functions of a sample's call chain, from the sampled address outward. Without a call chain it is the
@@ -249,6 +256,26 @@ mod tests {
         assert_eq!(joined(&[USER, 10, 20], &[]), [USER, 10, 20]);
         assert_eq!(joined(&[USER], &[30]), [UNWOUND, 30]);
         assert_eq!(joined(&[KERNEL, 1 << 63], &[30]), [KERNEL, 1 << 63]);
+    }
+
+    #[test]
+    fn a_chain_without_the_kernels_part_is_below_its_sample() {
+        const KERNEL: u64 = 1 << 63;
+        let is_above = |ip, chain: &[u64]| {
+            is_above_its_chain(&Sample {
+                ip,
+                chain: chain.to_vec(),
+                ..Sample::default()
+            })
+        };
+        assert!(is_above(KERNEL, &[USER, 10, 20]));
+        assert!(!is_above(
+            KERNEL,
+            &[128_u64.wrapping_neg(), KERNEL, USER, 10]
+        ));
+        assert!(!is_above(10, &[USER, 10, 20]));
+        assert!(!is_above(KERNEL, &[USER]));
+        assert!(!is_above(KERNEL, &[]));
     }
 
     /// The functions and lines of the sample, and the warnings.

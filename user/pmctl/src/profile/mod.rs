@@ -16,7 +16,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO};
-pub(crate) use chain::{Details, Frame, UNWOUND};
+pub(crate) use chain::{Details, Frame, UNWOUND, is_above_its_chain};
 
 use crate::perfdata::{
     self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,

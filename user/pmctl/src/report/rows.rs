@@ -11,7 +11,7 @@ use super::callers::{self, Tree};
 use super::nameless::Nameless;
 use crate::cli::{Filter, Key, Order};
 use crate::perfdata::{Recording, Stamp, is_kernel};
-use crate::profile::{self, Details, File, Frame, Name, Named, Names, number};
+use crate::profile::{self, Details, File, Frame, Name, Named, Names, is_above_its_chain, number};
 use crate::screen::Colors;
 use crate::unwind::Cuts;
 
@@ -152,14 +152,18 @@ pub(crate) fn shares(
         }
         let events = named.sample.period;
         nameless.take(named);
-        let (alone, all);
+        let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let (alone, all): (_, Vec<_>);
         let chain = match details {
+            Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
             Some(details) => {
-                all = names.detailed_chain(named, details, (args.inline, limit));
+                let chain = names.detailed_chain(named, details, (args.inline, limit));
+                all = own_function.into_iter().chain(chain).collect();
                 &all[..]
             }
             None if wants_chain => {
-                all = names.chain(named).take(limit).collect();
+                let chain = names.chain(named).take(limit);
+                all = own_function.into_iter().chain(chain).collect();
                 &all[..]
             }
             None => {
