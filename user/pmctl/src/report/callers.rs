@@ -10,9 +10,6 @@ use crate::profile::Frame;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree(BTreeMap<String, (u64, Tree)>);
 
-/// The most levels that are shown.
-const LEVELS: usize = 40;
-
 impl Tree {
     /// Adds the events of a path of functions.
     pub(super) fn take(&mut self, path: impl Iterator<Item = String>, events: u64) {
@@ -62,9 +59,6 @@ impl Tree {
     }
 
     fn push(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
-        if level >= LEVELS {
-            return;
-        }
         for (name, events, below) in self.sorted(least) {
             let indent = 12 + 2 * level;
             let percent = super::percent(events, whole);
@@ -112,5 +106,14 @@ mod tests {
             "              9.60%  start",
         ];
         assert_eq!(tree.lines(1000, 5), expected);
+    }
+
+    #[test]
+    fn a_deep_recursion_is_shown_to_its_end() {
+        let mut tree = Tree::default();
+        tree.take((0..100).map(|level| format!("f{level}")), 1);
+        let lines = tree.lines(1, 1);
+        assert_eq!(lines.len(), 100);
+        assert!(lines[99].ends_with("100.00%  f99"));
     }
 }
