@@ -110,7 +110,7 @@ fn write_event(
     )?;
     // Degrees are not shared by functions.
     if let Some(unit) = unit.filter(|unit| !unit.grows()) {
-        if let Some(range) = values::range(recording, index, unit) {
+        if let Some(range) = values::range(recording, &args.filter, (index, unit))? {
             writeln!(output, "{range}")?;
         }
         return Ok(());

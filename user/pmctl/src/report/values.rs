@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of other registers than counters: energy is added up, a temperature has a range.
 
+use anyhow::Result;
+
+use crate::cli::Filter;
 use crate::perfdata::Recording;
+use crate::profile;
 use crate::stat::values::Unit;
 use crate::text::{count, thousands};
 
@@ -13,17 +17,28 @@ pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
     }
 }
 
-/// Returns the range and the mean of a level, as of the samples; `None` if there are none.
-pub(super) fn range(recording: &Recording, index: usize, unit: Unit) -> Option<String> {
-    let samples = recording.samples().filter(|(_, s)| s.event == index);
-    let mut values: Vec<u64> = samples.map(|(_, sample)| sample.period).collect();
+/// Returns the range and the mean of a level, as of the samples that are kept; `None` if there are none.
+pub(super) fn range(
+    recording: &Recording,
+    filter: &Filter,
+    (index, unit): (usize, Unit),
+) -> Result<Option<String>> {
+    let mut values: Vec<u64> = Vec::new();
+    profile::each_sample_alone(recording, |named, names| {
+        if named.sample.event == index && filter.keeps(named, names) {
+            values.push(named.sample.period);
+        }
+        Ok(())
+    })?;
     values.sort_unstable();
-    let (least, most) = (values.first()?, values.last()?);
+    let (Some(least), Some(most)) = (values.first(), values.last()) else {
+        return Ok(None);
+    };
     let middle = values[values.len() / 2];
-    Some(format!(
+    Ok(Some(format!(
         "From {least} to {most} {}, median {middle} {} of {}",
         unit.name(),
         unit.name(),
         count(values.len() as u64, "sample")
-    ))
+    )))
 }
