@@ -202,7 +202,11 @@ struct Timers<'a> {
 impl Timers<'_> {
     /// Returns how long nothing is due.
     fn remaining(&self) -> Option<Duration> {
-        let tick = self.ticker.as_ref().map(|ticker| ticker.next);
+        let ticker = self.ticker.as_ref();
+        // Behind the last interval nothing is due any more.
+        let tick = ticker
+            .filter(|ticker| ticker.left != Some(0))
+            .map(|ticker| ticker.next);
         let next = [self.start, self.end, tick].into_iter().flatten().min()?;
         Some(next.saturating_duration_since(Instant::now()))
     }
