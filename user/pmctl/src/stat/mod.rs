@@ -276,6 +276,8 @@ fn count<'a>(
     report: &mut dyn Report,
 ) -> Result<u8> {
     let mut runs = Vec::new();
+    // Of those that have been shown.
+    let mut earlier = 0;
     let mut begun = Some(first);
     for _ in 0..show.repeat {
         let next = match begun.take() {
@@ -292,13 +294,14 @@ fn count<'a>(
             break;
         }
         if show.each {
+            earlier = worse(earlier, exit_code(subject, &runs));
             runs.clear();
         }
     }
     if !show.each {
         report.end(&runs)?;
     }
-    Ok(conclude(subject, &runs))
+    Ok(worse(earlier, conclude(subject, &runs)))
 }
 
 /// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, and the
@@ -348,10 +351,7 @@ fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
     if let Some(words) = last.and_then(Ending::in_words) {
         complain(words);
     }
-    let is_spoiled =
-        |(column, count): (&Column, &Option<Count>)| !column.event.is_absent() && count.is_none();
-    let has_spoiled = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_spoiled);
-    if runs.iter().any(has_spoiled) {
+    if has_spoiled(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
             _ => perfmon::Cause::Missed,
@@ -360,13 +360,22 @@ fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
             "{message}\n{}",
             message.help().unwrap_or_default()
         ));
-        return exit::NO_COUNT;
     }
-    if subject
-        .columns
-        .iter()
-        .any(|column| column.event.is_absent())
-    {
+    exit_code(subject, runs)
+}
+
+/// Returns whether a count can't be trusted.
+fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {
+    let is_spoiled =
+        |(column, count): (&Column, &Option<Count>)| !column.event.is_absent() && count.is_none();
+    let of_run = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_spoiled);
+    runs.iter().any(of_run)
+}
+
+/// Returns the exit code of runs.
+fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
+    let is_absent = |column: &Column| column.event.is_absent();
+    if has_spoiled(subject, runs) || subject.columns.iter().any(is_absent) {
         return exit::NO_COUNT;
     }
     let mut codes = runs
@@ -374,4 +383,26 @@ fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
         .filter_map(|run| run.ending)
         .map(Ending::exit_code);
     codes.rfind(|code| *code != 0).unwrap_or(0)
+}
+
+/// Returns the exit code of runs and of later ones: the last that is not 0, but that of a count which can't be trusted
+/// stays.
+const fn worse(earlier: u8, later: u8) -> u8 {
+    match (earlier, later) {
+        (exit::NO_COUNT, _) | (_, 0) => earlier,
+        _ => later,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_of_many_runs_is_the_last_that_is_not_0() {
+        assert_eq!(worse(7, 0), 7);
+        assert_eq!(worse(7, 3), 3);
+        assert_eq!(worse(0, 3), 3);
+        assert_eq!(worse(exit::NO_COUNT, 3), exit::NO_COUNT);
+    }
 }
