@@ -170,7 +170,7 @@ impl<'a, W: Write> Human<'a, W> {
         if self.subject.parts > 1 {
             let note = format!(
                 "The command ran {} times, once for each part of the events: the counters are too few for all.",
-                self.subject.parts * runs.len()
+                self.subject.parts.saturating_mul(runs.len())
             );
             self.write_note(&note)?;
         }

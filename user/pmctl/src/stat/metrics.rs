@@ -2,7 +2,6 @@
 //! Metrics of -M: the events that they need, in as many runs as these take, and the values.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use anstyle::Style;
 use anyhow::Result;
@@ -354,8 +353,8 @@ impl Metrics {
             return Vec::new();
         }
         let means = Figures::of(runs).means();
-        let elapsed = runs.iter().map(|run| run.elapsed).sum::<Duration>();
-        let elapsed = elapsed.as_secs_f64() / runs.len().max(1) as f64;
+        let elapsed: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
+        let elapsed = elapsed / runs.len().max(1) as f64;
         let mut places: Vec<Option<&Place>> = Vec::new();
         for column in columns {
             let place = column.place.as_ref();

@@ -221,6 +221,21 @@ mod tests {
     }
 
     #[test]
+    fn times_that_are_too_long_are_no_reason_to_fail() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("x");
+        let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
+        let runs = [(); 2].map(|()| Run {
+            elapsed: Duration::from_secs(10_000_000_000_000_000_000),
+            ..testing::run(&[Some(6), Some(3)])
+        });
+        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        fs::write(&path, text).expect("it can be written");
+        let output = folder.path().join("y").display().to_string();
+        report(&args(&["-o", &output, "true"]), &path).expect("there are counts");
+    }
+
+    #[test]
     fn what_is_damaged_is_refused() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x");
