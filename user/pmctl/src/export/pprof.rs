@@ -172,7 +172,8 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         location,
         function: functions(profile, &mut texts),
         duration_nanos: signed(profile.shots.last().map_or(0, |shot| shot.time)),
-        period: signed(attr.period),
+        // With a frequency each sample has a period of its own.
+        period: signed(attr.fixed_period().unwrap_or(0)),
         comment: vec![texts.number(&command)],
         string_table: texts.0.things,
     };
