@@ -66,6 +66,10 @@ impl Functions {
             let (Some(start), Some(size)) = (number(), number()) else {
                 continue;
             };
+            // It covers nothing, and so takes nothing from a function around it.
+            if size == 0 {
+                continue;
+            }
             if let Some(name) = fields.next().filter(|name| !name.is_empty()) {
                 let end = start.saturating_add(size);
                 let next = places.partition_point(|place| *place < start);
@@ -170,6 +174,12 @@ mod tests {
         let functions = Functions::parse(text, &places);
         assert_eq!(functions.at(0x1000), None);
         assert_eq!(functions.functions.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_function_takes_nothing() {
+        let functions = Functions::parse("1000 100 around\n1080 0 label", &[0x10c0]);
+        assert_eq!(functions.at(0x10c0), Some((0x1000, 0x1100, "around")));
     }
 
     /// A process that sleeps, and its file, which is removed.
