@@ -70,16 +70,18 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     if is_empty && is_filtered {
         complain(format_args!("no sample is left: {NONE_LEFT}"));
     }
-    if let Some(details) = &details {
-        output.flush()?;
-        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
-    }
     if output.is_paged() {
+        if let Some(details) = &details {
+            details.write_warnings(output.colors, output)?;
+        }
         cuts.write(output.colors, output)?;
         return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
     }
     // Not among the lines, which are for other programs.
     output.flush()?;
+    if let Some(details) = &details {
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
     let colors = Colors::default();
     cuts.write(colors, &mut io::stderr())?;
     Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
