@@ -29,14 +29,10 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     if stacks.is_empty() {
         return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
     }
-    let lines: Vec<String> = stacks
-        .iter()
-        .map(|(stack, events)| format!("{stack} {events}"))
-        .collect();
     if args.folded {
-        return Ok(lines
+        return Ok(stacks
             .iter()
-            .try_for_each(|line| writeln!(output, "{line}"))?);
+            .try_for_each(|(stack, events)| writeln!(output, "{stack} {events}"))?);
     }
     let name = &recording.events[event].name;
     let mut options = Options::default();
@@ -47,9 +43,9 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     }
     let path = &args.output;
     if path.as_os_str() == "-" {
-        return Ok(draw(&mut options, &lines, output)?);
+        return Ok(draw(&mut options, &stacks, output)?);
     }
-    whole_file::write(path, |file| Ok(draw(&mut options, &lines, file)?))?;
+    whole_file::write(path, |file| Ok(draw(&mut options, &stacks, file)?))?;
     writeln!(
         output,
         "wrote {}, a picture: open it in a web browser",
@@ -58,8 +54,22 @@ pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<(
     Ok(())
 }
 
-/// Writes the picture of these lines.
-fn draw(options: &mut Options<'_>, lines: &[String], output: impl Write) -> io::Result<()> {
+/// Writes the picture of these stacks.
+fn draw(
+    options: &mut Options<'_>,
+    stacks: &BTreeMap<String, u64>,
+    output: impl Write,
+) -> io::Result<()> {
+    // Stacks have a box together where they are neighbours: by their levels, for as text, `main;foo.part.0` is between
+    // `main;foo` and `main;foo;bar`.
+    let mut stacks: Vec<_> = stacks.iter().collect();
+    stacks.sort_unstable_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
+    // inferno keeps an order other than the text's only for a chart over time, of which it takes the last line first.
+    options.flame_chart = true;
+    let lines = stacks.iter().rev();
+    let lines: Vec<String> = lines
+        .map(|(stack, events)| format!("{stack} {events}"))
+        .collect();
     flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
 }
 
@@ -133,6 +143,19 @@ mod tests {
     #[test]
     fn a_name_is_within_its_level() {
         assert_eq!(part("f(int);\n\x1b[31m"), "f(int):??[31m");
+    }
+
+    #[test]
+    fn a_function_has_one_box_on_its_caller() {
+        let stacks = [("main;foo", 5), ("main;foo.part.0", 3), ("main;foo;bar", 2)];
+        let stacks = stacks.map(|(stack, events)| (stack.to_owned(), events));
+        let mut picture = Vec::new();
+        let drawn = draw(&mut Options::default(), &stacks.into(), &mut picture);
+        drawn.expect("a vector takes everything");
+        let picture = String::from_utf8(picture).expect("it is text");
+        let boxes = |name: &str| picture.matches(&format!("<title>{name} (")).count();
+        assert_eq!([boxes("foo"), boxes("foo.part.0"), boxes("bar")], [1; 3]);
+        assert!(picture.contains("<title>foo (7 "), "{picture}");
     }
 
     #[test]
