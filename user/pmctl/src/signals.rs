@@ -134,6 +134,11 @@ impl Signals {
         }
     }
 
+    /// Takes all signals that have come: what they ask for is done.
+    pub(crate) fn forget(&self) {
+        while self.next().is_ok_and(|event| event != Event::Nothing) {}
+    }
+
     /// Takes the next signal, if there is one.
     pub(crate) fn next(&self) -> Result<Event> {
         let Some(info) = self.queue.read_signal().context("can't read signals")? else {
@@ -211,5 +216,22 @@ impl Drop for Signals {
     fn drop(&mut self) {
         // It worked with a mask of ours; it can't fail with the one from before.
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_does_not_end_the_process() {
+        let signals = Signals::hold().expect("they can be held");
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            raise(signal).expect("it is this thread's");
+        }
+        signals.forget();
+        assert_eq!(signals.next().expect("it can be read"), Event::Nothing);
+        // Now they have their actions again.
+        drop(signals);
     }
 }

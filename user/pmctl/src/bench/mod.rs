@@ -31,6 +31,7 @@ use crate::exit::{self, Usage};
 use crate::info;
 use crate::machine::Machine;
 use crate::screen::Screen;
+use crate::signals::Signals;
 use crate::stat::modes;
 use crate::stdio::{complain, require_output};
 use crate::whole_file::WholeFile;
@@ -74,12 +75,25 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     check(args, &events)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
-    let (events, entries) = runs::run(args, &events, commands)?;
-    let measured = Document::new(info::brand(&machine), events, entries);
-    let compared = Compared {
-        measured: &measured,
-        baseline: baseline.as_ref(),
-    };
+    // Until all is saved: whoever asks for the end twice gets the numbers, too.
+    let signals = Signals::hold()?;
+    let ran = runs::run(args, &events, commands, &signals);
+    let code = ran.and_then(|(events, entries)| {
+        let measured = Document::new(info::brand(&machine), events, entries);
+        finish(args, &measured, baseline.as_ref(), save)
+    });
+    signals.forget();
+    code
+}
+
+/// Shows and saves the numbers, and returns the exit code.
+fn finish(
+    args: &Bench,
+    measured: &Document,
+    baseline: Option<&Baseline>,
+    save: Option<WholeFile>,
+) -> Result<u8> {
+    let compared = Compared { measured, baseline };
     let shown = show(args, &compared);
     let code = conclude(args, &compared);
     // A pipe that has no reader any more costs the table alone, not the numbers.
@@ -87,7 +101,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         if code != 0 && is_own_baseline(args) {
             complain("--save: the file is the baseline's, too, and stays as it was");
         } else {
-            document::write(&measured, &mut file)?;
+            document::write(measured, &mut file)?;
             file.finish()?;
         }
     }

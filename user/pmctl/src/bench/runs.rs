@@ -77,8 +77,8 @@ pub(super) fn run(
     args: &Bench,
     events: &[EventSpec],
     commands: Vec<Named>,
+    signals: &Signals,
 ) -> Result<(Vec<String>, Vec<Entry>)> {
-    let signals = Signals::hold()?;
     let prepare = args.prepare.as_ref().map(Preparation::find).transpose()?;
     let mut entries = Vec::new();
     let mut series = Vec::new();
@@ -98,11 +98,11 @@ pub(super) fn run(
             let index = (turn + round as usize) % series.len();
             progress.show(round);
             if let Some(prepare) = &prepare {
-                if prepare.run(&signals)? {
+                if prepare.run(signals)? {
                     break 'rounds;
                 }
             }
-            let once = series[index].run(&signals)?;
+            let once = series[index].run(signals)?;
             if once.is_stopped {
                 break 'rounds;
             }
