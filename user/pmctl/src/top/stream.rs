@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use crate::perfdata::{self, Body, BuildId, Record, Recording, Records, SymbolTable, Task};
 use crate::profile::AddressSpaces;
 use crate::record::build_id;
-use crate::symbols::{DebugFiles, Names};
+use crate::symbols::{DebugFiles, Names, jit};
 
 /// Size of the stream's header, and of that of a record.
 const HEADER: usize = 16;
@@ -94,6 +94,9 @@ impl Stream {
     /// Returns what has come since the last call as a recording with names; `None` before anything came.
     pub(super) fn take(&mut self) -> Option<Recording> {
         let head = self.head.as_ref()?;
+        // Of code that a program makes: it may tell the names later, and put other functions to the same place.
+        self.tables.retain(|file, _| !is_made_at_run_time(file));
+        self.nameless.retain(|(file, _)| !is_made_at_run_time(file));
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
@@ -164,6 +167,11 @@ impl Stream {
     }
 }
 
+/// Returns whether a file stands for code that a program has made.
+fn is_made_at_run_time(file: &Path) -> bool {
+    jit::process_of(file).is_some()
+}
+
 /// Returns the size of the first record, if all of it has come.
 fn size(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..RECORD)?;
@@ -174,7 +182,7 @@ fn size(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfdata::Pipe;
+    use crate::perfdata::{Map, Pipe, Sample, Stamp};
     use crate::profile;
 
     const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
@@ -235,6 +243,54 @@ mod tests {
             stream.look_up(&program, &AHashSet::from_iter([0]));
         }
         assert_eq!(stream.build_ids, Vec::from_iter(build_id(&program)));
+    }
+
+    #[test]
+    fn names_of_code_that_a_program_makes_are_those_of_now() {
+        /// The functions of this process, until the file is removed.
+        struct Functions(PathBuf);
+        impl Drop for Functions {
+            fn drop(&mut self) {
+                let _ = std::fs::remove_file(&self.0);
+            }
+        }
+        let pid = std::process::id();
+        let functions = Functions(jit::map_of(pid));
+        let body = Body::Map(Map {
+            task: Task::leader(pid),
+            start: 0x1000,
+            length: 0x1000,
+            file: "//anon".into(),
+            ..Map::default()
+        });
+        let map = Record {
+            stamp: Stamp::default(),
+            body,
+        };
+        let sample = Record {
+            stamp: Stamp {
+                task: Task::leader(pid),
+                ..Stamp::default()
+            },
+            body: Body::Sample(Sample {
+                ip: 0x1008,
+                ..Sample::default()
+            }),
+        };
+        let mut stream = Stream::new();
+        stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
+        stream.spaces.apply(&map);
+        let mut name = || {
+            stream.window = vec![sample.clone()];
+            let notes = stream.take().expect("the head has come").notes;
+            let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
+            symbols.next().map(|symbol| symbol.name)
+        };
+        assert_eq!(name(), None);
+        for line in ["1000 10 early", "1000 10 late"] {
+            std::fs::write(&functions.0, line).expect("it can be written");
+            assert_eq!(name().as_deref(), line.rsplit(' ').next());
+        }
     }
 
     #[test]
