@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -76,10 +77,33 @@ struct State {
 }
 
 impl State {
+    /// Creates that of a connection that begins now.
+    fn new() -> Self {
+        Self {
+            deadline: Cell::new(Instant::now() + PATIENCE),
+            is_busy: Cell::new(false),
+        }
+    }
+
     /// The client has to do something now.
     fn wait_for_client(&self) {
         self.is_busy.set(false);
         self.deadline.set(Instant::now() + PATIENCE);
+    }
+
+    /// Follows a connection to its end; returns whether its client has taken too long.
+    async fn follow(&self, connection: impl Future) -> bool {
+        let mut connection = pin!(connection);
+        loop {
+            // A deadline that is set meanwhile is as far away as this at least.
+            let next = self.deadline.get().min(Instant::now() + PATIENCE);
+            if timeout_at(next, connection.as_mut()).await.is_ok() {
+                return false;
+            }
+            if self.deadline.get() <= Instant::now() {
+                return true;
+            }
+        }
     }
 }
 
@@ -121,10 +145,7 @@ impl Server {
     fn accept(self: &Rc<Self>, stream: TcpStream) {
         self.done.borrow_mut().connections += 1;
         self.make_room();
-        let state = Rc::new(State {
-            deadline: Cell::new(Instant::now() + PATIENCE),
-            is_busy: Cell::new(false),
-        });
+        let state = Rc::new(State::new());
         let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
         let task = spawn_local(async move {
             server.serve(stream, &of_task).await;
@@ -170,16 +191,9 @@ impl Server {
         let connection = http1::Builder::new()
             .max_buf_size(HEAD)
             .serve_connection(TokioIo::new(stream), service);
-        tokio::pin!(connection);
         // What is wrong with a connection is its client's.
-        while timeout_at(state.deadline.get(), connection.as_mut())
-            .await
-            .is_err()
-        {
-            if state.deadline.get() <= Instant::now() {
-                self.done.borrow_mut().dropped += 1;
-                return;
-            }
+        if state.follow(connection).await {
+            self.done.borrow_mut().dropped += 1;
         }
     }
 
@@ -325,5 +339,40 @@ fn found(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
 fn set(answer: &mut Answer, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::runtime::Builder;
+    use tokio::time::pause;
+
+    use super::*;
+
+    /// Runs a test with a clock.
+    fn run(test: impl Future) {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.expect("there is one").block_on(test);
+    }
+
+    #[test]
+    fn the_client_has_its_time_from_the_end_of_a_profile_on() {
+        run(async {
+            pause();
+            let (begin, profile) = (Instant::now(), 3 * PATIENCE / 2);
+            let state = State::new();
+            let connection = async {
+                state.is_busy.set(true);
+                state.deadline.set(begin + profile + 4 * PATIENCE);
+                sleep(profile).await;
+                state.wait_for_client();
+                pending::<()>().await;
+            };
+            assert!(state.follow(connection).await);
+            let waited = (begin + profile).elapsed();
+            assert!(waited >= PATIENCE && waited < PATIENCE + PATIENCE / 10);
+        });
     }
 }
