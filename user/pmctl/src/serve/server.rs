@@ -8,9 +8,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -25,6 +29,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use perfmon::Pmu;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -91,19 +96,46 @@ impl State {
         self.deadline.set(Instant::now() + PATIENCE);
     }
 
-    /// Follows a connection to its end; returns whether its client has taken too long.
-    async fn follow(&self, connection: impl Future) -> bool {
-        let mut connection = pin!(connection);
+    /// Follows a connection to its end; while a profile is made, that is the end of its client, too. Returns whether the
+    /// client has taken too long.
+    async fn follow(&self, connection: impl Future, socket: &TcpStream) -> bool {
+        let (mut connection, mut closed) = (pin!(connection), pin!(closed(socket)));
         loop {
+            let end = poll_fn(|context| {
+                let has_ended = connection.as_mut().poll(context).is_ready();
+                // hyper does not see it if the client has sent more than the request.
+                if has_ended || (self.is_busy.get() && closed.as_mut().poll(context).is_ready()) {
+                    return Poll::Ready(());
+                }
+                Poll::Pending
+            });
             // A deadline that is set meanwhile is as far away as this at least.
             let next = self.deadline.get().min(Instant::now() + PATIENCE);
-            if timeout_at(next, connection.as_mut()).await.is_ok() {
+            if timeout_at(next, end).await.is_ok() {
                 return false;
             }
             if self.deadline.get() <= Instant::now() {
                 return true;
             }
         }
+    }
+}
+
+/// Returns the socket of a connection once more: to see that the client is gone, beside hyper, which reads.
+fn once_more(stream: &TcpStream) -> io::Result<TcpStream> {
+    let socket = stream.as_fd().try_clone_to_owned()?;
+    TcpStream::from_std(socket.into())
+}
+
+/// Waits until the client has closed its half of a connection.
+async fn closed(socket: &TcpStream) {
+    while let Ok(ready) = socket.ready(Interest::READABLE).await {
+        if ready.is_read_closed() {
+            return;
+        }
+        // What there is to read is hyper's: this waits for what comes next.
+        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = socket.try_io(Interest::READABLE, nothing);
     }
 }
 
@@ -188,11 +220,15 @@ impl Server {
                 Ok::<_, Infallible>(answer)
             }
         });
+        // Where descriptors are short, there may be none for it.
+        let Ok(socket) = once_more(&stream) else {
+            return;
+        };
         let connection = http1::Builder::new()
             .max_buf_size(HEAD)
             .serve_connection(TokioIo::new(stream), service);
         // What is wrong with a connection is its client's.
-        if state.follow(connection).await {
+        if state.follow(connection, &socket).await {
             self.done.borrow_mut().dropped += 1;
         }
     }
@@ -345,21 +381,56 @@ fn set(answer: &mut Answer, name: HeaderName, value: &str) {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::io::Write;
 
     use tokio::runtime::Builder;
-    use tokio::time::pause;
+    use tokio::time::{pause, timeout};
 
     use super::*;
 
-    /// Runs a test with a clock.
+    /// Runs a test on a clock and with sockets.
     fn run(test: impl Future) {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("there is one").block_on(test);
     }
 
+    /// Returns a client, and the server's end of its connection.
+    async fn connected() -> (std::net::TcpStream, TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port is free");
+        let address = listener.local_addr().expect("it has one");
+        let client = std::net::TcpStream::connect(address).expect("it listens");
+        let (stream, _) = listener.accept().await.expect("it is there");
+        (client, stream)
+    }
+
+    #[test]
+    fn a_profile_ends_with_its_client_whatever_that_has_sent() {
+        run(async {
+            let (mut client, stream) = connected().await;
+            let socket = once_more(&stream).expect("there are descriptors");
+            let state = State::new();
+            let service = service_fn(|_| {
+                state.is_busy.set(true);
+                pending::<Result<Answer, Infallible>>()
+            });
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let mut follow = pin!(state.follow(connection, &socket));
+            let request = b"GET / HTTP/1.1\r\n\r\nand more";
+            client.write_all(request).expect("it is open");
+            let second = Duration::from_secs(1);
+            let early = timeout(second, follow.as_mut()).await;
+            assert!(early.is_err() && state.is_busy.get());
+            drop(client);
+            assert_eq!(timeout(20 * second, follow).await, Ok(false));
+        });
+    }
+
     #[test]
     fn the_client_has_its_time_from_the_end_of_a_profile_on() {
         run(async {
+            let (_client, stream) = connected().await;
+            let socket = once_more(&stream).expect("there are descriptors");
             pause();
             let (begin, profile) = (Instant::now(), 3 * PATIENCE / 2);
             let state = State::new();
@@ -370,7 +441,7 @@ mod tests {
                 state.wait_for_client();
                 pending::<()>().await;
             };
-            assert!(state.follow(connection).await);
+            assert!(state.follow(connection, &socket).await);
             let waited = (begin + profile).elapsed();
             assert!(waited >= PATIENCE && waited < PATIENCE + PATIENCE / 10);
         });
