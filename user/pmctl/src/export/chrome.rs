@@ -37,17 +37,19 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
         let mut slices = Slices {
             profile,
             task: *task,
+            all: Vec::new(),
             open: Vec::new(),
         };
         let usual = usual_interval(shots);
         for (index, shot) in shots.iter().enumerate() {
-            slices.show(shot, &mut list)?;
+            slices.show(shot);
             // Where samples are far apart the thread slept, or the event did not happen.
             let next = shots.get(index + 1).map_or(u64::MAX, |next| next.time);
             if next.saturating_sub(shot.time) > GAP * usual {
-                slices.close(0, shot.time + usual, &mut list)?;
+                slices.close(0, shot.time + usual);
             }
         }
+        slices.write(&mut list)?;
     }
     let notes = &profile.recording.notes.scope;
     let event = profile.event(event);
@@ -70,58 +72,64 @@ fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
 
-/// The functions of a thread that have begun and not ended, from outside inward.
+/// The slices of a thread in the order of their beginnings, the caller first of those that begin together: viewers nest
+/// such slices in the order of the file.
 struct Slices<'a> {
     profile: &'a Profile<'a>,
     task: Task,
-    open: Vec<Open>,
+    all: Vec<Slice>,
+    /// Those that have not ended, from outside inward.
+    open: Vec<usize>,
 }
 
-struct Open {
+struct Slice {
     function: usize,
     place: usize,
     start: u64,
+    end: u64,
 }
 
 impl Slices<'_> {
     /// Ends the functions that are not in the stack of a sample, and begins those that are new.
-    fn show<W: Write>(&mut self, shot: &Shot, list: &mut List<W>) -> io::Result<()> {
+    fn show(&mut self, shot: &Shot) {
         let mut places: Vec<usize> = self.profile.stack(shot.stack).collect();
         places.reverse();
         let function = |place: usize| self.profile.places.things[place].function;
         let pairs = self.open.iter().zip(&places);
         let same = pairs
-            .take_while(|(open, place)| open.function == function(**place))
+            .take_while(|(open, place)| self.all[**open].function == function(**place))
             .count();
-        self.close(same, shot.time, list)?;
+        self.close(same, shot.time);
         for place in &places[same..] {
-            self.open.push(Open {
+            self.open.push(self.all.len());
+            self.all.push(Slice {
                 function: self.profile.places.things[*place].function,
                 place: *place,
                 start: shot.time,
+                end: shot.time,
             });
         }
-        Ok(())
     }
 
     /// Ends all functions but the outermost `stay`.
-    fn close<W: Write>(&mut self, stay: usize, time: u64, list: &mut List<W>) -> io::Result<()> {
-        for Open {
-            function,
-            place,
-            start,
-        } in self.open.drain(stay..).rev()
-        {
-            let function = &self.profile.functions.things[function];
-            let place = &self.profile.places.things[place];
+    fn close(&mut self, stay: usize, time: u64) {
+        for open in self.open.drain(stay..) {
+            self.all[open].end = time;
+        }
+    }
+
+    fn write<W: Write>(&self, list: &mut List<W>) -> io::Result<()> {
+        for slice in &self.all {
+            let function = &self.profile.functions.things[slice.function];
+            let place = &self.profile.places.things[slice.place];
             let mut args = json!({ "object": self.profile.objects.things[function.object] });
             if let Some(source) = &function.source {
                 args["source"] = format!("{source}:{}", place.line).into();
             }
             list.push(&json!({
                 "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
-                "pid": self.task.pid, "tid": self.task.tid, "ts": microseconds(start),
-                "dur": microseconds(time - start), "args": args,
+                "pid": self.task.pid, "tid": self.task.tid, "ts": microseconds(slice.start),
+                "dur": microseconds(slice.end - slice.start), "args": args,
             }))?;
         }
         Ok(())
