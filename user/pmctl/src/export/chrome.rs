@@ -28,7 +28,9 @@ pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> 
             threads.entry(shot.task).or_default().push(shot);
         } else {
             list.push(&json!({
-                "ph": "C", "name": profile.event(shot.event), "pid": shot.task.pid, "id": shot.task.tid,
+                "ph": "C", "name": profile.event(shot.event), "pid": shot.task.pid,
+                // Perfetto takes no notice of a number here.
+                "id": shot.task.tid.to_string(),
                 "ts": microseconds(shot.time), "args": { "count": shot.period },
             }))?;
         }
