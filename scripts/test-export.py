@@ -7,6 +7,7 @@
 # origins.c is inlined, and into that `loop` of loop.h.
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import jsonschema
 readers, files = sys.argv[1:]
 node = f"{readers}/js/node"
 modules = f"{readers}/js/node_modules"
+here = os.path.dirname(os.path.realpath(__file__))
 MADE = "made at run time"
 failures = 0
 
@@ -169,6 +171,7 @@ check("pprof: values", pprof["types"] == ["instructions:u", "branches:u", "sampl
 found = pprof["sums"]["share_60"]
 check("pprof: counts of both events", found[0] == found[2] * 100003 and 0 < found[1] < found[0], found)
 pprof = decode("pprof")
+instructions = {name: sums[0] for name, sums in pprof["sums"].items()}
 for name in "outer", MADE:
     found = pprof["sums"][name]
     check(f"pprof: samples of {name}", found[1] == samples[name], found)
@@ -185,16 +188,31 @@ check("served pprof: samples", sum(shares.values()) > 300, shares)
 for part, found in shares.items():
     check(f"served pprof: share of share_{part}", abs(100 * found / sum(shares.values()) - part) < 8, shares)
 
-speedscope = json.loads(read("speedscope"))
+
+def speedscope(name):
+    """What speedscope's own importer makes of a file: the threads' profiles, and their frames."""
+    profiles = json.loads(run(node, f"{here}/test-export-speedscope.mjs", f"{modules}/speedscope/dist/release", f"{files}/{name}"))
+    return profiles, [frame for profile in profiles for frame in profile["frames"]]
+
+
+def check_counts(what, frames):
+    for name in "outer", MADE:
+        found = sum(frame["total"] for frame in frames if frame["name"] == name)
+        check(f"{what}: counts of {name}", found == instructions[name], found)
+
+
 with open(f"{modules}/speedscope/dist/release/file-format-schema.json") as f:
-    jsonschema.validate(speedscope, json.load(f))
+    jsonschema.validate(json.loads(read("speedscope")), json.load(f))
 check("speedscope: the schema", True, "")
-frames = speedscope["shared"]["frames"]
-profile = next(p for p in speedscope["profiles"] if p["name"].endswith("(instructions:u)"))
-stacks = [[frames[frame]["name"] for frame in stack] for stack in profile["samples"]]
-check("speedscope: samples of outer", sum("outer" in stack for stack in stacks) == samples["outer"], len(stacks))
-check("speedscope: the sum", sum(profile["weights"]) == profile["endValue"], profile["endValue"])
-check("speedscope: callers", any(stack[-5:] == ["main", "turn", "outer", "inner", "loop"] for stack in stacks), stacks[:5])
+profiles, frames = speedscope("speedscope")
+check("speedscope: the event", all(p["name"].endswith("(instructions:u)") for p in profiles), [p["name"] for p in profiles])
+check("speedscope: the sum", sum(p["total"] for p in profiles) == sum(instructions.values()), instructions)
+check_counts("speedscope", frames)
+chains = [chain for p in profiles for chain in p["chains"]]
+check("speedscope: callers", any(chain[-5:] == ["main", "turn", "outer", "inner", "loop"] for chain in chains), chains[:9])
+lines = {(frame["name"], frame["file"].split("/")[-1], frame.get("line", 0) > 0) for frame in frames}
+check("speedscope: lines", {("inner", "origins.c", True), ("loop", "loop.h", True)} <= lines, lines)
+check_counts("speedscope, of collapsed", speedscope("collapsed")[1])
 
 # perf itself, on the exported perf.data.
 part = {name: float(part) for part, name in re.findall(r"^ +([\d.]+)% +\[[.k]\] (\S+)", read("perf").split("# Samples")[1], re.M)}
