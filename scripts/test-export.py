@@ -126,9 +126,6 @@ check("chrome: all slices are there", found == len(slices) > 0, (found, len(slic
 names = {row["markerName"] for row in markers["byType"]}
 check("chrome: functions", {"main", "turn", "outer", "inner", MADE} <= names, names)
 chrome.ask("stop")
-trace = json.loads(read("chrome-counts"))["traceEvents"]
-found = [event["name"] for event in trace if event["ph"] == "C"]
-check("chrome: a count for each sample", found == ["branches:u"] * counts["branches:u"], found[:3])
 
 collapsed = Firefox("collapsed")
 functions = collapsed.functions()
@@ -168,6 +165,7 @@ def decode(name):
 
 pprof = decode("pprof-counts")
 check("pprof: values", pprof["types"] == ["instructions:u", "branches:u", "samples"], pprof["types"])
+branches = sum(sums[1] for sums in pprof["sums"].values())
 found = pprof["sums"]["share_60"]
 check("pprof: counts of both events", found[0] == found[2] * 100003 and 0 < found[1] < found[0], found)
 pprof = decode("pprof")
@@ -187,6 +185,58 @@ shares = {part: pprof["sums"].get(f"share_{part}", [0, 0])[1] for part in (10, 3
 check("served pprof: samples", sum(shares.values()) > 300, shares)
 for part, found in shares.items():
     check(f"served pprof: share of share_{part}", abs(100 * found / sum(shares.values()) - part) < 8, shares)
+
+
+def perfetto(name, *queries):
+    """What each query finds in a trace that Perfetto has opened: JSON."""
+    found = run(node, f"{here}/test-export-perfetto.mjs", f"{readers}/perfetto", f"{files}/{name}", *queries)
+    return [json.loads(line) for line in found.splitlines()]
+
+
+# The functions of the samples as perf finds them. perf cuts times off to microseconds: one later it is at most two
+# behind the sample, and before the next.
+where = re.findall(r"^\S.* (\d+)\.(\d{6}): .*\n\s+[0-9a-f]+ (.*?)(?:\+0x[0-9a-f]+)? \(", read("perf-script"), re.M)
+where = [(int(second + micro), name) for second, micro, name in where]
+start = min(where)[0]
+where = [((time - start + 1) * 1000, name) for time, name in where]
+times = ",".join(f"({time})" for time, name in where)
+WARNINGS = "SELECT json_group_array(name) FROM stats WHERE severity != 'info' AND value > 0"
+warnings, number, tracks, callers, lines, found = perfetto(
+    "chrome",
+    WARNINGS,
+    "SELECT json_array(count(*)) FROM slice",
+    "SELECT json_group_array(DISTINCT thread.name) FROM slice JOIN thread_track AS t ON t.id = track_id JOIN thread USING (utid)",
+    "SELECT json_group_array(DISTINCT s.name || ' in ' || caller.name) FROM slice AS s JOIN slice AS caller ON caller.id = s.parent_id",
+    "SELECT json_group_array(DISTINCT name || ' at ' || EXTRACT_ARG(arg_set_id, 'args.source')) FROM slice",
+    f"""SELECT json_group_array(json_array(time, name)) FROM (
+        WITH sample(time) AS (VALUES {times})
+        SELECT time, name FROM sample JOIN slice ON ts <= time AND time < ts + dur WHERE name IN ('outer', '{MADE}')
+    )""",
+)
+check("perfetto: it has nothing to say", not warnings, warnings)
+check("perfetto: all slices are there", number == [len(slices)], number)
+check("perfetto: a track for the thread", tracks == ["pmctl_origins"], tracks)
+check("perfetto: callers", {"turn in main", "outer in turn", f"{MADE} in turn"} <= set(callers), callers)
+inlined = {pair for pair in callers if re.search(r"\b(inner|loop)\b", pair)}
+check("perfetto: inlined functions", inlined == {"inner in outer", "loop in inner"}, callers)
+for line in r"inner at .*/origins\.c:[1-9]", r"loop at .*/loop\.h:[1-9]":
+    check(f"perfetto: {line}", any(re.match(line, pair) for pair in lines if pair), lines)
+for name in "outer", MADE:
+    there = sum(name == other for time, other in found)
+    check(f"perfetto: samples of {name}", there == samples[name], there)
+differ = {tuple(pair) for pair in found} ^ {pair for pair in where if pair[1] in ("outer", MADE)}
+check("perfetto: each sample is in its function", not differ, sorted(differ)[:9])
+warnings, found = perfetto(
+    "chrome-counts",
+    WARNINGS,
+    """SELECT json_group_array(json_array(name, n, sum)) FROM (
+        SELECT name, count(*) AS n, sum(value) AS sum FROM counter JOIN track ON track.id = track_id GROUP BY track_id
+    )""",
+)
+check("perfetto: it has nothing to say of counts", not warnings, warnings)
+check("perfetto: a track of counts, with the thread", len(found) == 1 and re.match(r"branches:u id: \d", found[0][0]), found)
+check("perfetto: a count for each sample", found[0][1] == counts["branches:u"], found)
+check("perfetto: the sum of the counts", found[0][2] == branches, (found, branches))
 
 
 def speedscope(name):

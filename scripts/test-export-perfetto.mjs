@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// test-export-perfetto.mjs PAGE TRACE QUERY... : opens a trace with the trace processor
+// of Perfetto's page, and prints the text that each query finds, a line each.
+//
+// The trace processor is WebAssembly, with JavaScript that runs it in a worker of the
+// page. It is asked in messages of Perfetto's trace_processor.proto.
+
+import { readFileSync } from 'node:fs'
+
+// Of its own accord Node.js shows the line where it was: all of the program.
+process.on('uncaughtException', (error) => {
+  console.error(error.stack)
+  process.exit(1)
+})
+
+const [page, trace, ...queries] = process.argv.slice(2)
+
+// --- fields of messages: numbers, and bytes ---
+
+const varint = (n) => (n < 128 ? [n] : [(n % 128) + 128, ...varint(Math.floor(n / 128))])
+const number = (field, n) => Buffer.from([...varint(field * 8), ...varint(n)])
+const bytes = (field, data) => Buffer.concat([Buffer.from([...varint(field * 8 + 2), ...varint(data.length)]), data])
+
+// find(MESSAGE, FIELD, DEEPER...) : the bytes in all such fields, which are messages that
+// have such a field DEEPER.
+function find(message, field, ...deeper) {
+  if (field === undefined) return [message]
+  const found = []
+  let at = 0
+  const next = () => {
+    for (let n = 0, unit = 1; ; unit *= 128) {
+      const byte = message[at++]
+      n += (byte % 128) * unit
+      if (byte < 128) return n
+    }
+  }
+  while (at < message.length) {
+    const key = next()
+    const value = next()
+    if (key % 8 === 0) continue
+    if (key % 8 !== 2) throw new Error(`a field of type ${key % 8}`)
+    if (key === field * 8 + 2) found.push(...find(message.subarray(at, at + value), ...deeper))
+    at += value
+  }
+  return found
+}
+
+// --- the worker ---
+
+// It fetches the WebAssembly.
+class XMLHttpRequest {
+  open(method, name) {
+    this.name = name
+  }
+
+  send() {
+    this.response = readFileSync(`${page}/${this.name}`)
+  }
+}
+const answers = []
+const port = { postMessage: (data) => answers.push(data) }
+const self = { location: { href: '' } }
+const quiet = { ...console, warn() {} }
+// It refuses to run in Node.js, which it knows by `process`.
+new Function('self', 'process', 'WorkerGlobalScope', 'XMLHttpRequest', 'console', readFileSync(`${page}/engine_bundle.js`, 'utf8'))(
+  self, undefined, Object, XMLHttpRequest, quiet
+)
+self.onmessage({ data: port })
+// It is ready a moment later.
+await new Promise(setImmediate)
+
+const text = (message, ...path) => find(message, ...path).join('').replaceAll('\0', '')
+let sent = 0
+// It answers before the request returns, maybe in parts.
+function ask(method, argument) {
+  port.onmessage({ data: new Uint8Array(bytes(1, Buffer.concat([number(1, sent++), number(2, method), argument]))) })
+  const answer = Buffer.concat(answers.splice(0))
+  // Of the request, of what is appended, of a query, of the end.
+  const error = [[1, 5], [1, 201, 2], [1, 203, 2], [1, 212, 1]].map((path) => text(answer, ...path)).join('')
+  if (error) throw new Error(error)
+  return answer
+}
+
+const [APPEND, FINALIZE, QUERY] = [1, 2, 3]
+ask(APPEND, bytes(101, readFileSync(trace)))
+ask(FINALIZE, Buffer.alloc(0))
+for (const query of queries) console.log(text(ask(QUERY, bytes(103, bytes(1, Buffer.from(query)))), 1, 203, 3, 5))
