@@ -161,7 +161,6 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         unit: texts.number("count"),
     });
     let (location, sample) = samples(profile, events, &mut texts);
-    let attr = &profile.recording.events[events[0]].attr;
     let command = format!("recorded by pmctl: {}", profile.recording.notes.scope);
     let message = Pprof {
         period_type: Some(sample_type[0]),
@@ -172,14 +171,27 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
         location,
         function: functions(profile, &mut texts),
         duration_nanos: signed(profile.shots.last().map_or(0, |shot| shot.time)),
-        // With a frequency each sample has a period of its own.
-        period: signed(attr.fixed_period().unwrap_or(0)),
+        period: signed(period(profile, events[0])),
         comment: vec![texts.number(&command)],
         string_table: texts.0.things,
     };
     let mut output = GzEncoder::new(output, Compression::default());
     output.write_all(&message.encode_to_vec())?;
     output.finish()?.flush()
+}
+
+/// Returns the period of an event. With a frequency each sample has its own, and this is their mean: Parca shows numbers
+/// of samples times the period.
+fn period(profile: &Profile<'_>, event: usize) -> u64 {
+    let attr = &profile.recording.events[event].attr;
+    attr.fixed_period().unwrap_or_else(|| {
+        let (mut sum, mut samples) = (0_u64, 0_u64);
+        for shot in profile.of_event(event) {
+            sum = sum.saturating_add(shot.period);
+            samples += 1;
+        }
+        sum.checked_div(samples).map_or(0, |mean| mean.max(1))
+    })
 }
 
 /// Returns the locations, each with the functions that are inlined there, and the samples: one for each stack of a task.
@@ -286,4 +298,61 @@ fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::perfdata::example::example;
+    use crate::perfdata::{Body, Record, Recording, Records};
+
+    /// Writes the first event of a recording and reads it again.
+    fn written(recording: &Recording) -> Pprof {
+        let profile = Profile::new(recording, None).expect("it is whole");
+        let mut bytes = Vec::new();
+        write(&profile, &[0], &mut bytes).expect("a vector takes everything");
+        let mut message = Vec::new();
+        let read = GzDecoder::new(&bytes[..]).read_to_end(&mut message);
+        read.expect("it is whole");
+        Pprof::decode(&message[..]).expect("it is a message")
+    }
+
+    /// The example with a frequency, and with samples of these periods.
+    fn with_periods(periods: &[u64]) -> Recording {
+        let mut recording = example(false);
+        recording.events[0].attr = recording.events[0].attr.with_frequency();
+        let records: Vec<Record> = recording.records.iter().flatten().collect();
+        let of_first =
+            |record: &Record| matches!(&record.body, Body::Sample(sample) if sample.event == 0);
+        let sample = records.iter().find(|record| of_first(record));
+        let sample = sample.expect("it has one").clone();
+        let mut records: Vec<Record> = records.into_iter().filter(|one| !of_first(one)).collect();
+        for period in periods {
+            let mut record = sample.clone();
+            if let Body::Sample(sample) = &mut record.body {
+                sample.period = *period;
+            }
+            records.push(record);
+        }
+        recording.records = Records::from(&records[..]);
+        recording
+    }
+
+    #[test]
+    fn the_period_is_that_of_all_samples_or_their_mean() {
+        assert_eq!(written(&example(false)).period, 1000);
+        for (periods, mean) in [
+            (&[1000, 3000, 3000][..], 2333),
+            (&[0, 1], 1),
+            (&[u64::MAX, 1], i64::MAX),
+            (&[], 0),
+        ] {
+            let profile = written(&with_periods(periods));
+            assert_eq!(profile.period, mean, "{periods:?}");
+        }
+    }
 }
