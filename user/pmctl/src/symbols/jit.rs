@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -29,6 +29,13 @@ pub(crate) fn map_of(pid: u32) -> PathBuf {
 pub(crate) fn process_of(path: &Path) -> Option<u32> {
     let name = path.to_str()?.strip_prefix("/tmp/perf-")?;
     name.strip_suffix(".map")?.parse().ok()
+}
+
+/// Returns whether a process has ended, so that files in its mount namespace are out of reach.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    // A process that was not waited for yet has no root either. Without rights to see it the error is another.
+    let root = fs::metadata(format!("/proc/{pid}/root"));
+    root.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// The functions of a process at some places.

@@ -28,6 +28,8 @@ pub(super) struct Stream {
     window: Vec<Record>,
     names: Names,
     tables: AHashMap<PathBuf, SymbolTable>,
+    /// Processes that have ended, whose code has names in `tables` until the next recording.
+    ended: AHashSet<u32>,
     /// Places that have no name.
     nameless: AHashSet<(PathBuf, u64)>,
     /// Those of the files in `tables`, from when each was first looked up: the instructions of another version are not
@@ -45,6 +47,7 @@ impl Stream {
             window: Vec::new(),
             names: Names::new(DebugFiles::of_user()).with_kernel_kept(),
             tables: AHashMap::new(),
+            ended: AHashSet::new(),
             nameless: AHashSet::new(),
             build_ids: Vec::new(),
         }
@@ -93,10 +96,8 @@ impl Stream {
 
     /// Returns what has come since the last call as a recording with names; `None` before anything came.
     pub(super) fn take(&mut self) -> Option<Recording> {
+        self.drop_run_time_names();
         let head = self.head.as_ref()?;
-        // Of code that a program makes: it may tell the names later, and put other functions to the same place.
-        self.tables.retain(|file, _| !is_made_at_run_time(file));
-        self.nameless.retain(|(file, _)| !is_made_at_run_time(file));
         let mut records = self.spaces.records();
         let mut window = std::mem::take(&mut self.window);
         window.sort_by_key(|record| record.stamp.time);
@@ -124,6 +125,21 @@ impl Stream {
         recording.notes.symbols = self.tables.values().cloned().collect();
         recording.build_ids.clone_from(&self.build_ids);
         Some(recording)
+    }
+
+    /// Drops the names of code that programs make: they may tell the names later, and put other functions to the same
+    /// place. Those of a process that has ended can't be read again and stay once, for the samples that come last.
+    fn drop_run_time_names(&mut self) {
+        let mut ended = AHashSet::new();
+        self.tables.retain(|file, _| {
+            jit::process_of(file).is_none_or(|pid| {
+                let stays = jit::has_ended(pid) && !self.ended.contains(&pid);
+                stays && ended.insert(pid)
+            })
+        });
+        self.ended = ended;
+        self.nameless
+            .retain(|(file, _)| jit::process_of(file).is_none());
     }
 
     /// Notes an address of which the function is not known.
@@ -165,11 +181,6 @@ impl Stream {
             }
         }
     }
-}
-
-/// Returns whether a file stands for code that a program has made.
-fn is_made_at_run_time(file: &Path) -> bool {
-    jit::process_of(file).is_some()
 }
 
 /// Returns the size of the first record, if all of it has come.
@@ -245,20 +256,20 @@ mod tests {
         assert_eq!(stream.build_ids, Vec::from_iter(build_id(&program)));
     }
 
-    #[test]
-    fn names_of_code_that_a_program_makes_are_those_of_now() {
-        /// The functions of this process, until the file is removed.
-        struct Functions(PathBuf);
-        impl Drop for Functions {
-            fn drop(&mut self) {
-                let _ = std::fs::remove_file(&self.0);
-            }
+    /// The functions of a process, until the file is removed.
+    struct Functions(PathBuf);
+
+    impl Drop for Functions {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
         }
-        let pid = std::process::id();
-        let functions = Functions(jit::map_of(pid));
+    }
+
+    /// Returns a stream in which a process has made code at an address, and a sample there.
+    fn with_code(pid: u32, address: u64) -> (Stream, Record) {
         let body = Body::Map(Map {
             task: Task::leader(pid),
-            start: 0x1000,
+            start: address,
             length: 0x1000,
             file: "//anon".into(),
             ..Map::default()
@@ -273,24 +284,53 @@ mod tests {
                 ..Stamp::default()
             },
             body: Body::Sample(Sample {
-                ip: 0x1008,
+                ip: address + 8,
                 ..Sample::default()
             }),
         };
         let mut stream = Stream::new();
         stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
         stream.spaces.apply(&map);
-        let mut name = || {
-            stream.window = vec![sample.clone()];
-            let notes = stream.take().expect("the head has come").notes;
-            let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
-            symbols.next().map(|symbol| symbol.name)
-        };
-        assert_eq!(name(), None);
+        (stream, sample)
+    }
+
+    /// Returns the name that a sample has in the next recording.
+    fn name(stream: &mut Stream, sample: &Record) -> Option<String> {
+        stream.window = vec![sample.clone()];
+        let notes = stream.take().expect("the head has come").notes;
+        let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
+        symbols.next().map(|symbol| symbol.name)
+    }
+
+    #[test]
+    fn names_of_code_that_a_program_makes_are_those_of_now() {
+        let pid = std::process::id();
+        let functions = Functions(jit::map_of(pid));
+        let (mut stream, sample) = with_code(pid, 0x1000);
+        assert_eq!(name(&mut stream, &sample), None);
         for line in ["1000 10 early", "1000 10 late"] {
             std::fs::write(&functions.0, line).expect("it can be written");
-            assert_eq!(name().as_deref(), line.rsplit(' ').next());
+            let name = name(&mut stream, &sample);
+            assert_eq!(name.as_deref(), line.rsplit(' ').next());
         }
+    }
+
+    #[test]
+    fn names_of_code_of_a_process_that_has_ended_stay_once() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let functions = Functions(jit::map_of(child.id()));
+        let (mut stream, sample) = with_code(child.id(), 0x1000);
+        std::fs::write(&functions.0, "1000 10 made").expect("it can be written");
+        let before = name(&mut stream, &sample);
+        child.wait().expect("its input has ended");
+        drop(functions);
+        assert_eq!(before.as_deref(), Some("made"));
+        assert_eq!(name(&mut stream, &sample).as_deref(), Some("made"));
+        assert_eq!(name(&mut stream, &sample), None);
+        assert!(stream.ended.is_empty());
     }
 
     #[test]
