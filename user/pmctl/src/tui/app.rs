@@ -30,6 +30,17 @@ pub(super) enum Mode {
     Warnings,
 }
 
+/// A part of a text that is longer than the screen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scroll {
+    /// The first line on the screen.
+    pub(super) first: usize,
+    /// The largest first line: the last one is on the screen then.
+    pub(super) last: usize,
+    /// Lines on the screen.
+    pub(super) page: usize,
+}
+
 /// An annotated function.
 #[derive(Clone, Debug)]
 pub(super) struct View {
@@ -46,6 +57,8 @@ pub(super) struct App {
     /// The first line of the screen.
     pub(super) title: String,
     pub(super) warnings: Vec<String>,
+    /// The part of them that is on the screen.
+    pub(super) scroll: Scroll,
     pub(super) headings: Vec<&'static str>,
     pub(super) tables: Vec<Table>,
     pub(super) event: usize,
@@ -71,6 +84,7 @@ impl App {
         Self {
             title,
             warnings: Vec::new(),
+            scroll: Scroll::default(),
             headings,
             tables,
             event: 0,
@@ -149,12 +163,14 @@ impl App {
                 self.search(key.code);
                 None
             }
+            Mode::Warnings if self.scroll.key(key.code) => None,
             Mode::Help | Mode::Warnings => {
                 self.mode = Mode::Table;
                 None
             }
             Mode::Table if key.code == KeyCode::Char('w') && !self.warnings.is_empty() => {
                 self.mode = Mode::Warnings;
+                self.scroll = Scroll::default();
                 None
             }
             // Drawing keeps it where there is text.
@@ -216,7 +232,10 @@ impl App {
             KeyCode::BackTab | KeyCode::Left if self.tables.len() > 1 => {
                 self.event = (self.event + self.tables.len() - 1) % self.tables.len();
             }
-            other => self.selected = moved(self.selected, other, self.page, last),
+            other => {
+                let line = moved(self.selected, other, self.page, last);
+                self.selected = line.unwrap_or(self.selected);
+            }
         }
         let last = self.lines().len().saturating_sub(1);
         self.selected = self.selected.min(last);
@@ -243,7 +262,10 @@ impl App {
             }
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Tab => view.next_hot(),
-            other => view.selected = moved(view.selected, other, self.page, last),
+            other => {
+                let line = moved(view.selected, other, self.page, last);
+                view.selected = line.unwrap_or(view.selected);
+            }
         }
         None
     }
@@ -301,6 +323,16 @@ impl App {
     }
 }
 
+impl Scroll {
+    /// Moves, and returns whether the key does that: where there is nothing to move, none does.
+    fn key(&mut self, key: KeyCode) -> bool {
+        let first = moved(self.first, key, self.page, self.last);
+        let first = first.filter(|_| self.last > 0);
+        self.first = first.unwrap_or(self.first);
+        first.is_some()
+    }
+}
+
 impl View {
     /// Shows a function, with its hottest instruction selected.
     pub(super) fn new(title: String, listing: Listing) -> Self {
@@ -343,17 +375,17 @@ impl View {
     }
 }
 
-/// Returns the line that is selected after a key.
-fn moved(selected: usize, key: KeyCode, page: usize, last: usize) -> usize {
+/// Returns the line that a key moves to; `None` if it is for something else.
+fn moved(line: usize, key: KeyCode, page: usize, last: usize) -> Option<usize> {
     let page = page.saturating_sub(1).max(1);
     let place = match key {
-        KeyCode::Up | KeyCode::Char('k') => selected.saturating_sub(1),
-        KeyCode::Down | KeyCode::Char('j') => selected + 1,
-        KeyCode::PageUp => selected.saturating_sub(page),
-        KeyCode::PageDown => selected + page,
+        KeyCode::Up | KeyCode::Char('k') => line.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => line + 1,
+        KeyCode::PageUp => line.saturating_sub(page),
+        KeyCode::PageDown => line + page,
         KeyCode::Home | KeyCode::Char('g') => 0,
         KeyCode::End | KeyCode::Char('G') => last,
-        _ => selected,
+        _ => return None,
     };
-    place.min(last)
+    Some(place.min(last))
 }

@@ -5,12 +5,12 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::app::{App, Mode, View};
+use super::app::{App, Mode, Scroll, View};
 use super::table::{Line, Table};
 use crate::annotate::Content;
-use crate::text::{count, printable, thousands};
+use crate::text::{count, printable, thousands, wrap};
 
 const TABLE_KEYS: [(&str, &str); 6] = [
     ("q", "quit"),
@@ -91,7 +91,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     draw_keys(frame, app, keys);
     match app.mode {
         Mode::Help => draw_help(frame),
-        Mode::Warnings => draw_warnings(frame, &app.warnings),
+        Mode::Warnings => draw_warnings(frame, &app.warnings, &mut app.scroll),
         Mode::Table | Mode::Search => {}
     }
 }
@@ -307,11 +307,52 @@ fn draw_help(frame: &mut Frame<'_>) {
     draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2));
 }
 
-fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String]) {
-    let mut lines: Vec<Text<'_>> = warnings.iter().map(|line| Text::raw(&line[..])).collect();
-    lines.extend([Text::raw(""), Text::raw("Any key goes on.")]);
-    let text = Paragraph::new(lines).wrap(Wrap { trim: false });
+fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll) {
+    const BORDERS: usize = 2;
+    let area = frame.area();
+    let height = usize::from(area.height).saturating_sub(BORDERS);
+    let width = usize::from(area.width).saturating_sub(BORDERS);
+    let mut lines: Vec<String> = warnings
+        .iter()
+        .flat_map(|line| wrapped(line, width.max(1)))
+        .collect();
+    let end = ["", "Any key goes on."].map(str::to_owned);
+    if lines.len() + end.len() <= height {
+        *scroll = Scroll::default();
+        lines.extend(end);
+    } else {
+        scroll.page = height.saturating_sub(1).max(1);
+        scroll.last = lines.len().saturating_sub(scroll.page);
+        scroll.first = scroll.first.min(scroll.last);
+        let more = scroll.last - scroll.first;
+        lines = lines.split_off(scroll.first);
+        lines.truncate(scroll.page);
+        lines.push(if more > 0 {
+            format!(
+                "{}: Down. Other keys go on.",
+                count(more as u64, "more line")
+            )
+        } else {
+            "Other keys go on.".to_owned()
+        });
+    }
+    let lines: Vec<Text<'_>> = lines.into_iter().map(Text::raw).collect();
+    let text = Paragraph::new(lines);
     draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX));
+}
+
+/// Returns a line as lines of at most `width` characters, each with the blanks that it begins with.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let text = line.trim_start();
+    let indent = (line.len() - text.len()).min(width - 1);
+    let mut lines = Vec::new();
+    for words in wrap(text, width - indent) {
+        // A word or a command can be longer.
+        let all: Vec<char> = words.chars().collect();
+        let parts = all.chunks(width - indent);
+        lines.extend(parts.map(|part| format!("{:indent$}{}", "", String::from_iter(part))));
+    }
+    lines
 }
 
 /// Draws a box over the middle of the screen, if there is room so large.

@@ -221,6 +221,39 @@ fn warnings_are_cut_and_w_shows_all() {
 }
 
 #[test]
+fn warnings_that_are_longer_than_the_screen_are_scrolled() {
+    let mut test = Test::new(TIMEBASE, (40, 8));
+    test.show.app.warnings = (0..9).map(|number| format!("  line {number}")).collect();
+    let screen = test.keys("w").screen();
+    assert!(screen[1].contains("  line 0"), "{screen:?}");
+    assert!(screen[5].contains("  line 4"), "{screen:?}");
+    let last = "4 more lines: Down. Other keys go on.";
+    assert!(screen[6].contains(last), "{screen:?}");
+    let screen = test.keys("j").screen();
+    assert!(screen[1].contains("line 1"), "{screen:?}");
+    let screen = test.keys("G").screen();
+    assert!(screen[5].contains("line 8"), "{screen:?}");
+    assert!(!screen[6].contains("more"), "{screen:?}");
+    assert_eq!(test.keys("jjj").screen(), screen);
+    test.keys("x");
+    assert_eq!(test.line("line 8"), None);
+    assert!(test.keys("w").screen()[1].contains("line 0"));
+
+    // Nothing is to be scrolled.
+    test.show.app.warnings = vec!["word ".repeat(20)];
+    assert!(test.line("Any key goes on.").is_some());
+    test.keys("j");
+    assert_eq!(test.show.app.mode, Mode::Table);
+
+    test.show.app.warnings = vec!["x".repeat(1000)];
+    test.keys("w");
+    for size in [(1, 1), (2, 2), (3, 3)] {
+        test.terminal.backend_mut().resize(size.0, size.1);
+        test.keys("jG").screen();
+    }
+}
+
+#[test]
 fn files_without_symbols_are_told_once() {
     let lacks = |test: &Test| {
         let mut warnings = test.show.app.warnings.iter();
