@@ -153,16 +153,17 @@ pub(crate) fn shares(
         let events = named.sample.period;
         nameless.take(named);
         let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let callers = limit - usize::from(own_function.is_some());
         let (alone, all): (_, Vec<_>);
         let chain = match details {
             Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
             Some(details) => {
-                let chain = names.detailed_chain(named, details, (args.inline, limit));
+                let chain = names.detailed_chain(named, details, (args.inline, callers));
                 all = own_function.into_iter().chain(chain).collect();
                 &all[..]
             }
             None if wants_chain => {
-                let chain = names.chain(named).take(limit);
+                let chain = names.chain(named).take(callers);
                 all = own_function.into_iter().chain(chain).collect();
                 &all[..]
             }
@@ -245,5 +246,51 @@ pub(crate) const fn heading(key: Key) -> &'static str {
         Key::Symbol => "symbol",
         Key::Srcline => "srcline",
         Key::Cpu => "cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perfdata::example::example;
+    use crate::perfdata::{Body, Record, Records};
+
+    /// A mark in a call chain: the program's addresses follow.
+    const USER: u64 = 512_u64.wrapping_neg();
+
+    /// The example, its sample of the kernel with the program's part of its call chain alone.
+    fn without_kernel_callers() -> Recording {
+        let mut recording = example(true);
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        for record in &mut records {
+            if let Body::Sample(sample) = &mut record.body {
+                if is_kernel(sample.ip) {
+                    sample.chain = vec![USER, 0x40_1234, 0x40_1240, 0x40_1250];
+                }
+            }
+        }
+        recording.records = Records::from(&records[..]);
+        recording
+    }
+
+    #[test]
+    fn the_kernels_function_is_one_of_max_stack() {
+        let recording = without_kernel_callers();
+        let details = Details::new(&recording);
+        for (max_stack, functions) in [(1, 1), (2, 2), (3, 3), (9, 4)] {
+            for details in [None, Some(&details)] {
+                let grouping = Grouping {
+                    keys: vec![Key::Comm],
+                    children: false,
+                    graph: Some(Order::Callee),
+                    inline: false,
+                    max_stack,
+                    filter: Filter::default(),
+                };
+                let (tables, _) = shares(&recording, &grouping, details).expect("it is whole");
+                let share = tables[1].values().next().expect("it has a sample");
+                assert_eq!(share.callers.lines(1, 0).len() + 1, functions);
+            }
+        }
     }
 }
