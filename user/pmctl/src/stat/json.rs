@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::ratio::metric;
+use super::values::Unit;
 use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
@@ -108,12 +109,13 @@ impl<'a, W: Write> Perf<'a, W> {
                 place: PerfPlace::new(at, column.place.as_ref()),
                 counter_value: figures.counts[index].map_or_else(
                     || column.missing("<not counted>").to_owned(),
-                    |count| match column.unit {
+                    // Cycles are counts: their unit has no name.
+                    |count| match column.unit.filter(|unit| !unit.name().is_empty()) {
                         Some(unit) => unit.number(count),
                         None => format!("{count}.000000"),
                     },
                 ),
-                unit: column.unit.map_or("", super::values::Unit::name),
+                unit: column.unit.map_or("", Unit::name),
                 event: &column.event.label,
                 variance: error.filter(|_| runs.len() > 1),
                 event_runtime: running_time(runs, index),
@@ -183,6 +185,24 @@ mod tests {
             }),
         ];
         assert_eq!(lines(&text), expected);
+    }
+
+    #[test]
+    fn numbers_have_the_digits_of_their_units() {
+        for (unit, number) in [
+            (None, "7.000000"),
+            (Some(Unit::Cycles), "7.000000"),
+            (Some(Unit::Celsius), "7"),
+            (Some(Unit::Milliseconds), "0.00"),
+        ] {
+            let mut subject = subject("instructions");
+            subject.columns[0].unit = unit;
+            let text = written(|out| {
+                let mut perf = Perf::new(&subject, out, false);
+                perf.end(&[run(&[Some(7)])]).expect("room");
+            });
+            assert_eq!(lines(&text)[0]["counter-value"], number, "{unit:?}");
+        }
     }
 
     #[test]
