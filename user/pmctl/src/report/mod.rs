@@ -22,6 +22,7 @@ use crate::text::{count, printable, thousands};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
 pub(crate) use table::{Align, Table};
+pub(crate) use values::{amount, range};
 
 /// Of a filter that no sample passes.
 pub(crate) const NONE_LEFT: &str =
@@ -110,7 +111,7 @@ fn write_event(
     )?;
     // Degrees are not shared by functions.
     if let Some(unit) = unit.filter(|unit| !unit.grows()) {
-        if let Some(range) = values::range(recording, &args.filter, (index, unit))? {
+        if let Some(range) = range(recording, &args.filter, (index, unit))? {
             writeln!(output, "{range}")?;
         }
         return Ok(());
@@ -119,7 +120,7 @@ fn write_event(
         output,
         "{}: {}{}{}",
         if unit.is_some() { "Sum" } else { "Event count" },
-        values::amount(unit, events),
+        amount(unit, events),
         if args.filter.is_empty() {
             ""
         } else {
@@ -186,7 +187,7 @@ fn counted(recording: &Recording, index: usize) -> String {
         return String::new();
     };
     let unit = recording.events[index].attr.unit();
-    let total = values::amount(unit, total);
+    let total = amount(unit, total);
     format!("; {what}: {total}{or_more}")
 }
 

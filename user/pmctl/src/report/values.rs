@@ -10,7 +10,7 @@ use crate::stat::values::Unit;
 use crate::text::{count, thousands};
 
 /// Returns a number of events, or of what a value has grown by.
-pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
+pub(crate) fn amount(unit: Option<Unit>, number: u64) -> String {
     match unit {
         None | Some(Unit::Cycles) => thousands(number),
         Some(unit) => unit.in_words(number),
@@ -18,7 +18,7 @@ pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
 }
 
 /// Returns the range and the mean of a level, as of the samples that are kept; `None` if there are none.
-pub(super) fn range(
+pub(crate) fn range(
     recording: &Recording,
     filter: &Filter,
     (index, unit): (usize, Unit),

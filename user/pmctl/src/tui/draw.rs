@@ -5,7 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Block, Clear, Paragraph};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::app::{App, Mode, Scroll, View};
 use super::table::{Line, Table};
@@ -123,11 +123,12 @@ fn head(app: &App) -> String {
         1 => String::new(),
         all => format!(" ({} of {all})", app.event + 1),
     };
+    let amount = table.amount();
+    let amount = amount.map_or_else(String::new, |amount| format!(", {amount}"));
     format!(
-        "Samples: {} of event '{}'{others}, event count {}  {}",
+        "Samples: {} of event '{}'{others}{amount}  {}",
         thousands(table.samples),
         printable(&table.event),
-        thousands(table.events),
         app.title
     )
 }
@@ -163,6 +164,11 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         frame.render_widget(Paragraph::new("No samples yet."), area);
         return;
     };
+    if let Some(range) = &table.range {
+        let text = Paragraph::new(range.as_str()).wrap(Wrap { trim: true });
+        frame.render_widget(text, area);
+        return;
+    }
     let mut headings: Vec<&str> = if table.children {
         vec!["children", "overhead", "samples"]
     } else {

@@ -19,7 +19,7 @@ use crossterm::event::Event as Input;
 use crate::cli::{Key, Order, Report};
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, Details};
-use crate::report::{self, Grouping, heading};
+use crate::report::{self, Grouping, Shares, heading};
 use crate::screen::Colors;
 use app::{App, Wish};
 use draw::Theme;
@@ -85,11 +85,9 @@ impl Show {
         let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
         let details = wants_details.then(|| Details::new(&recording));
         let (shares, gaps) = report::shares(&recording, &self.grouping, details.as_ref())?;
-        let tables = recording.events.iter().zip(&shares);
-        let tables = tables.map(|(event, shares)| {
-            Table::new(&event.name, shares, self.grouping.children, self.least)
-        });
-        self.app.replace(tables.collect());
+        let tables = shares.iter().enumerate();
+        let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
+        self.app.replace(tables.collect::<Result<_>>()?);
         let (mut warnings, plain) = (Vec::new(), Colors::default());
         if !recording.unfinished {
             perfdata::warn(&recording.notes, plain, &mut warnings)?;
@@ -103,6 +101,18 @@ impl Show {
         self.app.warnings = warnings.lines().map(str::to_owned).collect();
         self.functions = Functions::of(Rc::new(recording));
         Ok(())
+    }
+
+    /// Returns the table of an event.
+    fn table(&self, recording: &Recording, (index, shares): (usize, &Shares)) -> Result<Table> {
+        let event = &recording.events[index];
+        let (name, unit) = (&event.name[..], event.attr.unit());
+        if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+            let range = report::range(recording, &self.grouping.filter, (index, unit))?;
+            return Ok(Table::of_level((name, unit), shares, range));
+        }
+        let children = self.grouping.children;
+        Ok(Table::new((name, unit), shares, children, self.least))
     }
 
     /// Shows a text where the keys are.

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::report::{Share, Shares, Tree, at_least};
+use crate::report::{Share, Shares, Tree, amount, at_least};
+use crate::stat::values::Unit;
 use crate::text::{printable, thousands};
 
 /// The report of an event.
@@ -12,6 +13,10 @@ pub(super) struct Table {
     pub(super) event: String,
     pub(super) samples: u64,
     pub(super) events: u64,
+    /// The unit of its values, if it is no count.
+    pub(super) unit: Option<Unit>,
+    /// Range and mean of a level, which has no rows: degrees are not shared by functions.
+    pub(super) range: Option<String>,
     pub(super) rows: Vec<Row>,
     /// Rows have what their functions call, too.
     pub(super) children: bool,
@@ -51,8 +56,28 @@ pub(super) struct Line {
 }
 
 impl Table {
+    /// Creates one of a level, such as a temperature.
+    pub(super) fn of_level(
+        (event, unit): (&str, Unit),
+        shares: &Shares,
+        range: Option<String>,
+    ) -> Self {
+        Self {
+            event: event.to_owned(),
+            unit: Some(unit),
+            samples: shares.values().map(|share| share.samples).sum(),
+            range,
+            ..Self::default()
+        }
+    }
+
     /// Creates one of the shares of an event, the largest first.
-    pub(super) fn new(event: &str, shares: &Shares, children: bool, least: Least) -> Self {
+    pub(super) fn new(
+        (event, unit): (&str, Option<Unit>),
+        shares: &Shares,
+        children: bool,
+        least: Least,
+    ) -> Self {
         let mut rows: Vec<Row> = shares
             .iter()
             .map(|(cells, share)| Row {
@@ -69,6 +94,8 @@ impl Table {
         rows.retain(|row| Self::size(children, &row.share) >= least_row);
         Self {
             event: event.to_owned(),
+            unit,
+            range: None,
             samples,
             events,
             rows,
@@ -82,6 +109,15 @@ impl Table {
             share.children
         } else {
             share.events
+        }
+    }
+
+    /// Returns how much all samples are, in words; `None` of a level.
+    pub(super) fn amount(&self) -> Option<String> {
+        let amount = amount(self.unit, self.events);
+        match self.unit {
+            None => Some(format!("event count {amount}")),
+            Some(unit) => unit.grows().then(|| format!("sum {amount}")),
         }
     }
 

@@ -2,6 +2,7 @@
 //! Screens of the TUI, on a terminal in memory. The real thing is tested with a terminal by tests/tui.rs.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use perfmon::Modes;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
@@ -10,6 +11,9 @@ use super::app::{Mode, Wish};
 use super::draw::{Theme, draw};
 use super::*;
 use crate::cli::{Filter, Key};
+use crate::perfdata::example::example;
+use crate::perfdata::{Attr, Kind, Parts};
+use crate::stat::values;
 
 const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
 const TIMEBASE: &[u8] = include_bytes!("../../tests/recordings/timebase.data");
@@ -105,6 +109,33 @@ fn a_screen_of_80_columns_has_title_rows_and_keys() {
         screen[23],
         " q  quit   /  search   Enter  callers   a  annotate   Tab  event   h  help"
     );
+}
+
+#[test]
+fn values_have_their_units() {
+    let screen = |name: &str| {
+        let mut recording = example(false);
+        let (_, values) = values::split(&[name.to_owned()]);
+        let kind = Kind::Value(u64::from(values[0].event as u32));
+        recording.events[0] = perfdata::Event {
+            name: name.to_owned(),
+            attr: Attr::sampled(kind, 0, Modes::Both, Parts::default()),
+        };
+        let mut test = Test::new(TIMEBASE, (80, 24));
+        test.show.take(recording).expect("it is whole");
+        // What keys do without rows.
+        test.keys("jE\na/x\n\x1b").screen()
+    };
+    let level = screen("temperature");
+    let head = "Samples: 1 of event 'temperature' (1 of 2)  ";
+    assert!(level[0].starts_with(head), "{level:?}");
+    let range = "From 1000 to 1000 °C, median 1000 °C of 1 sample";
+    assert_eq!((&level[1][..], &level[2][..]), (range, ""));
+
+    let energy = screen("energy-pkg");
+    let head = "Samples: 1 of event 'energy-pkg' (1 of 2), sum 0.000000 Joules  ";
+    assert!(energy[0].starts_with(head), "{energy:?}");
+    assert!(energy[2].contains("100.00%"), "{energy:?}");
 }
 
 #[test]
