@@ -156,7 +156,10 @@ fn keep_text(column: &mut usize, texts: &[String], width: usize) {
 
 fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
     let lines = app.lines();
-    let height = usize::from(area.height).saturating_sub(1).max(1);
+    let hidden = app.table().map_or(0, |table| table.hidden);
+    // Below the headings, and above the number of hidden rows.
+    let around = 1 + usize::from(hidden > 0);
+    let height = usize::from(area.height).saturating_sub(around).max(1);
     app.page = height;
     app.selected = app.selected.min(lines.len().saturating_sub(1));
     app.offset = scrolled((app.offset, app.selected), height, lines.len());
@@ -209,16 +212,22 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         }
         texts.push(Text::styled(text, style));
     }
-    if lines.is_empty() {
-        let none = if app.filter.is_empty() {
-            "No samples."
-        } else {
-            "No row has this text. Esc shows all."
-        };
-        texts.push(Text::raw(none));
-    }
+    texts.extend(below_rows(lines.is_empty(), app.filter.is_empty(), hidden));
     frame.render_widget(Paragraph::new(texts), area);
     app.column = column;
+}
+
+/// Returns the lines below the rows.
+fn below_rows(is_empty: bool, has_all: bool, hidden: usize) -> Vec<Text<'static>> {
+    let none = match (is_empty, has_all) {
+        (true, false) => Some("No row has this text. Esc shows all."),
+        (true, true) if hidden == 0 => Some("No samples."),
+        _ => None,
+    };
+    let rest = format!("  ({} not shown)", count(hidden as u64, "row"));
+    let rest = (hidden > 0).then_some(rest);
+    let lines = none.map(Text::raw).into_iter();
+    lines.chain(rest.map(Text::raw)).collect()
 }
 
 /// Returns the widths of the columns, of what is on the screen.

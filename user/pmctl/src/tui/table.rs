@@ -18,6 +18,8 @@ pub(super) struct Table {
     /// Range and mean of a level, which has no rows: degrees are not shared by functions.
     pub(super) range: Option<String>,
     pub(super) rows: Vec<Row>,
+    /// The number of rows that are too small to be shown.
+    pub(super) hidden: usize,
     /// Rows have what their functions call, too.
     pub(super) children: bool,
     /// Callers with fewer events are not shown.
@@ -91,6 +93,7 @@ impl Table {
         let events = rows.iter().map(|row| row.share.events);
         let events = events.fold(0, u64::saturating_add);
         let least_row = at_least(least.row, events);
+        let all = rows.len();
         rows.retain(|row| Self::size(children, &row.share) >= least_row);
         Self {
             event: event.to_owned(),
@@ -98,6 +101,7 @@ impl Table {
             range: None,
             samples,
             events,
+            hidden: all - rows.len(),
             rows,
             children,
             least: at_least(least.caller, events),

@@ -222,9 +222,22 @@ fn small_rows_and_callers_are_left_out() {
     let all = Test::new(TIMEBASE, (80, 24)).show.app.tables[0].clone();
     let mut test = Test::with(TIMEBASE, (80, 24), |show| show.least.row = 10.0);
     let table = &test.show.app.tables[0];
-    assert!(!table.rows.is_empty() && table.rows.len() < all.rows.len());
+    let shown = table.rows.len();
+    assert!(shown > 0 && shown < all.rows.len());
     assert_eq!((table.samples, table.events), (all.samples, all.events));
     assert!(test.line("17.39%").is_some());
+    let hidden = all.rows.len() - shown;
+    let rest = format!("  ({hidden} rows not shown)");
+    assert_eq!(test.screen()[2 + shown], rest);
+    test.terminal.backend_mut().resize(80, 6);
+    let screen = test.keys("G").screen();
+    assert_eq!(screen[4], rest, "{screen:?}");
+    assert_eq!(test.show.app.offset, shown - 2);
+
+    let mut test = Test::with(TIMEBASE, (80, 24), |show| show.least.row = 99.0);
+    let screen = test.screen();
+    assert_eq!(screen[2], format!("  ({} rows not shown)", all.rows.len()));
+    assert_eq!(screen[3], "");
 
     let mut test = Test::with(RECORDING, (80, 24), |show| show.least.caller = 60.0);
     let place = test.screen().iter().position(|line| line.contains("outer"));
