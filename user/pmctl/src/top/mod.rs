@@ -75,7 +75,8 @@ impl Live {
             };
             self.next += args.delay;
             if let Some(recording) = self.stream.take() {
-                text::write(&recording, grouping, args.entries, &mut output)?;
+                let colors = output.colors;
+                text::write(&recording, grouping, args.entries, (colors, &mut output))?;
                 output.flush()?;
                 self.tables += 1;
             }

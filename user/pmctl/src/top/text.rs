@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::perfdata::Recording;
 use crate::report::{self, Align, Grouping, Share, Table, heading};
-use crate::screen::Screen;
+use crate::screen::Colors;
 use crate::text::{count, printable, thousands};
 
 /// Prints the first rows of each event.
@@ -15,21 +15,32 @@ pub(super) fn write(
     recording: &Recording,
     grouping: &Grouping,
     entries: usize,
-    output: &mut Screen,
+    (colors, output): (Colors, &mut impl Write),
 ) -> Result<()> {
     let (tables, ..) = report::shares(recording, grouping, None)?;
-    let style = output.colors.heading;
-    for (event, shares) in recording.events.iter().zip(&tables) {
+    let style = colors.heading;
+    for (index, (event, shares)) in recording.events.iter().zip(&tables).enumerate() {
         let events = shares.values().map(|share| share.events);
         let events = events.fold(0, u64::saturating_add);
         let samples: u64 = shares.values().map(|share| share.samples).sum();
-        writeln!(
+        write!(
             output,
-            "{style}Samples: {} of event '{}'{style:#}, event count {}",
+            "{style}Samples: {} of event '{}'{style:#}",
             thousands(samples),
             printable(&event.name),
-            thousands(events),
         )?;
+        let unit = event.attr.unit();
+        // Degrees are not shared by functions.
+        if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+            writeln!(output)?;
+            if let Some(range) = report::range(recording, &grouping.filter, (index, unit))? {
+                writeln!(output, "{range}")?;
+            }
+            writeln!(output)?;
+            continue;
+        }
+        let what = if unit.is_some() { "sum" } else { "event count" };
+        writeln!(output, ", {what} {}", report::amount(unit, events))?;
         let mut rows: Vec<(&Vec<String>, &Share)> = shares.iter().collect();
         rows.sort_by(|(a_cells, a), (b_cells, b)| {
             b.events.cmp(&a.events).then_with(|| a_cells.cmp(b_cells))
@@ -41,7 +52,7 @@ pub(super) fn write(
             let part = share.events as f64 / events.max(1) as f64;
             let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
             row.extend(cells.iter().cloned());
-            table.row(&row, output.colors.share(part));
+            table.row(&row, colors.share(part));
         }
         table.write(None, style, output)?;
         let rest = rows.len().saturating_sub(entries);
@@ -51,4 +62,49 @@ pub(super) fn write(
         writeln!(output)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::Modes;
+
+    use super::*;
+    use crate::cli::{Filter, Key};
+    use crate::perfdata::example::example;
+    use crate::perfdata::{Attr, Kind, Parts};
+    use crate::stat::values;
+
+    /// Returns the tables of a value with one sample, and of another event.
+    fn tables(name: &str) -> String {
+        let mut recording = example(false);
+        let (_, values) = values::split(&[name.to_owned()]);
+        let kind = Kind::Value(u64::from(values[0].event as u32));
+        name.clone_into(&mut recording.events[0].name);
+        recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+        let grouping = Grouping {
+            keys: vec![Key::Comm],
+            children: false,
+            graph: None,
+            inline: false,
+            max_stack: 1,
+            filter: Filter::default(),
+        };
+        let mut text = Vec::new();
+        let written = write(&recording, &grouping, 9, (Colors::default(), &mut text));
+        written.expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let level = tables("temperature");
+        let text = "Samples: 1 of event 'temperature'\n\
+                    From 1000 to 1000 °C, median 1000 °C of 1 sample\n\n\
+                    Samples: 1 of event 'r1c0', event count 1,000\n";
+        assert!(level.starts_with(text), "{level}");
+        let energy = tables("energy-pkg");
+        let head = "Samples: 1 of event 'energy-pkg', sum 0.000000 Joules\n";
+        assert!(energy.starts_with(head), "{energy}");
+        assert!(energy.contains("100.00%"), "{energy}");
+    }
 }
