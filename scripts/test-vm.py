@@ -27,6 +27,8 @@ PATIENCE = 120
 TESTS = []
 # Those that run only by their names.
 LONG = []
+# What tests have started; a test that fails may leave it behind.
+STARTED = []
 
 
 def test(function):
@@ -86,9 +88,18 @@ def writable(name):
     return path
 
 
+def heed_signals():
+    """Undoes what nohup(1) and a shell's & do: pmctl passes no signal on that it was told to ignore."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(*words, stdout=subprocess.PIPE):
     """Starts `pmctl vm WORDS` whose command prints "ready" first, and waits for that."""
-    process = subprocess.Popen(command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER)
+    process = subprocess.Popen(
+        command(*words), stdin=subprocess.DEVNULL, stdout=stdout, cwd=FOLDER, preexec_fn=heed_signals
+    )
+    STARTED.append(process)
     expect(process.stdout.readline(), b"ready\n", "the first line")
     return process
 
@@ -577,6 +588,8 @@ def main():
         except (Failed, subprocess.TimeoutExpired) as reason:
             print("# " + str(reason).replace("\n", "\n# "))
             verdict, failed = "not ok", True
+        for process in STARTED:
+            process.kill()
         print(f"{verdict} {number} {function.__name__} ({time.monotonic() - began:.0f} s)", flush=True)
     sys.exit(failed)
 
