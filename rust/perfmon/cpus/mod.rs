@@ -102,7 +102,8 @@ impl PowerCallbacks for Machine {
         ownership.cpus_mut().pause();
     }
 
-    /// Counts again on the CPUs that were counted on before, except those gone offline since.
+    /// Counts again on the CPUs that were counted on before, except those gone offline since, and on those that came online
+    /// meanwhile.
     fn up() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();

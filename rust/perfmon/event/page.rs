@@ -232,13 +232,15 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     } else {
         None
     };
-    // SAFETY: The page is from `perfmon_buffer_alloc()`, and is freed after the last mapping has gone.
+    // SAFETY: The page is from `perfmon_buffer_alloc()`. It is freed after the last mapping has gone; if this fails, before:
+    // the kernel's page tables have references of their own to its pages.
     unsafe { area.insert(0, page.start.cast(), PAGE_SIZE) }?;
     if let Some(ring) = new_ring.as_ref().or(mapped.ring.as_ref()) {
         ring.map(area)?;
     }
     // Nothing fails any more.
-    if new_ring.is_some() {
+    if let Some(ring) = &new_ring {
+        ring.ring().show();
         // There was none.
         let _ = ring::replace(event, &mut mapped.ring, new_ring);
         mapped.has_own_ring = true;
@@ -258,23 +260,26 @@ pub(super) fn copied(event: &Event, area: &Area<'_>) {
     }
 }
 
-/// Ends a mapping. With the last one the ring ends.
+/// Counts a mapping less. With the last one the ring ends.
+fn end_mapping(event: &Event) {
+    let mut mapped = event.page.mapped.lock();
+    mapped.count -= 1;
+    if mapped.count != 0 || !mapped.has_own_ring {
+        return;
+    }
+    mapped.has_own_ring = false;
+    if let Some(ring) = ring::replace(event, &mut mapped.ring, None) {
+        // The events that write to it, too, write no more when `wait_for_writers` returns. Under the lock, since the
+        // page may have another ring afterwards.
+        ring.ring().end_all();
+        ring::wait_for_writers();
+        ring.ring().hide();
+    }
+}
+
+/// Ends a mapping.
 pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
-    let unused = {
-        let mut mapped = event.page.mapped.lock();
-        mapped.count -= 1;
-        if mapped.count == 0 && mapped.has_own_ring {
-            mapped.has_own_ring = false;
-            if let Some(ring) = &mapped.ring {
-                // Others may still write to it, and would do so to the page of the next one.
-                ring.ring().end_all();
-            }
-            ring::replace(event, &mut mapped.ring, None)
-        } else {
-            None
-        }
-    };
-    ring::drop_unused(unused);
+    end_mapping(event);
     if !area.is_marked() {
         return;
     }

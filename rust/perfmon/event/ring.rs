@@ -106,7 +106,7 @@ impl Memory {
 }
 
 /// Makes the event write to this ring, or to none. Returns what it wrote to before; the caller drops that by
-/// [`drop_unused`].
+/// [`drop_unused`], or after [`wait_for_writers`].
 #[must_use]
 pub(super) fn replace(
     event: &Event,
@@ -125,11 +125,16 @@ pub(super) fn replace(
     core::mem::replace(output, new)
 }
 
+/// Waits until no event writes a record to a ring that it was taken from, or that was ended.
+pub(super) fn wait_for_writers() {
+    // SAFETY: The function has no preconditions but a task that may sleep.
+    unsafe { ffi::perfmon_rcu_wait() };
+}
+
 /// Drops a ring that an event has written to.
 pub(super) fn drop_unused(ring: Option<Arc<Memory>>) {
     if ring.is_some() {
-        // SAFETY: The function has no preconditions but a task that may sleep.
-        unsafe { ffi::perfmon_rcu_wait() };
+        wait_for_writers();
     }
 }
 

@@ -93,7 +93,8 @@ impl Cpus {
         self.paused.append(&mut self.online);
     }
 
-    /// Counts on those CPUs again that [`Self::pause`] has stopped and that are still there, or again.
+    /// Counts again on the CPUs that [`Self::pause`] has stopped, except those gone offline since, and on those that came
+    /// online meanwhile.
     pub(crate) fn resume(&mut self) {
         self.asleep = false;
         self.online.append(&mut self.paused);

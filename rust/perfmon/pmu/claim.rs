@@ -51,7 +51,7 @@ impl Pmu {
         if percpu.watch.running.get() != 0 {
             timer::stop(here);
             percpu.watch.running.set(0);
-            // The tick that would have ended it does not come.
+            // No tick comes any more to end the suspension.
             percpu.samplers.suspended.set(0);
             values::watch(here);
         }

@@ -40,7 +40,7 @@ impl Pmu {
         for counter in each(percpu.shared.get() & percpu.active_mask.get()) {
             self.stop_unchecked(here, counter);
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
-            // Not as before: that told how far an event was from its next sample.
+            // The value before would tell a program how far the event is from its next sample.
             let events = percpu.event(counter).max_load.get();
             value.load(here, msrs.write, events, value.total());
             self.start(here, counter);

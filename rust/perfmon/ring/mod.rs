@@ -116,7 +116,7 @@ impl Ring {
         wakeup: Wakeup,
     ) -> Result<Self> {
         // INVARIANT: By the requirement.
-        let ring = Self {
+        Ok(Self {
             data,
             page,
             shape,
@@ -135,16 +135,29 @@ impl Ring {
             samples: Word::new(),
             paused: AtomicU64::new(0),
             waker: Waker::new()?,
-        };
-        let control = ring.control();
-        // SAFETY: By the invariant; programs don't see the ring yet, or make no sense of it.
+        })
+    }
+
+    /// Writes into the page where the data is. Nothing writes records yet.
+    pub(crate) fn show(&self) {
+        self.set_control(kernel::page::PAGE_SIZE as u64, self.shape.size);
+    }
+
+    /// Writes into the page that there is no data. Nothing writes records any more.
+    pub(crate) fn hide(&self) {
+        self.set_control(0, 0);
+    }
+
+    /// Sets the positions to 0, and says where the data is.
+    fn set_control(&self, offset: u64, size: u64) {
+        let control = self.control();
+        // SAFETY: By the type invariant.
         unsafe {
             (&raw mut (*control).data_head).write_volatile(0);
             (&raw mut (*control).data_tail).write_volatile(0);
-            (&raw mut (*control).data_offset).write_volatile(kernel::page::PAGE_SIZE as u64);
-            (&raw mut (*control).data_size).write_volatile(shape.size);
+            (&raw mut (*control).data_offset).write_volatile(offset);
+            (&raw mut (*control).data_size).write_volatile(size);
         }
-        Ok(ring)
     }
 
     /// Returns the part of the page that the reader and the writer share.
@@ -172,12 +185,12 @@ impl Ring {
         }
     }
 
-    /// Stops writing for ever: nobody can read it any more.
+    /// Stops writing for ever: the last mapping has gone.
     pub(crate) fn end_all(&self) {
         self.paused.fetch_or(ENDED, Relaxed);
     }
 
-    /// Returns whether nobody can read it any more.
+    /// Returns whether the last mapping has gone.
     pub(crate) fn has_ended(&self) -> bool {
         self.paused.load(Relaxed) & ENDED != 0
     }
@@ -294,8 +307,8 @@ impl Ring {
         }
     }
 
-    /// Wakes the reader when there is no room, if it was not woken for all that is there: it may wait for more than
-    /// there can be.
+    /// Wakes the reader when there is no room, once for each head: with records of this size, the ring may never have as
+    /// many bytes as the reader waits for.
     #[cold]
     #[inline(never)]
     fn wake_if_full(&self) {

@@ -198,7 +198,7 @@ impl Sampler {
         unsafe { ffi::perfmon_clock(clock) }
     }
 
-    /// Notes that samples were not taken. Without a ring that somebody can read there are none to be lost.
+    /// Notes that samples were not taken. Without a ring that is mapped there are none to be lost.
     #[cold]
     pub(crate) fn lose(&self, samples: u64) {
         if let Some(ring) = self.ring().filter(|ring| !ring.has_ended()) {

@@ -98,8 +98,9 @@ static void wake_all(struct irq_work *work)
 	unsigned long flags;
 
 	/*
-	 * Not before: an NMI may want to wake in the midst of a record, and what it has
-	 * written can't be read until that is complete. Interrupts are off until then.
+	 * Set here and not in perfmon_waker_wake(): an NMI may wake in the midst of a
+	 * record, and what it has written can't be read until that record is complete.
+	 * Interrupts are off until then, and this runs after.
 	 */
 	atomic_set(&waker->woken, 1);
 	spin_lock_irqsave(&waker->lock, flags);
@@ -149,7 +150,10 @@ void perfmon_waker_wake(struct perfmon_waker *waker)
 	irq_work_queue(&waker->work);
 }
 
-/* Who waits has added itself before: it sees this, or is woken. */
+/*
+ * Pairs with atomic_set() in wake_all(). A reader is in the list before it asks: it
+ * sees the mark, or wake_all() finds it in the list.
+ */
 bool perfmon_waker_take(struct perfmon_waker *waker)
 {
 	return atomic_xchg(&waker->woken, 0);
