@@ -49,15 +49,16 @@ impl Phase {
         }
     }
 
-    /// Follows a change of the rate. Another period begins now. Another frequency finds its period with the next samples,
-    /// which stand for what was counted before, too.
+    /// Follows a change of the rate. Another period begins now, and so does another frequency before the first window.
+    /// Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
     fn follow(&mut self, event: &Event) {
         let sampler = &event.sampler;
         if self.rate == sampler.rate() {
             return;
         }
         match sampler.sampling.rate {
-            Rate::Frequency(_) => self.rate = sampler.rate(),
+            Rate::Frequency(_) if self.elapsed != 0 => self.rate = sampler.rate(),
+            Rate::Frequency(_) => *self = Self::new(sampler),
             Rate::Never | Rate::Period(_) => {
                 end(event, self);
                 *self = Self::new(sampler);
