@@ -4,6 +4,8 @@
  * loaded, is not counted on. An event says so if it should have been counted there.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -41,6 +43,15 @@ FIXTURE_TEARDOWN(refused)
 	close(self->fd);
 	close(self->online);
 	EXPECT_EQ(0, module_reload(""));
+}
+
+/* Opens an event of this task on any CPU. */
+static int open_for_any_cpu(bool disabled, int leader)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.disabled = disabled;
+	return event_maker_perfmon.open(&attr, 0, ANY_CPU, leader, 0);
 }
 
 /* Opens an event of this task, and counts a loop on a CPU that is counted on. */
@@ -81,6 +92,75 @@ TEST_F(refused, event_of_a_task_on_another_cpu_keeps_its_count)
 {
 	count_at_home(_metadata, self, self->home, LOOP_INSNS * N);
 	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd));
+}
+
+TEST_F(refused, event_that_is_enabled_there_has_no_count)
+{
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->fd = open_for_any_cpu(true, -1);
+	ASSERT_LE(0, self->fd);
+	EXPECT_EQ(0, event_count(self->fd));
+	ASSERT_EQ(0, event_enable(self->fd));
+	EXPECT_EQ(-EIO, event_count(self->fd));
+}
+
+TEST_F(refused, event_that_is_opened_enabled_there_has_no_count)
+{
+	int first = open_for_any_cpu(true, -1);
+
+	ASSERT_LE(0, first);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	self->fd = open_for_any_cpu(false, -1);
+	ASSERT_LE(0, self->fd);
+	EXPECT_EQ(-EIO, event_count(self->fd));
+	EXPECT_EQ(0, event_count(first));
+	close(first);
+}
+
+/* As pmctl and perf count a command. */
+TEST_F(refused, event_that_an_exec_enables_there_has_no_count)
+{
+	struct perf_event_attr attr = event_instructions();
+	int go[2], status;
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, pipe2(go, O_CLOEXEC));
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		if (read(go[0], &c, 1) == 1)
+			execlp("pmctl_loop", "pmctl_loop", "1", NULL);
+		_exit(127);
+	}
+	attr.enable_on_exec = 1;
+	self->fd = event_maker_perfmon.open(&attr, child, ANY_CPU, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(1, write(go[1], "", 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	EXPECT_EQ(-EIO, event_count(self->fd));
+	close(go[0]);
+	close(go[1]);
+}
+
+TEST_F(refused, group_whose_leader_is_disabled_misses_nothing)
+{
+	int sibling;
+
+	self->fd = open_for_any_cpu(true, -1);
+	ASSERT_LE(0, self->fd);
+	sibling = open_for_any_cpu(false, self->fd);
+	ASSERT_LE(0, sibling);
+	ASSERT_EQ(0, pin_to_cpu(self->cpu));
+	loop(N);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, event_enable(self->fd));
+	loop(N);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(sibling));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_count(self->fd));
+	close(sibling);
 }
 
 TEST_HARNESS_MAIN

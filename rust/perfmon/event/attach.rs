@@ -6,7 +6,7 @@ use super::{
     context::Context,
     event::{Event, Target},
     slot::{self, refresh, Slot, Slots},
-    switch::load_current,
+    switch::{load_current, miss_current},
     table,
 };
 use crate::{
@@ -71,7 +71,11 @@ fn has_exclusive(slots: &Slots, leader: Option<&Event>) -> bool {
 /// ESRCH if the task exits. EBUSY if it was made just now, with events that leave no room for this one. ENOMEM.
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
     match &event.target {
-        Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
+        Target::Task(task, cpu) => {
+            attach_to_task(event, task, *cpu, leader)?;
+            miss_where_refused();
+            Ok(())
+        }
         Target::Cpu(cpu) => attach_to_cpu(event, *cpu, leader),
     }
 }
@@ -188,6 +192,14 @@ pub(super) fn refresh_everywhere(event: &Event) {
         for_loaded(|here, slots| refresh_here(Some(here), slots));
     } else {
         with_context(&event.target, refresh_here);
+    }
+}
+
+/// Marks the events of tasks that run on CPUs that were refused. To be called when an event has been enabled.
+pub(super) fn miss_where_refused() {
+    let ownership = OWNERSHIP.lock();
+    for cpu in ownership.cpus().incapable().iter() {
+        on_cpu(cpu.as_u32(), miss_current);
     }
 }
 

@@ -2,7 +2,7 @@
 //! The calls of an event's descriptor.
 
 use super::{
-    attach::{detach, refresh_everywhere},
+    attach::{detach, miss_where_refused, refresh_everywhere},
     context::Context,
     event::{Event, Target},
     follows_tasks, max_sample_rate, page, record, release,
@@ -108,6 +108,7 @@ impl Descriptor for Event {
                 self.sampler.alarm.allow(arg as u32);
                 self.state().set_enabled(true);
                 refresh(self);
+                miss_where_refused();
             }
             command::MODIFY_ATTRIBUTES | command::MODIFY_ATTRIBUTES_32 => {
                 return Err(errno(bindings::EOPNOTSUPP));
@@ -248,6 +249,9 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     for_group(event, whole_group, |event| event.set_enabled(enabled));
     // All events of a group are in the same contexts, so this is for all.
     refresh(event);
+    if enabled {
+        miss_where_refused();
+    }
 }
 
 /// Calls `f` with the event, or with all events of its group, the leader first.

@@ -21,8 +21,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// RCU is held since the event had a slot, and it counts this as one more: who polls is told of the end of all tasks
-/// after the record, and not before.
+/// RCU is held since the event had a slot, and the event counts this as one more slot: poll(2) tells of the end of all
+/// tasks after the record, and not before.
 struct Told {
     event: NonNull<Event>,
     cpu: CpuId,
@@ -31,8 +31,12 @@ struct Told {
 }
 
 impl Told {
-    /// The event has a slot, and RCU is held for as long as the result is there.
-    fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
+    /// Returns a record with these words.
+    ///
+    /// # Safety
+    ///
+    /// The event has a slot, and the caller holds RCU for as long as the result exists.
+    unsafe fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
         event.begin_slot();
         // INVARIANT: By the requirement and the line above.
         Self {
@@ -60,7 +64,11 @@ pub(super) struct Counts(KVec<Told>);
 
 impl Counts {
     /// Notes the counts of slots whose windows are closed. Those for which there is no memory are lost.
-    pub(super) fn note(&mut self, slots: &Slots) {
+    ///
+    /// # Safety
+    ///
+    /// The caller holds RCU for as long as this exists.
+    pub(super) unsafe fn note(&mut self, slots: &Slots) {
         for slot in slots.iter().filter(|slot| slot.tells_at_exit()) {
             let event = slot.event();
             // An inherited event without a CPU has no ring.
@@ -75,7 +83,8 @@ impl Counts {
                 continue;
             }
             let noted = words(slots, slot).and_then(|words| {
-                let told = Told::new(event, cpu, words);
+                // SAFETY: The event has this slot; RCU is held by the requirement.
+                let told = unsafe { Told::new(event, cpu, words) };
                 Ok(self.0.push(told, GFP_ATOMIC | __GFP_NOWARN)?)
             });
             if noted.is_err() {
@@ -84,7 +93,7 @@ impl Counts {
         }
     }
 
-    /// Writes the records. The caller, the task that ends, has interrupts on and RCU held since they were noted.
+    /// Writes the records. For the task that they are of, with interrupts on.
     pub(super) fn tell(&self) {
         let task: &Task = current!();
         for told in self.0.iter() {
@@ -118,7 +127,7 @@ fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
         id: slot.event().id,
         lost: slot.event().sampler.lost(),
     };
-    // That of the leader, or its own.
+    // The time of the leader; of the event itself without a group.
     let time = told_with(slots, slot).next().unwrap_or(slot).counted().time;
     let times = || EventTimes {
         enabled: time.nanoseconds(),

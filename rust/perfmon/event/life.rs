@@ -10,6 +10,7 @@ use super::{
     exit::Counts,
     page, record,
     slot::{self, Slots},
+    switch::miss_current,
     table,
 };
 use crate::{
@@ -127,18 +128,18 @@ pub(super) unsafe extern "C" fn on_exec(
 ) {
     // SAFETY: The tracepoint gives the program that is executed.
     let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
-    with_own(|here, slots| {
-        if private {
-            // The context is gone then.
-            close(here, slots);
-            return slot::remove_all(slots);
-        }
-        slots.iter_mut().for_each(slot::Slot::enable_on_exec);
-        calls::forget(here, slots);
-        if let Some(here) = here {
-            slot::refresh(here, slots, timestamp());
-        }
-    });
+    if private {
+        end_own();
+    } else {
+        with_own(|here, slots| {
+            slots.iter_mut().for_each(slot::Slot::enable_on_exec);
+            calls::forget(here, slots);
+            if let Some(here) = here {
+                slot::refresh(here, slots, timestamp());
+            }
+        });
+        miss_current(irqs_off().here());
+    }
     let mut name = [0; 2];
     // SAFETY: There is room for 16 bytes.
     unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
@@ -158,16 +159,7 @@ pub(super) unsafe extern "C" fn on_exit(
     // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
     drop(table::lock());
     record::of_current(&Change::End);
-    let _rcu = rcu::read_lock();
-    let counts = Cell::new(Counts::default());
-    with_own(|here, slots| {
-        close(here, slots);
-        let mut noted = counts.take();
-        noted.note(slots);
-        counts.set(noted);
-        slot::remove_all(slots);
-    });
-    counts.take().tell();
+    end_own();
 }
 
 /// The tracepoint `task_rename`: a task gets a name.
@@ -192,9 +184,20 @@ pub(super) unsafe extern "C" fn on_rename(
     record::of_current(&Change::Name(copy, false));
 }
 
-/// Brings the sums up to date.
-fn close(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
-    if let Some(here) = here {
-        slot::Readings::new(timestamp()).close(here, slots);
-    }
+/// Takes all events from the current task, and tells of what it has counted. The context is gone then.
+fn end_own() {
+    let _rcu = rcu::read_lock();
+    let counts = Cell::new(Counts::default());
+    with_own(|here, slots| {
+        if let Some(here) = here {
+            // Brings the sums up to date.
+            slot::Readings::new(timestamp()).close(here, slots);
+        }
+        let mut noted = counts.take();
+        // SAFETY: RCU is held until this function returns.
+        unsafe { noted.note(slots) };
+        counts.set(noted);
+        slot::remove_all(slots);
+    });
+    counts.take().tell();
 }

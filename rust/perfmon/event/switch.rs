@@ -117,15 +117,22 @@ fn change(
     percpu.task_context.set(loaded);
 }
 
-/// Marks the events of a task that runs where nothing can be counted. While the system sleeps, nothing is marked: the
-/// time of the event stands still then, too.
+/// Marks the events of a task that runs on a CPU that was refused. On others, nothing is marked while the system sleeps:
+/// the time of the event stands still then, too.
 #[cold]
 #[inline(never)]
 fn miss(here: ThisCpu<'_>, context: &Context) {
     if here.percpu().refused.get() != 0 {
-        context.with_current(here, |_, slots| {
-            slots.iter().for_each(|slot| slot.miss(here.id()));
-        });
+        context.with_current(here, |_, slots| slots.miss(here.id()));
+    }
+}
+
+/// Marks the events of the task that is running here, if this CPU was refused. A switch does that for events that are
+/// enabled by then; this is for those that are enabled while the task runs. Interrupts are off.
+pub(super) fn miss_current(here: ThisCpu<'_>) {
+    // SAFETY: Interrupts are off, so RCU keeps the context.
+    if let Some(context) = unsafe { table::find(Task::current_raw()) } {
+        miss(here, context);
     }
 }
 

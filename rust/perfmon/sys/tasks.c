@@ -78,7 +78,7 @@ bool perfmon_task_is_mine(struct task_struct *task)
 	return same_thread_group(task, current);
 }
 
-/* The task's own, which has its credentials: whether others may not look at it. */
+/* Returns whether other tasks of the current task's user may not look at it. */
 static bool is_private(void)
 {
 	bool result;
@@ -91,8 +91,8 @@ static bool is_private(void)
 }
 
 /*
- * Where begin_new_exec() ends perf's events, and also where the program has other
- * rights but fs.suid_dumpable lets its memory be dumped.
+ * Returns whether begin_new_exec() ends perf's events, or would but for
+ * fs.suid_dumpable: the program is setuid or setgid.
  */
 bool perfmon_exec_is_private(const struct linux_binprm *bprm)
 {

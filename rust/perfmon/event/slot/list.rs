@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The slots of a context, in order.
 
-use super::{Readings, Slot};
+use super::{readings::Enabled, Readings, Slot};
 use crate::{
     cpu::{timestamp, ThisCpu},
     event::{calls::Calls, event::Event},
@@ -12,7 +12,7 @@ use core::{
     ops::{Deref, DerefMut},
     ptr,
 };
-use kernel::{alloc::Flags, bindings, prelude::*};
+use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader.
 pub(in crate::event) struct Slots {
@@ -117,11 +117,21 @@ impl Slots {
             let mut readings = Readings::new(timestamp());
             if slot.open {
                 readings.close_window(here, slot);
-            } else if slot.counts_on(here.percpu()) {
+            } else if slot.counts_on(here.percpu().number.get()) {
                 readings.open_window(here, slot);
             }
         }
         true
+    }
+
+    /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
+    pub(in crate::event) fn miss(&self, cpu: CpuId) {
+        let mut enabled = Enabled::new();
+        for slot in self.iter() {
+            if enabled.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
+                slot.event().mark_broken();
+            }
+        }
     }
 }
 

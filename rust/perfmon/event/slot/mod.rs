@@ -19,7 +19,7 @@ use super::{
 use crate::{
     cpu::{Cycles, ThisCpu},
     logic::{counter::CounterId, regs::Msr},
-    percpu::{Base, PerCpu, UserPagePtr},
+    percpu::{Base, UserPagePtr},
     pmu,
 };
 use core::ptr::NonNull;
@@ -104,10 +104,10 @@ impl Slot {
         core::ptr::eq(self.event.as_ptr(), event)
     }
 
-    /// Returns whether the slot counts on this CPU.
+    /// Returns whether the slot counts on the CPU with this number.
     #[inline(always)]
-    fn counts_on(&self, percpu: &PerCpu) -> bool {
-        self.cpu == ANY_CPU || u64::from(self.cpu) == percpu.number.get()
+    fn counts_on(&self, cpu: u64) -> bool {
+        self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
     }
 
     /// Returns the page that it shows in.
@@ -160,14 +160,6 @@ impl Slot {
             self.enable_on_exec = false;
             self.event().sampler.alarm.end_spent();
             self.enabled_at = self.event().state().changes();
-        }
-    }
-
-    /// Marks that the event, if it is enabled, is not counted while the task runs on this CPU.
-    pub(super) fn miss(&self, cpu: CpuId) {
-        let counts = self.cpu == ANY_CPU || self.cpu == cpu.as_u32();
-        if counts && self.event().state().is_enabled(self.enabled_at) {
-            self.event().mark_broken();
         }
     }
 

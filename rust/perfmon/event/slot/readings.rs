@@ -65,23 +65,11 @@ impl Readings {
         if percpu.tampered.get() != 0 {
             self.rearm(here, slots);
         }
-        // The slots, by index, whose events are enabled.
-        let mut enabled: u64 = 0;
-        let mut bit: u64 = 1;
+        let mut enabled = Enabled::new();
         for slot in slots.iter_mut() {
-            let this = bit;
-            bit = bit.wrapping_shl(1);
-            if !slot.event().state().is_enabled(slot.enabled_at) {
-                continue;
+            if enabled.counts(slot) && slot.counts_on(percpu.number.get()) {
+                self.open_window(here, slot);
             }
-            enabled |= this;
-            if slot.needed & !enabled != 0 {
-                continue;
-            }
-            if !slot.counts_on(percpu) {
-                continue;
-            }
-            self.open_window(here, slot);
         }
         if slots.sampled {
             sampling::begin(here, slots, self.now);
@@ -131,6 +119,35 @@ impl Readings {
                 self.read &= !slot.counter.bit();
             }
         }
+    }
+}
+
+/// The enabled slots of a context, of those that were looked at: from the first on, since a leader stands before those
+/// that it leads.
+pub(super) struct Enabled {
+    /// By index.
+    found: u64,
+    /// The bit of the next slot's index.
+    next: u64,
+}
+
+impl Enabled {
+    /// Returns that no slot was looked at yet.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { found: 0, next: 1 }
+    }
+
+    /// Returns whether the next slot counts: its event is enabled, and so is its group's leader.
+    #[inline(always)]
+    pub(super) fn counts(&mut self, slot: &Slot) -> bool {
+        let this = self.next;
+        self.next = this.wrapping_shl(1);
+        if !slot.event().state().is_enabled(slot.enabled_at) {
+            return false;
+        }
+        self.found |= this;
+        slot.needed & !self.found == 0
     }
 }
 
