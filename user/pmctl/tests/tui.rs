@@ -54,10 +54,14 @@ impl Session {
     }
 
     fn with(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        Self::sized(size(80, 24), arguments, change)
+    }
+
+    /// At a terminal that says that it has this size. The test's screen has 80 columns and 24 rows.
+    fn sized(window: Winsize, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         // A child that is made at the same moment must not have this terminal.
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock();
-        let window = size(80, 24);
         let OpenptyResult { master, slave } = openpty(&window, None).expect("a terminal is made");
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
         fcntl(&slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("it is open");
@@ -68,6 +72,8 @@ impl Session {
             .args(arguments)
             .env("TERM", "xterm")
             .env_remove("NO_COLOR")
+            .env_remove("COLUMNS")
+            .env_remove("LINES")
             .stdin(end())
             .stdout(end())
             .stderr(end());
@@ -213,6 +219,24 @@ fn a_new_size_is_drawn() {
     session.keys("\x03");
     assert_eq!(session.end().code(), Some(0));
     session.is_restored();
+}
+
+#[test]
+fn a_terminal_that_does_not_know_its_size_has_that_of_the_environment_or_the_usual_one() {
+    let arguments = ["report", "-i", RECORDING];
+    for (columns, lines, keys) in [
+        ("30", "6", "\n\n q  quit   /  search   h  help"),
+        ("30", "0", "a  annotate"),
+        ("", "6", "a  annotate"),
+    ] {
+        let mut session = Session::sized(size(0, 0), &arguments, |command| {
+            command.env("COLUMNS", columns).env("LINES", lines);
+        });
+        session.shows("pmctl_orig").shows(keys);
+        session.keys("q");
+        assert_eq!(session.end().code(), Some(0));
+        session.is_restored();
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The terminal while the TUI has it: whatever ends the program, the user gets it back as it was.
 
+use std::env;
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
@@ -14,12 +15,12 @@ use crossterm::event::{self, Event as Input};
 use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use crossterm::{cursor, execute};
+use crossterm::{cursor, execute, terminal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use ratatui::Frame;
 use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Size;
+use ratatui::layout::{Position, Rect, Size};
+use ratatui::{Frame, TerminalOptions, Viewport};
 
 use crate::signals::{Event, Signals};
 
@@ -41,7 +42,7 @@ pub(super) struct Terminal {
     /// Never dropped: at a terminal that is gone it writes to standard error that the cursor can't be shown, and panics if
     /// that is the same terminal.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
-    /// The size that was drawn last.
+    /// The size of `screen`, which was drawn last.
     drawn: Size,
     signals: Signals,
 }
@@ -67,11 +68,12 @@ impl Terminal {
         enable_raw_mode().context("can't take the terminal")?;
         TAKEN.store(true, Ordering::SeqCst);
         let taken = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
-            .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(io::stdout())));
+            .and_then(|()| size())
+            .and_then(|size| Ok((screen(size)?, size)));
         match taken {
-            Ok(screen) => Ok(Self {
+            Ok((screen, drawn)) => Ok(Self {
                 screen: ManuallyDrop::new(screen),
-                drawn: Size::default(),
+                drawn,
                 signals,
             }),
             Err(error) => {
@@ -83,13 +85,20 @@ impl Terminal {
 
     /// Draws the screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
-        match self.screen.draw(draw) {
-            Ok(drawn) => self.drawn = drawn.area.as_size(),
+        match self.try_draw(draw) {
             // `wait` tells it.
-            Err(_) if is_gone() => {}
-            Err(error) => return Err(error).context("can't write to the terminal"),
+            Err(_) if is_gone() => Ok(()),
+            drawn => drawn.context("can't write to the terminal"),
         }
-        Ok(())
+    }
+
+    fn try_draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        let size = size()?;
+        if size != self.drawn {
+            self.screen.resize(area(size))?;
+            self.drawn = size;
+        }
+        self.screen.draw(draw).map(drop)
     }
 
     /// Waits for a key, a new size, a signal, or until the time is over.
@@ -112,7 +121,7 @@ impl Terminal {
             return Ok(Happened::Input(input));
         }
         // The signal that tells it may have come before anyone waited for it.
-        let size = self.screen.size().context("can't ask the terminal")?;
+        let size = size().context("can't ask the terminal")?;
         if size != self.drawn {
             return Ok(Happened::Input(Input::Resize(size.width, size.height)));
         }
@@ -126,6 +135,35 @@ impl Terminal {
         }
         Ok(Happened::Nothing)
     }
+}
+
+/// Returns a screen of this size, which stays so until it is told another: ratatui takes the terminal's, which can be 0.
+fn screen(size: Size) -> io::Result<ratatui::Terminal<CrosstermBackend<Stdout>>> {
+    let viewport = Viewport::Fixed(area(size));
+    let backend = CrosstermBackend::new(io::stdout());
+    ratatui::Terminal::with_options(backend, TerminalOptions { viewport })
+}
+
+fn area(size: Size) -> Rect {
+    Rect::from((Position::ORIGIN, size))
+}
+
+/// Returns the size of the terminal. A serial console has 0 rows and columns until stty(1) sets them: then it is
+/// $COLUMNS and $LINES, or 80x24.
+fn size() -> io::Result<Size> {
+    const USUAL: Size = Size::new(80, 24);
+    let size = Size::from(terminal::size()?);
+    if has_room(size) {
+        return Ok(size);
+    }
+    let number = |name| env::var(name).ok()?.parse().ok();
+    let given = number("COLUMNS").zip(number("LINES"));
+    let given = given.map(Size::from);
+    Ok(given.filter(|size| has_room(*size)).unwrap_or(USUAL))
+}
+
+const fn has_room(size: Size) -> bool {
+    size.width > 0 && size.height > 0
 }
 
 /// Returns the exit code of a program that a signal has ended.
