@@ -23,7 +23,7 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     let files = args.files();
     let mut recordings = Vec::new();
     for file in files {
-        let recording = profile::open(&file)?;
+        let recording = profile::open_or(&file, advice(args))?;
         recordings.push((file, recording));
     }
     let names = events(&recordings, args.event.as_deref())?;
@@ -63,6 +63,16 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
         json::write(&compared, output)
     } else {
         text::write(&compared, output)
+    }
+}
+
+/// Returns what to do if there is no such file.
+fn advice(args: &Diff) -> &'static str {
+    if args.files.is_empty() {
+        "The second `pmctl record` keeps the recording before it as perf.data.old. Or name two recordings: \
+         `pmctl diff BEFORE AFTER`."
+    } else {
+        "Name two recordings: `pmctl diff BEFORE AFTER`."
     }
 }
 

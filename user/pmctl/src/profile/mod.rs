@@ -30,13 +30,23 @@ use crate::unwind::{Cuts, Unwinder, Versions};
 /// # Errors
 /// In words, with the file's name.
 pub(crate) fn open(path: &Path) -> Result<Recording> {
+    const ADVICE: &str =
+        "Record with `pmctl record -- COMMAND`, or name another recording with -i.";
+    open_or(path, ADVICE)
+}
+
+/// Opens a recording; `advice` says what to do if there is no such file.
+///
+/// # Errors
+/// In words, with the file's name.
+pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     let source = Source::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow!(
-            "there is no file {}\nRecord with `pmctl record -- COMMAND`, or name another recording with -i.",
+            "there is no file {}\n{advice}",
             path.display()
         ),
         ErrorKind::IsADirectory => anyhow!(
-            "{} is a folder, not a recording\nOf a folder of `perf record --kcore`, name the file: -i {}.",
+            "{} is a folder, not a recording\nOf a folder of `perf record --kcore`, name the file {}.",
             path.display(),
             path.join("data").display()
         ),
