@@ -144,10 +144,6 @@ fn refuse_the_impossible(args: &Args) -> Result<(), Usage> {
     let is_attached = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [
         (
-            args.cpu.is_some() && args.all_cpus,
-            "-a means all CPUs, -C some of them: give only one of the two.",
-        ),
-        (
             is_attached && !args.command.is_empty(),
             "-p and -t take no command: they record until the tasks end, or for --duration SECS.",
         ),

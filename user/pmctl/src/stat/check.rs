@@ -10,10 +10,6 @@ pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
     let of_tasks = !args.pid.is_empty() || !args.tid.is_empty();
     let refused = [
         (
-            args.cpu.is_some() && args.all_cpus,
-            "-a means all CPUs, -C some of them: give only one of the two.",
-        ),
-        (
             args.command.is_empty() && !of_cpus && !of_tasks,
             "there is nothing to run.\n\
              Give a command (`pmctl stat -- make`), or count a process (`pmctl stat -p PID`), or the whole system until \
