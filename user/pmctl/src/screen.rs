@@ -31,7 +31,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Opens standard output; with a pager if that is wanted and standard output is a terminal.
+    /// Opens standard output; with a pager if that is wanted and standard output is a terminal that can have one.
     ///
     /// # Errors
     /// If the pager can't be started.
@@ -39,7 +39,8 @@ impl Screen {
         let stdout = io::stdout();
         // Decided before the pager, which gets a pipe.
         let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
-        let command = pager_command().filter(|_| pager && stdout.is_terminal() && has_keys());
+        let has_pages = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
+        let command = pager_command().filter(|_| pager && has_pages());
         let (output, name, pager): (Box<dyn Write>, _, _) = match command {
             None => (Box::new(stdout.lock()), "standard output", None),
             Some(command) => {
@@ -97,6 +98,11 @@ fn pager_command() -> Option<OsString> {
             child::Command::find(&[less.clone()]).ok().map(|_| less)
         }
     }
+}
+
+/// Returns whether the terminal can only write line by line, or nothing is known of it.
+pub(crate) fn has_dumb_terminal() -> bool {
+    env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
 
 /// Returns whether a pager could read keys: a process may write to a terminal that does not control it, as in a

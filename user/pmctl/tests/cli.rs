@@ -148,6 +148,10 @@ fn a_report_has_colors_and_a_pager_on_a_terminal_only() {
         !console.contains("paged:") && console.contains(RED),
         "{console}"
     );
+    for dumb in ["TERM=dumb", "TERM="] {
+        let text = at_terminal(&["-c"], &format!("{dumb} PAGER='sed s/^/paged:/' {REPORT}"));
+        assert!(text.starts_with("Recorded"), "{text}");
+    }
     // The user leaves the pager early.
     at_terminal(
         &["-c"],

@@ -22,6 +22,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Position, Rect, Size};
 use ratatui::{Frame, TerminalOptions, Viewport};
 
+use crate::screen::has_dumb_terminal;
 use crate::signals::{Event, Signals};
 
 /// Set while the terminal is the TUI's.
@@ -50,8 +51,7 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Returns whether there is one that can be used: with keys and a screen.
     pub(super) fn is_there() -> bool {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-        io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
+        io::stdin().is_terminal() && io::stdout().is_terminal() && !has_dumb_terminal()
     }
 
     /// Takes the terminal.
