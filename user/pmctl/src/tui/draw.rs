@@ -12,16 +12,21 @@ use super::table::{Line, Table};
 use crate::annotate::Content;
 use crate::text::{count, printable, thousands, wrap};
 
-const TABLE_KEYS: [(&str, &str); 6] = [
+/// A key and what it does.
+type Key = (&'static str, &'static str);
+
+const CALLERS: Key = ("Enter", "callers");
+const EVENT: Key = ("Tab", "event");
+const TABLE_KEYS: [Key; 6] = [
     ("q", "quit"),
     ("/", "search"),
-    ("Enter", "callers"),
+    CALLERS,
     ("a", "annotate"),
-    ("Tab", "event"),
+    EVENT,
     ("h", "help"),
 ];
 
-const VIEW_KEYS: [(&str, &str); 5] = [
+const VIEW_KEYS: [Key; 5] = [
     ("q", "back"),
     ("/", "search"),
     ("n", "next"),
@@ -270,10 +275,20 @@ fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: R
     frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
 }
 
+/// Returns the keys that do something.
+fn keys(app: &App) -> Vec<Key> {
+    if app.view.is_some() {
+        return VIEW_KEYS.to_vec();
+    }
+    let has_callers = app.table().is_some_and(Table::has_callers);
+    let mut keys = TABLE_KEYS.to_vec();
+    keys.retain(|key| (has_callers || *key != CALLERS) && (app.tables.len() > 1 || *key != EVENT));
+    keys
+}
+
 /// Returns the keys that a line has room for; the last, which is for help, is the last to go.
-fn fitting<'a>(keys: &[(&'a str, &'a str)], width: usize) -> Vec<(&'a str, &'a str)> {
+fn fitting(mut keys: Vec<Key>, width: usize) -> Vec<Key> {
     const BLANKS: usize = 5;
-    let mut keys = keys.to_vec();
     // The line may end with the blanks behind the last one.
     while keys
         .iter()
@@ -294,17 +309,12 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
         )),
         (_, Some(status)) => Text::raw(printable(status)),
         _ => {
-            let keys: &[(&str, &str)] = if app.view.is_some() {
-                &VIEW_KEYS
-            } else {
-                &TABLE_KEYS
-            };
             let mut spans = Vec::new();
             if app.view.is_none() && !app.filter.is_empty() {
                 spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
             }
             let used: usize = spans.iter().map(Span::width).sum();
-            for (key, what) in fitting(keys, usize::from(area.width).saturating_sub(used)) {
+            for (key, what) in fitting(keys(app), usize::from(area.width).saturating_sub(used)) {
                 let key_style = Style::new().add_modifier(Modifier::REVERSED);
                 spans.push(Span::styled(format!(" {key} "), key_style));
                 spans.push(Span::raw(format!(" {what}  ")));

@@ -107,7 +107,21 @@ fn a_screen_of_80_columns_has_title_rows_and_keys() {
     );
     assert_eq!(
         screen[23],
-        " q  quit   /  search   Enter  callers   a  annotate   Tab  event   h  help"
+        " q  quit   /  search   a  annotate   Tab  event   h  help"
+    );
+}
+
+#[test]
+fn keys_are_offered_where_they_do_something() {
+    let mut test = Test::new(RECORDING, (80, 24));
+    assert_eq!(
+        test.screen()[23],
+        " q  quit   /  search   Enter  callers   a  annotate   h  help"
+    );
+    test.show.app.tables.clear();
+    assert_eq!(
+        test.screen()[23],
+        " q  quit   /  search   a  annotate   h  help"
     );
 }
 
