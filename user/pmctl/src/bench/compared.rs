@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands compared with a baseline, or with the first of them: the rows that every form of the result shows.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 
 use super::document::{Document, Entry};
@@ -10,6 +12,7 @@ use crate::exit::Usage;
 
 /// The numbers of an earlier `pmctl bench --save`.
 pub(super) struct Baseline {
+    pub(super) file: PathBuf,
     pub(super) document: Document,
     /// For each command the index of its entry in the document.
     entries: Vec<usize>,
@@ -17,7 +20,7 @@ pub(super) struct Baseline {
 
 impl Baseline {
     /// Finds each command's entry: that of the same name, or the only one if there is one command and one entry.
-    pub(super) fn new(document: Document, names: &[&str]) -> Result<Self> {
+    pub(super) fn new((file, document): (&Path, Document), names: &[&str]) -> Result<Self> {
         let entry = |name: &&str| {
             let same = document
                 .commands
@@ -37,7 +40,18 @@ impl Baseline {
             })
         };
         let entries = names.iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(Self { document, entries })
+        Ok(Self {
+            file: file.to_owned(),
+            document,
+            entries,
+        })
+    }
+
+    /// Returns the command of the baseline's only entry, if another one is measured.
+    pub(super) fn other_command(&self, measured: &Document) -> Option<&str> {
+        let old = &self.document.commands.get(*self.entries.first()?)?.command;
+        let is_same = measured.commands.first()?.command == *old;
+        (!is_same).then_some(old)
     }
 
     /// Returns the numbers of an event in a command's entry; `None` if the event was not counted then.
@@ -120,8 +134,9 @@ mod tests {
     #[test]
     fn a_baseline_is_found_by_name_or_is_the_only_entry() {
         let mut old = testing::document();
+        let file = Path::new("old.json");
         let names = ["./new", "./old 'a b'"];
-        let baseline = Baseline::new(old.clone(), &names).expect("it has both");
+        let baseline = Baseline::new((file, old.clone()), &names).expect("it has both");
         assert_eq!(
             baseline.values(0, "instructions:u"),
             Some(&[1020, 1020, 1020][..])
@@ -131,9 +146,9 @@ mod tests {
             Some(&[1000, 1000, 1000][..])
         );
         assert_eq!(baseline.values(0, "cycles"), None);
-        assert!(Baseline::new(old.clone(), &["./other"]).is_err());
+        assert!(Baseline::new((file, old.clone()), &["./other"]).is_err());
         old.commands.truncate(1);
-        let only = Baseline::new(old, &["./other"]).expect("there is only one");
+        let only = Baseline::new((file, old), &["./other"]).expect("there is only one");
         assert_eq!(
             only.values(0, "time"),
             Some(&[900_000, 1_000_000, 1_100_000][..])

@@ -58,10 +58,10 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
         spec::parse(&args.events.join(","), &pmu).map_err(|error| Usage(error.to_string()))?
     };
     let commands = runs::commands(args)?;
-    let baseline = args.baseline.as_deref().map(read).transpose()?;
     let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
+    let baseline = args.baseline.as_deref();
     let baseline = baseline
-        .map(|document| Baseline::new(document, &names))
+        .map(|file| Baseline::new((file, read(file)?), &names))
         .transpose()?;
     let is_alone = baseline.is_none() && names.len() == 1;
     if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
@@ -167,9 +167,23 @@ fn is_of_user_mode(label: &str) -> bool {
     label.ends_with(":u") || label.ends_with("/u")
 }
 
+/// Says it if the baseline is of another command.
+fn tell_other_command(baseline: &Baseline, measured: &Document) {
+    if let Some(old) = baseline.other_command(measured) {
+        complain(format_args!(
+            "the baseline {} is of another command, `{old}`; this is `{}`.",
+            baseline.file.display(),
+            measured.commands[0].command
+        ));
+    }
+}
+
 /// Says which conditions hold, and returns the exit code.
 fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
     let measured = compared.measured;
+    if let Some(baseline) = compared.baseline {
+        tell_other_command(baseline, measured);
+    }
     let old = compared.baseline.map(|baseline| &baseline.document);
     let other = old.filter(|old| old.machine != measured.machine);
     if let Some(old) = other {

@@ -26,12 +26,17 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
 fn head(compared: &Compared<'_>) -> Vec<String> {
     let measured = compared.measured;
     let runs = measured.commands[0].values[0].len() as u64;
-    let mut lines: Vec<String> = measured
-        .commands
-        .iter()
-        .zip(1..)
-        .map(|(entry, number)| format!("{number}: {}", printable(&entry.command)))
-        .collect();
+    let mut lines = Vec::new();
+    if let Some(baseline) = compared.baseline {
+        if let Some(old) = baseline.other_command(measured) {
+            let file = baseline.file.display().to_string();
+            lines.push(format!("{}: {}", printable(&file), printable(old)));
+        }
+    }
+    let commands = measured.commands.iter().zip(1..);
+    let commands =
+        commands.map(|(entry, number)| format!("{number}: {}", printable(&entry.command)));
+    lines.extend(commands);
     let turns = if measured.commands.len() > 1 {
         " of each, in turns"
     } else {
@@ -71,8 +76,34 @@ fn table(compared: &Compared<'_>) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::bench::compared::Baseline;
+    use crate::bench::document::Document;
     use crate::bench::testing;
+
+    #[test]
+    fn a_baseline_of_another_command_is_shown() {
+        let mut measured = testing::document();
+        let mut old = measured.clone();
+        old.commands.truncate(1);
+        measured.commands.remove(0);
+        let lines = |old: &Document, name| {
+            let file = Path::new("old.json");
+            let baseline = Baseline::new((file, old.clone()), &[name]).expect("it is the only one");
+            let compared = Compared {
+                measured: &measured,
+                baseline: Some(&baseline),
+            };
+            head(&compared)
+        };
+        let runs = "3 runs; changes are from the baseline";
+        let other = lines(&old, "./new");
+        assert_eq!(other, ["old.json: ./old 'a b'", "1: ./new", runs]);
+        old.commands[0].command = "./new".to_owned();
+        assert_eq!(lines(&old, "./new"), ["1: ./new", runs]);
+    }
 
     #[test]
     fn exact_counts_have_no_interval() {
