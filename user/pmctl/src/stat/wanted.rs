@@ -10,6 +10,7 @@ use super::modes;
 
 use crate::cli::Stat;
 use crate::exit::Usage;
+use crate::stdio::complain;
 
 /// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
 pub(super) fn wanted(
@@ -31,14 +32,27 @@ pub(super) fn wanted(
         events = spec::default_events(pmu);
     }
     if args.detailed {
-        // None of them is asked for by its name: those that the CPU lacks are left out.
-        let details = DETAILS
-            .iter()
-            .filter_map(|name| spec::parse(name, pmu).ok());
-        events.extend(details.flatten());
+        let (details, missing) = details(pmu);
+        if !missing.is_empty() {
+            complain(format_args!("-d: this CPU has no {}", missing.join(", ")));
+        }
+        events.extend(details);
     }
     in_wanted_modes(args, &mut events);
     Ok(events)
+}
+
+/// Returns the events of -d that the CPU has, and the names of those that it lacks: none is asked for by its name.
+fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
+    let mut events = Vec::new();
+    let mut missing = Vec::new();
+    for name in DETAILS {
+        match spec::parse(name, pmu) {
+            Ok(found) => events.extend(found),
+            Err(_) => missing.push(name),
+        }
+    }
+    (events, missing)
 }
 
 /// Limits events without a modifier to what --all-user and --all-kernel ask for.
@@ -69,3 +83,19 @@ const DETAILS: [&str; 4] = [
     "LLC-loads",
     "LLC-load-misses",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pmu::testing;
+
+    #[test]
+    fn details_that_the_cpu_lacks_are_named() {
+        let (events, missing) = details(&testing::amd());
+        let found: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
+        assert_eq!(found, ["L1-dcache-loads", "L1-dcache-load-misses"]);
+        assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
+        let (events, missing) = details(&testing::intel());
+        assert_eq!((events.len(), missing), (0, DETAILS.to_vec()));
+    }
+}
