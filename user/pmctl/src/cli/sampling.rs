@@ -136,9 +136,9 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EVENTS", requires = "timebase")]
     pub(crate) count: Vec<String>,
 
-    /// Size of each CPU's ring in pages of 4 KiB, rounded up to a power of 2 [default: 64, with stacks 512, of a trace 1024, or
-    /// fewer if the memory limit is lower]
-    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// Size of each CPU's ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with
+    /// stacks 512, of a trace 1024, or fewer if the memory limit is lower]
+    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = pages)]
     pub(crate) pages: Option<u32>,
 
     /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest
@@ -287,6 +287,10 @@ type Unit = (char, u64);
 const SIZES: [Unit; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
 const TIMES: [Unit; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
 
+/// The bytes of a page, and the most pages of a ring.
+const PAGE: u64 = 4 << 10;
+const MOST_PAGES: u32 = 1 << 16;
+
 /// Returns a number above 0 with one of these units.
 fn number(text: &str, units: &[Unit]) -> Option<u64> {
     units.iter().find_map(|(unit, factor)| {
@@ -297,6 +301,24 @@ fn number(text: &str, units: &[Unit]) -> Option<u64> {
 
 fn size(text: &str) -> Result<u64, String> {
     number(text, &SIZES).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
+}
+
+/// Returns the pages of a ring, of a number of them or of a size.
+fn pages(text: &str) -> Result<u32, String> {
+    let of_size = || {
+        number(text, &SIZES)?
+            .div_ceil(PAGE)
+            .checked_next_power_of_two()
+    };
+    let pages = text.parse().ok().or_else(of_size);
+    pages
+        .and_then(|pages| u32::try_from(pages).ok())
+        .filter(|pages| (1..=MOST_PAGES).contains(pages))
+        .ok_or_else(|| {
+            format!(
+                "it takes a number of pages of 4 KiB, 1 to {MOST_PAGES}, or a size as 512K or 1M"
+            )
+        })
 }
 
 fn switch_output(text: &str) -> Result<SwitchOutput, String> {
@@ -317,4 +339,39 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "it takes a number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_have_pages_or_a_size() {
+        for (text, wanted) in [
+            ("1", 1),
+            ("3", 3),
+            ("65536", 65536),
+            ("1B", 1),
+            ("4097B", 2),
+            ("512K", 128),
+            ("700K", 256),
+            ("1M", 256),
+            ("256M", 65536),
+        ] {
+            assert_eq!(pages(text), Ok(wanted), "{text}");
+        }
+        for wrong in [
+            "",
+            "0",
+            "-1",
+            "65537",
+            "0M",
+            "1T",
+            "1.5M",
+            "257M",
+            "16777216G",
+        ] {
+            assert!(pages(wrong).is_err(), "{wrong}");
+        }
+    }
 }
