@@ -37,6 +37,7 @@ use perfmon_core::abi;
 
 use collect::{Collected, Ready};
 use plan::{Plan, Planned};
+pub(crate) use rings::OWN_COMMAND;
 use scope::Scope;
 use stream::{Ended, Stream};
 pub(crate) use symbols::{Places, build_id, running_kernel};

@@ -39,7 +39,7 @@ mod v1;
 pub(crate) mod values;
 mod wanted;
 
-pub(crate) use rights::explained_of_samples;
+pub(crate) use rights::{explained_of_samples, paranoid};
 pub(crate) use software::is_software;
 pub(crate) use summary::mean_count;
 pub(crate) use values::is_value;

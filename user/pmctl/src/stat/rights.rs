@@ -53,6 +53,12 @@ pub(super) fn explained_of_cpus(error: Error) -> anyhow::Error {
     text
 }
 
+/// Returns the value of `kernel.perf_event_paranoid`.
+pub(crate) fn paranoid() -> String {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    level.unwrap_or_default().trim().to_owned()
+}
+
 /// A task that is there.
 #[derive(Debug, PartialEq, Eq)]
 struct Task {
@@ -117,9 +123,7 @@ impl Task {
              process that runs a setuid program or one with capabilities, or by the policy \
              (/proc/sys/kernel/perf_event_paranoid is {}).\n{root}",
             Name(user),
-            fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-                .unwrap_or_default()
-                .trim(),
+            paranoid(),
         )
     }
 }

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use crate::child::own_program;
 use crate::cli::Top;
 use crate::exit::Failed;
+use crate::record::OWN_COMMAND;
 
 /// Bytes that are read at once, and how many of these may wait.
 const BLOCK: usize = 1 << 16;
@@ -120,7 +121,7 @@ impl Recorder {
             Some(code) => {
                 let words = words.trim_end();
                 let words = words.strip_prefix("pmctl: ").unwrap_or(words);
-                Err(Failed::new(code, words).into())
+                Err(Failed::new(code, &of_top(words)).into())
             }
             None => Err(anyhow!("the recorder was killed: {status}")),
         }
@@ -137,6 +138,11 @@ impl Drop for Recorder {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Returns the recorder's message with advice for `pmctl top`, which samples all programs without any option.
+fn of_top(words: &str) -> String {
+    words.replace(OWN_COMMAND, "One process of your own: `pmctl top -p PID`.")
 }
 
 /// Returns the recorder's command line.
@@ -160,4 +166,16 @@ fn arguments(args: &Top) -> Vec<OsString> {
         words.push("-g".into());
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_for_top() {
+        let words = of_top(&format!("It needs root.\n{OWN_COMMAND}"));
+        assert!(words.starts_with("It needs root.\n"), "{words}");
+        assert!(words.ends_with("`pmctl top -p PID`."), "{words}");
+    }
 }

@@ -20,6 +20,7 @@ use self::files::Files;
 use self::maps::Maps;
 pub(super) use self::plan::refuse_values;
 use self::plan::{Plan, Tasks};
+pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
 use self::stream::Stream;
 use super::target::Target;

@@ -4,14 +4,14 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use ahash::AHashMap;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use perfmon::event::{Builder, Event};
 use perfmon::sampler::{RawRecord, Sampler};
 use perfmon::{Cause, Device, Error};
 
 use super::plan::{Manner, Plan, Tasks};
 use crate::exit::{self, Usage};
-use crate::stat::explained_of_samples;
+use crate::stat::{explained_of_samples, paranoid};
 
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
 /// pin.
@@ -19,6 +19,9 @@ const DEFAULT_PAGES: usize = 64;
 /// The same for samples with stacks, of which a page has one half.
 const STACK_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
+
+/// The advice to a user who may not sample all programs.
+pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
 
 /// The rings of all CPUs.
 pub(super) struct Samplers {
@@ -69,9 +72,10 @@ impl Samplers {
                 Cause::MemoryLimit if wanted.is_none() && size > LEAST_PAGES => size /= 2,
                 Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
                 Cause::Forbidden if !tasks.are_some() => {
-                    return Err(exit::with_help(error).context(
-                        "-a, -C: samples of all programs need root or CAP_PERFMON; those of your own command do not",
-                    ));
+                    bail!(
+                        "Sampling all programs needs root or CAP_PERFMON (kernel.perf_event_paranoid is {}).\n{OWN_COMMAND}",
+                        paranoid()
+                    );
                 }
                 Cause::Forbidden => {
                     let is_own = matches!(tasks, Tasks::Command { .. });
