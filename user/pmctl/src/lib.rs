@@ -119,6 +119,11 @@ fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
         answer.remove(ContextKind::Suggested);
     }
     let command = command.map_or_else(Default::default, |word| word.to_string_lossy());
+    let definition = Cli::command();
+    let definition = definition.find_subcommand(&*command);
+    if definition.is_some_and(|definition| hints::suggests_hidden(&answer, definition)) {
+        answer.remove(ContextKind::SuggestedArg);
+    }
     if let Some(message) = hints::instead(&answer, &command) {
         complain(message);
         return ExitCode::from(exit::USAGE);

@@ -8,6 +8,8 @@ mod viewing;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use page::is_called;
+
 /// An option and what to type instead.
 type Hint = (&'static str, &'static str);
 
@@ -42,6 +44,15 @@ pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
     }
     let (name, instead) = perfs_command(answer)?;
     Some(format!("there is no command `{name}`.\n{instead}"))
+}
+
+/// Returns whether the option that clap suggests is not in the help of `command`.
+pub(crate) fn suggests_hidden(answer: &clap::Error, command: &clap::Command) -> bool {
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::SuggestedArg) else {
+        return false;
+    };
+    let mut options = command.get_arguments();
+    options.any(|option| option.is_hide_set() && is_called(option, name))
 }
 
 const TWICE_DETAILED: &str = "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \

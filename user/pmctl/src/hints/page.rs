@@ -91,7 +91,8 @@ fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<Str
     rows
 }
 
-fn is_called(arg: &Arg, name: &str) -> bool {
+/// Returns whether this is one of an option's names.
+pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
     match name.strip_prefix("--") {
         Some(long) => {
             arg.get_long() == Some(long)
