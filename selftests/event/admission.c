@@ -165,6 +165,40 @@ TEST_F(admission, owner_of_a_counter_that_is_not_there)
 	EXPECT_EQ(-EFAULT, device_ioctl(self->device, PERFMON_GET_OWNER, NULL));
 }
 
+/* Its number goes on as that of a group of processes. */
+TEST_F(admission, process_that_has_exited_has_no_number)
+{
+	struct perf_event_attr attr = event_instructions();
+	int ready[2], holds[2], status;
+	pid_t opener;
+	char c;
+
+	attr.config = BRANCHES;
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(holds));
+	opener = fork();
+	ASSERT_LE(0, opener);
+	if (!opener) {
+		if (setpgid(0, 0) || event_maker_perfmon.open(&attr, 0, -1, -1, 0) < 0)
+			_exit(1);
+		if (!fork()) {
+			/* Holds the event and the group until the test has seen them. */
+			close(holds[1]);
+			_exit(write(ready[1], "", 1) != 1 || read(holds[0], &c, 1));
+		}
+		_exit(0);
+	}
+	ASSERT_EQ(opener, waitpid(opener, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	/* Events take the highest counter. */
+	expect_owner(_metadata, self->general - 1, PERFMON_OWNER_TASKS, 0, 1);
+	close(holds[0]);
+	close(holds[1]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
 TEST_F(admission, one_event_more_than_counters_is_refused)
 {
 	int round;

@@ -3,6 +3,7 @@
 
 use super::{life, switch, EVENTS};
 use crate::sys::{ffi, tracepoint::Probe};
+use core::sync::atomic::Ordering::SeqCst;
 use kernel::prelude::*;
 
 /// The functions that the kernel calls.
@@ -13,6 +14,8 @@ pub(super) struct Hooks {
     users: u32,
     /// The functions are called: while there are events, and for a second after that.
     registered: bool,
+    /// A program may use RDPMC without a page of ours, and is among [`switch::WATCHERS`] while the functions are called.
+    rdpmc_is_left: bool,
 }
 
 impl Hooks {
@@ -36,6 +39,7 @@ impl Hooks {
             probes,
             users: 0,
             registered: false,
+            rdpmc_is_left: false,
         })
     }
 
@@ -53,6 +57,12 @@ impl Hooks {
                 }
             }
             self.registered = true;
+            // After `life::on_new_task` has been registered, which takes the right from new tasks.
+            // SAFETY: The function has no preconditions.
+            self.rdpmc_is_left = unsafe { ffi::perfmon_rdpmc_is_left() };
+            if self.rdpmc_is_left {
+                switch::WATCHERS.fetch_add(1, SeqCst);
+            }
         }
         self.users += 1;
         Ok(())
@@ -84,6 +94,9 @@ impl Hooks {
         if self.users == 0 && self.registered {
             self.probes.iter().for_each(Probe::unregister);
             self.registered = false;
+            if core::mem::take(&mut self.rdpmc_is_left) {
+                switch::WATCHERS.fetch_sub(1, SeqCst);
+            }
         }
     }
 }

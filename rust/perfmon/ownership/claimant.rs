@@ -4,32 +4,48 @@
 use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
 use core::ffi::c_char;
-use kernel::{prelude::*, task::Task};
+use kernel::prelude::*;
 
 /// A program that has asked for a counter.
-#[derive(Clone, Copy)]
+///
+/// # Invariants
+///
+/// `process` is a reference.
 pub(crate) struct Claimant {
-    /// The number of its process in the first PID namespace.
-    process: i32,
+    /// Its process. Not by number, which another process may get.
+    process: *mut ffi::pid,
     /// The name of the thread that asked.
     name: [u8; 16],
 }
 
-impl Claimant {
-    /// Nobody.
-    pub(super) const NONE: Self = Self {
-        process: 0,
-        name: [0; 16],
-    };
+// SAFETY: A reference to a process may be used and given back by any task.
+unsafe impl Send for Claimant {}
+// SAFETY: Several tasks may ask for the number at once.
+unsafe impl Sync for Claimant {}
 
+impl Claimant {
     /// Returns the current task's process.
     pub(super) fn current() -> Self {
         let mut name = [0; 16];
         // SAFETY: The function writes 16 bytes.
         unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
-        // SAFETY: The current task is valid.
-        let process = unsafe { ffi::perfmon_task_process(Task::current_raw()) };
+        // INVARIANT: The function returns a reference.
+        // SAFETY: The function has no preconditions.
+        let process = unsafe { ffi::perfmon_own_process() };
         Self { process, name }
+    }
+
+    /// Returns the number of the process for the caller; 0 if it has none there, or has exited.
+    fn number(&self) -> i32 {
+        // SAFETY: By the type invariant.
+        unsafe { ffi::perfmon_process_number(self.process) }
+    }
+}
+
+impl Drop for Claimant {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; it is given back once.
+        unsafe { ffi::perfmon_process_put(self.process) };
     }
 }
 
@@ -65,12 +81,14 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
             }
             None => (abi::PERFMON_OWNER_PERF, 1),
         };
-        (kind, users, ownership.claimants[id.index()])
+        let claimant = ownership.claimants[id.index()].as_ref();
+        let claimant = claimant.map(|claimant| (claimant.number(), claimant.name));
+        (kind, users, claimant)
     };
+    let (pid, name) = claimant.unwrap_or_default();
     request.kind = kind;
     request.users = users;
-    // SAFETY: The function has no preconditions.
-    request.pid = unsafe { ffi::perfmon_process_number(claimant.process) };
-    request.comm = claimant.name.map(|byte| byte as c_char);
+    request.pid = pid;
+    request.comm = name.map(|byte| byte as c_char);
     Ok(())
 }

@@ -77,7 +77,7 @@ pub(crate) struct Ownership {
     /// By [`CounterId::index`].
     owners: [Option<Owner>; MAX_COUNTERS],
     /// Who asked for the counters that have an owner.
-    claimants: [Claimant; MAX_COUNTERS],
+    claimants: [Option<Claimant>; MAX_COUNTERS],
     /// The exclusive groups of events of tasks, and of CPUs.
     exclusive: [u32; 2],
     /// Whose filter the branch records have.
@@ -95,7 +95,7 @@ impl Ownership {
         Self {
             cpus: Cpus::new(),
             owners: [None; MAX_COUNTERS],
-            claimants: [Claimant::NONE; MAX_COUNTERS],
+            claimants: [const { None }; MAX_COUNTERS],
             exclusive: [0; 2],
             branches: None,
             reservation: None,
@@ -181,7 +181,7 @@ impl Ownership {
 
     /// Makes a session the owner of a counter that the caller has set up.
     pub(crate) fn begin_counting(&mut self, id: CounterId, counting: Counting) {
-        self.claimants[id.index()] = Claimant::current();
+        self.claimants[id.index()] = Some(Claimant::current());
         self.set_counting(id, counting);
     }
 
@@ -194,7 +194,7 @@ impl Ownership {
     /// Makes the trace the owner of counters.
     pub(crate) fn set_traced(&mut self, counters: u64) {
         for id in each(counters) {
-            self.claimants[id.index()] = Claimant::current();
+            self.claimants[id.index()] = Some(Claimant::current());
             self.owners[id.index()] = Some(Owner::Trace);
         }
     }
@@ -204,7 +204,7 @@ impl Ownership {
     pub(crate) fn free(&mut self, counters: u64) {
         for id in each(counters) {
             self.owners[id.index()] = None;
-            self.claimants[id.index()] = Claimant::NONE;
+            self.claimants[id.index()] = None;
         }
         self.release_if_unused();
     }

@@ -91,7 +91,7 @@ impl Ownership {
         for percpu in self.absent() {
             percpu.tampered.remove(id.bit());
         }
-        self.claimants[id.index()] = Claimant::current();
+        self.claimants[id.index()] = Some(Claimant::current());
         self.owners[id.index()] = Some(Owner::Shared(Shared {
             sharing,
             users: 1,

@@ -16,6 +16,10 @@ pub struct perfmon_waker {
     _unused: [u8; 0],
 }
 #[repr(C)]
+pub struct pid {
+    _unused: [u8; 0],
+}
+#[repr(C)]
 pub struct pid_namespace {
     _unused: [u8; 0],
 }
@@ -240,6 +244,8 @@ unsafe extern "C" {
     pub fn perfmon_rdpmc_forget(child: *mut task_struct);
     #[doc = " Returns whether the task may use RDPMC, in any context."]
     pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
+    #[doc = " Returns whether any program may use RDPMC: perf leaves that to the children of\n those that had a page mapped. It looks at all tasks."]
+    pub fn perfmon_rdpmc_is_left() -> bool;
     #[doc = " Returns whether the task has the caller's mm."]
     pub fn perfmon_rdpmc_is_own(task: *const task_struct) -> bool;
     #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n who has user_kb for each online CPU, then to the address space, which has\n RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not\n suffice, as from perf."]
@@ -256,8 +262,6 @@ unsafe extern "C" {
     pub fn perfmon_tasks_unlock(flags: ::kernel::ffi::c_ulong);
     #[doc = " Returns a reference to the thread with this number in the caller's PID\n namespace; 0 is the caller. NULL if there is none."]
     pub fn perfmon_task_get(pid: ::kernel::ffi::c_int) -> *mut task_struct;
-    #[doc = " Returns the process of a thread, by its number in the first PID namespace."]
-    pub fn perfmon_task_process(task: *mut task_struct) -> ::kernel::ffi::c_int;
     #[doc = " Returns the CPU that a task runs on, or ran on last."]
     pub fn perfmon_task_cpu(task: *mut task_struct) -> ::kernel::ffi::c_uint;
     #[doc = " Returns whether the task exits."]
@@ -268,8 +272,12 @@ unsafe extern "C" {
     pub fn perfmon_task_is_mine(task: *mut task_struct) -> bool;
     #[doc = " Returns whether the caller, which executes a program by bprm, has become one\n that others of its user may not look at any more: by a setuid program, by\n capabilities, or by a program that it can't read."]
     pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
-    #[doc = " Returns the number that the process with the number pid in the first PID\n namespace has in the caller's; 0 if it has none, or is gone."]
-    pub fn perfmon_process_number(pid: ::kernel::ffi::c_int) -> ::kernel::ffi::c_int;
+    #[doc = " Returns a reference to the caller's process."]
+    pub fn perfmon_own_process() -> *mut pid;
+    #[doc = " Gives the reference back."]
+    pub fn perfmon_process_put(process: *mut pid);
+    #[doc = " Returns the number of a process in the caller's PID namespace; 0 if it has none\n there, or has exited."]
+    pub fn perfmon_process_number(process: *mut pid) -> ::kernel::ffi::c_int;
     #[doc = " Copies the caller's name, up to 15 bytes and a 0."]
     pub fn perfmon_own_name(name: *mut ::kernel::ffi::c_char);
     #[doc = " Calls f() in a second, in a task of the kernel's. If that was asked for before,\n the second begins anew."]

@@ -16,6 +16,7 @@ struct linux_binprm;
 struct mm_struct;
 struct perfmon_wait;
 struct perfmon_waker;
+struct pid;
 struct pid_namespace;
 struct poll_table_struct;
 struct pt_regs;
@@ -291,6 +292,11 @@ void perfmon_rdpmc_end(struct mm_struct *mm);
 void perfmon_rdpmc_forget(struct task_struct *child);
 /* Returns whether the task may use RDPMC, in any context. */
 bool perfmon_rdpmc_has(const struct task_struct *task);
+/*
+ * Returns whether any program may use RDPMC: perf leaves that to the children of
+ * those that had a page mapped. It looks at all tasks.
+ */
+bool perfmon_rdpmc_is_left(void);
 /* Returns whether the task has the caller's mm. */
 bool perfmon_rdpmc_is_own(const struct task_struct *task);
 
@@ -324,8 +330,6 @@ void perfmon_tasks_unlock(unsigned long flags);
  * namespace; 0 is the caller. NULL if there is none.
  */
 struct task_struct *perfmon_task_get(int pid);
-/* Returns the process of a thread, by its number in the first PID namespace. */
-int perfmon_task_process(struct task_struct *task);
 /* Returns the CPU that a task runs on, or ran on last. */
 unsigned int perfmon_task_cpu(struct task_struct *task);
 /* Returns whether the task exits. */
@@ -340,11 +344,15 @@ bool perfmon_task_is_mine(struct task_struct *task);
  * capabilities, or by a program that it can't read.
  */
 bool perfmon_exec_is_private(const struct linux_binprm *bprm);
+/* Returns a reference to the caller's process. */
+struct pid *perfmon_own_process(void);
+/* Gives the reference back. */
+void perfmon_process_put(struct pid *process);
 /*
- * Returns the number that the process with the number pid in the first PID
- * namespace has in the caller's; 0 if it has none, or is gone.
+ * Returns the number of a process in the caller's PID namespace; 0 if it has none
+ * there, or has exited.
  */
-int perfmon_process_number(int pid);
+int perfmon_process_number(struct pid *process);
 /* Copies the caller's name, up to 15 bytes and a 0. */
 void perfmon_own_name(char name[16]);
 

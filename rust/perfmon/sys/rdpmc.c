@@ -14,8 +14,11 @@
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/workqueue.h>
 #include <asm/special_insns.h>
 
@@ -91,6 +94,25 @@ void perfmon_rdpmc_forget(struct task_struct *child)
 bool perfmon_rdpmc_has(const struct task_struct *task)
 {
 	return task->mm && atomic_read(&task->mm->context.perf_rdpmc_allowed);
+}
+
+bool perfmon_rdpmc_is_left(void)
+{
+	struct task_struct *process, *thread;
+	bool found = false;
+
+	rcu_read_lock();
+	for_each_process_thread(process, thread) {
+		/* The mm is there as long as the lock is held. */
+		task_lock(thread);
+		found = perfmon_rdpmc_has(thread);
+		task_unlock(thread);
+		if (found)
+			goto out;
+	}
+out:
+	rcu_read_unlock();
+	return found;
 }
 
 bool perfmon_rdpmc_is_own(const struct task_struct *task)

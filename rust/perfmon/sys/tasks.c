@@ -53,11 +53,6 @@ struct task_struct *perfmon_task_get(int number)
 	return task;
 }
 
-int perfmon_task_process(struct task_struct *task)
-{
-	return task_tgid_nr(task);
-}
-
 unsigned int perfmon_task_cpu(struct task_struct *task)
 {
 	return task_cpu(task);
@@ -102,14 +97,26 @@ bool perfmon_exec_is_private(const struct linux_binprm *bprm)
 	       !gid_eq(current_egid(), current_gid());
 }
 
-int perfmon_process_number(int number)
+struct pid *perfmon_own_process(void)
 {
-	int here;
+	return get_pid(task_tgid(current));
+}
+
+void perfmon_process_put(struct pid *process)
+{
+	put_pid(process);
+}
+
+int perfmon_process_number(struct pid *process)
+{
+	int number = 0;
 
 	rcu_read_lock();
-	here = pid_vnr(find_pid_ns(number, &init_pid_ns));
+	/* The number may go on as that of a group or a session. */
+	if (pid_task(process, PIDTYPE_TGID))
+		number = pid_vnr(process);
 	rcu_read_unlock();
-	return here;
+	return number;
 }
 
 void perfmon_own_name(char name[16])
