@@ -80,7 +80,7 @@ struct Slices<'a> {
     profile: &'a Profile<'a>,
     task: Task,
     all: Vec<Slice>,
-    /// Those that have not ended, from outside inward.
+    /// Indexes in `all` of the slices that have not ended, the outermost caller first.
     open: Vec<usize>,
 }
 

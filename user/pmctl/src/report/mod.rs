@@ -22,7 +22,8 @@ use crate::text::{count, printable, thousands};
 pub(crate) use callers::Tree;
 pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
 pub(crate) use table::{Align, Table};
-pub(crate) use values::{amount, range};
+use values::amount;
+pub(crate) use values::{range, total};
 
 /// Of a filter that no sample passes.
 pub(crate) const NONE_LEFT: &str =

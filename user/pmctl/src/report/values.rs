@@ -10,11 +10,17 @@ use crate::stat::values::Unit;
 use crate::text::{count, thousands};
 
 /// Returns a number of events, or of what a value has grown by.
-pub(crate) fn amount(unit: Option<Unit>, number: u64) -> String {
+pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
     match unit {
         None | Some(Unit::Cycles) => thousands(number),
         Some(unit) => unit.in_words(number),
     }
+}
+
+/// Returns what all samples of an event or a value are together, as a heading has it.
+pub(crate) fn total(unit: Option<Unit>, events: u64) -> String {
+    let what = if unit.is_some() { "sum" } else { "event count" };
+    format!("{what} {}", amount(unit, events))
 }
 
 /// Returns the range and the mean of a level, as of the samples that are kept; `None` if there are none.

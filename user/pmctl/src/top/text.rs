@@ -39,8 +39,7 @@ pub(super) fn write(
             writeln!(output)?;
             continue;
         }
-        let what = if unit.is_some() { "sum" } else { "event count" };
-        writeln!(output, ", {what} {}", report::amount(unit, events))?;
+        writeln!(output, ", {}", report::total(unit, events))?;
         let mut rows: Vec<(&Vec<String>, &Share)> = shares.iter().collect();
         rows.sort_by(|(a_cells, a), (b_cells, b)| {
             b.events.cmp(&a.events).then_with(|| a_cells.cmp(b_cells))

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::report::{Share, Shares, Tree, amount, at_least};
+use crate::report::{Share, Shares, Tree, at_least, total};
 use crate::stat::values::Unit;
 use crate::text::{printable, thousands};
 
@@ -118,11 +118,8 @@ impl Table {
 
     /// Returns how much all samples are, in words; `None` of a level.
     pub(super) fn amount(&self) -> Option<String> {
-        let amount = amount(self.unit, self.events);
-        match self.unit {
-            None => Some(format!("event count {amount}")),
-            Some(unit) => unit.grows().then(|| format!("sum {amount}")),
-        }
+        let is_level = self.unit.is_some_and(|unit| !unit.grows());
+        (!is_level).then(|| total(self.unit, self.events))
     }
 
     /// Returns the part that a number of events is of all.

@@ -137,7 +137,7 @@ impl Terminal {
     }
 }
 
-/// Returns a screen of this size, which stays so until it is told another: ratatui takes the terminal's, which can be 0.
+/// Returns a screen of a fixed size. By itself ratatui asks the terminal for the size, which can be 0.
 fn screen(size: Size) -> io::Result<ratatui::Terminal<CrosstermBackend<Stdout>>> {
     let viewport = Viewport::Fixed(area(size));
     let backend = CrosstermBackend::new(io::stdout());
