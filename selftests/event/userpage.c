@@ -470,9 +470,9 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 }
 
 /*
- * perf leaves RDPMC to a child that was forked beside a page of its, and which this
- * module can't have seen. Returns such a child: it says "ready" by a byte, and
- * answers each byte with what the counter holds.
+ * Forks a child that may use RDPMC, since perf's event has a page at that moment, and
+ * that the module does not see, since it has no event. The child answers each byte
+ * with the value of the counter.
  */
 static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], const int answer[2])
 {
