@@ -46,11 +46,17 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Appends `text` and blanks, up to `width` characters. These three do without `write!`, which takes ten times as
-/// long: `pmctl script` has millions of numbers to write.
+/// Appends `text` and blanks, up to `width` characters. These four do without `write!`, which takes ten times as long,
+/// and panics at a width above 65535: `pmctl script` has millions of numbers to write, `pmctl report` names of any length.
 pub(crate) fn push_left(line: &mut String, text: &str, width: usize) {
     line.push_str(text);
     push_blanks(line, width.saturating_sub(text.chars().count()));
+}
+
+/// Appends blanks and `text`, up to `width` characters.
+pub(crate) fn push_right(line: &mut String, text: &str, width: usize) {
+    push_blanks(line, width.saturating_sub(text.chars().count()));
+    line.push_str(text);
 }
 
 /// Appends blanks and a decimal number, up to `width` characters.
@@ -115,9 +121,13 @@ mod tests {
             for width in [0, 1, 16, 40] {
                 let mut line = String::new();
                 push_left(&mut line, "é", width);
+                push_right(&mut line, "é", width);
                 push_decimal(&mut line, number, width);
                 push_hexadecimal(&mut line, number, width);
-                let expected = format!("{:<width$}{number:>width$}{number:>width$x}", "é");
+                let expected = format!(
+                    "{0:<width$}{0:>width$}{number:>width$}{number:>width$x}",
+                    "é"
+                );
                 assert_eq!(line, expected);
             }
         }

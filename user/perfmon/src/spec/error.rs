@@ -120,7 +120,8 @@ impl fmt::Display for SpecError {
         let carets = self.text[span.clone()].chars().count().max(1);
         writeln!(f, "{message}")?;
         writeln!(f, "  {shown}")?;
-        write!(f, "  {:before$}{:^<carets$}", "", "")?;
+        // A width in a format ends at 65535, and a text does not.
+        write!(f, "  {}{}", " ".repeat(before), "^".repeat(carets))?;
         match help {
             Some(help) => write!(f, "\n{help}"),
             None => Ok(()),
@@ -140,6 +141,15 @@ mod tests {
             .help("do right")
             .within("ab\tcd,e");
         assert_eq!(error.to_string(), "wrong\n  ab cd,e\n     ^^\ndo right");
+    }
+
+    #[test]
+    fn a_long_text_has_its_caret() {
+        let text = "a".repeat(70_000);
+        let error = Fault::new(69_999..70_000, "wrong").within(&text);
+        let lines = error.to_string();
+        let caret = lines.lines().last().map(str::len);
+        assert_eq!(caret, Some("  ".len() + text.len()));
     }
 
     #[test]

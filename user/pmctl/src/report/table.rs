@@ -2,12 +2,11 @@
 //! A table as text, its columns as wide as their contents.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anstyle::Style;
 
-use crate::text::printable;
+use crate::text::{printable, push_left, push_right};
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +73,11 @@ impl Table {
         for (index, (row, style)) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for ((cell, align), width) in row.iter().zip(&self.columns).zip(&widths) {
-                // A text takes everything.
-                let _ = match align {
-                    Align::Left => write!(line, "  {cell:<width$}"),
-                    Align::Right => write!(line, "  {cell:>width$}"),
-                };
+                line.push_str("  ");
+                match align {
+                    Align::Left => push_left(&mut line, cell, *width),
+                    Align::Right => push_right(&mut line, cell, *width),
+                }
             }
             if let Some((end, _)) = line.char_indices().nth(limit) {
                 line.truncate(end);
@@ -134,5 +133,18 @@ mod tests {
             .expect("a vector takes everything");
         let text = String::from_utf8(text).expect("it is text");
         assert_eq!(text, "    share  é\n       1%  a\n  100.00%  a\n");
+    }
+
+    #[test]
+    fn a_name_may_have_any_length() {
+        let mut table = Table::new(&[("symbol", Align::Left), ("end", Align::Right)]);
+        let name = "a".repeat(70_000);
+        table.row(&[name.clone(), name.clone()], Style::new());
+        let mut text = Vec::new();
+        table
+            .write(None, Style::new(), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert!(text.ends_with(&format!("\n  {name}  {name}\n")));
     }
 }
