@@ -135,6 +135,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 
 #define CALLS	200UL
 #define THIRD	3U
+#define MAX_AT_TICKS	4UL
 
 struct place {
 	unsigned int samples;
@@ -155,12 +156,13 @@ static void note_third(const struct sample *sample, void *data)
 /*
  * The third sample comes after a known number of instructions. With more of them before
  * the loop, it is nearer to its beginning: never farther, wherever it is. An interrupt
- * that is late (SKID) comes in the kernel, if it is due shortly before a call.
+ * that is late (SKID) comes in the kernel, if it is due shortly before a call: or shortly
+ * before a tick, about once in 5000 times; then IP is 0, and shows nothing.
  */
 TEST_F(event, late_samples_are_behind_their_own_call)
 {
 	struct perf_event_attr attr = event_every(11 * LOOP_INSTRUCTIONS);
-	unsigned long delay, turn, last_turn = CALLS;
+	unsigned long delay, turn, last_turn = CALLS, at_ticks = 0;
 	__u64 last_ip = -1ULL;
 
 	/* perf leaves such samples out. */
@@ -180,6 +182,10 @@ TEST_F(event, late_samples_are_behind_their_own_call)
 		sampler_close(&self->sampler);
 		self->sampler.fd = -1;
 		ASSERT_LE(THIRD, place.samples);
+		if (!place.left && !place.ip) {
+			at_ticks++;
+			continue;
+		}
 		if (place.left)
 			turn = CALLS - place.left - (place.ip == (__u64)next_turn);
 		else
@@ -189,10 +195,13 @@ TEST_F(event, late_samples_are_behind_their_own_call)
 			       turn, place.ip - (__u64)calls_begin, last_turn);
 		}
 		if (!place.left)
-			EXPECT_TRUE(is_behind_a_call(place.ip));
+			EXPECT_TRUE(is_behind_a_call(place.ip)) {
+				TH_LOG("delay %lu: IP %#llx", delay, place.ip);
+			}
 		last_turn = turn;
 		last_ip = place.ip;
 	}
+	EXPECT_GE(MAX_AT_TICKS, at_ticks);
 }
 
 TEST_HARNESS_MAIN
