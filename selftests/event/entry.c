@@ -156,8 +156,9 @@ static void note_third(const struct sample *sample, void *data)
 /*
  * The third sample comes after a known number of instructions. With more of them before
  * the loop, it is nearer to its beginning: never farther, wherever it is. An interrupt
- * that is late (SKID) comes in the kernel, if it is due shortly before a call: or shortly
- * before a tick, about once in 5000 times; then IP is 0, and shows nothing.
+ * that is late (SKID) comes in the kernel, if it is due shortly before a call: or before
+ * the kernel is entered otherwise, presumably by a tick. Then IP is 0, and shows nothing:
+ * 4 times in 27000.
  */
 TEST_F(event, late_samples_are_behind_their_own_call)
 {
