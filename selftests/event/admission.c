@@ -197,6 +197,8 @@ TEST_F(admission, process_that_has_exited_has_no_number)
 	close(holds[1]);
 	close(ready[0]);
 	close(ready[1]);
+	/* The one that held them has the device of the fixture, too, until it has ended. */
+	ASSERT_EQ(0, wait_until_idle());
 }
 
 TEST_F(admission, one_event_more_than_counters_is_refused)

@@ -135,7 +135,7 @@ TEST_F(event, samples_in_the_entry_have_no_registers_of_another_call)
 
 #define CALLS	200UL
 #define THIRD	3U
-#define MAX_AT_TICKS	4UL
+#define TRIES	3
 
 struct place {
 	unsigned int samples;
@@ -154,16 +154,42 @@ static void note_third(const struct sample *sample, void *data)
 }
 
 /*
+ * Returns where the third sample of the calls is. Sometimes a tick comes between the end of
+ * a period and its late interrupt, which then is in the first instructions of
+ * asm_sysvec_apic_timer_interrupt() and has no IP: not so at the next try.
+ */
+static struct place place_of_third(struct __test_metadata *_metadata, struct sampler *sampler,
+				   const struct event_maker *by, struct perf_event_attr *attr,
+				   unsigned long delay)
+{
+	struct place place;
+	int tries = 0;
+
+	do {
+		struct seen seen = SEEN_NOTHING;
+
+		place = (struct place){ };
+		ASSERT_EQ(0, sampler_open(sampler, by, attr, 0, -1, 4));
+		ASSERT_EQ(0, event_enable(sampler->fd));
+		system_calls(delay, CALLS);
+		ASSERT_EQ(0, event_disable(sampler->fd));
+		sampler_read(sampler, &seen, note_third, &place);
+		sampler_close(sampler);
+		sampler->fd = -1;
+		ASSERT_LE(THIRD, place.samples);
+	} while (!place.ip && ++tries < TRIES);
+	return place;
+}
+
+/*
  * The third sample comes after a known number of instructions. With more of them before
  * the loop, it is nearer to its beginning: never farther, wherever it is. An interrupt
- * that is late (SKID) comes in the kernel, if it is due shortly before a call: or before
- * the kernel is entered otherwise, presumably by a tick. Then IP is 0, and shows nothing:
- * 4 times in 27000.
+ * that is late (SKID) comes in the kernel, if it is due shortly before a call.
  */
 TEST_F(event, late_samples_are_behind_their_own_call)
 {
 	struct perf_event_attr attr = event_every(11 * LOOP_INSTRUCTIONS);
-	unsigned long delay, turn, last_turn = CALLS, at_ticks = 0;
+	unsigned long delay, turn, last_turn = CALLS;
 	__u64 last_ip = -1ULL;
 
 	/* perf leaves such samples out. */
@@ -172,21 +198,9 @@ TEST_F(event, late_samples_are_behind_their_own_call)
 	attr.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;
 	attr.sample_regs_user = REGISTER_R12;
 	for (delay = 0; delay < LOOP_INSTRUCTIONS; delay++) {
-		struct seen seen = SEEN_NOTHING;
-		struct place place = { };
+		struct place place = place_of_third(_metadata, &self->sampler, variant->by, &attr,
+						    delay);
 
-		ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, 4));
-		ASSERT_EQ(0, event_enable(self->sampler.fd));
-		system_calls(delay, CALLS);
-		ASSERT_EQ(0, event_disable(self->sampler.fd));
-		sampler_read(&self->sampler, &seen, note_third, &place);
-		sampler_close(&self->sampler);
-		self->sampler.fd = -1;
-		ASSERT_LE(THIRD, place.samples);
-		if (!place.left && !place.ip) {
-			at_ticks++;
-			continue;
-		}
 		if (place.left)
 			turn = CALLS - place.left - (place.ip == (__u64)next_turn);
 		else
@@ -202,7 +216,6 @@ TEST_F(event, late_samples_are_behind_their_own_call)
 		last_turn = turn;
 		last_ip = place.ip;
 	}
-	EXPECT_GE(MAX_AT_TICKS, at_ticks);
 }
 
 TEST_HARNESS_MAIN

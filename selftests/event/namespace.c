@@ -56,8 +56,15 @@ TEST_F(event, fdinfo_has_the_number_of_the_opener)
 	pid = fork_first(_metadata, &go);
 	if (!pid) {
 		int fd = event_open_instructions(variant->by, 0);
+		pid_t child;
 
-		_exit(getpid() != 1 || event_described(fd, "pid") != 1);
+		if (getpid() != 1 || event_described(fd, "pid") != 1)
+			_exit(1);
+		/* Also when that has no number any more. */
+		child = fork_waiting(&go);
+		fd = event_open_instructions(variant->by, child);
+		close(go);
+		_exit(waitpid(child, NULL, 0) != child || event_described(fd, "pid") != child);
 	}
 	expect_success(_metadata, pid, go);
 }

@@ -30,6 +30,7 @@ FIXTURE(event)
 	struct target target;
 	struct event_ring ring;
 	int fd[EVENTS];
+	__u64 ids[EVENTS];	/* of PERF_EVENT_IOC_ID */
 	int cpu;	/* the first */
 };
 
@@ -86,6 +87,7 @@ static void open_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *sel
 
 		self->fd[i] = by->open(&attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		ASSERT_LE(0, self->fd[i]);
+		self->ids[i] = event_id(self->fd[i]);
 	}
 	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[0], 6, false));
 	for (i = 1; i < EVENTS; i++)
@@ -134,15 +136,12 @@ static void run_all(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self
 
 TEST_F(event, ring_of_several_events_has_the_samples_of_each)
 {
-	__u64 ids[EVENTS];
 	struct told told;
 	int i;
 
 	open_all(_metadata, self, variant->by, 0);
-	for (i = 0; i < EVENTS; i++)
-		ids[i] = event_id(self->fd[i]);
 	run_all(_metadata, self);
-	told = read_ring(&self->ring, ids);
+	told = read_ring(&self->ring, self->ids);
 	EXPECT_EQ(0UL, told.unknown);
 	for (i = 0; i < EVENTS; i++)
 		EXPECT_EQ(event_count(self->fd[i]) / periods[i], told.samples[i]);
@@ -150,16 +149,12 @@ TEST_F(event, ring_of_several_events_has_the_samples_of_each)
 
 TEST_F(event, event_that_leaves_a_ring_writes_no_more)
 {
-	__u64 ids[EVENTS];
 	struct told told;
-	int i;
 
 	open_all(_metadata, self, variant->by, 0);
-	for (i = 0; i < EVENTS; i++)
-		ids[i] = event_id(self->fd[i]);
 	EXPECT_EQ(0, set_output(self->fd[1], -1));
 	run_all(_metadata, self);
-	told = read_ring(&self->ring, ids);
+	told = read_ring(&self->ring, self->ids);
 	EXPECT_EQ(0UL, told.unknown);
 	EXPECT_EQ(event_count(self->fd[0]) / periods[0], told.samples[0]);
 	EXPECT_EQ(0UL, told.samples[1]);
@@ -174,7 +169,6 @@ static const int orders[][EVENTS] = {
 /* The ring lives as long as the mapping, whoever is closed, and those left write on. */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
-	__u64 ids[EVENTS];
 	struct told told;
 	unsigned int i;
 	int k, which;
@@ -182,19 +176,17 @@ TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 	for (i = 0; i < ARRAY_SIZE(orders); i++) {
 		ASSERT_EQ(0, target_start(&self->target, -1, false));
 		open_all(_metadata, self, variant->by, self->target.tid);
-		for (k = 0; k < EVENTS; k++) {
-			ids[k] = event_id(self->fd[k]);
+		for (k = 0; k < EVENTS; k++)
 			ASSERT_EQ(0, event_enable(self->fd[k]));
-		}
 		for (k = 0; k < EVENTS; k++) {
 			ASSERT_EQ(0, target_go(&self->target, (struct job) { N, 1, STEP_NONE }));
 			which = orders[i][k];
 			close(self->fd[which]);
 			self->fd[which] = -1;
 			ASSERT_EQ(0, target_wait(&self->target));
-			read_ring(&self->ring, ids);
+			read_ring(&self->ring, self->ids);
 			ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 1, STEP_NONE }));
-			told = read_ring(&self->ring, ids);
+			told = read_ring(&self->ring, self->ids);
 			EXPECT_EQ(0UL, told.unknown);
 			/* A mapping keeps the event of which the ring is. */
 			if (which)
@@ -226,6 +218,26 @@ TEST_F(event, events_outlive_the_mapping_of_their_ring)
 		EXPECT_LT(0ULL, self->ring.page->data_head);
 		event_ring_unmap(&self->ring);
 	}
+}
+
+/* For the others it is as if there had been none. */
+TEST_F(event, ring_that_has_ended_is_no_ring)
+{
+	struct told told;
+
+	open_all(_metadata, self, variant->by, 0);
+	event_ring_unmap(&self->ring);
+	EXPECT_EQ(-EINVAL, event_ioctl(self->fd[1], PERF_EVENT_IOC_PAUSE_OUTPUT, 1));
+	EXPECT_EQ(-EINVAL, set_output(self->fd[2], self->fd[1]));
+	/* One of its own, of another size. */
+	ASSERT_EQ(0, event_ring_map(&self->ring, self->fd[1], 5, false));
+	EXPECT_EQ(0, set_output(self->fd[2], self->fd[1]));
+	run_all(_metadata, self);
+	told = read_ring(&self->ring, self->ids);
+	EXPECT_EQ(0UL, told.unknown);
+	EXPECT_EQ(0UL, told.samples[0]);
+	EXPECT_LT(0UL, told.samples[1]);
+	EXPECT_LT(0UL, told.samples[2]);
 }
 
 /* Those that were left behind do not write to the page of the next one. */

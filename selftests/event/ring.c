@@ -175,6 +175,32 @@ TEST_F(event, record_of_lost_samples_tells_whose_they_are)
 	EXPECT_EQ(1U, records);
 }
 
+/* A record that is smaller than that of the loss finds no room either: it would come before. */
+TEST_F(event, nothing_comes_before_the_record_of_the_loss)
+{
+	struct perf_event_attr attr = with_lost();
+	struct sampler *s = &self->sampler;
+	const __u64 size_of_lost = 24;
+	__u64 head, room;
+	int attempts = 0;
+
+	attr.context_switch = 1;
+	/* Switches that nobody wants may leave more room. */
+	do {
+		ASSERT_GT(10, attempts++);
+		sampler_close(s);
+		ASSERT_EQ(0, sampler_open(s, variant->by, &attr, 0, -1, 0));
+		ASSERT_EQ(0, event_enable(s->fd));
+		labelled_loop(N);
+		ASSERT_LT(0ULL, counted(_metadata, s->fd).lost);
+		head = s->ring.page->data_head;
+		room = s->ring.size - head;
+		usleep(1000);
+		ASSERT_EQ(0, event_disable(s->fd));
+	} while (room < sizeof(struct perf_event_header) || room >= size_of_lost);
+	EXPECT_EQ(head, s->ring.page->data_head);
+}
+
 /* Names find no room either, and are lost beside the samples. */
 TEST_F(event, lost_names_are_told_and_are_no_samples)
 {

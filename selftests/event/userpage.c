@@ -472,13 +472,13 @@ TEST_F(event, counter_does_not_tell_where_another_task_is)
 /*
  * Forks a child that may use RDPMC, since perf's event has a page at that moment, and
  * that the module does not see, since it has no event. The child answers each byte
- * with the value of the counter.
+ * with the value of the counter. perf's event has ended then.
  */
 static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], const int answer[2])
 {
 	struct perf_event_attr attr = event_instructions();
 	int fd = event_maker_perf.open(&attr, 0, -1, -1, 0);
-	__u64 value;
+	__u64 value = 0;
 	pid_t pid;
 	void *page;
 	char c;
@@ -490,15 +490,18 @@ static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], co
 	if (!pid) {
 		close(fd);
 		close(ask[1]);
-		while (read(ask[0], &c, 1) == 1) {
+		/* The first answer is that the event is closed here. */
+		while (write(answer[1], &value, sizeof(value)) == sizeof(value)) {
+			if (read(ask[0], &c, 1) != 1)
+				_exit(0);
 			value = rdpmc(index);
-			if (write(answer[1], &value, sizeof(value)) != sizeof(value))
-				_exit(1);
 		}
-		_exit(0);
+		_exit(1);
 	}
 	munmap(page, getpagesize());
 	close(fd);
+	if (pid > 0 && read(answer[0], &value, sizeof(value)) != sizeof(value))
+		return -EPIPE;
 	return pid;
 }
 

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
@@ -239,6 +241,56 @@ TEST_F(event, signal_comes_without_a_ring)
 	ASSERT_EQ(0, event_disable(self->sampler.fd));
 	EXPECT_LE(20, __atomic_load_n(&signals, __ATOMIC_RELAXED));
 	EXPECT_GE(21, __atomic_load_n(&signals, __ATOMIC_RELAXED));
+	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
+}
+
+/* Executes as many loops on two CPUs at once, or on the only one: the exit code. */
+static int loop_twice(unsigned long n)
+{
+	cpu_set_t cpus;
+	int cpu, other;
+	pid_t pid;
+
+	if (cpus_online(&cpus))
+		return 1;
+	cpu = cpu_next(&cpus, -1);
+	other = cpu_next(&cpus, cpu);
+	pid = fork();
+	if (pid < 0 || pin_to_cpu(pid || other < 0 ? cpu : other))
+		return 1;
+	labelled_loop(n);
+	return pid && waitpid(pid, NULL, 0) != pid;
+}
+
+/* Each task that inherits the event has them, whatever happens on other CPUs meanwhile. */
+TEST_F(event, signals_come_from_several_cpus)
+{
+	const unsigned long period = 20011;
+	struct perf_event_attr attr = event_every(period);
+	int go, status, samples;
+	unsigned long periods;
+	pid_t pid;
+
+	attr.inherit = 1;
+	pid = fork_waiting(&go);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(loop_twice(1000 * period));
+	self->sampler.fd = variant->by->open(&attr, pid, -1, -1, 0);
+	ASSERT_LE(0, self->sampler.fd);
+	send_signals(_metadata, self->sampler.fd, SIGRTMIN);
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	ASSERT_EQ(1, write(go, "", 1));
+	close(go);
+	while (waitpid(pid, &status, 0) != pid)
+		ASSERT_EQ(EINTR, errno);
+	EXPECT_EQ(0, status);
+	periods = event_count(self->sampler.fd) / period;
+	samples = __atomic_load_n(&signals, __ATOMIC_RELAXED) - __atomic_load_n(&last_signals, __ATOMIC_RELAXED);
+	EXPECT_LE(4000UL, periods);
+	/* Each task has a rest. */
+	EXPECT_LE(periods - 1, (unsigned long)samples);
+	EXPECT_GE(periods, (unsigned long)samples);
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 }
 

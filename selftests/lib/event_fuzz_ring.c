@@ -238,7 +238,7 @@ static bool drain(struct event_fuzz *f, struct piece *p)
 	};
 	int i;
 
-	if (!p->whole || !p->readable || !p->writable || !ring.size || !e->own_ring ||
+	if (!p->whole || !p->readable || !p->writable || !ring.size || e->ring_of != p->event ||
 	    f->spoiled[p->event] != CLEAN || f->overwrites[p->event] ||
 	    e->a.attr.write_backward)
 		return true;

@@ -259,7 +259,7 @@ int model_map(struct event_model *m, int i, size_t pages, size_t first, bool sha
 	if (!e->areas && e->ring)
 		return -EBUSY;
 	if (!e->areas)
-		e->own_ring = ring;
+		e->ring_of = i;
 	e->ring = ring;
 	e->areas++;
 	return 0;
@@ -273,12 +273,15 @@ void model_split(struct event_model *m, int i)
 void model_unmap(struct event_model *m, int i)
 {
 	struct model_event *e = &m->event[i];
+	int k;
 
 	if (--e->areas)
 		return;
-	if (e->own_ring)
-		e->ring = 0;
-	e->own_ring = false;
+	/* It ends for all that write to it. */
+	for (k = 0; k < MODEL_EVENTS; k++) {
+		if (m->event[k].ring_of == i)
+			m->event[k].ring = 0;
+	}
 	if (!e->open)
 		model_close(m, i);
 }
@@ -310,6 +313,7 @@ int model_set_output(struct event_model *m, int i, int other)
 	if (other == i || !may_share(e, &m->event[other]) || !m->event[other].ring)
 		return -EINVAL;
 	e->ring = m->event[other].ring;
+	e->ring_of = m->event[other].ring_of;
 	return 0;
 }
 

@@ -45,7 +45,7 @@ struct model_event {
 	bool enabled;
 	bool limited;		/* by REFRESH: it may disable itself while it is enabled */
 	size_t ring;		/* the pages of the ring that it writes to; 0: none */
-	bool own_ring;		/* it is mapped with the event's page */
+	int ring_of;		/* the event with whose page that is mapped */
 	bool gone;		/* no task is left that it counts */
 };
 

@@ -4,7 +4,7 @@
 use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
     context::Context,
-    event::{Event, Target},
+    event::Event,
     follows_tasks, max_sample_rate, page, record, release,
     slot::{self, Seen, Slot, Slots},
     EVENTS,
@@ -22,7 +22,6 @@ use crate::{
 use core::{cell::Cell, ptr::NonNull};
 use kernel::{
     bindings,
-    cpu::CpuId,
     ioctl::{_IO, _IOR, _IOW},
     prelude::*,
     seq_file::SeqFile,
@@ -147,22 +146,15 @@ impl Descriptor for Event {
     }
 
     fn show(&self, file: &SeqFile) {
-        let number = |cpu: &CpuId| i64::from(cpu.as_u32());
-        let (pid, cpu) = match &self.target {
-            Target::Task(task, cpu) => {
-                // As who opened the event knows it.
-                let thread = (self.sampler.ids(task.as_ptr()) >> 32) as i32;
-                (thread, cpu.as_ref().map_or(-1, number))
-            }
-            Target::Cpu(cpu) => (-1, number(cpu)),
-        };
+        let cpu = self.target.cpu();
+        let cpu = cpu.map_or(-1, |cpu| i64::from(cpu.as_u32()));
         seq_print!(
             file,
             "perfmon-event:\t{}\nselect:\t{:#x}\ncounter:\t{}\npid:\t{}\ncpu:\t{}\n",
             self.id,
             self.select.stopped(),
             self.counter.number(),
-            pid,
+            self.pid,
             cpu,
         );
         seq_print!(

@@ -86,6 +86,8 @@ pub(super) struct Event {
     pub(super) id: u64,
     pub(super) counter: CounterId,
     pub(super) target: Target,
+    /// The number of the task, as who opened the event knows it, also when it has ended; -1 for all.
+    pub(super) pid: i32,
     /// Not 0 if events were missed.
     ///
     /// ATOMICS: relaxed. It never becomes 0 again.
@@ -150,6 +152,10 @@ impl Event {
             }),
             page <- Page::new(),
             sampler: Sampler::new(*id, config, on_last_sample)?,
+            pid: match &target {
+                Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
+                Target::Cpu(_) => -1,
+            },
             rcu: UnsafeCell::new(pin_init::zeroed()),
         }? Error)
     }

@@ -76,6 +76,11 @@ impl Mapped {
     fn ring_size(&self) -> usize {
         self.ring.as_ref().map_or(0, |ring| ring.size())
     }
+
+    /// Returns the ring, unless that of another event has ended: then it is as if there were none.
+    fn live_ring(&self) -> Option<&Arc<ring::Memory>> {
+        self.ring.as_ref().filter(|ring| !ring.ring().has_ended())
+    }
 }
 
 /// Frees the page and leaves the ring of an event that is closed and has no slot any more. Not left to RCU: a charge ends
@@ -101,7 +106,8 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
             if core::ptr::eq(event, other) || !ring::may_share(event, other) {
                 return Err(EINVAL);
             }
-            Some(other.page.mapped.lock().ring.clone().ok_or(EINVAL)?)
+            let mapped = other.page.mapped.lock();
+            Some(mapped.live_ring().ok_or(EINVAL)?.clone())
         }
     };
     let old = {
@@ -118,7 +124,7 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
 /// Calls `f` with the ring that the event writes to, if there is one.
 pub(super) fn with_ring<R>(event: &Event, f: impl FnOnce(&Ring) -> R) -> Option<R> {
     let mapped = event.page.mapped.lock();
-    mapped.ring.as_ref().map(|ring| f(ring.ring()))
+    mapped.live_ring().map(|ring| f(ring.ring()))
 }
 
 /// The memory of a page.
@@ -214,6 +220,9 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
 /// Maps the page and a ring with so many bytes. Returns the page.
 fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNull<UserPage>> {
     let mut mapped = event.page.mapped.lock();
+    if mapped.live_ring().is_none() {
+        ring::drop_unused(ring::replace(event, &mut mapped.ring, None));
+    }
     let is_first = mapped.count == 0;
     if mapped.ring_size() != ring_size && (!is_first || mapped.ring.is_some()) {
         return Err(EINVAL);

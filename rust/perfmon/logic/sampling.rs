@@ -105,6 +105,11 @@ impl Rate {
         }
     }
 
+    /// Returns whether there are samples.
+    pub const fn is_sampled(self) -> bool {
+        !matches!(self, Self::Never)
+    }
+
     /// Returns the same with another number.
     ///
     /// # Errors
@@ -134,7 +139,7 @@ impl Sampling {
             frequency if attr.has(PerfEventAttr::FREQ) => Rate::Frequency(frequency),
             period => Rate::Period(period),
         };
-        let samples = !matches!(rate, Rate::Never);
+        let samples = rate.is_sampled();
         let id_all = attr.has(PerfEventAttr::SAMPLE_ID_ALL);
         let format = match SampleFormat::new(attr.sample_type, id_all, samples) {
             Ok(format) => format,

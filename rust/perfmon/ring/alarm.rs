@@ -31,12 +31,12 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     /// Returns an alarm that nobody has set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
-    /// event has been disabled.
+    /// event has been disabled; `None` for one that is not sampled.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(super) fn new(ended: unsafe extern "C" fn()) -> Result<Self> {
+    pub(super) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
         Ok(Self {
             wait: Wait::new(ended)?,
             is_set: AtomicU64::new(0),
@@ -83,15 +83,21 @@ impl Alarm {
         };
         match self.left.fetch_update(SeqCst, SeqCst, count) {
             Ok(1) => {
-                state.set_enabled(false);
-                if self.left.load(SeqCst) != SPENT {
-                    // More were allowed meanwhile, by another CPU.
-                    state.set_enabled(true);
-                }
+                self.disable(state);
                 true
             }
             Ok(_) | Err(UNLIMITED) => true,
             Err(_) => false,
+        }
+    }
+
+    /// Disables the event, unless another CPU allows more samples meanwhile: that enables it, and may disable it again.
+    fn disable(&self, state: &State) {
+        loop {
+            let changes = state.changes();
+            if self.left.load(SeqCst) != SPENT || state.disable_unless_changed(changes) {
+                return;
+            }
         }
     }
 

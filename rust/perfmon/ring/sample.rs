@@ -118,8 +118,8 @@ impl Sampler {
             read,
             chain,
         } = interrupt;
-        if ring.lost.get() != 0 {
-            self.tell_lost(ring, &self.moment_of(task, cpu));
+        if ring.lost.get() != 0 && !self.tell_lost(ring, &self.moment_of(task, cpu)) {
+            return self.lose(1);
         }
         let format = self.sampling.format;
         let interrupted = regs;

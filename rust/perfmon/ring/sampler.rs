@@ -94,7 +94,7 @@ impl Sampler {
         };
         Ok(Self {
             state: State::new(!config.disabled),
-            alarm: Alarm::new(on_last_sample)?,
+            alarm: Alarm::new(sampling.rate.is_sampled().then_some(on_last_sample))?,
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
@@ -108,7 +108,7 @@ impl Sampler {
 
     /// Returns whether the event is sampled.
     pub(crate) fn is_sampled(&self) -> bool {
-        !matches!(self.sampling.rate, Rate::Never)
+        self.sampling.rate.is_sampled()
     }
 
     /// Returns the event's id.
@@ -207,13 +207,14 @@ impl Sampler {
         }
     }
 
-    /// Tells of records that were lost.
+    /// Tells of records that were lost. Returns whether there was room for that: if not, there is none for a record that
+    /// is smaller, either, since it would stand before.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_lost(&self, ring: &Ring, moment: &Moment) {
+    pub(super) fn tell_lost(&self, ring: &Ring, moment: &Moment) -> bool {
         let words = 3 + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(words) else {
-            return;
+            return false;
         };
         let header = Header {
             kind: kind::LOST,
@@ -225,6 +226,7 @@ impl Sampler {
         record.put(ring.lost.0.swap(0, Relaxed));
         self.put_trailer(&mut record, moment);
         record.finish(false);
+        true
     }
 
     /// Writes a record that samples cease for a while, or come again.
@@ -254,8 +256,9 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        if ring.lost.get() != 0 {
-            self.tell_lost(ring, moment);
+        if ring.lost.get() != 0 && !self.tell_lost(ring, moment) {
+            ring.lose(1);
+            return;
         }
         let count: usize = words.iter().map(|words| words.len()).sum();
         let size = 1 + count + self.sampling.format.trailer_words();

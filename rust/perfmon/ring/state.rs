@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{
     AtomicU32,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 /// The event counts where it is not disabled by its group.
@@ -15,7 +15,8 @@ const CLOSED: u32 = u32::MAX - 1;
 
 /// Whether an event is enabled, and how often that was changed.
 ///
-/// ATOMICS: relaxed. Who changes it makes the CPUs look at it again.
+/// ATOMICS: relaxed, as who changes it makes the CPUs look at it again. Changes are releases, and [`Self::changes`] is
+/// their acquire: who sees one sees what was done before it, as that more samples were allowed.
 pub(crate) struct State(AtomicU32);
 
 impl State {
@@ -34,26 +35,35 @@ impl State {
 
     /// Returns how often the state was changed.
     pub(crate) fn changes(&self) -> u32 {
-        self.0.load(Relaxed) / CHANGE
+        self.0.load(Acquire) / CHANGE
     }
 
     /// Enables or disables the event for all tasks.
     #[inline]
     pub(crate) fn set_enabled(&self, enabled: bool) {
-        let enabled = if enabled { ENABLED } else { 0 };
-        let mut state = self.0.load(Relaxed);
-        loop {
-            if state == CLOSED {
-                return;
-            }
-            // After 2^30 changes the count begins anew.
-            let next = (state & !ENABLED).wrapping_add(CHANGE);
-            let next = if next >= CLOSED { 0 } else { next };
-            match (self.0).compare_exchange(state, next | enabled, Relaxed, Relaxed) {
-                Ok(_) => return,
-                Err(other) => state = other,
-            }
+        while !self.change(self.0.load(Relaxed), enabled) {}
+    }
+
+    /// Disables the event, unless its state was changed since it had been changed `changes` times. Returns whether that
+    /// was not so.
+    pub(super) fn disable_unless_changed(&self, changes: u32) -> bool {
+        let state = self.0.load(Relaxed);
+        state / CHANGE == changes && self.change(state, false)
+    }
+
+    /// Changes the state from this one. Returns whether it still was this one; that of a closed event stays.
+    #[inline]
+    fn change(&self, state: u32, enabled: bool) -> bool {
+        if state == CLOSED {
+            return true;
         }
+        // After 2^30 changes the count begins anew.
+        let next = (state & !ENABLED).wrapping_add(CHANGE);
+        let next = if next >= CLOSED { 0 } else { next };
+        let enabled = if enabled { ENABLED } else { 0 };
+        (self.0)
+            .compare_exchange(state, next | enabled, Release, Relaxed)
+            .is_ok()
     }
 
     /// Closes the event for all tasks.

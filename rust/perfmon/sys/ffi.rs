@@ -125,11 +125,11 @@ unsafe extern "C" {
     pub fn perfmon_is_file_of(file: *mut file, operations: *const ::kernel::ffi::c_void) -> bool;
     #[doc = " Keeps a mapping that is being set up from children, from growing, and from core\n dumps."]
     pub fn perfmon_area_keep(area: *mut vm_area_struct);
-    #[doc = " Makes a place where programs wait. After an overflow that was the last one, ended()\n is called in an interrupt. NULL if there is no memory."]
+    #[doc = " Makes a place where programs wait. After an overflow that was the last one, ended()\n is called in an interrupt; if ended is NULL, there are no overflows. NULL if there is\n no memory."]
     pub fn perfmon_wait_new(
         ended: ::core::option::Option<unsafe extern "C" fn()>,
     ) -> *mut perfmon_wait;
-    #[doc = " Waits for the interrupt of the last perfmon_wait_overflow()."]
+    #[doc = " Waits for the interrupts of the last perfmon_wait_overflow() on each CPU."]
     pub fn perfmon_wait_sync(wait: *mut perfmon_wait);
     #[doc = " Frees it; nobody waits there, and there is no such interrupt."]
     pub fn perfmon_wait_free(wait: *mut perfmon_wait);

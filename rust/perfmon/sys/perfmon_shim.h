@@ -128,10 +128,11 @@ void perfmon_area_keep(struct vm_area_struct *area);
 
 /*
  * Makes a place where programs wait. After an overflow that was the last one, ended()
- * is called in an interrupt. NULL if there is no memory.
+ * is called in an interrupt; if ended is NULL, there are no overflows. NULL if there is
+ * no memory.
  */
 struct perfmon_wait *perfmon_wait_new(void (*ended)(void));
-/* Waits for the interrupt of the last perfmon_wait_overflow(). */
+/* Waits for the interrupts of the last perfmon_wait_overflow() on each CPU. */
 void perfmon_wait_sync(struct perfmon_wait *wait);
 /* Frees it; nobody waits there, and there is no such interrupt. */
 void perfmon_wait_free(struct perfmon_wait *wait);

@@ -23,19 +23,20 @@ unsafe impl Send for Wait {}
 unsafe impl Sync for Wait {}
 
 impl Wait {
-    /// `ended` is called in an interrupt after the last overflow.
+    /// `ended` is called in an interrupt after the last overflow; with `None` there are none.
     ///
     /// # Errors
     ///
     /// ENOMEM.
-    pub(crate) fn new(ended: unsafe extern "C" fn()) -> Result<Self> {
+    pub(crate) fn new(ended: Option<unsafe extern "C" fn()>) -> Result<Self> {
         // SAFETY: The function lives as long as the module.
-        let wait = unsafe { ffi::perfmon_wait_new(Some(ended)) };
+        let wait = unsafe { ffi::perfmon_wait_new(ended) };
         // INVARIANT: Just made.
         NonNull::new(wait).map(Self).ok_or(ENOMEM)
     }
 
-    /// Sends SIGIO soon, from any context. After the last overflow, `ended` is called before.
+    /// Sends SIGIO soon, from any context, on this CPU. After the last overflow, `ended` is called before. Nothing happens
+    /// without `ended`.
     pub(crate) fn overflow(&self, is_last: bool) {
         let band = if is_last {
             bindings::POLL_HUP
@@ -46,7 +47,7 @@ impl Wait {
         unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
     }
 
-    /// Waits for the interrupt of the last [`Self::overflow`]. For tasks that may sleep.
+    /// Waits for the interrupts of the last [`Self::overflow`]. For tasks that may sleep.
     pub(crate) fn sync(&self) {
         // SAFETY: By the type invariant.
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };

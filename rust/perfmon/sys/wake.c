@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <linux/irq_work.h>
 #include <linux/list.h>
+#include <linux/percpu.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -17,10 +18,19 @@
 struct perfmon_wait {
 	struct wait_queue_head queue;
 	struct fasync_struct *signals;
-	struct irq_work work;
 	void (*ended)(void);
-	int band;			/* of the last overflow: POLL_IN or POLL_HUP */
+	struct overflow __percpu *overflows;	/* NULL without @ended */
 	struct list_head waker;		/* in perfmon_waker.waits, by its lock */
+};
+
+/*
+ * The pending signal of one CPU. Each CPU has its own: tasks that inherit the event
+ * overflow on several CPUs at once.
+ */
+struct overflow {
+	struct irq_work work;
+	struct perfmon_wait *wait;
+	int band;			/* of the last one: POLL_IN or POLL_HUP */
 };
 
 struct perfmon_waker {
@@ -32,34 +42,59 @@ struct perfmon_waker {
 
 static void tell_overflow(struct irq_work *work)
 {
-	struct perfmon_wait *wait = container_of(work, typeof(*wait), work);
-	int band = READ_ONCE(wait->band);
+	struct overflow *overflow = container_of(work, typeof(*overflow), work);
+	int band = READ_ONCE(overflow->band);
 
 	if (band == POLL_HUP)
-		wait->ended();
-	perfmon_wait_wake(wait, 0, band);
+		overflow->wait->ended();
+	perfmon_wait_wake(overflow->wait, 0, band);
+}
+
+static bool add_overflows(struct perfmon_wait *wait)
+{
+	struct overflow *overflow;
+	int cpu;
+
+	wait->overflows = alloc_percpu_gfp(struct overflow, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!wait->overflows)
+		return false;
+	for_each_possible_cpu(cpu) {
+		overflow = per_cpu_ptr(wait->overflows, cpu);
+		init_irq_work(&overflow->work, tell_overflow);
+		overflow->wait = wait;
+	}
+	return true;
 }
 
 struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
 {
 	struct perfmon_wait *wait = kzalloc(sizeof(*wait), GFP_KERNEL_ACCOUNT);
 
-	if (wait) {
-		init_waitqueue_head(&wait->queue);
-		init_irq_work(&wait->work, tell_overflow);
-		wait->ended = ended;
-		INIT_LIST_HEAD(&wait->waker);
+	if (!wait)
+		return NULL;
+	init_waitqueue_head(&wait->queue);
+	INIT_LIST_HEAD(&wait->waker);
+	if (ended && !add_overflows(wait)) {
+		kfree(wait);
+		return NULL;
 	}
+	wait->ended = ended;
 	return wait;
 }
 
 void perfmon_wait_sync(struct perfmon_wait *wait)
 {
-	irq_work_sync(&wait->work);
+	int cpu;
+
+	if (!wait->overflows)
+		return;
+	for_each_possible_cpu(cpu)
+		irq_work_sync(&per_cpu_ptr(wait->overflows, cpu)->work);
 }
 
 void perfmon_wait_free(struct perfmon_wait *wait)
 {
+	free_percpu(wait->overflows);
 	kfree(wait);
 }
 
@@ -87,8 +122,13 @@ void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band)
 
 void perfmon_wait_overflow(struct perfmon_wait *wait, int band)
 {
-	WRITE_ONCE(wait->band, band);
-	irq_work_queue(&wait->work);
+	struct overflow *overflow;
+
+	if (!wait->overflows)
+		return;
+	overflow = this_cpu_ptr(wait->overflows);
+	WRITE_ONCE(overflow->band, band);
+	irq_work_queue(&overflow->work);
 }
 
 static void wake_all(struct irq_work *work)
