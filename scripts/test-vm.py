@@ -54,9 +54,9 @@ def command(*words):
     return [PMCTL, "vm", *words]
 
 
-def run(*words, stdin=b"", cwd=None, env=None):
-    """Runs `pmctl vm WORDS` as nobody; returns exit code, standard output, standard error."""
-    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+def run(*words, stdin=b"", cwd=None, env=None, groups=()):
+    """Runs `pmctl vm WORDS` as nobody, who is of `groups`, too; returns exit code, standard output, standard error."""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": groups} if os.getuid() == 0 else {}
     done = subprocess.run(
         command(*words),
         input=stdin,
@@ -131,6 +131,11 @@ def commands_that_cannot_run():
     expect((code, out[:6]), (0, b"pmctl "), err)
     code, _, err = run("--run", "--", "true", cwd="/dev/shm")
     expect(code, 0, err)
+    closed = os.path.join(FOLDER, "closed")
+    os.makedirs(os.path.join(closed, "inside"))
+    os.chmod(closed, 0o711)
+    code, _, err = run("--run", "--", "true", cwd=os.path.join(closed, "inside"))
+    expect((code, "needs to list the directories above it" in err), (125, True), err)
     code, _, err = run("--run", "--", "true", *(["x" * 1000] * 500))
     expect(code, 0, err)
     code, _, err = run("--", "stat", "--no-such-option", "--", "true")
@@ -197,11 +202,11 @@ def what_runs_on_ends_with_the_command():
 
 @test
 def the_caller_is_the_same():
-    script = "id -u; id -g; pwd; umask; hostname; cat /etc/shadow; echo $?"
+    script = "id -u; id -G; pwd; umask; hostname; cat /etc/shadow; echo $?"
     os.umask(0o027)
-    code, out, _ = shell(script, cwd="/usr/share")
+    code, out, _ = shell(script, cwd="/usr/share", groups=[1234, 56])
     os.umask(0o022)
-    wanted = ["65534", "65534", "/usr/share", "0027", os.uname().nodename, "1"]
+    wanted = ["65534", "65534 56 1234", "/usr/share", "0027", os.uname().nodename, "1"]
     expect((code, out.decode().split("\n")[:6]), (0, wanted), "what the command sees")
 
 
@@ -231,6 +236,17 @@ def the_environment_is_fixed():
     expect(run("--run", "--", "env", env={"Y": "22", **common})[1], first[1], "another environment")
     code, out, _ = run("--env-all", "--run", "--", "env", env={**common, "X": "1"})
     expect((code, b"X=1\n" in out, b"LANG" in out), (0, True, False), "--env-all")
+
+
+@test
+def the_machine_is_the_one_that_is_asked_for():
+    script = "grep -m 1 vendor /proc/cpuinfo; nproc; date -u +%Y; cat /proc/sys/kernel/randomize_va_space"
+    cases = [([], "GenuineIntel", "1", "0"), (["--cpu", "amd", "--cpus", "2", "--aslr"], "AuthenticAMD", "2", "2")]
+    for options, vendor, cpus, random in cases:
+        code, out, err = shell(script, *options)
+        expect((code, out.decode().split()[2:]), (0, [vendor, cpus, "2037", random]), err)
+    code, _, err = shell("kill -ILL $$")
+    expect((code, "AVX2, and not AVX-512" in err), (132, True), err)
 
 
 @test
@@ -324,9 +340,39 @@ def a_directory_that_is_named_is_written():
     for name, codes in (("way", 0), ("never", 125)):
         code, _, err = shell("echo x >way", "--write", ".", "--out", name, cwd=inside)
         expect(code, codes, err)
+    # So is one that the host has written just before, in whichever part of a second.
+    for _ in range(3):
+        with open(os.path.join(folder, "outside"), "w", encoding="ascii") as file:
+            file.write("before")
+        code, _, err = shell("true", "--write", ".", "--out", "way", "--out", "../outside", cwd=inside)
+        expect((code, err.count("did not write it")), (125, 2), err)
     for name, reason in (("none", "can't find none"), ("/", "would be all files"), ("open/big", "is no directory")):
         code, _, err = shell("true", "--write", name, cwd=folder)
         expect((code, reason in err), (2, True), err)
+
+
+# Opens a file that is replaced then, and so many others that 1024 are not enough; writes to the first.
+MANY_FILES = """
+import os
+with open("name", "w") as file: file.write("first\\n")
+first = os.open("name", os.O_RDWR)
+with open("new", "w") as file: file.write("second\\n")
+os.rename("new", "name")
+others = [os.open(f"other{number}", os.O_RDWR | os.O_CREAT) for number in range(700)]
+os.pwrite(first, b"FIRST", 0)
+print(os.pread(first, 6, 0), open("name").read())
+"""
+
+
+@test
+def an_open_file_stays_the_same_among_many():
+    folder = writable("many")
+    words = [*command("--write", ".", "--run", "--"), "python3", "-c", MANY_FILES]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -S -n 1024; exec "$@"', "sh", *words],
+        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )
+    expect((done.returncode, done.stdout), (0, "b'FIRST\\n' second\n\n"), done.stderr)
 
 
 @test
@@ -468,17 +514,110 @@ def user_counts_repeat_to_the_instruction():
         expect(results[0][0]["instructions:u"] > 10_000_000, True, "a real count")
 
 
+# mov, 1000000 times dec and jnz, mov, xor, syscall.
+LOOP = "mov $1000000, %ecx\n1: dec %ecx\njnz 1b\nmov $60, %eax\nxor %edi, %edi\nsyscall\n"
+LOOP_INSTRUCTIONS = 2_000_004
+
+# Three children with a loop each, and the wait for them until there is none.
+FORKS = f"""
+    mov $3, %ebx
+fork: mov $57, %eax
+    syscall
+    test %eax, %eax
+    jz loop
+    dec %ebx
+    jnz fork
+wait: mov $61, %eax
+    mov $-1, %rdi
+    xor %esi, %esi
+    xor %edx, %edx
+    xor %r10d, %r10d
+    syscall
+    test %eax, %eax
+    jns wait
+    mov $60, %eax
+    xor %edi, %edi
+    syscall
+loop: {LOOP}
+"""
+# A child begins behind the system call.
+FORKS_INSTRUCTIONS = 1 + 3 * 6 + 3 * (2 + LOOP_INSTRUCTIONS) + 4 * 8 + 3
+
+
+# Opens an event of its own instructions:u by perf_event_open, takes the loop, and prints the count's 8 bytes.
+WRAPPED = """
+    mov $298, %eax
+    lea attr(%rip), %rdi
+    xor %esi, %esi
+    mov $-1, %edx
+    mov $-1, %r10d
+    xor %r8d, %r8d
+    syscall
+    mov $1000000, %ecx
+1:  dec %ecx
+    jnz 1b
+    mov %eax, %edi
+    xor %eax, %eax
+    lea count(%rip), %rsi
+    mov $8, %edx
+    syscall
+    mov $1, %eax
+    mov $1, %edi
+    syscall
+    mov $60, %eax
+    xor %edi, %edi
+    syscall
+.data
+attr:
+    .long 0, 64                 # PERF_TYPE_HARDWARE, PERF_ATTR_SIZE_VER0
+    .quad 1, 0, 0, 0, 1 << 5    # PERF_COUNT_HW_INSTRUCTIONS, exclude_kernel
+    .quad 0, 0
+count:
+    .quad 0
+"""
+# Those behind the first system call, up to the second, which reads them.
+WRAPPED_INSTRUCTIONS = 1 + 2 * 1_000_000 + 5
+
+
+def assembled(name, text):
+    """Returns a program without a library, of these instructions."""
+    program = os.path.join(FOLDER, name)
+    source = ".globl _start\n_start: " + text
+    subprocess.run(["gcc", "-nostdlib", "-static", "-o", program, "-xassembler", "-"], input=source, text=True, check=True)
+    return program
+
+
 @test
 def counts_are_those_of_the_program():
-    source = os.path.join(FOLDER, "loop.s")
-    with open(source, "w", encoding="ascii") as file:
-        file.write(".globl _start\n_start: mov $1000000, %ecx\n1: dec %ecx\njnz 1b\nmov $60, %eax\nxor %edi, %edi\nsyscall\n")
-    program = os.path.join(FOLDER, "loop")
-    subprocess.run(["gcc", "-nostdlib", "-static", "-o", program, source], check=True)
-    for cpus in ("1", "2"):
-        code, _, err = run("--cpus", cpus, "--", "stat", "-x,", "-e", "instructions:u,branches:u", "--", program)
-        # mov, 1000000 times dec and jnz, mov, xor, syscall; a far branch is one, too.
-        expect((code, counts(err)["instructions:u"]), (0, 2_000_004), err)
+    programs = {assembled("loop", LOOP): LOOP_INSTRUCTIONS, assembled("forks", FORKS): FORKS_INSTRUCTIONS}
+    for options in (["--cpus", "1"], ["--cpus", "2"], ["--cpu", "amd"]):
+        for program, instructions in programs.items():
+            code, _, err = run(*options, "--", "stat", "-x,", "-e", "instructions:u,branches:u", "--", program)
+            expect((code, counts(err)["instructions:u"]), (0, instructions), f"{program} with {options}: {err}")
+    folder = writable("counts")
+    code, _, err = run("--", "stat", "-x,", "-o", "file", "-e", "instructions:u", "--", next(iter(programs)), cwd=folder)
+    expect(code, 0, err)
+    with open(os.path.join(folder, "file"), encoding="ascii") as file:
+        expect(counts(file.read())["instructions:u"], LOOP_INSTRUCTIONS, "in a file")
+
+
+@test
+def a_program_of_perf_is_wrapped():
+    code, out, err = run("--", "wrap", "-v", "--", assembled("wrapped", WRAPPED))
+    expect((code, int.from_bytes(out, "little")), (0, WRAPPED_INSTRUCTIONS), err)
+    expect("an event of the driver's" in err, True, err)
+
+
+@test
+def all_runs_are_in_one_boot():
+    folder = writable("boot")
+    script = "cat /proc/sys/kernel/random/boot_id >>boots"
+    words = ["bench", "-r", "3", "--warmup", "0", "-e", "instructions:u", f"sh -c '{script}'", f"sh -c '{script}; {script}'"]
+    code, _, err = run("--out", "boots", "--", *words, cwd=folder)
+    expect(code, 0, err)
+    with open(os.path.join(folder, "boots"), encoding="ascii") as file:
+        boots = file.read().split()
+    expect((len(boots), len(set(boots))), (9, 1), "runs and boots")
 
 
 @test
@@ -557,6 +696,19 @@ def a_damaged_snapshot_is_made_again():
         os.truncate(os.path.join(cache, "perfmon-vm", snapshot, name), size)
         expect(run("--run", "--", "true", env=env)[0], 0, f"{name} of {size} bytes")
         expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
+    # QEMU does not see what is in the memory: the kernel dies, or hangs.
+    with open(os.path.join(cache, "perfmon-vm", snapshot, "memory"), "r+b") as file:
+        file.seek(16 << 20)
+        file.write(bytes(1 << 20))
+    code, out, err = run("--run", "--", "echo", "hi", env=env)
+    expect((code, out, os.listdir(os.path.join(cache, "perfmon-vm"))), (0, b"hi\n", []), err)
+    expect(run("--run", "--", "true", env=env)[0], 0, "the next run")
+    # A machine that can't be started says nothing of the snapshot.
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -v 500000; exec "$@"', "sh", *command("--run", "--", "true")],
+        env=env, capture_output=True, timeout=PATIENCE, check=False,
+    )
+    expect((done.returncode, os.listdir(os.path.join(cache, "perfmon-vm"))), (125, [snapshot]), done.stderr)
 
 
 @test

@@ -49,6 +49,10 @@ use snapshot::Start;
 use task::{Ended, Task};
 use wire::Message;
 
+/// The time that a machine which goes on from a snapshot may take to its first message, some hundredths of which it needs. After
+/// that it boots, which has no limit.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Runs a command in the virtual machine, and returns its exit code.
 pub(crate) fn vm(args: &Vm) -> Result<u8> {
     let command = command(args)?;
@@ -66,13 +70,21 @@ pub(crate) fn vm(args: &Vm) -> Result<u8> {
         shared: &shared,
     };
     let signals = Signals::hold_with(Signal::SIGWINCH)?;
-    let (mut qemu, socket) = match snapshot::start(&machine, &signals)? {
-        Start::Running(qemu, socket) => (qemu, socket),
+    let (mut qemu, socket, snapshot) = match snapshot::start(&machine, &signals)? {
+        Start::Booting(qemu, socket) => (qemu, socket, None),
+        Start::Restored(qemu, socket, snapshot) => (qemu, socket, Some(snapshot)),
         Start::Stopped(signal) => return Ok(stop(signal)),
     };
     let mut relay = Relay::new(socket, signals, is_terminal, results)?;
-    let task = task(args, &relay, &shared, is_terminal)?;
-    let outcome = relay.run(&Message::Start(task));
+    let first = Message::Start(task(args, &relay, &shared, is_terminal)?);
+    let patience = snapshot.is_some().then_some(PATIENCE);
+    let mut outcome = relay.run(&first, patience);
+    if let Some(snapshot) = snapshot.filter(|_| relay.is_in_vain(&outcome)) {
+        let (other, socket) = snapshot::boot_instead(&machine, &snapshot)?;
+        qemu = other;
+        relay.connect(socket)?;
+        outcome = relay.run(&first, None);
+    }
     let has_lost = relay.has_lost();
     // Messages are for a terminal that is the caller's again.
     drop(relay);

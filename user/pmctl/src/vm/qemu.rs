@@ -22,6 +22,7 @@ use super::monitor::Monitor;
 use super::shared::Shared;
 use super::snapshot::MEMORY;
 use crate::cli::{Vm, VmCpu};
+use crate::files::allow_many_files;
 
 /// Name of the serial port that the messages go through.
 pub(super) const PORT: &str = "pmctl";
@@ -88,9 +89,15 @@ impl Qemu {
             .stderr(complaints.try_clone().context("can't pass a file on")?)
             // A key that means a signal is for the command.
             .process_group(0);
-        // SAFETY: The closure only makes a system call, which a forked process may.
+        // SAFETY: The closure only makes system calls, which a forked process may.
         unsafe {
-            command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?));
+            command.pre_exec(|| {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // With fewer than the command has open, QEMU closes files and opens them again by name: by then another
+                // file may have that name.
+                allow_many_files();
+                Ok(())
+            });
         }
         let started = command.spawn();
         let process = started.with_context(|| format!("can't run {}", qemu.display()))?;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -55,6 +55,8 @@ pub(super) struct Relay {
     results: Results,
     input: Input,
     has_started: bool,
+    /// When a machine that has sent nothing is given up.
+    deadline: Option<Instant>,
     /// Signals that have asked for the end.
     asked: Vec<Signal>,
 }
@@ -78,7 +80,6 @@ impl Relay {
         is_terminal: [bool; 3],
         results: Results,
     ) -> Result<Self> {
-        socket.set_nonblocking(true).context("can't set a socket")?;
         let terminal = Terminal::of_caller();
         let mut outputs = Vec::new();
         let mut add = |stream, descriptor: BorrowedFd<'_>| -> Result<()> {
@@ -101,7 +102,7 @@ impl Relay {
             None => add(Stream::Terminal, error.as_fd())?,
         }
         Ok(Self {
-            channel: Channel::new(socket),
+            channel: channel(socket)?,
             signals,
             outputs,
             input: if is_terminal[0] && terminal.is_none() {
@@ -112,8 +113,15 @@ impl Relay {
             terminal,
             results,
             has_started: false,
+            deadline: None,
             asked: Vec::new(),
         })
+    }
+
+    /// Connects the streams with another machine, where the first one has started nothing.
+    pub(super) fn connect(&mut self, socket: UnixStream) -> Result<()> {
+        self.channel = channel(socket)?;
+        Ok(())
     }
 
     /// Returns the size of the caller's terminal.
@@ -137,12 +145,20 @@ impl Relay {
         &self.results
     }
 
-    /// Sends a first message, and passes everything on until the command ends.
-    pub(super) fn run(&mut self, first: &Message) -> Result<Outcome> {
-        self.channel.send(first)?;
+    /// Returns whether a run was over before the machine had started the command, and not because of a signal.
+    pub(super) const fn is_in_vain(&self, outcome: &Result<Outcome>) -> bool {
+        !self.has_started && matches!(outcome, Ok(Outcome::Failed(_) | Outcome::Dead))
+    }
+
+    /// Sends a first message, and passes everything on until the command ends, or until the machine has sent nothing at all for
+    /// so long.
+    pub(super) fn run(&mut self, first: &Message, patience: Option<Duration>) -> Result<Outcome> {
+        self.deadline = patience.map(|patience| Instant::now() + patience);
+        let sent = self.channel.send(first);
+        let mut done = sent.map(|()| None).map_err(anyhow::Error::from);
         loop {
-            match self.step() {
-                Ok(None) => {}
+            match done {
+                Ok(None) => done = self.step(),
                 Ok(Some(outcome)) => return Ok(outcome),
                 Err(error) if is_end(&error) => return Ok(Outcome::Dead),
                 Err(error) => return Err(error),
@@ -165,10 +181,14 @@ impl Relay {
             let Some(message) = self.channel.receive()? else {
                 break;
             };
+            self.deadline = None;
             if let Some(outcome) = self.obey(message)? {
                 return Ok(Some(outcome));
             }
             self.write_outputs()?;
+        }
+        if self.deadline.is_some_and(|end| Instant::now() >= end) {
+            return Ok(Some(Outcome::Failed("it sends nothing".to_owned())));
         }
         Ok(None)
     }
@@ -197,7 +217,7 @@ impl Relay {
         if reads {
             polled.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
-        match poll(&mut polled, PollTimeout::NONE) {
+        match poll(&mut polled, self.time_left()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno).context("can't wait for the virtual machine"),
         }
@@ -207,6 +227,16 @@ impl Relay {
             .and_then(PollFd::revents)
             .unwrap_or(PollFlags::empty());
         Ok(reads && !last.is_empty())
+    }
+
+    /// Returns the time until the machine is given up.
+    fn time_left(&self) -> PollTimeout {
+        let Some(deadline) = self.deadline else {
+            return PollTimeout::NONE;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        // Up to the next millisecond, for poll(2) counts in them.
+        PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
     }
 
     /// Returns whether a stream of the caller's takes no more.
@@ -350,6 +380,12 @@ impl Output {
         self.pending.drain(..done);
         false
     }
+}
+
+/// Connects with a machine.
+fn channel(socket: UnixStream) -> Result<Channel<UnixStream>> {
+    socket.set_nonblocking(true).context("can't set a socket")?;
+    Ok(Channel::new(socket))
 }
 
 /// Returns whether an error says that the machine is gone.

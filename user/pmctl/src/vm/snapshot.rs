@@ -30,7 +30,10 @@ const STATE: &str = "state";
 
 /// A machine that was started, or the signal that came before.
 pub(super) enum Start {
-    Running(Qemu, UnixStream),
+    /// It boots.
+    Booting(Qemu, UnixStream),
+    /// It goes on from the snapshot in this directory.
+    Restored(Qemu, UnixStream, PathBuf),
     Stopped(Signal),
 }
 
@@ -48,25 +51,41 @@ pub(super) fn start(machine: &Machine<'_>, signals: &Signals) -> Result<Start> {
             }
         }
         match restore(machine, &directory) {
-            Ok((qemu, socket)) => return Ok(Start::Running(qemu, socket)),
-            // It is of no use to anyone.
-            Err(_) => drop(fs::remove_dir_all(&directory)),
+            Ok(Some((qemu, socket))) => return Ok(Start::Restored(qemu, socket, directory)),
+            Ok(None) => remove(&directory),
+            // A limit of the caller's, for one, which says nothing of the snapshot.
+            Err(_) => {}
         }
     }
     let (qemu, socket) = Qemu::start(machine, &Memory::New)?;
-    Ok(Start::Running(qemu, socket))
+    Ok(Start::Booting(qemu, socket))
 }
 
-fn restore(machine: &Machine<'_>, directory: &Path) -> Result<(Qemu, UnixStream)> {
-    let memory = fs::metadata(directory.join(MEMORY))?.len();
+/// Starts a machine in place of one that did nothing after it went on from a snapshot, which goes.
+pub(super) fn boot_instead(machine: &Machine<'_>, directory: &Path) -> Result<(Qemu, UnixStream)> {
+    remove(directory);
+    Qemu::start(machine, &Memory::New)
+}
+
+/// Removes a snapshot that is damaged: it is of no use to anyone.
+fn remove(directory: &Path) {
+    let _ = fs::remove_dir_all(directory);
+}
+
+/// Lets a machine go on from a snapshot; `None` if QEMU sees that it is damaged. It does not look at the memory.
+///
+/// # Errors
+/// QEMU can't be started.
+fn restore(machine: &Machine<'_>, directory: &Path) -> Result<Option<(Qemu, UnixStream)>> {
+    let memory = fs::metadata(directory.join(MEMORY)).map_or(0, |facts| facts.len());
     if memory != u64::from(machine.args.memory) << 20 {
-        bail!("the memory is not whole");
+        return Ok(None);
     }
     // For `remove_old`.
     File::open(directory)?.set_modified(SystemTime::now())?;
     let (mut qemu, socket) = Qemu::start(machine, &Memory::Saved(directory))?;
-    qemu.monitor()?.restore(&uri(directory))?;
-    Ok((qemu, socket))
+    let is_whole = qemu.monitor()?.restore(&uri(directory)).is_ok();
+    Ok(is_whole.then_some((qemu, socket)))
 }
 
 /// Makes a snapshot, if it can be made. Returns a signal that asks for the end.

@@ -2,7 +2,7 @@
 //! The command in the guest: its user, its surroundings, and its streams.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -81,8 +81,11 @@ pub(super) fn start(task: &Task) -> Result<Running> {
     }
     let process = match command.spawn() {
         Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
-        Err(_) if !Path::new(&task.directory).is_dir() => Err(no_directory(task)),
-        Err(error) => Err(cannot_run(task, &error)),
+        Err(error) => Err(match fs::metadata(&task.directory) {
+            Ok(facts) if facts.is_dir() => cannot_run(task, &error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => closed_directory(task),
+            _ => no_directory(task),
+        }),
     };
     Ok(Running {
         process,
@@ -173,6 +176,16 @@ fn no_directory(task: &Task) -> (u8, String) {
     let directory = task.directory.to_string_lossy();
     let message = format!(
         "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another one.\n"
+    );
+    (exit::NO_COUNT, message)
+}
+
+/// Returns the exit code and the message of a working directory that QEMU can't reach.
+fn closed_directory(task: &Task) -> (u8, String) {
+    let directory = task.directory.to_string_lossy();
+    let message = format!(
+        "pmctl: the virtual machine can't reach {directory}: QEMU, which runs as you, needs to list the directories above it, \
+         and one of them lets you search it at most. Run the command in another one, or ask for the right to read that one.\n"
     );
     (exit::NO_COUNT, message)
 }

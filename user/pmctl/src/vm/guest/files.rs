@@ -2,11 +2,10 @@
 //! Files that the host wants when the command has ended.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -14,10 +13,38 @@ use super::super::task::{Content, Found, Task};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
 use super::relay;
 
-/// Sends the files, if they were written since `start`, a time since 1970.
-pub(super) fn send(channel: &mut Channel<File>, task: &Task, start: Duration) -> Result<()> {
-    for (index, name) in task.files.iter().enumerate() {
-        let (content, file) = match find(task, name, start) {
+/// The version of a file: its device, inode and time of change, one of which differs after a write or a replacement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    device: u64,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl Version {
+    fn of(facts: &Metadata) -> Self {
+        Self {
+            device: facts.dev(),
+            inode: facts.ino(),
+            changed: (facts.ctime(), facts.ctime_nsec()),
+        }
+    }
+}
+
+/// Returns the files' versions before the command starts; `None` for those that are not there.
+pub(super) fn versions(task: &Task) -> Vec<Option<Version>> {
+    let facts = task.files.iter().map(|name| fs::metadata(path(task, name)));
+    facts.map(|facts| Some(Version::of(&facts.ok()?))).collect()
+}
+
+/// Sends the files, if they are not those of `before`.
+pub(super) fn send(
+    channel: &mut Channel<File>,
+    task: &Task,
+    before: &[Option<Version>],
+) -> Result<()> {
+    for (index, (name, before)) in task.files.iter().zip(before).enumerate() {
+        let (content, file) = match find(task, name, *before) {
             Ok(found) => found,
             Err(error) => (Content::Missing(error.to_string()), None),
         };
@@ -31,8 +58,12 @@ pub(super) fn send(channel: &mut Channel<File>, task: &Task, start: Duration) ->
 }
 
 /// Finds a file that the command has written, and opens it if it is not on the host already.
-fn find(task: &Task, name: &OsString, start: Duration) -> io::Result<(Content, Option<File>)> {
-    let path = match Path::new(&task.directory).join(name).canonicalize() {
+fn find(
+    task: &Task,
+    name: &OsString,
+    before: Option<Version>,
+) -> io::Result<(Content, Option<File>)> {
+    let path = match path(task, name).canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(io::Error::other("the command wrote no such file"));
         }
@@ -44,8 +75,7 @@ fn find(task: &Task, name: &OsString, start: Duration) -> io::Result<(Content, O
     }
     let file = File::open(&path)?;
     let facts = file.metadata()?;
-    // Files that were there are older than the time when the command started.
-    if facts.ctime().unsigned_abs() < start.as_secs() {
+    if before == Some(Version::of(&facts)) {
         return Err(io::Error::other("the command did not write it"));
     }
     if task
@@ -56,6 +86,10 @@ fn find(task: &Task, name: &OsString, start: Duration) -> io::Result<(Content, O
         return Ok((Content::OnHost, None));
     }
     Ok((Content::Follows(facts.mode()), Some(file)))
+}
+
+fn path(task: &Task, name: &OsString) -> PathBuf {
+    Path::new(&task.directory).join(name)
 }
 
 fn copy(channel: &mut Channel<File>, mut file: File) -> Result<()> {

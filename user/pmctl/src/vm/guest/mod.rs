@@ -67,9 +67,10 @@ fn serve(channel: &mut Channel<File>) -> Result<()> {
         None => ask_time(channel)?,
     };
     system::set_clock(start)?;
+    let before = files::versions(&task);
     let running = command::start(&task)?;
     let ended = relay::run(channel, running)?;
-    files::send(channel, &task, start)?;
+    files::send(channel, &task, &before)?;
     channel.send(&Message::Ended(ended))?;
     relay::flush(channel)?;
     // The host ends the machine.

@@ -13,13 +13,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::Winsize;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::super::task::{Ended, Size};
 use super::super::wire::{CHUNK, Channel, Message, Stream};
 use super::command::{Running, winsize};
-use crate::child::Ending;
+use crate::child::{self, Ending};
 use crate::signals::Signals;
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
@@ -127,19 +126,11 @@ impl Relay<'_> {
         while self.signals.next()? != crate::signals::Event::Nothing {}
         let mut ending = None;
         loop {
-            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(ending),
-                Ok(status) => status,
+            match child::reap(None, libc::WNOHANG) {
+                Ok(Some((pid, end))) if pid == self.process => ending = Some(end),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Errno::ECHILD) => return Ok(ending),
                 Err(errno) => return Err(errno).context("can't wait for the command"),
-            };
-            match status {
-                WaitStatus::Exited(pid, code) if pid == self.process => {
-                    ending = Some(Ending::Exit(code));
-                }
-                WaitStatus::Signaled(pid, signal, _) if pid == self.process => {
-                    ending = Some(Ending::Killed(signal));
-                }
-                _ => {}
             }
         }
     }
