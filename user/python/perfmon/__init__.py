@@ -50,6 +50,8 @@ class count(_Block, _Mapping):
         for event in events:
             if not isinstance(event, str):
                 raise TypeError(f'an event is a string: perfmon.count("a", "b"), not {_kind(event)}')
+            if not _is_text(event):
+                raise EventError(f"no event is called {event!a}\n`perfmon.list()` has the names.")
         return super().__new__(cls, events, process)
 
     def __init__(self, *events, process=False):
@@ -166,10 +168,20 @@ _UNCOUNTABLE = (
 
 
 def _refuse_uncountable(function):
+    called = function
+    while isinstance(called, _functools.partial):
+        called = called.func
+    # What a call of an object runs.
+    method = getattr(type(called), "__call__", None)
     for is_one, kind, reason in _UNCOUNTABLE:
-        if is_one(function):
-            name = getattr(function, "__name__", repr(function))
+        if is_one(called) or is_one(method):
+            name = getattr(called, "__name__", repr(called))
             raise TypeError(f"{name} is {kind}: {reason}")
+
+
+def _is_text(value):
+    """Returns whether the string is one in UTF-8, too: half of a surrogate pair is not."""
+    return not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _kind(value):

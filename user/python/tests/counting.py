@@ -6,6 +6,7 @@ counting.py LIBRARY: LIBRARY has `spin(n)`, which executes 2 n instructions and 
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import subprocess
@@ -213,6 +214,7 @@ def names_that_are_no_events():
     message = raised(perfmon.EventError, perfmon.count, USER, "instrucions:u")
     expect("no event is called `instrucions`" in message and "Did you mean `instructions`?" in message, True, message)
     expect("there is no event" in raised(perfmon.EventError, perfmon.count), True)
+    expect("no event is called '\\udc80'" in raised(perfmon.EventError, perfmon.count, "\udc80"), True)
     expect("twice" in raised(perfmon.EventError, perfmon.count, USER, USER), True)
     expect("braces" in raised(perfmon.EventError, perfmon.count, "{cycles,instructions}"), True)
     expect("chooses the counter" in raised(perfmon.EventError, perfmon.count, "instructions:PMC0"), True)
@@ -354,6 +356,18 @@ def a_function_whose_body_runs_later_is_refused():
         expect(message.startswith(f"{function.__name__} is {kind}: its body runs after the call\nPut"), True, message)
     message = raised(TypeError, perfmon.count(USER), threading.Thread)
     expect(message.startswith("Thread is a class: "), True, message)
+
+    class Generates:
+        def __call__(self):
+            yield
+
+    for function, kind in (
+        (functools.partial(threading.Thread), "a class"),
+        (functools.partial(functools.partial(generator)), "a generator function"),
+        (Generates(), "a generator function"),
+    ):
+        message = raised(TypeError, perfmon.count(USER), function)
+        expect(f" is {kind}: " in message, True, message)
 
 
 def main():
