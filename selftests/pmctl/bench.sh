@@ -24,7 +24,7 @@ bench() {
 one=$(pmctl_count instructions:u "$loop" 1000000)
 two=$(pmctl_count instructions:u "$loop" 1020000)
 
-plan 33
+plan 36
 
 bench -e instructions:u,cycles -r 5 "$loop 1000000" "$loop '1020000'"
 is "bench succeeds" 0 $?
@@ -48,6 +48,11 @@ wait $!
 is "a signal ends it with the bench" 125 $?
 bench -r 1 -w 0 -e instructions:u -- sh -c 'cat; echo printed'
 check "commands read nothing and print nothing" [ "$(grep -c printed "$dir/out")" = 1 ]
+bench -e instructions:u -r 1 -w 0 'ls / | wc'
+says "the advice on what failed is for a shell" "$(cat "$dir/words")" "\`pmctl stat -- ls / '\|' wc\` shows"
+# The backquotes are of the message.
+# shellcheck disable=SC2016
+says "and --shell is told" "$(cat "$dir/words")" '^`\|` is an argument here: --shell runs it in a shell\.$'
 
 # Conditions.
 bench -e instructions:u -r 3 --fail-if 'instructions:u>+1.9%' "$loop 1000000" "$loop 1020000"
@@ -95,6 +100,9 @@ is "a file that is no baseline is refused" 125 $?
 # Formats.
 bench -e instructions:u -r 3 --export csv "$loop 1000000" "$loop 1020000"
 is "CSV has the change" "0.02" "$(awk -F, '$2 == "instructions:u" && NR == 5 { printf "%.2f", $8 }' "$dir/out")"
+bench -e instructions:u -r 3 --export json "$loop 1000000" "$loop 1020000"
+values="\[2000080,2000080,2000080\].*\[2040080,2040080,2040080\]"
+says "JSON has the counts of each run" "$(tr -d ' \n' <"$dir/out")" "\"schema\":\"pmctl-bench-v1\".*$values"
 bench -e instructions:u -r 3 --export markdown "$loop 1000000" "$loop 1020000"
 is "Markdown has a row for each" 6 "$(grep -c '^| .* |$\|^|:--' "$dir/out")"
 

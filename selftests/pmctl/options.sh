@@ -29,7 +29,7 @@ of_kernel() {
 	pmctl script -F ip | grep -c '^ *ffff'
 }
 
-plan 26
+plan 34
 
 is "record -i succeeds" 0 "$(record -i -e instructions -c 10007 -- sh -c "$loop 10000000; true")"
 check "record -i has samples of the command" [ "$(pmctl script -F comm | grep -c '^ *sh')" -ge 1 ]
@@ -42,6 +42,7 @@ check "record -D has samples" [ "$late" -ge 10 ]
 check "record -D has none of the beginning" [ "$late" -lt 5990 ]
 is "record -D after the end succeeds" 0 "$(record -D 60000 -e $event -c 10007 -- "$loop" 1000)"
 is "record -D after the end has no sample" 0 "$(samples)"
+says "record -D after the end says why" "$(cat words)" "ended before the delay of 60000 ms"
 
 is "record --all-user succeeds" 0 "$(record --all-user -e instructions -c 10007 -- ls -lR /sys/bus)"
 is "record --all-user has none of the kernel" 0 "$(of_kernel)"
@@ -86,5 +87,20 @@ size=$(stat -c %s perf.data)
 is "the file has that size, and its end" 1 $((size >= 65536 && size <= 110000))
 
 is "record -q prints nothing" "" "$(record -q -N -B -T -e $event -- "$loop" 60000000 >/dev/null; cat words)"
+
+is "record --duration succeeds" 0 "$(record --duration 0.2 -e $event -c 1000003 -- sleep 2)"
+says "record --duration says how long it was" "$(cat words)" 'in 0\.[0-9]* s on'
+
+# The module has no limit here, until it is loaded with that of a user.
+is "record -F max is refused without a limit" 2 "$(record -F max -e $event -- "$loop" 1000)"
+says "and says so" "$(cat words)" "the module has no limit"
+rmmod perfmon
+insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=3210
+is "record -F above the limit is refused" 2 "$(record -F 3211 -e $event -- "$loop" 1000)"
+says "and says what the limit is" "$(cat words)" "F 3211: the module takes at most 3210 samples a second"
+record -F max -e $event -- "$loop" 1000000 >/dev/null
+says "record -F max takes the limit" "$(perf evlist -F 2>/dev/null)" "sample_freq=3210"
+rmmod perfmon
+load_module
 
 finish

@@ -37,7 +37,7 @@ one() { ask "$1" | awk '{ print $2 }'; }
 
 at_end="kill \$server \$prometheus 2>/dev/null"
 
-plan 12
+plan 13
 
 pmctl serve -e $events >words 2>&1 &
 server=$!
@@ -45,6 +45,7 @@ until grep -q 'pmctl: serving' words || ! kill -0 $server; do sleep 0.2; done
 metrics first
 check "promtool finds no fault in Prometheus' form" sh -c '/share/bin/promtool check metrics <first'
 wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
+is "OpenMetrics' form has an end" "# EOF" "$(tail -n 1 open)"
 
 cat >prometheus.yml <<END
 global:

@@ -77,7 +77,7 @@ code() {
 	answer "$1" | sed -n '1s/^HTTP.... \([0-9]*\).*/\1/p'
 }
 
-plan 47
+plan 48
 
 start
 says "serve tells what it counts" "$(cat words)" '^pmctl: counting instructions, instructions:u, branches on CPU 0'
@@ -150,10 +150,13 @@ for query in seconds=61 seconds=0 hz=1000 event=no-such event=cpu%2Fevent%3D0xc0
 	get "/debug/pprof/profile?$query" >/dev/null
 	says "?$query is refused" "$(cat said)" 'HTTP/1\.1 400'
 done
+get /metrics >page
+refused=$(value page perfmon_requests_refused_total)
 is "POST is refused" 405 "$(code 'POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n')"
 is "another host is refused" 403 "$(code 'GET /metrics HTTP/1.1\r\nHost: example.org\r\n\r\n')"
 is "what is no HTTP is refused" 400 "$(code 'nonsense\r\n\r\n')"
 is "a large head is refused" 431 "$(code "GET /metrics HTTP/1.1\r\nX: $(head -c 9000 /dev/zero | tr '\0' x)\r\n\r\n")"
+is "all four are counted" $((refused + 4)) "$(wait_for perfmon_requests_refused_total $((refused + 4)))"
 
 # Clients that send nothing, more of them than there may be connections.
 before=$(value page process_resident_memory_bytes)

@@ -42,7 +42,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((78 + (cpus > 1)))
+plan $((83 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -181,6 +181,18 @@ wait $!
 is "two at once count the same" "$alone $alone" "$both $(cut -d, -f 1 "$counts.other" | tail -n 1)"
 rm -f "$counts.other"
 
+# A run that was stopped is in no mean.
+alone=$(pmctl_count instructions:u "$loop" 3000000)
+pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.words" &
+sleep 3
+kill -TERM $!
+wait $!
+is "stat -r exits with 143 if it is ended" 143 $?
+says "the run that was stopped is told" "$(cat "$counts.words")" \
+	'^pmctl: stopped in run [0-9]+ of 100000: the mean is of the [0-9]+ runs before$'
+is "the mean is of the whole runs" "$alone " "$(values)"
+rm -f "$counts.words"
+
 # Who has the counters is named.
 perf stat -e instructions:u -- sleep 3 >/dev/null 2>&1 &
 sleep 1
@@ -207,6 +219,15 @@ pmctl stat -e $many -- true 2>"$counts"
 is "too many events are no count" 125 $?
 says "pmctl names itself" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
 says "and says so" "$(cat "$counts")" '^That is this measurement'
+pmctl stat -a -e instructions:u -o "$counts.other" -- sleep 60 &
+other=$!
+sleep 1
+pmctl stat -e $many -- true 2>"$counts"
+kill $other
+wait $other
+rm -f "$counts.other"
+says "and who else has counters" "$(cat "$counts")" \
+	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
 pmctl stat -e instructions:u:PMC0 -- true 2>"$counts"
 is "a task's counter can't be chosen" 2 $?
 pmctl stat -a -e instructions:u:PMC0 -x, -o "$counts" -- true
@@ -237,6 +258,8 @@ is "stat exits with 0 if the child succeeds" 0 "$(exit_code true)"
 is "stat exits with the code of the child" 42 "$(exit_code "$loop" 42 exit)"
 # shellcheck disable=SC2016 # the inner shell expands it
 is "stat exits with 137 if the child is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
+# shellcheck disable=SC2016 # the inner shell expands it
+is "stat exits with 168 if a real-time signal kills the child" 168 "$(exit_code sh -c 'kill -40 $$')"
 is "stat exits with 127 if there is no such program" 127 \
 	"$(exit_code /nonexistent/program)"
 

@@ -346,7 +346,7 @@ impl Cause {
             ),
             Self::AnotherWriter => Some(
                 "Only one program at a time can count or sample the whole machine: wait for it, or find it with \
-                 `fuser -v /dev/perfmon`. Events of a program or a thread need not wait.",
+                 `fuser -v /dev/perfmon`. Events of a program or a thread need not wait while counters are free.",
             ),
             Self::Version(_) | Self::BufferVersion(_) | Self::UnknownCommand => {
                 Some("Use the module and the programs of the same release.")

@@ -70,7 +70,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-count -d 'End after N intervals of -I; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: `perf`, an object for each event with perf\'s keys, or `v1`, one object with all numbers' -r -f -a "perf\t''
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s j -l json -d 'Print JSON: an object for each event with perf\'s keys; `--json=v1`: one object with all numbers' -r -f -a "perf\t''
 v1\t''"
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s o -l output -d 'Write the counts to FILE instead of standard error; - is standard output' -r -F
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l record -d 'Write the counts also to FILE, for --report: the object of --json=v1' -r -F

@@ -18,7 +18,6 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::stat::Mode;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
 use crate::{exit, signals};
@@ -92,6 +91,9 @@ impl Command {
 /// anything is written: a recording of `./no/such`, made twice, would cost the one before.
 fn search(program: &OsStr, path: &OsStr) -> Result<PathBuf, Errno> {
     if program.as_bytes().contains(&b'/') {
+        if Path::new(program).is_dir() {
+            return Err(Errno::EACCES);
+        }
         return access(program, AccessFlags::X_OK).map(|()| program.into());
     }
     let mut reason = Errno::ENOENT;
@@ -161,8 +163,8 @@ pub(crate) struct Waiting<'a> {
 pub(crate) enum Ending {
     /// Exited with this code.
     Exit(i32),
-    /// Killed by this signal.
-    Killed(Signal),
+    /// Killed by the signal of this number, which may be a real-time one: [`Signal`] has none of these.
+    Killed(i32),
 }
 
 impl Ending {
@@ -170,7 +172,7 @@ impl Ending {
     pub(crate) fn exit_code(self) -> u8 {
         let code = match self {
             Self::Exit(code) => code,
-            Self::Killed(signal) => 128 + signal as i32,
+            Self::Killed(signal) => 128 + signal,
         };
         u8::try_from(code).unwrap_or(u8::MAX)
     }
@@ -178,8 +180,36 @@ impl Ending {
     /// Returns what a shell would print; `None` after an exit or SIGINT.
     pub(crate) fn in_words(self) -> Option<String> {
         match self {
-            Self::Exit(_) | Self::Killed(Signal::SIGINT) => None,
-            Self::Killed(signal) => Some(format!("the command was killed by {signal}")),
+            Self::Exit(_) | Self::Killed(libc::SIGINT) => None,
+            Self::Killed(signal) => Some(format!("the command was killed by {}", name_of(signal))),
+        }
+    }
+}
+
+/// Returns the name of a signal; `signal 40` of a real-time one, whose names differ from one C library to the other.
+pub(crate) fn name_of(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(
+        |_| format!("signal {signal}"),
+        |signal| signal.as_str().to_owned(),
+    )
+}
+
+/// Takes notice of a child that has ended: this one, or any. `None` if none has and `options` has `WNOHANG`. Not nix's
+/// function, which takes a child that a real-time signal has killed away and gives an error in place of its end.
+pub(crate) fn reap(child: Option<Pid>, options: i32) -> Result<Option<(Pid, Ending)>, Errno> {
+    let child = child.map_or(-1, Pid::as_raw);
+    let mut status = 0;
+    loop {
+        // SAFETY: It writes to the number only, which outlives the call.
+        let ended = Errno::result(unsafe { libc::waitpid(child, &raw mut status, options) })?;
+        let ending = if libc::WIFSIGNALED(status) {
+            Ending::Killed(libc::WTERMSIG(status))
+        } else {
+            Ending::Exit(libc::WEXITSTATUS(status))
+        };
+        // A child that asks to be traced by its parent is told of when it stops, too.
+        if ended == 0 || !libc::WIFSTOPPED(status) {
+            return Ok((ended != 0).then_some((Pid::from_raw(ended), ending)));
         }
     }
 }
@@ -244,7 +274,7 @@ impl<'a> Waiting<'a> {
                 _remains: (self.gate, self.failure),
             });
         }
-        waitpid(self.pid, None)?;
+        reap(Some(self.pid), 0)?;
         let errno = Errno::from_raw(i32::from_ne_bytes(errno));
         let program = OsStr::from_bytes(self.command.arguments[0].to_bytes());
         Err(CannotRun::new(program, errno).into())
@@ -319,13 +349,8 @@ pub(crate) struct Running {
 impl Running {
     /// Returns how it ended, if it has.
     pub(crate) fn ending(&self) -> Result<Option<Ending>> {
-        Ok(
-            match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)).context("the command was lost")? {
-                WaitStatus::Exited(_, code) => Some(Ending::Exit(code)),
-                WaitStatus::Signaled(_, signal, _) => Some(Ending::Killed(signal)),
-                _ => None,
-            },
-        )
+        let ended = reap(Some(self.pid), libc::WNOHANG).context("the command was lost")?;
+        Ok(ended.map(|(_, ending)| ending))
     }
 
     /// Sends a signal to the command; nothing happens if it has ended.
@@ -465,21 +490,64 @@ mod tests {
             search(OsStr::new("bin"), OsStr::new("/usr")),
             Err(Errno::ENOENT)
         );
+        assert_eq!(search(OsStr::new("/"), OsStr::new("")), Err(Errno::EACCES));
     }
 
     #[test]
     fn who_was_killed_is_told_by_the_signal() {
         let words = |ending: Ending| ending.in_words();
         assert_eq!(words(Ending::Exit(1)), None);
-        assert_eq!(words(Ending::Killed(Signal::SIGINT)), None);
-        let crash = words(Ending::Killed(Signal::SIGSEGV));
+        assert_eq!(words(Ending::Killed(libc::SIGINT)), None);
+        let crash = words(Ending::Killed(libc::SIGSEGV));
         assert_eq!(crash.as_deref(), Some("the command was killed by SIGSEGV"));
+        let real_time = words(Ending::Killed(40));
+        assert_eq!(
+            real_time.as_deref(),
+            Some("the command was killed by signal 40")
+        );
+    }
+
+    #[test]
+    fn any_signal_is_an_end() {
+        for (script, ending) in [
+            ("exit 7", Ending::Exit(7)),
+            ("kill -9 $$", Ending::Killed(9)),
+            ("kill -40 $$", Ending::Killed(40)),
+        ] {
+            let mut shell = std::process::Command::new("sh");
+            // Reaped below, and not by its handle.
+            let shell = shell.args(["-c", script]).spawn();
+            let number = shell.map(|child| child.id()).expect("it is there");
+            let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));
+            assert_eq!(reap(Some(pid), 0), Ok(Some((pid, ending))), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_stop_is_no_end() {
+        let mut shell = std::process::Command::new("sh");
+        let trace = || {
+            // SAFETY: It asks to be traced by the parent, and takes no memory. From then on, exec stops it.
+            let asked = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+            Errno::result(asked).map(drop).map_err(io::Error::from)
+        };
+        // SAFETY: The closure makes a system call and allocates nothing.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut shell, trace) };
+        let number = shell.spawn().map(|child| child.id()).expect("it is there");
+        let pid = Pid::from_raw(i32::try_from(number).expect("it is a small number"));
+        for _ in 0..20 {
+            assert_eq!(reap(Some(pid), libc::WNOHANG), Ok(None));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        kill(pid, Signal::SIGKILL).expect("it is stopped");
+        assert_eq!(reap(Some(pid), 0), Ok(Some((pid, Ending::Killed(9)))));
     }
 
     #[test]
     fn exit_codes_are_a_shells() {
         assert_eq!(Ending::Exit(7).exit_code(), 7);
-        assert_eq!(Ending::Killed(Signal::SIGKILL).exit_code(), 137);
+        assert_eq!(Ending::Killed(libc::SIGKILL).exit_code(), 137);
+        assert_eq!(Ending::Killed(40).exit_code(), 168);
         let cannot = |errno| CannotRun::new(OsStr::new("x"), errno).exit_code();
         assert_eq!((cannot(Errno::ENOENT), cannot(Errno::EACCES)), (127, 126));
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exit codes, and errors that decide about them.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use perfmon::event::{Owner, OwnerKind, Owners};
-use perfmon::{Cause, Device};
+use perfmon::{Cause, CounterId, Device};
 
 use crate::machine::Machine;
 use crate::processes;
@@ -62,6 +63,55 @@ fn other_owners() -> Option<Owners> {
     (!owners.0.is_empty() && !owners.has(OwnerKind::Perf)).then_some(owners)
 }
 
+/// Returns whether there is a counter that none of these has.
+fn has_free(owners: &Owners) -> bool {
+    let Ok(device) = Device::open() else {
+        return false;
+    };
+    let properties = device.properties();
+    let number = |counters: u16| 0..u8::try_from(counters).unwrap_or(u8::MAX);
+    let general = number(properties.general.number).map(CounterId::General);
+    let mut all = general.chain(number(properties.fixed.number).map(CounterId::Fixed));
+    // One that can't be asked about is one that no event gets.
+    all.any(|id| !owners.0.iter().any(|(taken, _)| *taken == id) && device.owner(id).is_ok())
+}
+
+/// Returns what to do if process `own` has some of the counters; `None` if it has none.
+fn of_own_counters(owners: &Owners, own: u32, has_free: bool) -> Option<String> {
+    let is_own = |(_, owner): &&(CounterId, Owner)| owner.pid == Some(own);
+    let ours = owners.0.iter().filter(is_own).count();
+    if ours == 0 {
+        return None;
+    }
+    let free = if has_free {
+        "Other counters are free, but can't count this event. "
+    } else {
+        ""
+    };
+    if ours == owners.0.len() {
+        return Some(format!(
+            "That is this measurement. {free}Count fewer events at once: pmctl never shares a counter between events, \
+             so that every number is a count and no estimate."
+        ));
+    }
+    let verb = if ours == 1 {
+        "is this measurement's"
+    } else {
+        "are this measurement's"
+    };
+    let others = owners.0.iter().filter(|owner| !is_own(owner));
+    let pids: BTreeSet<u32> = others.filter_map(|(_, owner)| owner.pid).collect();
+    let pids: Vec<String> = pids.iter().map(|pid| format!("pid {pid}")).collect();
+    let end = if pids.is_empty() {
+        "what has the others".to_owned()
+    } else {
+        pids.join(", ")
+    };
+    Some(format!(
+        "{ours} of them {verb} (pid {own}). {free}Count fewer events, or end {end}."
+    ))
+}
+
 /// Adds advice to an error of the library.
 pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
     let mut text = error.to_string();
@@ -72,17 +122,8 @@ pub(crate) fn with_help(error: perfmon::Error) -> anyhow::Error {
         }
     }
     if let Cause::NoFreeCounter(owners) = &error.cause {
-        let own = |(_, owner): &(_, Owner)| owner.pid == Some(std::process::id());
-        if owners.0.iter().any(own) {
-            let others = if owners.0.iter().all(own) {
-                String::new()
-            } else {
-                format!(", pid {}, and others", std::process::id())
-            };
-            return anyhow::anyhow!(
-                "{text}\nThat is this measurement{others}. Count fewer events at once: pmctl never shares a counter \
-                 between events, so that every number is a count and no estimate."
-            );
+        if let Some(advice) = of_own_counters(owners, std::process::id(), has_free(owners)) {
+            return anyhow::anyhow!("{text}\n{advice}");
         }
     }
     if error.cause == Cause::HardwareBusy {

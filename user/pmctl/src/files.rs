@@ -7,12 +7,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Returns options that create a file for its owner only. A file that is there keeps its mode.
 pub(crate) fn private() -> OpenOptions {
     let mut options = File::options();
     options.write(true).create(true).mode(0o600);
     options
+}
+
+/// Raises the limit of open files from the soft to the hard one, if that is possible.
+pub(crate) fn allow_many_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// Opens a file that a recording, a program or another user names.

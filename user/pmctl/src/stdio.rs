@@ -102,9 +102,11 @@ impl<W: Write> Write for Named<W> {
     }
 }
 
-/// Writes a message to standard error; errors are ignored, because the exit code tells the failure too.
+/// Writes a message to standard error; errors are ignored, because the exit code tells the failure too. It is one write:
+/// in a pipe no other program's words come in between.
 pub(crate) fn complain(message: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "pmctl: {}", lines(&message.to_string()));
+    let text = format!("pmctl: {}\n", lines(&message.to_string()));
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Returns a message whose lines are printable: it can have names that others have chosen.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text for people.
 
+use anyhow::{Context, Result, anyhow};
+use serde::de::DeserializeOwned;
+
 /// Returns a number with a comma between thousands.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -44,6 +47,19 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Parses a JSON object. An error begins with `message`. The parser's line and column follow only if the text is an object:
+/// in a file of another kind they mean nothing.
+pub(crate) fn json_of<T: DeserializeOwned>(
+    text: &[u8],
+    message: impl FnOnce() -> String,
+) -> Result<T> {
+    let is_object = text.trim_ascii_start().starts_with(b"{");
+    match serde_json::from_slice(text) {
+        Err(error) if is_object => Err(error).with_context(message),
+        result => result.map_err(|_| anyhow!(message())),
+    }
 }
 
 /// Appends `text` and blanks, up to `width` characters. These four do without `write!`, which takes ten times as long,

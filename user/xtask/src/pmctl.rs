@@ -101,7 +101,10 @@ fn with_names(bash: &str) -> Result<String> {
             option = name;
         }
         let function = match (command, option) {
-            ("stat" | "record", "-e" | "--event" | "--timebase" | "--count") => "_pmctl_events",
+            (
+                "stat" | "record" | "top" | "bench" | "serve",
+                "-e" | "--event" | "--timebase" | "--count",
+            ) => "_pmctl_events",
             ("stat", "-M" | "--metrics") => "_pmctl_metrics",
             ("list" | "encode", "-m" | "--model") => "_pmctl_models",
             _ => FILES,
@@ -111,7 +114,7 @@ fn with_names(bash: &str) -> Result<String> {
         text += &changed;
         text.push('\n');
     }
-    if replaced != 12 {
+    if replaced != 18 {
         bail!("bash's completion has another form than expected: {replaced} places for names");
     }
     Ok(text)

@@ -329,6 +329,11 @@ fn fields(terms: &[Term], pmu: &Pmu) -> Result<Target, Fault> {
             ..target
         });
     }
+    if let [Term { key, value: None }, other, ..] = &encoding[..] {
+        if is_name(key, pmu) {
+            return Err(no_fields_behind(key, &other.key));
+        }
+    }
     for Term { key, value } in encoding {
         let Some(field) = known.iter().find(|field| field.key == key.text) else {
             return Err(unknown_field(key, &known));
@@ -361,16 +366,28 @@ fn name_in_slashes(terms: &[&Term], pmu: &Pmu) -> Result<Option<Target>, Fault> 
         let digits = key.text.strip_prefix(['r', 'R']);
         digits.is_some_and(is_hexadecimal)
     };
-    let is_name = || {
-        names::find(pmu.vendor(), &key.text).is_some()
-            || CacheEvent::find(&key.text).is_some()
-            || listed::find(&key.text, pmu).is_some()
-    };
-    if is_raw() || is_name() {
+    if is_raw() || is_name(key, pmu) {
         word(key, pmu).map(Some)
     } else {
         Ok(None)
     }
+}
+
+fn is_name(key: &Piece, pmu: &Pmu) -> bool {
+    names::find(pmu.vendor(), &key.text).is_some()
+        || CacheEvent::find(&key.text).is_some()
+        || listed::find(&key.text, pmu).is_some()
+}
+
+fn no_fields_behind(name: &Piece, field: &Piece) -> Fault {
+    let name = &name.text;
+    let fault = Fault::new(
+        field.span.clone(),
+        format!("behind `{name}` between slashes stands no field of the encoding"),
+    );
+    fault.help(format!(
+        "A modifier stands behind the last slash: `cpu/{name}/u`."
+    ))
 }
 
 /// `cpu/NAME,cmask=4/`: a listed event with other values in some fields; `None` for any other fields.

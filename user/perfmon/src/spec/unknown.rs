@@ -31,13 +31,17 @@ pub(super) fn with_unit_mask(spec: &Spec, pmu: &Pmu) -> Option<Fault> {
     )))
 }
 
+/// The group of the tracepoints that `perf probe` makes. An old CPU model has an event of the same name.
+const PROBE: &str = "probe";
+
 /// A name that has the form of a tracepoint, `sched:sched_switch`; no modifier is that long.
 pub(super) fn tracepoint(spec: &Spec, text: &str) -> Option<Fault> {
     let [modifier, ..] = &spec.modifiers[..] else {
         return None;
     };
+    let is_probe = matches!(&spec.what, What::Word(word) if word.text == PROBE);
     let is_long = modifier.text.len() >= 5 || modifier.text.contains('*');
-    if !is_long || modifiers(&spec.modifiers).is_ok() {
+    if !(is_long || is_probe) || modifiers(&spec.modifiers).is_ok() {
         return None;
     }
     let name = &text[spec.span.clone()];

@@ -34,6 +34,7 @@ use crate::screen::Screen;
 use crate::signals::Signals;
 use crate::stat::modes;
 use crate::stdio::{complain, require_output};
+use crate::text::json_of;
 use crate::whole_file::WholeFile;
 
 /// The name of how long a run took, beside those of events. Its numbers are nanoseconds.
@@ -79,8 +80,10 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     let signals = Signals::hold()?;
     let ran = runs::run(args, &events, commands, &signals);
     let code = ran.and_then(|(events, entries)| {
-        let measured = Document::new(info::brand(&machine), events, entries);
-        finish(args, &measured, baseline.as_ref(), save)
+        let labels = events.iter().map(|event| event.label.clone());
+        let names = [TIME.to_owned()].into_iter().chain(labels).collect();
+        let measured = Document::new(info::brand(&machine), names, entries);
+        finish(args, (&measured, &events), baseline.as_ref(), save)
     });
     signals.forget();
     code
@@ -89,13 +92,13 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
 /// Shows and saves the numbers, and returns the exit code.
 fn finish(
     args: &Bench,
-    measured: &Document,
+    (measured, events): (&Document, &[EventSpec]),
     baseline: Option<&Baseline>,
     save: Option<WholeFile>,
 ) -> Result<u8> {
     let compared = Compared { measured, baseline };
     let shown = show(args, &compared);
-    let code = conclude(args, &compared);
+    let code = conclude(args, &compared, events);
     // A pipe that has no reader any more costs the table alone, not the numbers.
     if let Some(mut file) = save {
         if code != 0 && is_own_baseline(args) {
@@ -141,8 +144,9 @@ fn read(path: &Path) -> Result<Document> {
         ),
         read => read.with_context(|| format!("--baseline: can't read {name}"))?,
     };
-    let document: Document = serde_json::from_str(&text)
-        .with_context(|| format!("--baseline: {name} is no file of `pmctl bench --save`"))?;
+    let document: Document = json_of(text.as_bytes(), || {
+        format!("--baseline: {name} is no file of `pmctl bench --save`")
+    })?;
     document
         .checked()
         .with_context(|| format!("--baseline: {name} can't be used"))
@@ -162,9 +166,11 @@ fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
     }
 }
 
-/// Returns whether a label is of an event that counts user mode only, where processors count the same.
-fn is_of_user_mode(label: &str) -> bool {
-    label.ends_with(":u") || label.ends_with("/u")
+/// Returns whether an event of this name counts user mode only, where processors count the same. Its name may not tell:
+/// `cpu/event=0xc0,name=mine/u` is `mine`.
+fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
+    let mut events = events.iter();
+    events.any(|event| event.label == label && event.modes == Modes::User)
 }
 
 /// Says it if the baseline is of another command.
@@ -179,7 +185,7 @@ fn tell_other_command(baseline: &Baseline, measured: &Document) {
 }
 
 /// Says which conditions hold, and returns the exit code.
-fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
+fn conclude(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
     let measured = compared.measured;
     if let Some(baseline) = compared.baseline {
         tell_other_command(baseline, measured);
@@ -200,7 +206,8 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         let Some(event) = event.or_else(|| measured.index(&modes::label(name, Modes::User))) else {
             continue;
         };
-        if other.is_some() && condition.is_relative() && !is_of_user_mode(&measured.events[event]) {
+        let compares = other.is_none() || is_of_user_mode(&measured.events[event], events);
+        if condition.is_relative() && !compares {
             complain(format_args!(
                 "--fail-if '{}': `{name}` of different processors does not compare. Make the baseline anew on this one, or \
                  use instructions:u.",
@@ -229,4 +236,20 @@ fn conclude(args: &Bench, compared: &Compared<'_>) -> u8 {
         }
     }
     if holds { exit::FAILURE } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pmu::testing;
+
+    #[test]
+    fn the_mode_is_the_events_and_not_its_names() {
+        let text =
+            "instructions:u,cpu/event=0xc0,name=mine/u,cpu/event=0xc0,name=kernel:u/k,cycles";
+        let events = spec::parse(text, &testing::intel()).expect("the CPU has them");
+        let of_user = |name| is_of_user_mode(name, &events);
+        assert!(of_user("instructions:u") && of_user("mine"));
+        assert!(!of_user("kernel:u") && !of_user("cycles") && !of_user(TIME));
+    }
 }

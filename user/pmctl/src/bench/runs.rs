@@ -7,9 +7,8 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::{Result, bail};
 use perfmon::spec::EventSpec;
 
-use super::TIME;
 use super::document::Entry;
-use crate::child::{CannotRun, Command, Ending, Streams, Waiting};
+use crate::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::cli::Bench;
 use crate::exit::{Failed, Usage};
 use crate::signals::{Event, Signals};
@@ -22,21 +21,52 @@ const ONE_EACH: &str = "Each COMMAND is one argument, with its own in quotes: `p
 /// A command that was found, and how it was written.
 pub(super) struct Named {
     pub(super) name: String,
+    advice: Advice,
     command: Command,
+}
+
+/// Advice for the message about a command that fails.
+struct Advice {
+    /// The command for a shell.
+    typed: String,
+    /// A word of it that only a shell understands.
+    for_shell: Option<String>,
+}
+
+impl Advice {
+    /// Returns that on a command of these words. If it `is_split`, no shell has looked at them.
+    fn new(words: &[OsString], is_split: bool) -> Self {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        let all = words.iter().map(|word| &**word);
+        let for_shell = all.clone().find(|word| is_split && is_for_shell(word));
+        Self {
+            for_shell: for_shell.map(str::to_owned),
+            // It fails for a NUL, which no command can have.
+            typed: shlex::try_join(all).unwrap_or_else(|_| words.join(" ")),
+        }
+    }
+}
+
+/// Returns whether a shell would not give this word to a program.
+fn is_for_shell(word: &str) -> bool {
+    const OPERATORS: [&str; 9] = ["|", "||", "&&", "&", ";", "<", ">", ">>", "2>&1"];
+    // With a blank in it, it was in quotes.
+    OPERATORS.contains(&word) || word.contains('$') && !word.contains(char::is_whitespace)
 }
 
 /// Returns the commands.
 pub(super) fn commands(args: &Bench) -> Result<Vec<Named>> {
-    let named = |name, words: &[OsString]| {
+    let named = |name, words: &[OsString], is_split| {
         Ok(Named {
             name,
+            advice: Advice::new(words, is_split),
             command: Command::find(words)?.with(Streams::None),
         })
     };
     if !args.words.is_empty() {
         let words = args.words.iter().map(|word| word.to_string_lossy());
         let name = words.collect::<Vec<_>>().join(" ");
-        return Ok(vec![named(name, &args.words)?]);
+        return Ok(vec![named(name, &args.words, false)?]);
     }
     let commands = args.commands.iter().map(|command| {
         let name = command.to_string_lossy().into_owned();
@@ -45,7 +75,7 @@ pub(super) fn commands(args: &Bench) -> Result<Vec<Named>> {
         } else {
             split(command)?
         };
-        named(name, &words)
+        named(name, &words, !args.shell)
     });
     commands.collect::<Result<_>>().map_err(|error| {
         let is_missing = error.downcast_ref::<CannotRun>();
@@ -72,22 +102,24 @@ fn split(command: &OsString) -> Result<Vec<OsString>> {
     }
 }
 
-/// Runs all commands as often as it is wanted. Returns the names of what was measured, and the numbers.
+/// Runs all commands as often as it is wanted. Returns the events that were counted, and the numbers: first how
+/// long it took, then theirs.
 pub(super) fn run(
     args: &Bench,
     events: &[EventSpec],
     commands: Vec<Named>,
     signals: &Signals,
-) -> Result<(Vec<String>, Vec<Entry>)> {
+) -> Result<(Vec<EventSpec>, Vec<Entry>)> {
     let prepare = args.prepare.as_ref().map(Preparation::find).transpose()?;
     let mut entries = Vec::new();
-    let mut series = Vec::new();
-    for Named { name, command } in commands {
+    let (mut series, mut advice) = (Vec::new(), Vec::new());
+    for named in commands {
         entries.push(Entry {
-            command: name,
+            command: named.name,
             values: vec![Vec::new(); events.len() + 1],
         });
-        series.push(Series::new(command, events.to_vec())?);
+        series.push(Series::new(named.command, events.to_vec())?);
+        advice.push(named.advice);
     }
     let rounds = args.warmup.saturating_add(args.repeat);
     let progress = Progress::new(rounds);
@@ -106,7 +138,7 @@ pub(super) fn run(
             if once.is_stopped {
                 break 'rounds;
             }
-            check(args, &entries[index].command, &once)?;
+            check(args, (&entries[index].command, &advice[index]), &once)?;
             done[index] = Some(once);
         }
         if round < args.warmup {
@@ -125,9 +157,7 @@ pub(super) fn run(
     if entries.iter().any(|entry| entry.values[0].is_empty()) {
         bail!("stopped before every command ran once: there are no numbers.");
     }
-    let counted = series[0].names();
-    let names = [TIME.to_owned()].into_iter().chain(counted).collect();
-    Ok((names, entries))
+    Ok((series[0].events(), entries))
 }
 
 fn has_failed(ending: Ending) -> bool {
@@ -138,20 +168,24 @@ fn has_failed(ending: Ending) -> bool {
 fn told(ending: Ending) -> String {
     match ending {
         Ending::Exit(code) => format!("ended with exit code {code}"),
-        Ending::Killed(signal) => format!("was killed by {signal}"),
+        Ending::Killed(signal) => format!("was killed by {}", child::name_of(signal)),
     }
 }
 
 /// Fails if the run is not one to compare.
-fn check(args: &Bench, name: &str, once: &Once) -> Result<()> {
+fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<()> {
     if let Some(ending) = once
         .ending
         .filter(|ending| has_failed(*ending) && !args.ignore_failure)
     {
+        let for_shell = advice.for_shell.as_ref().map_or_else(String::new, |word| {
+            format!("`{word}` is an argument here: --shell runs it in a shell.\n")
+        });
         bail!(
-            "`{name}` {}. Its numbers may be those of a failure.\n`pmctl stat -- {name}` shows what it prints; \
+            "`{name}` {}. Its numbers may be those of a failure.\n{for_shell}`pmctl stat -- {}` shows what it prints; \
              --ignore-failure goes on.",
-            told(ending)
+            told(ending),
+            advice.typed
         );
     }
     if once.counts.contains(&None) {
@@ -245,5 +279,21 @@ mod tests {
         assert_eq!(words("a 'b c' \"d\"").expect("it is well formed"), expected);
         assert!(words("a 'b").is_err());
         assert!(words("  ").is_err());
+    }
+
+    #[test]
+    fn advice_is_for_a_shell() {
+        let advice = |text: &str, is_split| {
+            let words = split(&text.into()).expect("it is well formed");
+            let Advice { typed, for_shell } = Advice::new(&words, is_split);
+            (typed, for_shell)
+        };
+        let piped = advice("ls / | wc", true);
+        assert_eq!(piped, ("ls / '|' wc".to_owned(), Some("|".to_owned())));
+        let program = advice("awk '{ print $1 }' words", true);
+        assert_eq!(program, ("awk '{ print $1 }' words".to_owned(), None));
+        assert_eq!(advice("ls $HOME", true).1.as_deref(), Some("$HOME"));
+        assert_eq!(advice("sh -c 'a | b'", false).1, None);
+        assert_eq!(advice("echo |", false).1, None);
     }
 }

@@ -194,8 +194,13 @@ The registers are read through /dev/cpu/*/msr, which the kernel's module msr mak
 #[command(after_help = REGS_HELP)]
 pub(crate) struct Regs {
     /// Show the registers of this CPU only
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", value_parser = cpu)]
     pub(crate) cpu: Option<usize>,
+}
+
+fn cpu(text: &str) -> Result<usize, String> {
+    let number = text.parse();
+    number.map_err(|_| "it takes a number of one CPU, from 0 on".to_owned())
 }
 
 /// Options of the commands that look at a machine.

@@ -114,7 +114,7 @@ pub(crate) struct Stat {
 
     /// Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error;
     /// 0: until Ctrl-C, and show each run
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", value_parser = repeat)]
     pub(crate) repeat: Option<u32>,
 
     /// Write what is in memory to the disks before each run, as sync(1)
@@ -141,7 +141,7 @@ pub(crate) struct Stat {
     #[arg(short = 'x', long, value_name = "SEP", value_parser = separator, conflicts_with = "json")]
     pub(crate) field_separator: Option<u8>,
 
-    /// Print JSON: `perf`, an object for each event with perf's keys, or `v1`, one object with all numbers
+    /// Print JSON: an object for each event with perf's keys; `--json=v1`: one object with all numbers
     #[arg(short, long, alias = "json-output", value_name = "KIND", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "perf")]
     pub(crate) json: Option<Json>,
 
@@ -197,6 +197,13 @@ pub(crate) enum Json {
     V1,
 }
 
+impl Stat {
+    /// Returns how long after the start counting begins, if it does not at once: perf's `-D 0` is no delay.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        self.delay.filter(|delay| !delay.is_zero())
+    }
+}
+
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(ms) if ms > 0 => Ok(Duration::from_millis(ms)),
@@ -213,6 +220,11 @@ fn delay(text: &str) -> Result<Duration, String> {
         Ok(ms) if ms >= 0 => Ok(Duration::from_millis(ms.unsigned_abs())),
         _ => Err("it takes a number of milliseconds".to_owned()),
     }
+}
+
+fn repeat(text: &str) -> Result<u32, String> {
+    let number = text.parse();
+    number.map_err(|_| "it takes a number of runs, or 0 for runs until Ctrl-C".to_owned())
 }
 
 pub(super) fn pid(text: &str) -> Result<u32, String> {

@@ -240,7 +240,7 @@ fn access(facts: &Facts<'_>) -> Finding {
             };
             facts.bad_for_system(format!("{cause}{who}"))
                 .fix("Only one program at a time can count or sample the whole machine: end it, or wait. \
-                      `pmctl stat -- COMMAND` need not wait.")
+                      `pmctl stat -- COMMAND` need not wait while counters are free.")
         }
         Some(cause @ (Cause::NodeForbidden | Cause::Version(_))) => facts
             .bad_for_system(cause.to_string())

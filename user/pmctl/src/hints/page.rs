@@ -22,8 +22,8 @@ The counters are the driver's: each event has one all the time, and no number is
 perf scales, pmctl refuses.
 
 ``perf stat record`` and ``perf stat report`` are ``pmctl stat --record FILE`` and
-``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and what shows it takes any
-other form: ``-x,``, ``--json``, ``--metric-only``.
+``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and ``--report`` shows it in
+any form: with ``-x,``, ``--json``, ``--metric-only``.
 
 The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
 ``context-switches`` and ``cpu-migrations`` without a counter: ``-e`` takes them beside others, as one

@@ -81,6 +81,13 @@ pub(super) fn groups(listed: &[Listed]) -> Vec<&'static str> {
     metrics::groups(&all).into_iter().collect()
 }
 
+/// Returns the groups of these metrics whose names match.
+pub(super) fn matching_groups(glob: Option<&str>, listed: &[Listed]) -> Vec<&'static str> {
+    let mut groups = groups(listed);
+    groups.retain(|group| is_wanted(glob, std::iter::once(*group)));
+    groups
+}
+
 /// Writes a table of metrics.
 pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<()> {
     let width = |of: &dyn Fn(&Listed) -> usize, least: usize| {

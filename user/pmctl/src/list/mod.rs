@@ -56,10 +56,12 @@ pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Re
         Kind::Events => Vec::new(),
         // Names of events are for -e.
         Kind::All if args.raw => Vec::new(),
+        // Their names may have what no metric's name has.
+        Kind::Groups => metrics::listed(None, &pmu, machine)?,
         _ => metrics::listed(glob, &pmu, machine)?,
     };
     if kind == Kind::Groups {
-        let groups = metrics::groups(&of_metrics);
+        let groups = metrics::matching_groups(glob, &of_metrics);
         write_groups(args, &groups, output)?;
         let number = groups.len();
         tell_of_others(args, (kind, glob), &pmu, (number, number));
@@ -404,7 +406,8 @@ fn tell_of_others(
     if let (0, Some(glob)) = (found, glob) {
         let of = of.map_or(String::new(), |of| format!(" of {of}"));
         let what = match kind {
-            Kind::Metrics | Kind::Groups => "metric",
+            Kind::Metrics => "metric",
+            Kind::Groups => "group of metrics",
             _ => "event",
         };
         complain(format_args!("no {what}{of} has `{glob}` in its name"));

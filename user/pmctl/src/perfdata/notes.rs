@@ -116,21 +116,21 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
 /// Returns what to do about losses, each advice once. `rotate`: the buffers were changed.
 fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
     /// Advice for full buffers that were changed.
-    const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m), or a\n  \
-                           larger -c.";
+    const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m),\n  \
+                           or a larger -c.";
     /// A word in the reason of a loss, and the advice.
     const ADVICE: [(&str, &str); 6] = [
         // The driver does not tell a full ring from an overflow that came later than the next one was due.
         (
             "too fast",
-            "  Samples came faster than they could be taken or read: take fewer (a larger -c,\n  \
-             a smaller -F), or give larger rings (-m).",
+            "  Samples came faster than they could be taken or read: take fewer (a larger\n  \
+             -c, a smaller -F), or give larger rings (-m).",
         ),
         // Of recordings that were made before.
         (
             "ring full",
-            "  Samples came faster than they were read: give larger rings (-m), or take fewer\n  \
-             samples (a larger -c, a smaller -F).",
+            "  Samples came faster than they were read: give larger rings (-m), or take\n  \
+             fewer samples (a larger -c, a smaller -F).",
         ),
         (
             "full",
@@ -139,9 +139,11 @@ fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
         ),
         (
             "throttled",
-            "  A CPU may take 100,000 samples a second, and spend a quarter of its time on\n  \
-             them. Take fewer (a larger -c), or load the module with higher limits:\n  \
-             perf_event_max_sample_rate=, perf_cpu_time_max_percent=.",
+            "  By default, a CPU may take 100,000 samples a second, and spend a quarter\n  \
+             of its time on them. Whatever the limits, it pauses until the next tick\n  \
+             when an interrupt finds overflows eight times. Take fewer (a larger -c),\n  \
+             or load the module with higher limits: perf_event_max_sample_rate=,\n  \
+             perf_cpu_time_max_percent=.",
         ),
         (
             "offline",
@@ -306,6 +308,18 @@ mod tests {
         assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));
         assert!(!throttled.contains("-m)"));
         assert!(advice("offline").contains("offline") && !advice("offline").contains("-c"));
+        let reasons = [
+            "too fast",
+            "ring full",
+            "full",
+            "throttled",
+            "offline",
+            "lost",
+        ];
+        let texts = reasons.map(advice).into_iter().chain([rotated]);
+        for line in texts.collect::<Vec<_>>().join("\n").lines() {
+            assert!(line.len() <= 76, "it fits into the window of `tui`: {line}");
+        }
         assert!(advice("full, lost").contains("dmesg") && advice("full, lost").contains("-m"));
         assert!(!advice("unlost").contains("dmesg"));
     }

@@ -24,6 +24,8 @@ const FEATURES: &str = "list of features";
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
+    /// It has no byte.
+    Empty,
     /// It does not begin as a perf.data file does.
     NotPerfData,
     /// It is a stream of `perf record`.
@@ -47,6 +49,7 @@ pub(crate) enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Empty => f.write_str("it is empty"),
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
             Self::PerfsStream => f.write_str(
                 "this is a stream of `perf record -o -`, and pmctl reads perf's files only\nRecord with `-o FILE`, or \
@@ -130,6 +133,9 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     let source = source.into();
     let front = source.part((0, source.size().min(HEADER_SIZE as u64)));
     let front = front.ok_or(ReadError::Broken("header"))?;
+    if front.is_empty() {
+        return Err(ReadError::Empty);
+    }
     if Reader(&front).u64() != Some(MAGIC) {
         return Err(ReadError::NotPerfData);
     }

@@ -124,6 +124,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         size,
         others,
         elapsed: run.elapsed,
+        delay: None,
         cpus: host.cpus_online,
         period: Some(args.period),
         is_all: true,
@@ -313,6 +314,8 @@ struct Written {
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     others: u64,
     elapsed: Duration,
+    /// The delay, if it was not over when the recording ended.
+    delay: Option<Duration>,
     /// CPUs of the machine.
     cpus: u32,
     /// The smallest period; `None` with frequencies.
@@ -357,6 +360,13 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     writeln!(output)?;
     perfdata::warn(notes, Colors::new(true), &mut output)?;
     written.cuts.write(Colors::new(true), &mut output)?;
+    if let Some(delay) = written.delay {
+        writeln!(
+            output,
+            "No sample: the recording ended before the delay of {} ms (-D) was over.",
+            delay.as_millis()
+        )?;
+    }
     let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
     let smaller = match (written.period, written.samples, counted) {
         (Some(period), 0, Some(counted)) => period_for(*counted).filter(|new| *new < period),
@@ -365,7 +375,7 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     };
     let smaller = smaller.filter(|_| notes.is_whole());
     match (smaller, written.samples) {
-        _ if !written.is_all => Ok(()),
+        _ if !written.is_all || written.delay.is_some() => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(
             output,

@@ -6,7 +6,7 @@ use perfmon::spec::{self, EventSpec, Meaning, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
 use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
 
-use super::rings::refuse_values;
+use super::rings::refuse_unsampled;
 use crate::cli::Record;
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind, Parts};
@@ -172,7 +172,7 @@ fn wanted(
     pmu: &Pmu,
 ) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
     let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
-        texts.iter().try_for_each(|text| refuse_values(text))?;
+        texts.iter().try_for_each(|text| refuse_unsampled(text))?;
         let lists = texts
             .iter()
             .map(|text| spec::parse_without_groups(text, pmu));

@@ -69,7 +69,7 @@ pub(super) fn run(
         if args.rotate && collector.is_nearly_full() {
             collector = collector.rotate()?;
         }
-        progress.show(collector.size());
+        progress.show(Some(collector.size()));
     }
     let elapsed = begin.elapsed();
     let mut collected = collector.stop()?;
@@ -151,17 +151,21 @@ impl Progress {
         }
     }
 
-    /// Shows how many bytes of records there are.
-    pub(super) fn show(&mut self, bytes: u64) {
+    /// Shows how many bytes of records there are, if that is known before the end.
+    pub(super) fn show(&mut self, bytes: Option<u64>) {
         if self.is_off || Instant::now() < self.next || !stderr().is_terminal() {
             return;
         }
         self.next += Self::INTERVAL;
         self.shown = true;
         let seconds = self.begin.elapsed().as_secs();
-        let size = bytes / 1024;
+        let size = bytes.map(|bytes| format!(", {} KiB of records", bytes / 1024));
         // It is no loss if it can't be shown.
-        let _ = write!(stderr(), "\rpmctl: {seconds} s, {size} KiB of records ");
+        let _ = write!(
+            stderr(),
+            "\rpmctl: {seconds} s{} ",
+            size.unwrap_or_default()
+        );
     }
 }
 

@@ -82,10 +82,11 @@ impl Counters {
         mut left_out: impl FnMut(&EventSpec, &Cpus, &Error),
     ) -> Result<Self> {
         let number = events.len();
+        let lacks = lacks_from_the_start(&events);
         let cpu = |number_of_cpu| Cpu {
             number: number_of_cpu,
             groups: Vec::new(),
-            lacks: vec![None; number],
+            lacks: lacks.clone(),
         };
         let mut counters = Self {
             device,
@@ -165,6 +166,14 @@ impl Counters {
     }
 }
 
+/// Returns what each event lacks before anything is opened: where the CPU has no such event, nothing is tried.
+fn lacks_from_the_start(events: &[EventSpec]) -> Vec<Option<Lack>> {
+    let events = events.iter();
+    events
+        .map(|event| event.is_absent().then_some(Lack::Event))
+        .collect()
+}
+
 impl Cpu {
     /// Returns the events that are open.
     fn open_events(&self) -> impl Iterator<Item = usize> + '_ {
@@ -241,5 +250,19 @@ impl Cpu {
             }
         });
         failure.map_or(Ok(lost), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pmu::testing;
+    use perfmon::spec;
+
+    #[test]
+    fn an_event_that_the_cpu_lacks_is_missing_from_the_start() {
+        let mut events = spec::parse("cycles", &testing::intel()).expect("the CPU has it");
+        events.push(EventSpec::absent("branch-misses", "The CPU lacks it."));
+        assert_eq!(lacks_from_the_start(&events), [None, Some(Lack::Event)]);
     }
 }

@@ -22,7 +22,6 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use perfmon::spec::{self, EventSpec};
 use perfmon::{Device, Pmu};
 use tokio::runtime::Builder;
@@ -35,6 +34,7 @@ use server::Server;
 
 use crate::cli::{Cpus, Serve};
 use crate::exit::{self, Usage};
+use crate::files::allow_many_files;
 use crate::machine::Machine;
 use crate::schedule;
 use crate::stdio::complain;
@@ -48,6 +48,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8> {
     // Before the counters: a second server takes none.
     let listener = listen(args)?;
     let address = listener.local_addr().context("can't learn the address")?;
+    // Each event takes a descriptor on each CPU. If they are too few, opening the events says so.
     allow_many_files();
     let device = Device::open().map_err(exit::with_help)?;
     let counters = Counters::open(device, events, &cpus, |event, cpus, error| {
@@ -140,8 +141,8 @@ fn events(texts: &[String], pmu: &Pmu) -> Result<Vec<EventSpec>, Usage> {
                 return Err(Usage(schedule::needs_choice(&event)));
             }
             if let Some(reason) = &event.missing {
-                complain(format_args!("{label} is left out: {reason}"));
-                continue;
+                // It stays among the events: the page and the number of missing series tell of it.
+                complain(format_args!("{label} is left out.\n{reason}"));
             }
             let name = |event: &EventSpec| {
                 let name = names::of(event).0;
@@ -208,12 +209,4 @@ fn refused(address: SocketAddr, error: &io::Error) -> anyhow::Error {
         _ => "",
     };
     anyhow::anyhow!("can't listen at {address}: {error}{advice}")
-}
-
-/// Lets the process have as many descriptors as it may: each event takes one on each CPU.
-fn allow_many_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // If not, opening the events says so.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
-    }
 }

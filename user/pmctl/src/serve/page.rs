@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page that says what there is.
 
+use perfmon::spec::EventSpec;
+
 use super::counters::{Counters, Lack};
 use super::names;
 use super::request::Limits;
@@ -23,9 +25,8 @@ pub(super) fn index(counters: &Counters, limits: Limits) -> String {
         .iter()
         .enumerate()
         .map(|(index, event)| {
-            let (name, label) = (names::of(event).0, escaped(&event.label));
             let notes = notes(|lack| counters.lacking(index, lack));
-            format!("<li><code>{label}</code>: <code>{name}_total</code>{notes}</li>\n")
+            format!("<li>{}{notes}</li>\n", named(event))
         })
         .collect();
     let events = events.concat();
@@ -51,6 +52,16 @@ second of each CPU, and one at a time</li>
 </html>
 "
     )
+}
+
+/// Returns the names of an event and of its metric; what the CPU lacks has no metric.
+fn named(event: &EventSpec) -> String {
+    let label = escaped(&event.label);
+    if event.is_absent() {
+        return format!("<code>{label}</code>");
+    }
+    let name = names::of(event).0;
+    format!("<code>{label}</code>: <code>{name}_total</code>")
 }
 
 /// Returns what is said of an event, of which `lacking` returns the CPUs that don't count it.
@@ -94,6 +105,12 @@ mod tests {
         assert!(lacking(Some(Lack::Event)).starts_with("; not counted on CPU 0-1: the CPU"));
         // That a CPU is offline is no fault of an event.
         assert_eq!(lacking(Some(Lack::Cpu)), "");
+    }
+
+    #[test]
+    fn what_the_cpu_lacks_has_no_metric() {
+        let event = EventSpec::absent("branch-misses", "The CPU lacks it.");
+        assert_eq!(named(&event), "<code>branch-misses</code>");
     }
 
     #[test]

@@ -227,7 +227,14 @@ impl Server {
         let connection = http1::Builder::new()
             .max_buf_size(HEAD)
             .serve_connection(TokioIo::new(stream), service);
-        // What is wrong with a connection is its client's.
+        // What is wrong with a connection is its client's. hyper itself answers what is no request of HTTP, or has too
+        // large a head; to the beginning of HTTP/2 it says nothing.
+        let connection = async {
+            let ended = connection.await;
+            if ended.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
+                self.done.borrow_mut().refused += 1;
+            }
+        };
         if state.follow(connection, &socket).await {
             self.done.borrow_mut().dropped += 1;
         }

@@ -99,12 +99,13 @@ impl<'a, W: Write> Human<'a, W> {
         let label = &self.subject.columns[index].event.label;
         let mut line = self.line(figures, index);
         if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
-            let pad = self.name - label.chars().count();
+            // Names may be longer than format!() can pad.
+            let pad = " ".repeat(self.name - label.chars().count());
             let style = self.look.colors.ratio(metric.value, metric.limits);
             let _ = write!(
                 line,
-                "{:pad$}  # {style}{:8.2}{style:#}  {}",
-                "", metric.value, metric.unit
+                "{pad}  # {style}{:8.2}{style:#}  {}",
+                metric.value, metric.unit
             );
         }
         match figures.summaries[index].filter(|_| figures.runs > 1) {
@@ -118,8 +119,8 @@ impl<'a, W: Write> Human<'a, W> {
         // Behind the number, the name, and a ratio.
         let width = self.place + NUMBER + 6 + self.name + 32;
         let shown = strip_str(line).to_string().chars().count();
-        let pad = width.saturating_sub(shown);
-        format!("{line}{:pad$}( +-{:6.2}% )", "", summary.error_percent)
+        let pad = " ".repeat(width.saturating_sub(shown));
+        format!("{line}{pad}( +-{:6.2}% )", summary.error_percent)
     }
 
     /// A metric: its value and its name, and a bar on a terminal.
@@ -421,6 +422,21 @@ mod tests {
                 && rate.ends_with("\x1b[31m\u{2588}\u{2588}\u{2588}\x1b[0m"),
             "{rate:?}"
         );
+    }
+
+    #[test]
+    fn a_name_may_have_any_length() {
+        let name = "a".repeat(70_000);
+        let subject = subject(&format!("cycles,instructions,cpu/event=1,name={name}/"));
+        let text = written(|out| {
+            let run = || run(&[Some(1_500_000), Some(3_000_000), Some(1)]);
+            Human::new(&subject, out, PLAIN)
+                .end(&[run(), run()])
+                .expect("a vector takes all");
+        });
+        let blanks = " ".repeat(name.len() - "instructions".len());
+        let ratio = format!("      instructions{blanks}  #     2.00  insn per cycle");
+        assert!(text.contains(&ratio) && text.contains(&name));
     }
 
     #[test]

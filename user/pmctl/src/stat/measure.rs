@@ -14,6 +14,7 @@ use super::{Report, Run};
 use crate::child::{Command, Ending, Running, Waiting};
 use crate::processes;
 use crate::signals::{Event, Signals};
+use crate::stdio::complain;
 
 /// What is done in a run.
 #[derive(Default)]
@@ -77,6 +78,7 @@ pub(super) fn measure(
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
         end: plan.timeout.map(|timeout| begin + timeout),
+        started: plan.delay.is_none(),
         ticker,
     };
     if timers.start.is_none() {
@@ -102,6 +104,12 @@ pub(super) fn measure(
             elapsed
         }
     };
+    if let Some(delay) = plan.delay.filter(|_| !timers.started) {
+        complain(format_args!(
+            "the run ended before the delay of {} ms (-D) was over: nothing was counted",
+            delay.as_millis()
+        ));
+    }
     let counts = source.read(elapsed)?;
     let after = Times::of_children()?;
     Ok(Run {
@@ -194,6 +202,8 @@ fn follow(
 struct Timers<'a> {
     /// When the counters start, if they have not.
     start: Option<Instant>,
+    /// They have started.
+    started: bool,
     /// When the run ends, if it has not been told.
     end: Option<Instant>,
     ticker: Option<Ticker<'a>>,
@@ -225,6 +235,7 @@ impl Timers<'_> {
     fn pass(&mut self, source: &mut dyn Source) -> Result<()> {
         if self.start.is_some_and(|start| start <= Instant::now()) {
             self.start = None;
+            self.started = true;
             source.start()?;
         }
         match &mut self.ticker {

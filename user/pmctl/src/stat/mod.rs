@@ -52,16 +52,16 @@ use perfmon::{CounterId, Pmu, Session};
 
 use measure::{Begun, Plan};
 use metrics::{Counted, Metrics};
-use run::{Figures, Run, running_time};
+use run::{Figures, Run, Stopped, running_time};
 use scope::{Place, PlaceKind, Scope};
 use software::WithSoftware;
 use source::{Count, Source};
 use tasks::{Manner, Tasks};
 use values::{Unit, WithValues};
 
-use crate::child::{Command, Ending};
+use crate::child::{CannotRun, Command, Ending};
 use crate::cli::Stat;
-use crate::exit;
+use crate::exit::{self, Failed};
 use crate::machine::Machine;
 use crate::signals::Signals;
 use crate::stdio::complain;
@@ -200,21 +200,19 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let show = Show::of(args);
     if parts.len() > 1 {
         let mut begun = Some((first, begun));
-        let (columns, runs) = run_parts(
-            (show.repeat, &parts),
-            (&plan, &signals),
-            |part| match begun.take() {
+        let (columns, runs, stopped) = run_parts((show, &parts), (&plan, &signals), |part| {
+            match begun.take() {
                 Some(first) => Ok(first),
                 None => {
                     let mut source = source(part)?;
                     let begun = measure::begin(&plan, &signals, source.as_mut())?;
                     Ok((source, begun))
                 }
-            },
-        )?;
+            }
+        })?;
         let subject = subject(columns);
         output::recorded(args, &subject, output, record).end(&runs)?;
-        return Ok(conclude(&subject, &runs));
+        return Ok(conclude(&subject, &runs, stopped));
     }
     let subject = subject(first.columns());
     let mut report = output::recorded(args, &subject, output, record);
@@ -227,17 +225,33 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     )
 }
 
+/// Adds what may be meant to an error of a command that is not found.
+fn hinted(error: anyhow::Error, args: &Stat) -> anyhow::Error {
+    const FILES: &str =
+        "`pmctl stat --record FILE` keeps counts, `pmctl stat --report FILE` shows them.";
+    let (Some(missing), Some(word)) = (error.downcast_ref::<CannotRun>(), args.command.first())
+    else {
+        return error;
+    };
+    let hint = match (word.to_str(), args.json) {
+        (Some("record" | "report"), _) => FILES.to_owned(),
+        (Some(kind @ ("v1" | "perf")), Some(_)) => format!("The form is written `--json={kind}`."),
+        _ => return error,
+    };
+    Failed::new(missing.exit_code(), &format!("{missing}\n{hint}")).into()
+}
+
 /// Returns what is done in a run.
 fn plan(args: &Stat) -> Result<Plan> {
     let command = match &args.command[..] {
         [] => None,
-        words => Some(Command::find(words)?),
+        words => Some(Command::find(words).map_err(|error| hinted(error, args))?),
     };
     Ok(Plan {
         command,
         watched: args.pid.iter().chain(&args.tid).copied().collect(),
         interval: args.interval,
-        delay: args.delay,
+        delay: args.delay(),
         timeout: args.timeout,
         intervals: args.interval_count,
         sync: args.sync,
@@ -264,6 +278,11 @@ impl Show {
                 each: false,
             },
         }
+    }
+
+    /// Returns the number of runs, if there is an end to them.
+    fn number(self) -> Option<u32> {
+        (!self.each).then_some(self.repeat)
     }
 }
 
@@ -298,21 +317,22 @@ fn count<'a>(
             runs.clear();
         }
     }
+    let stopped = Stopped::take(&mut runs, show.number());
     if !show.each {
         report.end(&runs)?;
     }
-    Ok(worse(earlier, conclude(subject, &runs)))
+    Ok(worse(earlier, conclude(subject, &runs, stopped)))
 }
 
-/// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, and the
-/// runs with all counts. A run whose parts are not complete is left out, unless it is the only one.
+/// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, the runs
+/// with all counts, and the one that was left out: the last, if it was stopped and is not the only one.
 fn run_parts<'a>(
-    (repeat, parts): (u32, &[Vec<EventSpec>]),
+    (show, parts): (Show, &[Vec<EventSpec>]),
     (plan, signals): (&'a Plan, &Signals),
     mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn Source>, Begun<'a>)>,
-) -> Result<(Vec<Column>, Vec<Run>)> {
-    let (mut columns, mut runs) = (Vec::new(), Vec::new());
-    'runs: for number in 0..repeat {
+) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
+    let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
+    'runs: for number in 0..show.repeat {
         let mut done: Vec<Run> = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let start: usize = parts[..index].iter().map(Vec::len).sum();
@@ -325,9 +345,9 @@ fn run_parts<'a>(
             }
             let run =
                 measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
-            let last = run.is_last();
+            let (last, ending) = (run.is_last(), run.ending);
             done.push(run);
-            if last && (index + 1 < parts.len() || number + 1 < repeat) {
+            if last && (index + 1 < parts.len() || number + 1 < show.repeat) {
                 anyhow::ensure!(
                     !runs.is_empty() || index + 1 == parts.len(),
                     "the command was stopped in run {} of the {} that it takes to count all events; there are no numbers.",
@@ -336,18 +356,27 @@ fn run_parts<'a>(
                 );
                 if index + 1 == parts.len() {
                     runs.push(Run::of_parts(&done));
+                } else {
+                    stopped = Some(Stopped::behind(runs.len(), show.number(), ending));
                 }
                 break 'runs;
             }
         }
         runs.push(Run::of_parts(&done));
     }
-    Ok((columns, runs))
+    let stopped = stopped.or_else(|| Stopped::take(&mut runs, show.number()));
+    Ok((columns, runs, stopped))
 }
 
 /// Says what is wrong with the counts or the command, and returns the exit code.
-fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
-    let last = runs.last().and_then(|run| run.ending);
+fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
+    if let Some(stopped) = &stopped {
+        complain(stopped);
+    }
+    let last = match &stopped {
+        Some(stopped) => stopped.ending,
+        None => runs.last().and_then(|run| run.ending),
+    };
     if let Some(words) = last.and_then(Ending::in_words) {
         complain(words);
     }
@@ -361,7 +390,11 @@ fn conclude(subject: &Subject, runs: &[Run]) -> u8 {
             message.help().unwrap_or_default()
         ));
     }
-    exit_code(subject, runs)
+    let of_stopped = stopped.and_then(|stopped| stopped.ending);
+    worse(
+        exit_code(subject, runs),
+        of_stopped.map_or(0, Ending::exit_code),
+    )
 }
 
 /// Returns whether a count can't be trusted.

@@ -18,13 +18,14 @@ use super::v1::{Document, SCHEMA, UNITS, V1Event};
 use super::{Column, Place, PlaceKind, Run, Scope, Subject, output};
 use crate::cli::{Cpus, Json, Stat};
 use crate::metrics::Facts;
+use crate::text::json_of;
 
 /// Shows a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
     let name = path.display();
     let text = read(path).with_context(|| format!("can't read {name}"))?;
-    let document: Document = serde_json::from_slice(&text).with_context(|| {
-        format!("{name} has no counts of `pmctl stat --record FILE` or `--json=v1`")
+    let document: Document = json_of(&text, || {
+        format!("{name} is no file of `pmctl stat --record` or `--json=v1`")
     })?;
     if document.schema != SCHEMA {
         bail!(
@@ -241,8 +242,8 @@ mod tests {
         let path = folder.path().join("x");
         let args = args(&["-q", "true"]);
         for (text, message) in [
-            ("", "has no counts"),
-            ("{}", "has no counts"),
+            ("", "is no file of"),
+            ("{}", "is no file of"),
             (
                 r#"{"schema": "v9", "command": "", "cpus": null, "events": [], "runs": []}"#,
                 "has the form `v9`",

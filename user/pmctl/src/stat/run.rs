@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Result of a run, and of several together.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::source::{Count, Counts};
 use super::summary::{Summary, mean_count};
 use crate::child::Ending;
+use crate::text::count;
 
 /// Result of one run.
 #[derive(Debug)]
@@ -49,6 +51,53 @@ impl Run {
     }
 }
 
+/// A run that was stopped, and is in no number: what it counted ends anywhere, and would falsify the mean of the whole
+/// runs before it.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    /// The whole runs before it.
+    before: usize,
+    /// The number of runs that were asked for; `None` for runs until Ctrl-C.
+    wanted: Option<u32>,
+    pub(super) ending: Option<Ending>,
+}
+
+impl Stopped {
+    pub(super) fn behind(before: usize, wanted: Option<u32>, ending: Option<Ending>) -> Self {
+        Self {
+            before,
+            wanted,
+            ending,
+        }
+    }
+
+    /// Takes the last run out if a signal asked for its end and others are before it.
+    pub(super) fn take(runs: &mut Vec<Run>, wanted: Option<u32>) -> Option<Self> {
+        if runs.len() < 2 || !runs.last()?.last {
+            return None;
+        }
+        let run = runs.pop()?;
+        Some(Self::behind(runs.len(), wanted, run.ending))
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped in run {}", self.before + 1)?;
+        if let Some(wanted) = self.wanted {
+            write!(f, " of {wanted}")?;
+        }
+        match self.before {
+            1 => f.write_str(": the numbers are those of the run before"),
+            before => write!(
+                f,
+                ": the mean is of the {} before",
+                count(before as u64, "run")
+            ),
+        }
+    }
+}
+
 /// What several runs give together: for each column the mean of its counts, `None` if one of them can't be
 /// trusted.
 pub(super) struct Figures {
@@ -87,4 +136,39 @@ pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
     let ran = |run: &Run| run.counts[column].map_or(0, |count: Count| count.ran.as_nanos());
     let ran: u128 = runs.iter().map(ran).sum();
     u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+
+    #[test]
+    fn a_stopped_run_is_left_out_behind_whole_ones() {
+        let whole = || run(&[Some(100)]);
+        let stopped = || Run {
+            last: true,
+            ..run(&[Some(7)])
+        };
+        let words = |mut runs: Vec<Run>, wanted| {
+            let stopped = Stopped::take(&mut runs, wanted);
+            (runs.len(), stopped.map(|stopped| stopped.to_string()))
+        };
+        assert_eq!(
+            words(vec![whole(), whole(), stopped()], Some(100)),
+            (
+                2,
+                Some("stopped in run 3 of 100: the mean is of the 2 runs before".to_owned())
+            )
+        );
+        assert_eq!(
+            words(vec![whole(), stopped()], None),
+            (
+                1,
+                Some("stopped in run 2: the numbers are those of the run before".to_owned())
+            )
+        );
+        assert_eq!(words(vec![stopped()], Some(100)), (1, None));
+        assert_eq!(words(vec![whole(), whole()], Some(2)), (2, None));
+    }
 }

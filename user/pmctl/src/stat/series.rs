@@ -61,10 +61,10 @@ impl Series {
         })
     }
 
-    /// Returns the names of the events as they were counted in the last run: with `u` where this user may not count the
-    /// kernel.
-    pub(crate) fn names(&self) -> Vec<String> {
+    /// Returns the events as they were counted in the last run: those of user mode, with `u` behind their names, where
+    /// this user may not count the kernel.
+    pub(crate) fn events(&self) -> Vec<EventSpec> {
         let columns = self.source.columns().into_iter();
-        columns.map(|column| column.event.label).collect()
+        columns.map(|column| column.event).collect()
     }
 }

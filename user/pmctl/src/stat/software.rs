@@ -178,7 +178,7 @@ impl WithSoftware {
         Self {
             counts,
             events: events.collect(),
-            from_exec: targets.is_empty() && args.delay.is_none(),
+            from_exec: targets.is_empty() && args.delay().is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
             open: Vec::new(),

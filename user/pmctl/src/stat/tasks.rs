@@ -32,7 +32,7 @@ impl Manner {
     pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
         Self {
             inherit: !args.no_inherit,
-            from_exec: matches!(scope, Scope::Command) && args.delay.is_none(),
+            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             per_thread: args.per_thread,
         }
     }

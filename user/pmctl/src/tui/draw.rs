@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 use super::app::{App, Mode, Scroll, View};
 use super::table::{Line, Table};
 use crate::annotate::Content;
-use crate::text::{count, printable, thousands, wrap};
+use crate::text::{count, printable, push_left, push_right, thousands, wrap};
 
 /// A key and what it does.
 type Key = (&'static str, &'static str);
@@ -191,12 +191,17 @@ fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
         if let [alone] = cells {
             return alone.clone();
         }
-        let cells = cells.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(index, (cell, width))| match index {
-            right if right < numbers => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ")
+        let mut line = String::new();
+        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            if index > 0 {
+                line.push_str("  ");
+            }
+            match index {
+                right if right < numbers => push_right(&mut line, cell, *width),
+                _ => push_left(&mut line, cell, *width),
+            }
+        }
+        line
     };
     let width = usize::from(area.width);
     let heading: Vec<String> = headings

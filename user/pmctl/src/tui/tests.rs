@@ -170,6 +170,16 @@ fn long_lines_are_scrolled_as_far_as_there_is_text() {
 }
 
 #[test]
+fn names_may_have_any_length() {
+    let mut test = Test::new(TIMEBASE, (80, 24));
+    let name = "a".repeat(70_000);
+    test.show.app.tables[0].rows[1].cells[0] = name.clone();
+    let screen = test.screen();
+    assert_eq!(screen[2], "   17.39%        8  dd");
+    assert_eq!(screen[3], format!("   17.39%        8  {}", &name[..60]));
+}
+
+#[test]
 fn shares_have_perfs_colors_and_the_selected_row_is_reversed() {
     let mut test = Test::new(TIMEBASE, (80, 24));
     test.keys("jj");

@@ -38,6 +38,10 @@ pub(super) struct Files<'a> {
     tasks_only: bool,
     /// When the file was begun, and when the recording was.
     since: Instant,
+    /// When the samples ended.
+    stopped: Option<Instant>,
+    /// The delay, if the end came first.
+    delay: Option<Duration>,
     /// The counts and the lost samples that were told in the files before.
     totals: Vec<u64>,
     lost: BTreeMap<u32, u64>,
@@ -63,6 +67,8 @@ impl<'a> Files<'a> {
             smallest_period: plan.smallest_period(),
             tasks_only: tasks.are_some(),
             since: Instant::now(),
+            stopped: None,
+            delay: None,
             totals: vec![0; plan.events.len()],
             lost: BTreeMap::new(),
             finished: VecDeque::new(),
@@ -125,6 +131,13 @@ impl<'a> Files<'a> {
         }
     }
 
+    /// The samples have ended: what comes until [`Self::end`] is no time of the recording. Had they not begun, `delay`
+    /// is why.
+    pub(super) fn stop(&mut self, delay: Option<Duration>) {
+        self.stopped = Some(Instant::now());
+        self.delay = delay;
+    }
+
     /// Ends the last file, and tells the user about it. Returns whether it has all samples.
     pub(super) fn end(
         &mut self,
@@ -144,8 +157,9 @@ impl<'a> Files<'a> {
         samplers: &mut Samplers,
         maps: &mut Maps,
     ) -> Result<(Notes, Written)> {
-        let elapsed = self.since.elapsed();
-        self.since = Instant::now();
+        let now = self.stopped.unwrap_or_else(Instant::now);
+        let elapsed = now.saturating_duration_since(self.since);
+        self.since = now;
         if self.args.overwrite {
             self.open(stream)?;
             stream.dump(samplers, maps)?;
@@ -193,6 +207,7 @@ impl<'a> Files<'a> {
             size,
             others: 0,
             elapsed,
+            delay: self.delay,
             cpus: self.host.cpus_online,
             period: self.smallest_period,
             is_all: self.finished.len() <= 1,

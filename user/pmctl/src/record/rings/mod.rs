@@ -6,6 +6,7 @@
 
 mod files;
 mod history;
+mod limit;
 mod maps;
 mod plan;
 mod run;
@@ -18,7 +19,7 @@ use perfmon::{Device, Pmu};
 
 use self::files::Files;
 use self::maps::Maps;
-pub(super) use self::plan::refuse_values;
+pub(super) use self::plan::refuse_unsampled;
 use self::plan::{Plan, Tasks};
 pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
@@ -53,6 +54,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     threads(&args.pid, &args.tid)?;
     let mut plan = Plan::new(args, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
+    plan.ask_highest(&device)?;
     let properties = device.properties();
     if args.branch_kinds().is_some() && !properties.last_branch {
         let reason = if args.has_calls() {

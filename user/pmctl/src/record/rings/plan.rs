@@ -4,8 +4,9 @@
 use anyhow::Result;
 use perfmon::event::Builder;
 use perfmon::spec::{self, EventSpec, SampleRate};
-use perfmon::{Modes, Pmu};
+use perfmon::{Device, Modes, Pmu};
 
+use super::limit::{limit, no_limit, takes, too_often};
 use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
 use crate::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
@@ -14,11 +15,24 @@ use crate::schedule;
 use crate::stat::modes;
 use crate::stat::threads::threads;
 
+/// The frequency of `-F max`, until [`Plan::ask_highest`] has asked for it. No driver takes it.
+const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
+
 /// An event of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) spec: EventSpec,
     rate: SampleRate,
+}
+
+impl Planned {
+    /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
+    fn taken<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
+        // In user mode, which everybody may sample.
+        let event = self.spec.builder()?.disabled().user();
+        let taken = move |hertz| takes(&event, device, hertz);
+        taken(1).then_some(taken)
+    }
 }
 
 /// How tasks are sampled.
@@ -57,13 +71,13 @@ impl Plan {
         };
         let general = match args.frequency {
             Some(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
-            Some(Frequency::Max) => SampleRate::Frequency(highest_frequency()?),
+            Some(Frequency::Max) => HIGHEST,
             None => SampleRate::Period(args.period.into()),
         };
         let wanted = modes::wanted(args.all_user, args.all_kernel);
         let mut events = Vec::new();
         for text in texts {
-            refuse_values(text)?;
+            refuse_unsampled(text)?;
             let found = spec::parse_without_groups(text, pmu);
             for mut spec in found.map_err(|error| Usage(error.to_string()))? {
                 let label = &spec.label;
@@ -79,7 +93,6 @@ impl Plan {
                     return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
                 }
                 let rate = spec.rate.unwrap_or(general);
-                refuse_too_often(rate)?;
                 modes::limit(&mut spec, wanted);
                 events.push(Planned { spec, rate });
             }
@@ -105,6 +118,31 @@ impl Plan {
                 from_exec: args.delay.is_none(),
             },
             degraded: Vec::new(),
+        })
+    }
+
+    /// Makes `-F max` the module's limit.
+    pub(super) fn ask_highest(&mut self, device: &Device) -> Result<(), Usage> {
+        for planned in &mut self.events {
+            if planned.rate != HIGHEST {
+                continue;
+            }
+            if let Some(taken) = planned.taken(device) {
+                let limit = limit(taken).ok_or_else(|| Usage(no_limit()))?;
+                planned.rate = SampleRate::Frequency(limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what to say if the driver has refused an event because of a frequency above the module's limit.
+    pub(super) fn above_limit(&self, device: &Device) -> Option<Usage> {
+        self.events.iter().find_map(|planned| {
+            let SampleRate::Frequency(hertz) = planned.rate else {
+                return None;
+            };
+            let limit = limit(planned.taken(device)?)?;
+            (hertz > limit).then(|| Usage(too_often(hertz, limit)))
         })
     }
 
@@ -200,8 +238,14 @@ impl Plan {
     }
 }
 
-/// Refuses what no counter counts.
-pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
+/// Refuses groups, and what no counter counts.
+pub(in crate::record) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
+    if text.contains('{') {
+        return Err(Usage(format!(
+            "{text}: `pmctl record` takes no groups: all events are sampled all the time. Write the events without the \
+             braces."
+        )));
+    }
     let mut words = text.split(',');
     if let Some(event) = words.clone().find(|word| crate::stat::is_software(word)) {
         return Err(Usage(format!(
@@ -215,38 +259,6 @@ pub(in crate::record) fn refuse_values(text: &str) -> Result<(), Usage> {
              COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
         ))),
         None => Ok(()),
-    }
-}
-
-/// The file of the module's limit, which root may change.
-const LIMIT: &str = "/sys/module/perfmon/parameters/perf_event_max_sample_rate";
-
-/// Returns the most samples in a second that the module allows, if it has a limit.
-fn limit() -> Option<u64> {
-    let text = std::fs::read_to_string(LIMIT).ok()?;
-    text.trim().parse().ok().filter(|limit| *limit > 0)
-}
-
-/// Returns the highest frequency, for `-F max`.
-fn highest_frequency() -> Result<u64, Usage> {
-    limit().ok_or_else(|| {
-        Usage(format!(
-            "-F max: the module has no limit ({LIMIT} is 0 or can't be read). Give a number, as -F 9999."
-        ))
-    })
-}
-
-/// Refuses a frequency above the module's limit.
-fn refuse_too_often(rate: SampleRate) -> Result<(), Usage> {
-    let SampleRate::Frequency(hertz) = rate else {
-        return Ok(());
-    };
-    match limit() {
-        Some(limit) if hertz > limit => Err(Usage(format!(
-            "{hertz} samples a second: the driver takes {limit} at most. -F max is as many; root changes the limit in \
-             {LIMIT}."
-        ))),
-        _ => Ok(()),
     }
 }
 

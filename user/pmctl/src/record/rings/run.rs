@@ -93,9 +93,11 @@ pub(super) fn run(
         if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
             break;
         }
-        progress.show(stream.size());
+        // What is overwritten gets no larger.
+        progress.show((!args.overwrite).then(|| stream.total()));
     }
     samplers.stop()?;
+    files.stop(to_start);
     if !args.overwrite {
         // What it says is of no use any more.
         let _ = stream.round(samplers, maps)?;

@@ -73,7 +73,8 @@ impl Samplers {
                 Cause::Forbidden if tasks.are_some() && plan.without_kernel() => {}
                 Cause::Forbidden if !tasks.are_some() => {
                     bail!(
-                        "Sampling all programs needs root or CAP_PERFMON (kernel.perf_event_paranoid is {}).\n{OWN_COMMAND}",
+                        "to sample all programs, run it as root or with CAP_PERFMON, or allow it to everybody with \
+                         `sysctl kernel.perf_event_paranoid=0` (now it is {}).\n{OWN_COMMAND}",
                         paranoid()
                     );
                 }
@@ -81,6 +82,10 @@ impl Samplers {
                     let is_own = matches!(tasks, Tasks::Command { .. });
                     let tid = tasks.tids().first().filter(|_| !is_own);
                     return Err(explained_of_samples(error, tid.copied()));
+                }
+                Cause::NoSuchEvent => {
+                    let refused = plan.above_limit(device);
+                    return Err(refused.map_or_else(|| exit::with_help(error), Into::into));
                 }
                 _ => return Err(exit::with_help(error)),
             }

@@ -47,8 +47,10 @@ pub(super) struct Stream {
     most: Option<u64>,
     /// They were reached: nothing more is written.
     at_limit: bool,
-    /// Size of all records so far in bytes.
+    /// Size of the records of the file so far in bytes.
     size: u64,
+    /// The same of the files before.
+    before: u64,
 }
 
 /// A record that is not written yet.
@@ -75,6 +77,7 @@ impl Stream {
             most,
             at_limit: false,
             size: 0,
+            before: 0,
         }
     }
 
@@ -86,6 +89,7 @@ impl Stream {
         self.places = Places::default();
         self.full = false;
         self.at_limit = false;
+        self.before += self.size;
         self.size = 0;
         for record in self.history.iter().flat_map(History::before) {
             self.places.take(&record);
@@ -259,9 +263,14 @@ impl Stream {
         self.places.take_cuts()
     }
 
-    /// Returns the size of all records so far in bytes.
+    /// Returns the size of the records of the file so far in bytes.
     pub(super) const fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Returns the same of all files together.
+    pub(super) const fn total(&self) -> u64 {
+        self.before + self.size
     }
 
     /// Writes all remaining records of the file, and looks the symbols up.
