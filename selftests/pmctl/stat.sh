@@ -42,7 +42,7 @@ values() {
 }
 
 cpus=$(nproc)
-plan $((83 + (cpus > 1)))
+plan $((84 + (cpus > 1)))
 
 for event in instructions:u r00c0:u; do
 	a=$(pmctl_count $event "$loop" 1000000)
@@ -192,6 +192,12 @@ says "the run that was stopped is told" "$(cat "$counts.words")" \
 	'^pmctl: stopped in run [0-9]+ of 100000: the mean is of the [0-9]+ runs before$'
 is "the mean is of the whole runs" "$alone " "$(values)"
 rm -f "$counts.words"
+
+# Nor is it the whole series, although the command paid no heed.
+pmctl stat -r 3 -e instructions:u -o "$counts" -- \
+	sh -c 'trap "" TERM; [ ! -e "$0" ] || kill -TERM $PPID; : >"$0"' "$counts.second" 2>/dev/null
+is "runs that were not made are no success" 143 $?
+rm -f "$counts.second"
 
 # Who has the counters is named.
 perf stat -e instructions:u -- sleep 3 >/dev/null 2>&1 &

@@ -85,7 +85,7 @@ pub(super) fn measure(
         source.start()?;
     }
     let running = waiting.map(Waiting::release).transpose()?;
-    let End { ending, wanted } = follow(
+    let End { ending, stopped_by } = follow(
         signals,
         running.as_ref(),
         &mut watched,
@@ -118,7 +118,7 @@ pub(super) fn measure(
         system: after.system.saturating_sub(before.system),
         counts,
         ending,
-        last: wanted,
+        stopped_by,
     })
 }
 
@@ -126,8 +126,8 @@ pub(super) fn measure(
 struct End {
     /// End of the command; `None` without one.
     ending: Option<Ending>,
-    /// A signal asked for it.
-    wanted: bool,
+    /// The signal that asked for it.
+    stopped_by: Option<Signal>,
 }
 
 /// Waits until the command has ended, or without one until what is watched has, or a signal asks for the end.
@@ -137,7 +137,7 @@ fn follow(
     watched: &mut Vec<OwnedFd>,
     (timers, source): (&mut Timers<'_>, &mut dyn Source),
 ) -> Result<End> {
-    let mut wanted = false;
+    let mut stopped_by = None;
     loop {
         let limit = timers.remaining();
         let other = watched.last().filter(|_| running.is_none());
@@ -146,14 +146,14 @@ fn follow(
                 if let Some(ending) = running.ending()? {
                     return Ok(End {
                         ending: Some(ending),
-                        wanted,
+                        stopped_by,
                     });
                 }
             }
-            (Event::End { .. }, None) => {
+            (Event::End { signal, .. }, None) => {
                 return Ok(End {
                     ending: None,
-                    wanted: true,
+                    stopped_by: Some(signal),
                 });
             }
             // It is the command that decides: it may well have something to tidy up.
@@ -164,7 +164,7 @@ fn follow(
                 },
                 Some(running),
             ) => {
-                wanted = true;
+                stopped_by = Some(signal);
                 // What comes from the terminal, the command got itself.
                 if !by_terminal {
                     running.signal(signal);
@@ -175,7 +175,7 @@ fn follow(
                 if watched.is_empty() {
                     return Ok(End {
                         ending: None,
-                        wanted,
+                        stopped_by,
                     });
                 }
             }
@@ -183,14 +183,15 @@ fn follow(
         }
         timers.pass(source)?;
         if timers.is_over() {
-            wanted = true;
+            let signal = Signal::SIGTERM;
+            stopped_by = Some(signal);
             match running {
                 // It ends by it, or decides what to do.
-                Some(running) => running.signal(Signal::SIGTERM),
+                Some(running) => running.signal(signal),
                 None => {
                     return Ok(End {
                         ending: None,
-                        wanted,
+                        stopped_by,
                     });
                 }
             }
@@ -320,7 +321,7 @@ impl<'a> Ticker<'a> {
             elapsed: at - self.since,
             user: Duration::ZERO,
             system: Duration::ZERO,
-            last: false,
+            stopped_by: None,
             counts: now.iter().enumerate().map(difference).collect(),
             ending: None,
         };

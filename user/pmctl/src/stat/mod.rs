@@ -345,8 +345,7 @@ fn run_parts<'a>(
             }
             let run =
                 measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
-            let (last, ending) = (run.is_last(), run.ending);
-            done.push(run);
+            let last = run.is_last();
             if last && (index + 1 < parts.len() || number + 1 < show.repeat) {
                 anyhow::ensure!(
                     !runs.is_empty() || index + 1 == parts.len(),
@@ -355,12 +354,14 @@ fn run_parts<'a>(
                     parts.len()
                 );
                 if index + 1 == parts.len() {
+                    done.push(run);
                     runs.push(Run::of_parts(&done));
                 } else {
-                    stopped = Some(Stopped::behind(runs.len(), show.number(), ending));
+                    stopped = Some(Stopped::behind(runs.len(), show.number(), &run));
                 }
                 break 'runs;
             }
+            done.push(run);
         }
         runs.push(Run::of_parts(&done));
     }
@@ -390,11 +391,8 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
             message.help().unwrap_or_default()
         ));
     }
-    let of_stopped = stopped.and_then(|stopped| stopped.ending);
-    worse(
-        exit_code(subject, runs),
-        of_stopped.map_or(0, Ending::exit_code),
-    )
+    let of_stopped = stopped.map_or(0, |stopped| stopped.exit_code());
+    worse(exit_code(subject, runs), of_stopped)
 }
 
 /// Returns whether a count can't be trusted.

@@ -172,7 +172,7 @@ fn run(elapsed: Duration, counts: &[Option<u64>], running: &[Option<u64>]) -> Ru
         system: Duration::ZERO,
         counts: counts.iter().enumerate().map(count).collect(),
         ending: None,
-        last: false,
+        stopped_by: None,
     }
 }
 

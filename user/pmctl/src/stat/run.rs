@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use super::source::{Count, Counts};
 use super::summary::{Summary, mean_count};
 use crate::child::Ending;
@@ -19,14 +21,14 @@ pub(super) struct Run {
     pub(super) counts: Counts,
     /// End of the command; `None` without one.
     pub(super) ending: Option<Ending>,
-    /// A signal asked for the end: no other run follows.
-    pub(super) last: bool,
+    /// The signal that asked for the end, or that a time limit sent: no other run follows.
+    pub(super) stopped_by: Option<Signal>,
 }
 
 impl Run {
     /// Returns whether no other run follows.
     pub(super) fn is_last(&self) -> bool {
-        self.last || matches!(self.ending, Some(Ending::Killed(_)))
+        self.stopped_by.is_some() || matches!(self.ending, Some(Ending::Killed(_)))
     }
 
     /// Returns the run that has the counts of several, each of which counted a part of the events. The times are their
@@ -41,7 +43,7 @@ impl Run {
             user: mean(|run| run.user),
             system: mean(|run| run.system),
             ending: last.and_then(|run| run.ending),
-            last: parts.iter().any(|run| run.last),
+            stopped_by: parts.iter().find_map(|run| run.stopped_by),
             counts: parts.iter().flat_map(|run| run.counts.clone()).collect(),
         }
     }
@@ -60,24 +62,36 @@ pub(super) struct Stopped {
     /// The number of runs that were asked for; `None` for runs until Ctrl-C.
     wanted: Option<u32>,
     pub(super) ending: Option<Ending>,
+    by: Option<Signal>,
 }
 
 impl Stopped {
-    pub(super) fn behind(before: usize, wanted: Option<u32>, ending: Option<Ending>) -> Self {
+    /// Makes one of the last run.
+    pub(super) fn behind(before: usize, wanted: Option<u32>, run: &Run) -> Self {
         Self {
             before,
             wanted,
-            ending,
+            ending: run.ending,
+            by: run.stopped_by,
         }
     }
 
     /// Takes the last run out if a signal asked for its end and others are before it.
     pub(super) fn take(runs: &mut Vec<Run>, wanted: Option<u32>) -> Option<Self> {
-        if runs.len() < 2 || !runs.last()?.last {
+        if runs.len() < 2 || runs.last()?.stopped_by.is_none() {
             return None;
         }
         let run = runs.pop()?;
-        Some(Self::behind(runs.len(), wanted, run.ending))
+        Some(Self::behind(runs.len(), wanted, &run))
+    }
+
+    /// Returns the exit code: the command's. If that is 0, for it paid no heed to the signal or had just ended, it is
+    /// the signal's unless the runs were to go on until one comes: a script must not take a part of them for all.
+    pub(super) fn exit_code(&self) -> u8 {
+        let by = self.by.filter(|_| self.wanted.is_some());
+        let endings = [self.ending, by.map(|signal| Ending::Killed(signal as i32))];
+        let mut codes = endings.into_iter().flatten().map(Ending::exit_code);
+        codes.find(|code| *code != 0).unwrap_or(0)
     }
 }
 
@@ -147,7 +161,7 @@ mod tests {
     fn a_stopped_run_is_left_out_behind_whole_ones() {
         let whole = || run(&[Some(100)]);
         let stopped = || Run {
-            last: true,
+            stopped_by: Some(Signal::SIGTERM),
             ..run(&[Some(7)])
         };
         let words = |mut runs: Vec<Run>, wanted| {
@@ -170,5 +184,21 @@ mod tests {
         );
         assert_eq!(words(vec![stopped()], Some(100)), (1, None));
         assert_eq!(words(vec![whole(), whole()], Some(2)), (2, None));
+    }
+
+    #[test]
+    fn runs_that_were_not_made_are_no_success() {
+        let code = |ending, wanted| {
+            let run = Run {
+                stopped_by: Some(Signal::SIGTERM),
+                ending: Some(ending),
+                ..run(&[Some(7)])
+            };
+            Stopped::behind(1, wanted, &run).exit_code()
+        };
+        assert_eq!(code(Ending::Exit(0), Some(100)), 143);
+        assert_eq!(code(Ending::Exit(3), Some(100)), 3);
+        assert_eq!(code(Ending::Killed(9), Some(100)), 137);
+        assert_eq!(code(Ending::Exit(0), None), 0);
     }
 }

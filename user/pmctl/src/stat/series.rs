@@ -57,7 +57,7 @@ impl Series {
             elapsed: run.elapsed,
             counts: counts.map(|count| count.map(|count| count.value)).collect(),
             ending: run.ending,
-            is_stopped: run.last,
+            is_stopped: run.stopped_by.is_some(),
         })
     }
 

@@ -58,7 +58,7 @@ pub(super) fn run(counts: &[Option<u64>]) -> Run {
         system: Duration::from_millis(300),
         counts: counts.iter().map(count).collect(),
         ending: Some(Ending::Exit(0)),
-        last: false,
+        stopped_by: None,
     }
 }
 
