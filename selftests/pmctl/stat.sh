@@ -194,6 +194,7 @@ is "the mean is of the whole runs" "$alone " "$(values)"
 rm -f "$counts.words"
 
 # Nor is it the whole series, although the command paid no heed.
+# shellcheck disable=SC2016 # the inner shell expands it
 pmctl stat -r 3 -e instructions:u -o "$counts" -- \
 	sh -c 'trap "" TERM; [ ! -e "$0" ] || kill -TERM $PPID; : >"$0"' "$counts.second" 2>/dev/null
 is "runs that were not made are no success" 143 $?
