@@ -345,25 +345,24 @@ fn run_parts<'a>(
             }
             let run =
                 measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
-            let last = run.is_last();
-            if last && (index + 1 < parts.len() || number + 1 < show.repeat) {
+            if run.is_last() && index + 1 < parts.len() {
                 anyhow::ensure!(
-                    !runs.is_empty() || index + 1 == parts.len(),
+                    !runs.is_empty(),
                     "the command was stopped in run {} of the {} that it takes to count all events; there are no numbers.",
                     index + 1,
                     parts.len()
                 );
-                if index + 1 == parts.len() {
-                    done.push(run);
-                    runs.push(Run::of_parts(&done));
-                } else {
-                    stopped = Some(Stopped::behind(runs.len(), show.number(), &run));
-                }
+                stopped = Some(Stopped::behind(runs.len(), show.number(), &run));
                 break 'runs;
             }
             done.push(run);
         }
-        runs.push(Run::of_parts(&done));
+        let run = Run::of_parts(&done);
+        let last = run.is_last();
+        runs.push(run);
+        if last {
+            break;
+        }
     }
     let stopped = stopped.or_else(|| Stopped::take(&mut runs, show.number()));
     Ok((columns, runs, stopped))

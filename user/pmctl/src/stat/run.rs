@@ -85,13 +85,16 @@ impl Stopped {
         Some(Self::behind(runs.len(), wanted, &run))
     }
 
-    /// Returns the exit code: the command's. If that is 0, for it paid no heed to the signal or had just ended, it is
-    /// the signal's unless the runs were to go on until one comes: a script must not take a part of them for all.
+    /// Returns the exit code: the command's; that of the signal if the command succeeded, but a number of runs was asked
+    /// for. A script must not take a part of them for all.
     pub(super) fn exit_code(&self) -> u8 {
-        let by = self.by.filter(|_| self.wanted.is_some());
-        let endings = [self.ending, by.map(|signal| Ending::Killed(signal as i32))];
-        let mut codes = endings.into_iter().flatten().map(Ending::exit_code);
-        codes.find(|code| *code != 0).unwrap_or(0)
+        let code = self.ending.map_or(0, Ending::exit_code);
+        match self.by {
+            Some(signal) if code == 0 && self.wanted.is_some() => {
+                Ending::Killed(signal as i32).exit_code()
+            }
+            _ => code,
+        }
     }
 }
 
