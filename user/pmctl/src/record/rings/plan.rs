@@ -123,12 +123,12 @@ impl Plan {
 
     /// Makes `-F max` the module's limit.
     pub(super) fn ask_highest(&mut self, device: &Device) -> Result<(), Usage> {
-        for planned in &mut self.events {
-            if planned.rate != HIGHEST {
-                continue;
-            }
-            if let Some(taken) = planned.taken(device) {
-                let limit = limit(taken).ok_or_else(|| Usage(no_limit()))?;
+        let is_highest = |planned: &&mut Planned| planned.rate == HIGHEST;
+        let mut asked = self.events.iter_mut().filter(is_highest);
+        // It is the same for all events.
+        if let Some(taken) = asked.find_map(|planned| planned.taken(device)) {
+            let limit = limit(taken).ok_or_else(|| Usage(no_limit()))?;
+            for planned in self.events.iter_mut().filter(is_highest) {
                 planned.rate = SampleRate::Frequency(limit);
             }
         }
