@@ -48,6 +48,10 @@ typed() {
 [ -n "${TYPED-}" ] || TYPED=$(typed "$@")
 export TYPED
 
+# The scripts that wait for this one, and this one. What is done in the Debian root ends
+# with the first of them that ends.
+export PERFMON_CALLERS="${PERFMON_CALLERS-} $$"
+
 # A time span in words: 75 -> "1 min 15 s".
 span() {
 	if [ "$1" -ge 60 ]; then

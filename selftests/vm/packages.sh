@@ -102,6 +102,7 @@ root-clean() {
 
 build_root_clean() {
 	rmdir "$1"
-	as_root unshare --mount --propagation private mmdebstrap --variant=minbase --mode=root \
+	# shellcheck disable=SC2086 # the callers are words
+	as_root "$VM/bound" $PERFMON_CALLERS -- mmdebstrap --variant=minbase --mode=root \
 		--include=systemd-sysv,udev,kmod,linux-libc-dev trixie "$1" "deb $MIRROR trixie main" "deb $SECURITY trixie-security main"
 }
