@@ -107,16 +107,17 @@ key() {
 # `BUILDER DIRECTORY ARG...` if it is not there. MESSAGE says what is being
 # done and roughly how long it takes. BUILDER is a function of `build`.
 entry() {
-	local kind=$1 key=$2 message=$3 dir=$CACHE/$1-$2 tmp log
+	local kind=$1 key=$2 message=$3 name=${3% (*} dir=$CACHE/$1-$2 tmp log lock=$CACHE/.lock-$1-$2
 	shift 3
 	if [ ! -d "$dir" ]; then
 		mkdir -p "$CACHE/log" || die "$CACHE can't be written. Set PERFMON_CACHE to a directory that can."
 		log=$CACHE/log/$kind-$key
 		# The lock is inherited by what the builder starts: as long as any of
 		# it runs, no other run builds this entry.
-		exec 9>"$CACHE/.lock-$kind-$key"
-		flock 9
+		exec 9<>"$lock"
+		flock -w 0.2 9 || wait_for_entry
 		if [ ! -d "$dir" ]; then
+			echo $$ >"$lock"
 			build_entry "$@"
 		fi
 		exec 9>&-
@@ -124,6 +125,29 @@ entry() {
 	# For prune(). The Debian root is root's, and stays when others try.
 	touch "$dir" 2>/dev/null || true
 	printf '%s\n' "$dir"
+}
+
+# Waits until no other run builds the entry; uses entry()'s variables. The lock file has
+# that run's PID, and is as old as its build.
+wait_for_entry() {
+	local pid since
+	read -r pid <"$lock" || true
+	since=$(span $(($(date +%s) - $(stat -c %Y "$lock"))))
+	say "  Waiting for another build of $name (${pid:+process $pid, }since $since)"
+	# What a killed run has started in the Debian root ends by itself in a second or two.
+	if [ -n "$pid" ] && ! runs "$pid" && ! flock -w 5 9; then
+		say "    Process $pid was killed, but what it started goes on. To end it:"
+		say "        kill $(holders "$lock")"
+	fi
+	watched how_far "$kind" "$key" "waiting for $name" -- flock 9
+}
+
+# holders LOCK : the processes that hold it, which are those that inherited descriptor 9.
+holders() {
+	local fd
+	for fd in /proc/[0-9]*/fd/9; do
+		[ "$fd" -ef "$1" ] && grep -qs ^lock: "${fd/\/fd\//\/fdinfo\/}" && echo "${fd//[!0-9 ]/ }"
+	done | awk '{ print $1 }' | paste -sd' '
 }
 
 # Cargo builds incrementally, and goes by the times of the sources: so each
@@ -143,8 +167,11 @@ cargo_directories() {
 
 # The part of entry() under the lock; uses its variables.
 build_entry() {
-	# What the message calls it, without the time.
-	local start=$SECONDS name=${message% (*}
+	local start=$SECONDS last pid
+	# The time that the message has is a guess.
+	if read -r last _ 2>/dev/null <"$CACHE/took/$kind" && [[ $message =~ ^(.*\()[0-9][^(),]*\ (s|min)[^(),]*(.*)$ ]]; then
+		message="${BASH_REMATCH[1]}$(span "$last") last time${BASH_REMATCH[3]}"
+	fi
 	say "  $message"
 	: >"$log"
 	# With the lock held, what is left under this name is an interrupted run's.
@@ -153,17 +180,28 @@ build_entry() {
 	mkdir "$tmp"
 	# In a process of its own: a shell function would not stop at the first
 	# error here, because it is a condition.
-	if ! watched how_far "$kind" "$name" "$tmp" "$log" -- builder "$@"; then
-		tail -n 30 "$log" >&2
+	if ! watched how_far "$kind" "$key" "$name" -- builder "$@"; then
+		# It was killed with those who waited for it.
+		for pid in $PERFMON_CALLERS; do
+			runs "$pid" || exit 1
+		done
+		# As a terminal shows what is written over.
+		tail -n 30 "$log" | sed 's/.*\r//; s/\x1b\[K//g' >&2
 		die "" "Building $name failed. The end of the log is above; all of it is in" "    $log"
 	fi
 	mv -T "$tmp" "$dir"
+	mkdir -p "$CACHE/took"
+	echo "$((SECONDS - start)) $(wc -l <"$log")" >"$CACHE/took/$kind"
 	sed -n 's/^note: /    /p' "$log" >&2
 	say "    $name: done in $(span $((SECONDS - start)))"
 	prune "$kind"
 }
 
-builder() { "$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null; }
+# cargo tells how far it is, though the log is no terminal.
+builder() {
+	CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120 \
+		"$VM/build" --builder "$1" "$tmp" "${@:2}" >"$log" 2>&1 </dev/null
+}
 
 prune() {
 	local old
