@@ -80,6 +80,74 @@ says() {
 	fi
 }
 
+# comes_true COMMAND: waits until COMMAND, a word that the shell evaluates, succeeds. Fails
+# after LIMIT seconds (60), which are for a host that is busy: none of them is spent
+# otherwise.
+comes_true() {
+	read -r ktap_end _ </proc/uptime
+	ktap_end=$((${ktap_end%.*} + ${LIMIT:-60}))
+	until eval "$1"; do
+		read -r ktap_now _ </proc/uptime
+		[ "${ktap_now%.*}" -lt "$ktap_end" ] || return 1
+		sleep 0.05
+	done
+}
+
+# wait_until COMMAND: as comes_true, but if COMMAND does not succeed in time that is a
+# failed test case, and the script ends: what follows would be judged too early. Prints to
+# standard error, for standard output may be a pipe or a substitution.
+wait_until() {
+	if ! comes_true "$1"; then
+		echo "not ok $((ktap_count + 1)) wait for: $1 # not so within ${LIMIT:-60} s" >&2
+		exit 1
+	fi
+}
+
+# has_lines N FILE [REGEX]: the file is there, and N lines or more match
+has_lines() {
+	[ -e "$2" ] && [ "$(grep -cE "${3-}" "$2")" -ge "$1" ]
+}
+
+# has_ended PID: a child is no more, or has not been waited for yet
+has_ended() {
+	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
+}
+
+# has_open PID PATTERN: the process has a file open whose name matches
+has_open() {
+	for ktap_file in "/proc/$1/fd/"*; do
+		# shellcheck disable=SC2254 # it is a pattern
+		case $(readlink "$ktap_file") in $2) return 0 ;; esac
+	done
+	return 1
+}
+
+# has_events PID: the process has an event of the module's that is enabled
+has_events() {
+	grep -qs '^enabled:.1' "/proc/$1/fdinfo/"*
+}
+
+# interrupt_when CONDITION COMMAND...: executes COMMAND, which gets SIGINT when CONDITION
+# comes true, where $pid is its PID. Returns its exit code; 124 if CONDITION does not come
+# true. COMMAND is in the foreground, for a shell's background ignores the signal.
+interrupt_when() {
+	ktap_condition=$1
+	ktap_pid=$(mktemp)
+	shift
+	(
+		comes_true "[ -s $ktap_pid ]"
+		pid=$(cat "$ktap_pid")
+		trap 'kill -INT "$pid"' EXIT
+		wait_until "$ktap_condition"
+	) &
+	# shellcheck disable=SC2016 # the inner shell expands it
+	sh -c 'echo $$ >"$0"; exec "$@"' "$ktap_pid" "$@"
+	ktap_status=$?
+	wait $! || ktap_status=124
+	rm -f "$ktap_pid"
+	return $ktap_status
+}
+
 # load_module: loads the module as the machine did, with no limit of what samples take
 load_module() {
 	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0
