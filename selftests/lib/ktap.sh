@@ -153,6 +153,15 @@ load_module() {
 	insmod /lib/modules/perfmon.ko perf_event_max_sample_rate=0 perf_cpu_time_max_percent=0
 }
 
+# lift_perf_limits: Linux's perf has no limit of samples: an emulated CPU may take long for
+# one, and the time that one took lowers the limit of all that follow.
+lift_perf_limits() {
+	# The rate can't be changed while there is no limit to the time.
+	echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent
+	echo 100000000 >/proc/sys/kernel/perf_event_max_sample_rate
+	echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+}
+
 # finish: the script's exit code
 finish() {
 	[ "$ktap_failed" = 0 ]

@@ -21,7 +21,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 export LD_LIBRARY_PATH=/share/lib
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+lift_perf_limits
 # So that addresses are the same each time.
 echo 0 >/proc/sys/kernel/randomize_va_space
 

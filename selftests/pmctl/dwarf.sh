@@ -11,8 +11,7 @@ here=$(dirname "$0")
 . "$here/chains.sh"
 
 in_own_dir
-# perf and the driver throttle if the interrupts of an emulated CPU take long.
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+lift_perf_limits
 
 program=$here/pmctl_unwound
 start='_start;__libc_start_main[^;]*;(__libc_start_call_main;)?main;outer'

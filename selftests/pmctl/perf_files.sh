@@ -9,8 +9,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 
 in_own_dir
-# perf throttles if the interrupts of an emulated CPU take long.
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+lift_perf_limits
 
 program=$dir/program
 cp "$here/pmctl_unwound" "$program"

@@ -76,9 +76,7 @@ plan $((97 + missed))
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
 cp perf.data ours.data
-# perf throttles itself if its interrupts take long, as on an emulated CPU; 0 turns
-# that off.
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+lift_perf_limits
 perf record -q -e $event -c $period -o perfs.data -- "$shares" $n >/dev/null 2>&1
 for part in 10 30 60; do
 	near "share_$part has its share" ${part}00 "$(ours share_$part)"

@@ -9,8 +9,7 @@ here=$(dirname "$0")
 . "$here/ktap.sh"
 
 in_own_dir
-# perf and the driver throttle if the interrupts of an emulated CPU take long.
-echo 0 >/proc/sys/kernel/perf_cpu_time_max_percent
+lift_perf_limits
 
 event=instructions:u
 loop=$here/pmctl_loop
