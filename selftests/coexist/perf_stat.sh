@@ -28,11 +28,7 @@ pmctl stat -e instructions:u -- \
 	sh -c '>"$0/running"; until [ -e "$0/end" ]; do sleep 0.1; done' "$dir" \
 	>/dev/null 2>&1 &
 pmctl=$!
-tries=100
-until [ -e "$dir/running" ] || [ $((tries -= 1)) = 0 ]; do
-	sleep 0.1
-done
-check "pmctl counts" [ -e "$dir/running" ]
+check "pmctl counts" comes_true "[ -e $dir/running ]"
 
 refused=$(perf stat -e instructions:u -- "$loop" 50000000 2>&1)
 says "perf is refused in words" "$refused" "busy|<not (counted|supported)>"

@@ -42,7 +42,7 @@ bench -r 1 -w 0 --prepare 'kill -TERM $$; echo went on' "$loop 1"
 is "its signals are not held back" 125 $?
 says "and its end is told" "$(cat "$dir/words")" 'went on. was killed by SIGTERM'
 pmctl bench -r 1 -w 0 --prepare "echo >$dir/begun; exec sleep 100" "$loop 1" 2>"$dir/words" &
-until [ -s "$dir/begun" ]; do sleep 0.1; done
+wait_until "[ -s $dir/begun ]"
 kill $!
 wait $!
 is "a signal ends it with the bench" 125 $?

@@ -70,7 +70,7 @@ END
 cat >web <<'END'
 rm -f server.pid
 /share/bin/lighttpd -D -f server.conf -m /share/lib &
-until [ -s server.pid ]; do sleep 0.1; done
+until [ -s server.pid ] || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
 /share/bin/ab -q -n 1000 -c 4 http://127.0.0.1:8080/text.sql
 code=$?
 kill $!

@@ -4,9 +4,10 @@
  * for each: `pmctl wrap` is to make them the driver's, also of a static program, its
  * threads and children.
  *
- *     pmctl_events [storm]
+ *     pmctl_events [storm FILE]
  *
- * As a storm, children open events without an end, until the program is killed.
+ * As a storm, children open events without an end, until the program is killed. FILE is
+ * made when each of them has opened one.
  *
  * Counts are of LOOPS iterations of a loop, and of the calls before and after it.
  */
@@ -162,18 +163,30 @@ static void print_at_the_end_of_a_page(void)
 	print_file("first size", (void *)(pages + size - PERF_ATTR_SIZE_VER0), 0);
 }
 
-static int storm(void)
+static int storm(const char *file)
 {
 	struct perf_event_attr attr = instructions();
-	int i;
+	int i, begun[2];
+	char byte;
 
+	if (pipe(begun))
+		return 1;
 	for (i = 0; i < CHILDREN; i++) {
 		if (fork())
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(event_open(&attr, -1, 0));
+		if (write(begun[1], "", 1) != 1)
+			_exit(1);
 		for (;;)
 			close(event_open(&attr, -1, 0));
 	}
+	for (i = 0; i < CHILDREN; i++) {
+		if (read(begun[0], &byte, 1) != 1)
+			return 1;
+	}
+	if (creat(file, 0600) < 0)
+		return 1;
 	pause();
 	return 0;
 }
@@ -184,8 +197,8 @@ int main(int argc, char **argv)
 	char thread_name[] = "thread";
 	pthread_t thread;
 
-	if (argc > 1 && !strcmp(argv[1], "storm"))
-		return storm();
+	if (argc > 2 && !strcmp(argv[1], "storm"))
+		return storm(argv[2]);
 	setvbuf(stdout, NULL, _IONBF, 0);
 	print_file("hardware", &attr, 0);
 	print_file("closed on exec", &attr, PERF_FLAG_FD_CLOEXEC);

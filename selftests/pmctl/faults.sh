@@ -96,13 +96,12 @@ is "record -o - without a reader" 125 \
 	"$(unread pmctl record -e $event -c 10007 -o - -- "$loop" 30000000)"
 says "record says so" "$(cat words)" "can't write standard output|nothing more can be written to standard output"
 
-# alive: how many processes of pmctl there are
-alive() {
-	n=0
+# none_alive: there is no process of pmctl
+# shellcheck disable=SC2317 # comes_true calls it
+none_alive() {
 	for exe in /proc/[0-9]*/exe; do
-		case $(readlink "$exe") in */pmctl) n=$((n + 1)) ;; esac
+		case $(readlink "$exe") in */pmctl) return 1 ;; esac
 	done
-	echo $n
 }
 
 # readable: whether each file of a command is whole, says that it is not, or is empty
@@ -138,10 +137,7 @@ interrupted() {
 			pid=$(cat pid)
 			sleep "$pause"
 			kill -"$signal" "$pid"
-			for _ in $(seq 200); do
-				kill -0 "$pid" 2>/dev/null || exit
-				sleep 0.1
-			done
+			comes_true "! kill -0 $pid 2>/dev/null" && exit
 			echo "# $name: after $pause s: SIG$signal does not end it"
 			kill -9 "$pid"
 		) &
@@ -161,11 +157,7 @@ interrupted() {
 		fi
 		readable || { bad=$((bad + 1)); echo "# $name: after $pause s: SIG$signal"; }
 		# A recorder is told of its reader's end, and ends its recording.
-		for _ in $(seq 50); do
-			[ "$(alive)" != 0 ] || break
-			sleep 0.1
-		done
-		[ "$(alive)" = 0 ] || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
+		comes_true none_alive || { bad=$((bad + 1)); echo "# $name: after $pause s: pmctl still runs"; }
 	done
 	echo "# $name: exit codes$codes"
 	is "signals at any moment: $name" 0 $bad

@@ -44,7 +44,7 @@ for round in $(seq "$rounds"); do
 	pmctl record -a -g -F 4000 -o killed.data 2>words &
 	record=$!
 	# Most are killed while they record, some while they begin.
-	until [ $((round % 5)) = 0 ] || [ -s killed.data ]; do sleep 0.1; done
+	[ $((round % 5)) = 0 ] || wait_until '[ -s killed.data ]'
 	sleep "$pause"
 	killed=$(now)
 	kill -9 $record

@@ -37,7 +37,7 @@ memory() {
 plan 6
 pmctl record -a -F $frequency -m "$pages" -o long.data --duration "$seconds" 2>words &
 record=$!
-until [ -s long.data ]; do sleep 0.1; done
+wait_until '[ -s long.data ]'
 # What a recording needs from the beginning is there by then.
 sleep $((seconds / 4))
 early=$(memory $record)

@@ -41,7 +41,7 @@ plan 13
 
 pmctl serve -e $events >words 2>&1 &
 server=$!
-until grep -q 'pmctl: serving' words || ! kill -0 $server; do sleep 0.2; done
+wait_until "grep -q 'pmctl: serving' words || has_ended $server"
 metrics first
 check "promtool finds no fault in Prometheus' form" sh -c '/share/bin/promtool check metrics <first'
 wget -q -O open --header 'Accept: application/openmetrics-text' $url/metrics
@@ -58,11 +58,7 @@ END
 check "promtool takes the configuration" /share/bin/promtool check config --syntax-only prometheus.yml
 /share/bin/prometheus --config.file=prometheus.yml --storage.tsdb.path=data --web.listen-address=127.0.0.1:9090 >log 2>&1 &
 prometheus=$!
-tries=0
-until [ "$(one 'up{job="perfmon"}')" = 1 ] || [ $tries = 120 ]; do
-	tries=$((tries + 1))
-	sleep 1
-done
+LIMIT=300 comes_true "[ \"\$(one 'up{job=\"perfmon\"}')\" = 1 ]"
 is "Prometheus scrapes it" 1 "$(one 'up{job="perfmon"}')"
 
 # What it takes the server, by a counter of its own and by the kernel's clock.
@@ -80,9 +76,10 @@ check "there is a scrape each second, nearly" [ "$scrapes" -ge $((seconds * 9 / 
 check "a scrape takes less than 500,000 instructions" [ $((all / scrapes)) -lt 500000 ]
 check "memory does not grow" [ "$memory" -le $(($(value before process_resident_memory_bytes | cut -d. -f1) + 1048576)) ]
 
-# Between two of ours there is one of Prometheus'.
+# Between two of ours there is one of Prometheus', of which it has the time.
 metrics before
-sleep 4
+now=$(date +%s)
+wait_until "[ \"\$(one 'timestamp(node_perf_instructions_total{cpu=\"0\"})' | cut -d. -f1)\" -gt $now ]"
 ask '{job="perfmon",cpu!=""}' | sort >series
 metrics after
 is "Prometheus has all series of the counters" "$(grep -c '^[a-z].*cpu="' after)" "$(wc -l <series)"

@@ -105,15 +105,19 @@ is "no sample is said to be of another program" 0 "$strangers"
 own=$(pmctl script -F comm,dso 2>/dev/null | grep -c '^pmctl_shares.*pmctl_shares)')
 check "record -a has all samples of the program" [ "$own" -ge "$expected" ]
 
+# has_samples FILE N: a recording that may go on has so many
+# shellcheck disable=SC2317 # wait_until calls it
+has_samples() {
+	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
+}
+
 # The same of a program that runs already, until it ends.
 rm -f perf.data
 "$here/pmctl_loop" 100000000000 &
 runs=$!
 pmctl record -p $runs -e $event -c $period 2>words &
 record=$!
-# The recording has begun when there is a file.
-until [ -s perf.data ]; do sleep 1; done
-sleep 1
+wait_until "has_samples perf.data 10"
 kill $runs
 wait $record
 is "record -p succeeds" 0 $?
@@ -155,13 +159,13 @@ echo "# memory: $short KiB for a short recording, $long KiB for a long one"
 check "the long recording has all samples" [ "$(stat -c %s perf.data)" -ge 6715296 ]
 check "memory does not grow with the recording" [ "$long" -le $((short + 12288)) ]
 
-# begin NAME : begins a recording of the machine in the background, NAME.data
+# begin NAME : begins a recording of the machine in the background, NAME.data. To look at
+# it makes samples.
 begin() {
 	rm -f "$1.data"
 	pmctl record -a -e $event -c $period -o "$1.data" >words 2>&1 &
 	record=$!
-	until [ -s "$1.data" ] || ! kill -0 $record; do sleep 1; done
-	sleep 1
+	wait_until "has_samples $1.data 1 || has_ended $record"
 }
 
 # A killed pmctl can't write the end, but the header says what the file has.
@@ -182,7 +186,8 @@ trap '' HUP
 begin nohup
 trap - HUP
 kill -HUP $record
-sleep 1
+more=$(($(pmctl script -i nohup.data 2>/dev/null | wc -l) + 1))
+wait_until "has_samples nohup.data $more || has_ended $record"
 check "record goes on under nohup" kill -INT $record
 wait $record
 is "record ends by another signal under nohup" 0 $?
@@ -240,12 +245,7 @@ check "the half of a piped recording has samples" \
 runs=$!
 pmctl record -p $runs -e $event -c 10007 -o - 2>words | perf script -i - >piped.script 2>/dev/null &
 piped=$!
-seconds=0
-until [ "$(wc -l <piped.script)" -gt 100 ] || [ $seconds -ge 60 ]; do
-	sleep 1
-	seconds=$((seconds + 1))
-done
-check "perf script shows samples while they are recorded" [ "$(wc -l <piped.script)" -gt 100 ]
+check "perf script shows samples while they are recorded" comes_true "has_lines 101 piped.script"
 kill $runs
 wait $piped
 # A reader that ends too early.
@@ -270,9 +270,9 @@ says "report tells how to make one" "$(cat words)" 'pmctl record -- COMMAND'
 last=$(($(nproc) - 1))
 taskset $((1 << last)) "$here/pmctl_loop" 100000000000 &
 runs=$!
-is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c 1000003 --duration 1 2>words; echo $?)"
+is "record -t succeeds" 0 "$(pmctl record -t $runs -e $event -c $period --duration 0.5 2>words; echo $?)"
 check "record -t has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
-is "record -C succeeds" 0 "$(pmctl record -C $last -e $event -c 1000003 --duration 1 2>words; echo $?)"
+is "record -C succeeds" 0 "$(pmctl record -C $last -e $event -c $period --duration 0.5 2>words; echo $?)"
 check "record -C has samples" [ "$(pmctl script -F comm | grep -c pmctl_loop)" -gt 10 ]
 is "record -C has no samples of other CPUs" 0 "$(pmctl script -F cpu | grep -vc "00$last")"
 says "the report says of which CPU the count is" "$(pmctl report)" "; of all programs on CPU $last: [0-9]"
@@ -378,6 +378,7 @@ fi
 
 if ! pmctl info | grep -q 'no last branches'; then
 	is "record -b succeeds" 0 "$(record -b -e branches:u -c $period)"
+	sed 's/^/# /' words
 	says "the loop's branch is there" "$(pmctl report --branches)" \
 		'share_60\+0x[0-9a-f]+ .*share_60\+0x'
 else

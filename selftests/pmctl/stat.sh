@@ -28,12 +28,10 @@ count_on() {
 	awk -F, -v event="${3:-instructions:u}" '$3 == event { print $1 }' "$counts"
 }
 
-# has_open PID FILE: true if the process has it open
-has_open() {
-	for descriptor in "/proc/$1/fd/"*; do
-		if [ "$(readlink "$descriptor")" = "$2" ]; then return 0; fi
-	done
-	return 1
+# another_loop PID: a loop runs, and it is not this one; $running is its PID
+# shellcheck disable=SC2317 # wait_until calls it
+another_loop() {
+	running=$(pidof pmctl_loop) && [ "$running" != "$1" ]
 }
 
 # values: the counts of a file by -x
@@ -97,22 +95,35 @@ says "the mode of a group is in the names" "$(cat "$counts")" ',,branches:u,'
 pmctl stat -a -e '{instructions,cycles}' -- true 2>"$counts"
 is "-a has no groups" 2 $?
 
-# A task that runs, one that ends, and one that is gone.
-"$loop" 9000000000 &
+# A task that runs, one that ends, and one that is gone. Two turns end after one was begun:
+# that one is a million iterations.
+more_turns="$here/pmctl_more_turns $counts.turns"
+"$here/pmctl_turns" 1000000 >"$counts.turns" &
 task=$!
-pmctl stat -p $task -e instructions:u -x, -o "$counts" -- sleep 0.3
+# shellcheck disable=SC2086 # two words
+pmctl stat -p $task -e instructions:u -x, -o "$counts" -- $more_turns 2
 is "-p counts while the command runs" 0 $?
-check "-p counts the process" [ "$(values)" -gt 1000 ]
-pmctl stat -t $task -e instructions:u,cycles:u --per-thread -j -o "$counts" -- sleep 0.3
-is "--per-thread names the thread" 2 "$(grep -c "^{\"thread\":\"pmctl_loop-$task\"," "$counts")"
-pmctl stat -D 200 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.05
+check "-p counts the process" [ "$(values)" -gt 2000000 ]
+pmctl stat -t $task -e instructions:u,cycles:u --per-thread -j -o "$counts" -- true
+is "--per-thread names the thread" 2 "$(grep -c "^{\"thread\":\"pmctl_turns-$task\"," "$counts")"
+# shellcheck disable=SC2086 # two words
+pmctl stat -D 60000 -p $task -e instructions:u -x, -o "$counts" -- $more_turns 2
 is "nothing is counted before -D" "0 " "$(values)"
-pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- sleep 0.5
-check "something is counted after it" [ "$(values)" -gt 1000 ]
+# shellcheck disable=SC2016,SC2086 # the inner shell expands it; two words
+pmctl stat -D 100 -p $task -e instructions:u -x, -o "$counts" -- \
+	sh -c '. "$0/ktap.sh"; wait_until "has_events $PPID"; exec "$@"' "$here" $more_turns 2
+check "something is counted after it" [ "$(values)" -gt 2000000 ]
 kill $task
 wait $task 2>/dev/null
-sleep 1 &
-timeout 60 pmctl stat -p $! -e instructions:u -x, -o "$counts"
+rm -f "$counts.turns"
+sleep 300 &
+ends=$!
+pmctl stat -p $ends -e instructions:u -x, -o "$counts" &
+stat=$!
+wait_until "has_events $stat"
+kill $ends
+wait_until "has_ended $stat"
+wait $stat
 is "-p ends with the process" 0 $?
 pmctl stat -p $task -e instructions:u 2>"$counts"
 is "-p of no process is a mistake" 2 $?
@@ -148,7 +159,7 @@ says "the table is named" "$(cat "$counts")" "<not supported> node-store-misses:
 
 # Others are counted by root only; whose they are is told.
 chmod 666 /dev/perfmon
-sleep 30 &
+sleep 300 &
 other=$!
 "$here/pmctl_as" -1000 pmctl stat -p $other -e cycles -- true 2>"$counts"
 is "another user's process is not counted" 125 $?
@@ -184,9 +195,13 @@ rm -f "$counts.other"
 # A run that was stopped is in no mean.
 alone=$(pmctl_count instructions:u "$loop" 3000000)
 pmctl stat -r 100000 -e instructions:u -x, -o "$counts" -- "$loop" 3000000 2>"$counts.words" &
-sleep 3
-kill -TERM $!
-wait $!
+stat=$!
+# The first run is over when there is another loop.
+running=
+wait_until 'another_loop ""'
+wait_until "another_loop $running"
+kill -TERM $stat
+wait $stat
 is "stat -r exits with 143 if it is ended" 143 $?
 says "the run that was stopped is told" "$(cat "$counts.words")" \
 	'^pmctl: stopped in run [0-9]+ of 100000: the mean is of the [0-9]+ runs before$'
@@ -201,18 +216,32 @@ is "runs that were not made are no success" 143 $?
 rm -f "$counts.second"
 
 # Who has the counters is named.
-perf stat -e instructions:u -- sleep 3 >/dev/null 2>&1 &
-sleep 1
+# begin COMMAND... : begins COMMAND, which counts a program until end_other; $other is
+# COMMAND's PID, $program the program's
+begin() {
+	# shellcheck disable=SC2016 # the inner shell expands it
+	"$@" -- sh -c 'echo $$ >"$0"; exec sleep 300' "$counts.begun" >/dev/null 2>&1 &
+	other=$!
+	wait_until "[ -s $counts.begun ]"
+	program=$(cat "$counts.begun")
+	rm -f "$counts.begun"
+}
+
+# end_other: ends the program, and COMMAND with it: perf does not end it by a signal
+end_other() {
+	kill "$program"
+	wait $other
+}
+begin perf stat -e instructions:u
 pmctl stat -e instructions:u -- true 2>"$counts"
 is "without a counter there is no count" 125 $?
 says "perf is named" "$(cat "$counts")" "Linux's perf or the NMI watchdog has [0-9]+ counters"
 says "and how to end it" "$(cat "$counts")" "End what uses them"
-wait
-pmctl stat -e r0000,r0001,r0002,r0003,r0004,r0005 -o "$counts.other" -- sleep 3 &
-sleep 1
+end_other
+begin pmctl stat -e r0000,r0001,r0002,r0003,r0004,r0005 -o "$counts.other"
 pmctl stat -a -e r0000,r0001,r0002,r0003,r0004,r0005,r0006,r0007 -- true 2>"$counts"
 status=$?
-wait
+end_other
 rm -f "$counts.other"
 if [ $status = 125 ]; then
 	says "who has the counters beside -a is named" "$(cat "$counts")" \
@@ -226,12 +255,9 @@ pmctl stat -e $many -- true 2>"$counts"
 is "too many events are no count" 125 $?
 says "pmctl names itself" "$(cat "$counts")" 'pmctl \(events of tasks, pid [0-9]+\) has [0-9]+ counters'
 says "and says so" "$(cat "$counts")" '^That is this measurement'
-pmctl stat -a -e instructions:u -o "$counts.other" -- sleep 60 &
-other=$!
-sleep 1
+begin pmctl stat -a -e instructions:u -o "$counts.other"
 pmctl stat -e $many -- true 2>"$counts"
-kill $other
-wait $other
+end_other
 rm -f "$counts.other"
 says "and who else has counters" "$(cat "$counts")" \
 	"^[0-9]+ of them (is|are) this measurement's \\(pid [0-9]+\\)\\..* Count fewer events, or end pid $other\\.\$"
@@ -242,8 +268,8 @@ is "with -a it can" 0 $?
 pmctl stat -d -e instructions:u -x, -o "$counts" -- "$loop" 1000
 is "-d counts what the CPU has" 0 $?
 is "-p takes several processes" 0 "$(
-	sleep 5 & one=$!
-	sleep 5 & two=$!
+	sleep 300 & one=$!
+	sleep 300 & two=$!
 	pmctl stat -p $one,$two -e instructions:u -x, -o "$counts" -- true >/dev/null 2>&1
 	echo $?
 	kill $one $two
@@ -299,16 +325,20 @@ is "the command ignores no other signals than without pmctl" \
 	"$(grep SigIgn /proc/self/status)" \
 	"$(pmctl stat -e instructions:u -- grep SigIgn /proc/self/status 2>/dev/null)"
 
-pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 1 2>"$counts"
+pmctl stat -I 100 -e instructions:u,cycles:u -- sleep 0.3 2>"$counts"
 is "an interval has no ratio" 1 "$(grep -c 'insn per cycle' "$counts")"
 says "the total has one" "$(tail -n 15 "$counts")" "insn per cycle"
 
 # Interrupted, as by Ctrl-C: the command decides, and without one it is the end.
-timeout -s INT 1 pmctl stat -e instructions:u -- sleep 60 >/dev/null 2>&1
-is "stat exits with 130 if the child is interrupted" 130 $?
+# shellcheck disable=SC2016 # the inner shell expands it
+interrupt_when "[ -e $counts.begun ]" pmctl stat -e instructions:u -- \
+	sh -c ': >"$0"; exec sleep 300' "$counts.begun" >/dev/null 2>&1
+status=$?
+rm -f "$counts.begun"
+is "stat exits with 130 if the child is interrupted" 130 $status
 # As soon as it has opened the device: while it still opens its events.
 rm -f "$counts"
-pmctl stat -e instructions:u,r00c0:u,branches:u -x, -o "$counts" -- sleep 60 2>/dev/null &
+pmctl stat -e instructions:u,r00c0:u,branches:u -x, -o "$counts" -- sleep 300 2>/dev/null &
 early=$!
 until has_open $early /dev/perfmon; do
 	kill -0 $early 2>/dev/null || break
@@ -317,9 +347,10 @@ kill $early
 wait $early
 is "a signal while stat begins is the command's" 143 $?
 check "stat shows the counts all the same" grep -q instructions:u "$counts"
-timeout 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 60
+timeout -s KILL 60 pmctl stat --timeout 100 -e instructions:u -x, -o "$counts" -- sleep 300
 is "--timeout ends the command by SIGTERM" 143 $?
-timeout -s INT 1 pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
+# shellcheck disable=SC2016 # it is evaluated later it
+interrupt_when 'has_open $pid /dev/perfmon' pmctl stat -a -e instructions:u -x, -o "$counts" >/dev/null 2>&1
 is "stat without a command exits with 0 when interrupted" 0 $?
 check "stat shows the counts when interrupted" grep -q instructions:u "$counts"
 

@@ -71,14 +71,24 @@ distances=$(times perf.data | awk 'NR > 1 { d = $1 - last; if (d > most) most = 
 [ "$cpus" = 1 ] || check "there is a newest sample" [ -n "$distances" ]
 
 # Two dumps on request and one at the end. All of the program's memory was told before
-# the first.
+# the first. A turn has 599 samples, and so the rings are full before each dump.
+cat >dumps <<'END'
+"$here/pmctl_turns" 3000000 >turns &
+program=$!
+for dump in 1 2; do
+	"$here/pmctl_more_turns" turns 2
+	kill -USR2 $PPID
+	wait_until "has_lines $dump words '^pmctl: wrote'"
+done
+"$here/pmctl_more_turns" turns 2
+kill $program
+wait
+END
 begin_files
 # The inner shell expands.
 # shellcheck disable=SC2016
 is "record --switch-output succeeds" 0 "$(pmctl record --overwrite --switch-output -e $event \
-	-c 10007 -m 4 -- sh -c '"$0" 100000000000 & l=$!
-	for i in 1 2; do sleep 1; kill -USR2 $PPID; done
-	sleep 1; kill $l; wait' "$loop" 2>words; echo $?)"
+	-c 10007 -m 4 -- sh -c 'here=$0; . "$here/ktap.sh"; . ./dumps' "$here" 2>words; echo $?)"
 sed 's/^/# /' words
 is "there are two dumps and the end" 3 "$(files | wc -l)"
 is "there is no other file" 3 "$(find . -name 'perf.data*' | wc -l)"
@@ -88,12 +98,12 @@ for n in 1 2 3; do
 	file=$(nth $n)
 	check "file $n has samples" [ "$(samples "$file")" -ge 100 ]
 	says "file $n has the program's function" "$(pmctl report -i "$file" --sort comm,symbol)" \
-		"pmctl_loop +\[\.\] (run|loop)"
+		"pmctl_turns +\[\.\] turn"
 	is "perf script shows as many samples of file $n" "$(samples "$file")" \
 		"$(perf script -i "$file" 2>/dev/null | wc -l)"
 	says "perf finds the function in file $n" \
 		"$(perf report -i "$file" --stdio --sort comm,sym 2>/dev/null)" \
-		"pmctl_loop +\[\.\] (run|loop)"
+		"pmctl_turns +\[\.\] turn"
 done
 check "no sample is in two files" [ -z "$(for n in 1 2 3; do
 	pmctl script -i "$(nth $n)" -F cpu,time,ip; done | sort | uniq -d)" ]
@@ -114,9 +124,14 @@ check "and no more" [ "$all" -le 60020 ]
 says "a later file has the program's function" \
 	"$(pmctl report -i "$(nth 2)" --sort comm,symbol)" "pmctl_loop +\[\.\] (run|loop)"
 
+# The shortest time that it takes.
 begin_files
-pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 --duration 4 -- \
-	"$loop" 3000000000 2>words
+pmctl record --switch-output=1s --switch-max-files=2 -e $event -c 1000003 -- \
+	"$here/pmctl_turns" 1000000 >/dev/null 2>words &
+record=$!
+wait_until "has_lines 3 words '^pmctl: wrote'"
+kill $record
+wait $record
 sed 's/^/# /' words
 is "--switch-max-files keeps the last" 2 "$(files | wc -l)"
 check "a file was removed" [ "$(grep -c '^pmctl: wrote' words)" -ge 3 ]

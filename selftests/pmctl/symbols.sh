@@ -46,6 +46,12 @@ near() {
 	fi
 }
 
+# has_samples FILE N: a recording that may go on has so many
+# shellcheck disable=SC2317 # wait_until calls it
+has_samples() {
+	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
+}
+
 plan 22
 
 is "record -g succeeds" 0 "$(pmctl record -g -e $event -c $period -- "$program" $n >words 2>&1; echo $?)"
@@ -92,8 +98,13 @@ says "the lines are of both files" "$(pmctl report --sort srcline)" 'loop\.h:[0-
 # As in a container, whose /tmp is another one.
 "$program" 100000000000 alone &
 runs=$!
-sleep 1
-pmctl record -p $runs -e $event -c $period -o inside.data --duration 1 >words 2>&1
+# It has the file before it begins.
+wait_until "[ -s /proc/$runs/root/tmp/perf-$runs.map ]"
+pmctl record -p $runs -e $event -c $period -o inside.data >words 2>&1 &
+record=$!
+wait_until "has_samples inside.data 500"
+kill $record
+wait $record
 kill $runs
 wait
 check "the file is not in this mount namespace" [ ! -e /tmp/perf-$runs.map ]

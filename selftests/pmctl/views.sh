@@ -10,12 +10,27 @@ here=$(dirname "$0")
 at_end='rm -rf /src; rm -f /tmp/perf-*.map'
 in_own_dir
 
-# running: the command lines of all processes
-running() {
-	for line in /proc/[0-9]*/cmdline; do
-		tr '\0' ' ' <"$line"
-		echo
+# recorders: the PIDs of top's recorders
+recorders() {
+	for process in /proc/[0-9]*; do
+		! tr '\0' ' ' <"$process/cmdline" | grep -q ' [r]ecord -q -o - ' || echo "${process#/proc/}"
 	done 2>/dev/null
+}
+
+# shellcheck disable=SC2317 # comes_true calls it
+has_no_recorder() {
+	[ -z "$(recorders)" ]
+}
+
+# recorder_has_events: the only one counts
+# shellcheck disable=SC2317 # wait_until calls it
+recorder_has_events() {
+	recorder=$(recorders) && [ "$recorder" ] && has_events "$recorder"
+}
+
+# ticks PID: how long it was executed in user mode, in hundredths of a second
+ticks() {
+	cut -d ' ' -f 14 "/proc/$1/stat"
 }
 
 event=instructions:u
@@ -71,29 +86,28 @@ is "top ends after its tables" 0 $?
 sed 's/^/# /' live words
 is "top has printed two" 2 "$(grep -c "^Samples: [1-9][0-9,]* of event '$event'" live)"
 is "both have the functions" 2 "$(grep -c '\[\.\] outer$' live)"
-is "its recorder has ended" 0 "$(running | grep -c '[r]ecord -q -o -')"
-pmctl_terminal 24 80 -w quit -w outer -s 1000 -k /outer -s 300 -k "$(printf '\r')" -s 1000 -o screen -k q -- \
-	pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+check "its recorder has ended" comes_true has_no_recorder
+# In the pauses the table is drawn anew, which is not judged.
+pmctl_terminal 24 80 -w quit -w outer -s 300 -k /outer -s 100 -k "$(printf '\r')" -s 300 -o screen -k q -- \
+	pmctl top -d 0.2 -F 499 -e $event -p $runs >words 2>&1
 is "top on a terminal ends with q, and leaves the terminal as it was" 0 $?
 sed 's/^/# /' words
 says "it had the whole screen" "$(cat screen)" '.\[\?1049h.*Samples: '
-is "its recorder has ended, too" 0 "$(running | grep -c '[r]ecord -q -o -')"
+check "its recorder has ended, too" comes_true has_no_recorder
 pmctl_terminal 24 80 -w outer -h 100 -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
 is "top ends when the terminal hangs up" 129 $?
-is "its recorder ends with it" 0 "$(running | grep -c '[r]ecord -q -o -')"
+check "its recorder ends with it" comes_true has_no_recorder
 (
-	sleep 3
-	for process in /proc/[0-9]*; do
-		! tr '\0' ' ' <"$process/cmdline" | grep -q ' record -q -o - ' || kill -KILL "${process#/proc/}"
-	done 2>/dev/null
+	wait_until '[ -e shown ]'
+	recorders | xargs kill -KILL
 ) &
-pmctl_terminal 24 80 -w outer -w failed -k q -s 500 -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
+pmctl_terminal 24 80 -w outer -o shown -w failed -k q -w 'was killed' -o screen -- pmctl top -d 0.5 -F 499 -e $event -p $runs >words 2>&1
 is "top keeps its last table when its recorder is killed" 1 $?
 sed 's/^/# /' words
 says "and then tells it" "$(cat screen)" 'pmctl: the recorder was killed'
 pmctl top --stdio -g -d 0.5 -c 1000003 -e $event -p $runs >live 2>words &
 top=$!
-sleep 2
+wait_until "grep -q '^Samples: [1-9]' live"
 kill $runs
 wait $top
 is "top ends with what it samples" 0 $?
@@ -102,8 +116,13 @@ sed 's/^/# /' words
 # It ends before the first table is due.
 "$program" 100000000000 &
 runs=$!
-(sleep 2; kill $runs) &
-pmctl_terminal 24 80 -w ended -s 300 -o screen -k q -- pmctl top -d 30 -F 499 -e $event -p $runs >words 2>&1
+(
+	wait_until recorder_has_events
+	end=$(($(ticks $runs) + 50))
+	wait_until "[ \$(ticks $runs) -ge $end ]"
+	kill $runs
+) &
+pmctl_terminal 24 80 -w 'what is sampled has ended' -o screen -k q -- pmctl top -d 300 -F 499 -e $event -p $runs >words 2>&1
 is "top on a terminal stays when what it samples has ended" 0 $?
 sed 's/^/# /' words
 says "it has the samples until then" "$(cat screen)" 'outer.*what is sampled has ended'

@@ -95,10 +95,10 @@ is "pmctl says nothing about perf stat" "" "$(cat "$dir/words")"
 
 # perf record -a asks for an event that never happens, beside the others. What runs
 # already has names.
-"$loop" 100000000000 &
+"$here/pmctl_turns" 1000000 >"$dir/turns" &
 runs=$!
-pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- sleep 2 \
-	>"$dir/words" 2>&1
+pmctl wrap -v -- perf record -a -q -o "$dir/perf.data" -e instructions:u -c 1000003 -- \
+	"$here/pmctl_more_turns" "$dir/turns" 20 >"$dir/words" 2>&1
 is "perf record -a succeeds" 0 $?
 kill $runs
 wait
@@ -106,7 +106,7 @@ sed 's/^/# /' "$dir/words"
 says "the event for tasks is the driver's" "$(cat "$dir/words")" 'dummy.*an event of the driver.s'
 says "programs that ran before have names" \
 	"$(perf report -i "$dir/perf.data" --stdio --sort comm,sym 2>/dev/null)" \
-	'pmctl_loop +\[\.\] (run|loop)'
+	'pmctl_turns +\[\.\] turn'
 
 # A profiler with a ring for each thread and signals, as async-profiler.
 pmctl wrap -- "$here/pmctl_profiler" 20000000 >"$dir/profile" 2>"$dir/words"
@@ -142,28 +142,29 @@ is "wrap exits with 137 if it is killed" 137 "$(exit_code sh -c 'kill -9 $$')"
 is "wrap exits with 127 if there is no such program" 127 "$(exit_code /nonexistent/program)"
 
 # A signal is for the program, also while others call all the time.
-# ended_by SIGNAL PROGRAM...: the exit code of pmctl, 137 if it does not end by the signal
+# ended_by SIGNAL PROGRAM...: the exit code of pmctl, 137 if it does not end by the signal.
+# The program makes the file `begun` when it is ready for it.
 ended_by() {
 	ended_signal=$1
 	shift
+	rm -f "$dir/begun"
 	pmctl wrap -- "$@" >/dev/null 2>&1 &
 	wrap=$!
-	sleep 2
+	comes_true "[ -e $dir/begun ]"
 	kill -s "$ended_signal" $wrap
-	tries=0
-	while grep -q '^State:.[^Z]' /proc/$wrap/status 2>/dev/null && [ $((tries += 1)) -le 200 ]; do
-		sleep 0.1
-	done
+	comes_true "has_ended $wrap"
 	kill -9 $wrap 2>/dev/null
 	wait $wrap 2>/dev/null
 	echo $?
 }
+# shellcheck disable=SC2016 # the inner shell expands it
 for signal in TERM HUP; do
-	is "SIG$signal ends the program" $((128 + $(kill -l $signal))) "$(ended_by $signal sleep 60)"
+	is "SIG$signal ends the program" $((128 + $(kill -l $signal))) "$(ended_by $signal sh -c ': >"$0"; exec sleep 300' "$dir/begun")"
 done
-is "the program may decide otherwise" 7 \
-	"$(ended_by TERM sh -c 'trap "exit 7" TERM; while :; do sleep 0.1; done')"
-is "a storm of calls ends by a signal" 143 "$(ended_by TERM "$here/pmctl_events" storm)"
+# shellcheck disable=SC2016 # the inner shell expands it
+is "the program may decide otherwise" 7 "$(ended_by TERM \
+	sh -c 'trap "exit 7" TERM; : >"$0"; while :; do sleep 0.1; done' "$dir/begun")"
+is "a storm of calls ends by a signal" 143 "$(ended_by TERM "$here/pmctl_events" storm "$dir/begun")"
 
 # Rights: those of the program, not those of pmctl.
 chmod 666 /dev/perfmon
