@@ -18,6 +18,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "fixture.h"
+#include "idle.h"
 #include "loop.h"
 #include "trace.h"
 
@@ -38,6 +39,7 @@ FIXTURE(dirty)
 	int cpu;
 	int fd;		/* of the device */
 	int wake;	/* wakes the other program */
+	int awake;	/* has its answer */
 	pid_t pid;	/* the other program */
 };
 
@@ -97,26 +99,27 @@ static int perf_use(void **page)
 	return err;
 }
 
-/* Sleeps until it is woken, again and again. */
-static void other_program(int fd)
+/* Sleeps until it is woken, and answers, again and again. */
+static void other_program(int fd, int answer)
 {
 	char c;
 
-	while (read(fd, &c, 1) == 1)
+	while (read(fd, &c, 1) == 1 && write(answer, &c, 1) == 1)
 		;
 	_exit(0);
 }
 
 FIXTURE_SETUP(dirty)
 {
+	int pipes[2], answers[2];
 	void *page;
-	int pipes[2];
 
 	SKIP_WITHOUT_PMU();
 	ASSERT_EQ(0, rdpmc_set(variant->before));
 	self->cpu = pin_to_first_cpu();
 	ASSERT_LE(0, self->cpu);
 	ASSERT_EQ(0, pipe(pipes));
+	ASSERT_EQ(0, pipe(answers));
 
 	/* It inherits that its parent has mapped an event of perf's. */
 	ASSERT_EQ(0, perf_use(&page));
@@ -124,11 +127,14 @@ FIXTURE_SETUP(dirty)
 	ASSERT_LE(0, self->pid);
 	if (!self->pid) {
 		close(pipes[1]);
-		other_program(pipes[0]);
+		close(answers[0]);
+		other_program(pipes[0], answers[1]);
 	}
 	close(pipes[0]);
+	close(answers[1]);
 	self->wake = pipes[1];
-	usleep(20000);
+	self->awake = answers[0];
+	ASSERT_EQ(0, wait_until_asleep(self->pid));
 	munmap(page, sysconf(_SC_PAGESIZE));
 	ASSERT_EQ(0, perf_use(NULL));
 	self->fd = open_device(_metadata, O_RDWR);
@@ -137,13 +143,15 @@ FIXTURE_SETUP(dirty)
 FIXTURE_TEARDOWN(dirty)
 {
 	close(self->fd);
+	close(self->wake);
+	close(self->awake);
 	kill(self->pid, SIGKILL);
 	waitpid(self->pid, NULL, 0);
 	rdpmc_set('1');
 }
 
 /* Counts two loops, with the other program between them. */
-static int run_both(int wake, char rdpmc)
+static int run_both(const FIXTURE_DATA(dirty) *self, char rdpmc)
 {
 	char c = 0;
 	int err;
@@ -152,9 +160,8 @@ static int run_both(int wake, char rdpmc)
 	err = rdpmc_set(rdpmc);
 	if (err)
 		return err;
-	if (write(wake, &c, 1) != 1)
+	if (write(self->wake, &c, 1) != 1 || read(self->awake, &c, 1) != 1)
 		return -errno;
-	usleep(10000);
 	loop(N);
 	return 0;
 }
@@ -168,7 +175,7 @@ TEST_F(dirty, counts_are_right)
 				       PMCF_USR));
 		ASSERT_EQ(0, pmc_start(self->fd, i));
 	}
-	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
+	ASSERT_EQ(0, run_both(self, variant->meanwhile));
 	for (i = 0; i < EVENTS; i++) {
 		err = pmc_stop(self->fd, i);
 		if (variant->zeroed && err == -EIO)
@@ -197,7 +204,7 @@ TEST_F(dirty, sums_of_a_trace_are_right)
 	ASSERT_EQ(0, trace_alloc(&t, self->fd, PAGES));
 	ASSERT_EQ(0, trace_stage(&t, &config));
 	ASSERT_EQ(0, trace_start(&t));
-	ASSERT_EQ(0, run_both(self->wake, variant->meanwhile));
+	ASSERT_EQ(0, run_both(self, variant->meanwhile));
 	err = trace_stop(&t);
 	if (variant->zeroed && (err == -EIO || t.buffer[self->cpu]->flags)) {
 		trace_free(&t);
