@@ -19,7 +19,7 @@
 #define PERIOD		9973
 #define ORDER		6
 #define CYCLES		20
-#define PATIENCE	1000	/* waits of 10 ms for the collector */
+#define PATIENCE	6000	/* waits of 10 ms for the collector */
 
 FIXTURE(event)
 {

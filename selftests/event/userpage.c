@@ -257,7 +257,7 @@ TEST_F(event, page_of_another_task)
 	ASSERT_EQ(0, event_enable(fd));
 	ASSERT_EQ(0, target_run(&self->target, (struct job) { N, 10, STEP_MOVE }));
 	/* Its last switch may not be over. */
-	for (i = 0; i < 1000 && page_read(page).index; i++)
+	for (i = 0; i < 60000 && page_read(page).index; i++)
 		usleep(1000);
 	v = page_read(page);
 	EXPECT_EQ(0U, v.index);

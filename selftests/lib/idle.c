@@ -10,7 +10,8 @@
 
 #include "idle.h"
 
-#define TRIES		5000
+/* A minute at least: it is spent only if something is wrong. */
+#define TRIES		60000
 #define TRY_US		1000
 
 /* Bit of the field "flags" in /proc/PID/stat: a kernel thread */

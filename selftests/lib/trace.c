@@ -161,7 +161,8 @@ int trace_wait_until_lost(const struct trace *t, unsigned int cpu)
 	const struct perfmon_buffer_header *header = t->buffer[cpu];
 	int i;
 
-	for (i = 0; i < 500; i++) {
+	/* A minute at least: it is spent only if nothing is told. */
+	for (i = 0; i < 6000; i++) {
 		if (__atomic_load_n(&header->flags, __ATOMIC_RELAXED) &
 		    PERFMON_BUFFER_FLAG_LOST)
 			return 0;

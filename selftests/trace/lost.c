@@ -171,7 +171,7 @@ static void check_lvtpc(struct __test_metadata *_metadata, FIXTURE_DATA(lost) *s
 	loop(N);
 	ASSERT_EQ(0, trace_wait_until_lost(&self->trace, self->cpu));
 	/* An overflow that was not served is taken for lost after two ticks. */
-	for (i = 0; i < 500; i++) {
+	for (i = 0; i < 6000; i++) {
 		ASSERT_STREQ("", trace_sum(&self->trace, self->cpu, &sums));
 		ticks = sums.event[0].ticks + LOOP_INSNS * N / RATE - 1;
 		loop(N);
