@@ -15,8 +15,11 @@
 #include "module.h"
 #include "samples.h"
 
-/* 20 samples between two ticks of 4 ms. */
-#define FEW	"perf_event_max_sample_rate=5000"
+/*
+ * 5 samples between two ticks of 4 ms: more than the rare ones that a loop has, and few
+ * enough for a kernel and a host on which each takes much of a millisecond.
+ */
+#define FEW	"perf_event_max_sample_rate=1250"
 /* A limit to the time, of which each sample takes a part. */
 #define SHORT	"perf_cpu_time_max_percent=1"
 #define N	2000000UL
