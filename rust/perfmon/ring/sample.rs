@@ -362,9 +362,9 @@ fn may_show(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
 }
 
 /// Returns the address in the program whose registers are not known, as far as that is known: it has just called the
-/// kernel. Else 0.
+/// kernel, or was just interrupted. Else 0.
 #[cold]
 fn caller_of(regs: &pt_regs) -> u64 {
     // SAFETY: The registers are not changed.
-    unsafe { ffi::perfmon_system_call(regs) }
+    unsafe { ffi::perfmon_program_address(regs) }
 }

@@ -182,8 +182,8 @@ unsafe extern "C" {
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, while they are being\n saved, and if another task than @task is the current one; any will do if that is NULL."]
     pub fn perfmon_user_regs(regs: *mut pt_regs, task: *const task_struct) -> *mut pt_regs;
-    #[doc = " Returns where the program goes on whose system call has just begun: its registers are\n not saved yet. 0 elsewhere."]
-    pub fn perfmon_system_call(regs: *const pt_regs) -> u64;
+    #[doc = " Returns where the program goes on that has just called the kernel, or was just\n interrupted: its registers are not saved yet. 0 elsewhere."]
+    pub fn perfmon_program_address(regs: *const pt_regs) -> u64;
     #[doc = " Returns whether they are registers of 64 bits."]
     pub fn perfmon_regs_are_64(regs: *mut pt_regs) -> bool;
     #[doc = " Writes up to room addresses of a call chain in the kernel, the innermost first,\n and returns how many. For an NMI that came at regs."]

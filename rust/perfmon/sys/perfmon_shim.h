@@ -203,10 +203,10 @@ bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 				  const struct task_struct *task);
 /*
- * Returns where the program goes on whose system call has just begun: its registers are
- * not saved yet. 0 elsewhere.
+ * Returns where the program goes on that has just called the kernel, or was just
+ * interrupted: its registers are not saved yet. 0 elsewhere.
  */
-u64 perfmon_system_call(const struct pt_regs *regs);
+u64 perfmon_program_address(const struct pt_regs *regs);
 /* Returns whether they are registers of 64 bits. */
 bool perfmon_regs_are_64(struct pt_regs *regs);
 /*

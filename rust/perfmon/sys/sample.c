@@ -12,6 +12,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
+#include <asm/cpu_entry_area.h>
 #include <asm/unwind.h>
 
 #include "perfmon_shim.h"
@@ -155,10 +156,28 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 	return are_saved(regs, user) ? user : NULL;
 }
 
-u64 perfmon_system_call(const struct pt_regs *regs)
+/*
+ * Where an interrupt or an exception has interrupted the program, while the kernel is still
+ * on the stack on which those of a program begin; else 0. The five words at its top are the
+ * processor's: RIP, CS, RFLAGS, RSP, SS (Intel SDM, volume 3A, "64-Bit Mode Stack Frame").
+ * The way back pushes the same.
+ */
+static u64 interrupted_program(const struct pt_regs *regs)
+{
+	const struct entry_stack *stack = cpu_entry_stack(smp_processor_id());
+	const unsigned long *frame = (const unsigned long *)(stack + 1) - 5;
+
+	if (regs->sp < (unsigned long)stack || regs->sp > (unsigned long)frame)
+		return 0;
+	return (frame[1] & SEGMENT_RPL_MASK) == USER_RPL ? frame[0] : 0;
+}
+
+u64 perfmon_program_address(const struct pt_regs *regs)
 {
 	/* SYSCALL leaves the address behind it there (Intel SDM, volume 2B). */
-	return is_in(&entries[0], regs) && regs->cx < TASK_SIZE_MAX ? regs->cx : 0;
+	u64 address = is_in(&entries[0], regs) ? regs->cx : interrupted_program(regs);
+
+	return address < TASK_SIZE_MAX ? address : 0;
 }
 
 bool perfmon_regs_are_64(struct pt_regs *regs)
