@@ -3,8 +3,6 @@
  * Samples in the first instructions of a system call, before the kernel has saved the
  * program's registers: they don't show those of the call before.
  */
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -160,23 +158,6 @@ static void note_third(const struct sample *sample, void *data)
 	place->left = sample->user_abi ? sample->user_registers[0] : 0;
 }
 
-/* Returns the interrupts of the first CPU but NMIs and PMIs, or -1. */
-static long long interrupts(void)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	long long sum = 0, n;
-	char line[4096];
-
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%*s %lld", &n) == 1 && !strstr(line, "Non-maskable") &&
-		    !strstr(line, "Performance monitoring"))
-			sum += n;
-	fclose(f);
-	return sum;
-}
-
 /* Returns where the third sample of the calls is. */
 static struct place place_of_third(struct __test_metadata *_metadata, struct sampler *sampler,
 				   const struct event_maker *by, struct perf_event_attr *attr,
@@ -187,12 +168,12 @@ static struct place place_of_third(struct __test_metadata *_metadata, struct sam
 	long long before;
 
 	ASSERT_EQ(0, sampler_open(sampler, by, attr, 0, -1, 4));
-	before = interrupts();
+	before = cpu_interrupts();
 	ASSERT_LT(0, before);
 	ASSERT_EQ(0, event_enable(sampler->fd));
 	system_calls(delay, CALLS);
 	ASSERT_EQ(0, event_disable(sampler->fd));
-	place.interrupted = interrupts() > before;
+	place.interrupted = cpu_interrupts() > before;
 	sampler_read(sampler, &seen, note_third, &place);
 	sampler_close(sampler);
 	sampler->fd = -1;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -86,4 +87,20 @@ int cpu_open_second(int *home, int *cpu, int *online)
 		return -ENODEV;
 	*online = cpu_open_switch(*cpu);
 	return *online < 0 ? *online : 0;
+}
+
+long long cpu_interrupts(void)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	long long sum = 0, n;
+	char line[4096];
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %lld", &n) == 1 && !strstr(line, "Non-maskable") &&
+		    !strstr(line, "Performance monitoring"))
+			sum += n;
+	fclose(f);
+	return sum;
 }

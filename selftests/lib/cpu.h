@@ -44,4 +44,7 @@ int cpu_switch(int fd, const char *value);
  */
 int cpu_open_second(int *home, int *cpu, int *online);
 
+/* The interrupts that the first CPU has had, without NMIs and PMIs; -1 if that is not known. */
+long long cpu_interrupts(void);
+
 #endif

@@ -413,10 +413,10 @@ static __u64 address_of(__u64 i, unsigned long n)
 }
 
 __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
-		      unsigned int skid)
+		      unsigned int skid, __u64 interrupts)
 {
 	struct trace_cursor c = trace_records(t, cpu);
-	__u64 done = 0, wrong = 0, away = 0, samples = 0, want;
+	__u64 done = 0, wrong = 0, away = 0, want;
 	struct trace_record r;
 
 	while (trace_next(&c, &r) > 0) {
@@ -425,13 +425,12 @@ __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
 			continue;
 		done += t->config.rate[0];
 		want = address_of(cpi_insns(r.event, done) + skid, n);
-		samples++;
+		if (!want)
+			continue;
 		if (skid && (__s64)r.pc < 0)
 			away++;
-		else if (want && r.pc != want)
+		else if (r.pc != want)
 			wrong++;
 	}
-
-	/* Seldom, another interrupt comes before a late one. */
-	return away > 1 + samples / 10 ? wrong + away : wrong;
+	return away > interrupts ? wrong + away : wrong;
 }

@@ -104,14 +104,15 @@ extern const char trace_loop_dec[], trace_loop_jnz[];
  * trace_misplaced() - count the samples of trace_loop(@n) at a wrong place
  * @cpu: the one that executed trace_loop()
  * @skid: the number of instructions by which an interrupt is late
+ * @interrupts: of other kinds, that this CPU has had meanwhile
  *
  * The config's first event is instructions in user mode, with PC records. A
  * sample is before the instruction that follows the one which was counted last.
- * Samples outside the loop are left out and, if interrupts are late, the few that
- * find the kernel in another interrupt.
+ * Samples outside the loop are left out and, if interrupts are late, those in the
+ * kernel: another interrupt has come before the late one, and each for one at most.
  */
 __u64 trace_misplaced(const struct trace *t, unsigned int cpu, unsigned long n,
-		      unsigned int skid);
+		      unsigned int skid, __u64 interrupts);
 
 /* Linux has its kernel in the upper half of the addresses. */
 static inline bool is_kernel_address(__u64 address)
