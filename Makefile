@@ -70,7 +70,7 @@ vm:
 	@MAKE_GOAL=vm $(VM)/run --accel auto --shell
 
 vm-image:
-	@MAKE_GOAL=vm-image $(VM)/build vm
+	@MAKE_GOAL=vm-image $(VM)/build vm-release
 
 # The module, for the kernel of KDIR.
 

@@ -155,6 +155,13 @@ holders() {
 # that have not been used for longest are removed.
 TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
+# What cargo is run with in the Debian root, for `build` and for the tests on the host: what
+# one of them has compiled serves the others. Programs need no library of the root.
+# shellcheck disable=SC2034 # for those who source this
+CARGO_VARIABLES=(RUSTFLAGS="-C target-feature=+crt-static" "CARGO_TARGET_DIR=/cargo/$TARGET/static")
+# shellcheck disable=SC2034
+CARGO_OPTIONS=(--manifest-path /src/user/Cargo.toml --locked --target x86_64-unknown-linux-gnu)
+
 cargo_directories() {
 	local old
 	mkdir -p "$CACHE/cargo/$TARGET"

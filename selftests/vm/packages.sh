@@ -22,8 +22,8 @@ deb() {
 	version+=${DEB_REVISION:++$DEB_REVISION}
 	maintainer="${DEBFULLNAME:-The perfmon authors} <${DEBEMAIL:-perfmon@localhost}>"
 	keys=$(module_keys)
-	u=$(user)
-	v=$(vm)
+	u=$(user-release)
+	v=$(vm-release)
 	for series in $(tested); do
 		if reason=$(missing "kernel-stock-$series"); then
 			kernel=$(build_one "kernel-stock-$series")
