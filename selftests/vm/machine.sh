@@ -47,7 +47,7 @@ host_pmu() {
 
 # kernel_arguments : what the kernel is booted with.
 kernel_arguments() {
-	printf 'console=ttyS0 panic=-1 nmi_watchdog=0 unknown_nmi_panic=1 oops=panic ignore_loglevel kunit.autorun=1'
+	printf 'console=ttyS0 panic=-1 nmi_watchdog=0 unknown_nmi_panic=1 oops=panic ignore_loglevel kunit.autorun=0'
 	# On a busy host the emulated timer may be too late for the check of it at boot.
 	printf ' no_timer_check'
 	# Nor may the kernel lose its trust in the clock there: times would be coarse.
