@@ -117,6 +117,10 @@ ANY = [
     (r"^ *\d+\.\d\d : ", "P : "),
 ]
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?%?"
+# A count with the kernel's part, of which the ticks are the more the longer a busy host
+# takes: 26 s for the page's second made 2%.
+WITH_KERNEL = r"^ *[\d,]+ +(instructions|cycles|branches) "
+MOST = 2
 
 
 def same(expected, got):
@@ -131,10 +135,13 @@ def same(expected, got):
     for old, new in zip(re.findall(NUMBER, expected), re.findall(NUMBER, got)):
         if old == new:
             continue
-        if not re.search("[.,]", old) and f"{old} samples" not in expected and "[.]" not in expected:
+        counted = re.search("[.,]", old) or "[.]" in expected or re.search(rf"\b{re.escape(old)} (samples|KiB)", expected)
+        if not counted:
             return False
         share = SHARE if old.endswith("%") else 0
         old, new = (float(number.strip("%").replace(",", "")) for number in (old, new))
+        if re.search(WITH_KERNEL, expected) and old < new <= old * MOST:
+            continue
         if abs(old - new) > max(abs(old) * tolerance, share):
             return False
     return True
