@@ -25,7 +25,7 @@ NOBODY = 65534
 PATIENCE = 120
 
 TESTS = []
-# Those that run only by their names.
+# Those that take a minute: they run only by their names.
 LONG = []
 # What tests have started; a test that fails may leave it behind.
 STARTED = []
@@ -279,7 +279,7 @@ def the_files_stay_as_they_are():
     expect(run("--run", "--", "python3", "-c", rename, cwd=folder)[:2], (0, b"['below']\n"), "a renamed directory")
 
 
-@test
+@long_test
 def a_directory_that_is_named_is_written():
     folder = os.path.join(FOLDER, "written, with a comma")
     for name in ("", "open", "open/closed"):
@@ -685,7 +685,7 @@ def too_little_memory_is_told():
     expect((code != 0, "is used up" in err), (True, True), err)
 
 
-@test
+@long_test
 def a_damaged_snapshot_is_made_again():
     cache = writable("cache")
     env = {"PATH": os.environ["PATH"], "PERFMON_VM": os.environ["PERFMON_VM"], "XDG_CACHE_HOME": cache}

@@ -14,8 +14,10 @@
 #
 #   host      the command runs on the host: a script in scripts/, or one with its path
 #   needs=W   the row needs what `selftests/vm/build W` makes, besides the usual; W,W: both
-#   slots=N   the row keeps N CPUs of the host busy; a machine: as many as it has
+#   slots=N   the row counts as N rows of those that may run side by side
 #   alone     no other row may run beside this one
+#   budget=N  the CPU seconds that the row may take, 10 if it does not say: `make check`
+#             names those that took more. Those of the tier check make its ten minutes
 #   share=N   soak: the row's share of the minutes
 
 # plan_rows FILE... : the rows, with exactly one tab between two fields.

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
+  check LINUX   all of the chores below with --check: tell what is not as it should be
   arrows        check which part of the module uses which
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   events LINUX  make the tables of events from those of perf, in a tree of Linux
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        ["check", linux] => check_all(&top(), Path::new(linux)),
         ["arrows"] => arrows::check(&top()),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
@@ -46,6 +48,25 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs each check, also those behind one that fails, so that one run tells all that is to be mended.
+fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
+    let checks = [
+        ("arrows", arrows::check(top)),
+        ("bindings", bindings::check(top)),
+        ("pmctl", pmctl::check(top)),
+        ("events", events::check(top, linux)),
+    ];
+    let mut failed = Vec::new();
+    for (name, result) in checks {
+        if let Err(error) = result {
+            eprintln!("xtask: {name}: {error:#}");
+            failed.push(name);
+        }
+    }
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
 }
 
 /// The top folder of the source tree: two above this crate's.
