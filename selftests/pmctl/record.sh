@@ -363,9 +363,10 @@ is "a flame graph is drawn" 0 $?
 check "the flame graph has the functions" grep -q share_60 picture.svg
 
 if [ $missed != 0 ]; then
-	rm -f recorded
+	# Not before its events are open: that would fail.
+	rm -f recorded perf.data
 	while [ ! -e recorded ]; do
-		disable_counters
+		if [ -s perf.data ]; then disable_counters; else sleep 0.05; fi
 	done &
 	is "a recording with events missed has failed" 125 "$(record -e $event -c $period)"
 	touch recorded
