@@ -17,7 +17,7 @@
 #   slots=N   the row counts as N rows of those that may run side by side
 #   alone     no other row may run beside this one
 #   budget=N  the CPU seconds that the row may take, 10 if it does not say: `make check`
-#             names those that took more. Those of the tier check make its ten minutes
+#             names those that took more
 #   share=N   soak: the row's share of the minutes
 
 # plan_rows FILE... : the rows, with exactly one tab between two fields.

