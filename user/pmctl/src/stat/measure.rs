@@ -77,13 +77,15 @@ pub(super) fn measure(
         .map(|length| Ticker::new(length, begin, plan.intervals, report));
     let mut timers = Timers {
         start: plan.delay.map(|delay| begin + delay),
-        end: plan.timeout.map(|timeout| begin + timeout),
+        end: None,
         started: plan.delay.is_none(),
         ticker,
     };
     if timers.start.is_none() {
         source.start()?;
     }
+    // Each counter runs for the whole of it, however long it took to start them.
+    timers.end = plan.timeout.map(|timeout| Instant::now() + timeout);
     let running = waiting.map(Waiting::release).transpose()?;
     let End { ending, stopped_by } = follow(
         signals,
