@@ -164,12 +164,33 @@ CARGO_OPTIONS=(--manifest-path /src/user/Cargo.toml --locked --target x86_64-unk
 
 cargo_directories() {
 	local old
-	mkdir -p "$CACHE/cargo/$TARGET"
+	[ -d "$CACHE/cargo/$TARGET" ] || begin_cargo_directory
 	touch "$CACHE/cargo/$TARGET"
 	# shellcheck disable=SC2012
 	ls -dt "$CACHE"/cargo/target-* | tail -n +9 | while IFS= read -r old; do
 		rm -rf "$old"
 	done
+}
+
+# A new checkout begins with what another has compiled, the one that has most. Of crates of
+# others cargo knows by the version that they are the same, and rustc compares what its
+# incremental compilation keeps; but the project's own crates cargo knows by the times of
+# their sources only.
+begin_cargo_directory() {
+	local old most new=$CACHE/cargo/.new-$$ member
+	mkdir -p "$new"
+	most=$(for old in "$CACHE"/cargo/target-*; do
+		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' | echo "$(wc -l) $old"
+	done | sort -nr | head -n 1)
+	most=${most#* }
+	# Links: what is compiled anew replaces a file, and writes into none.
+	cp -al "$most"/{debug,static} "$new" 2>/dev/null || true
+	sed -n 's/^name = "\(.*\)"$/\1/p' "$TOP"/user/*/Cargo.toml | sort -u | while read -r member; do
+		find "$new" -type d -path "*/.fingerprint/$member-*" -prune -exec rm -rf {} +
+	done
+	# So that nothing stays for ever.
+	find "$new" -type f -mtime +14 -delete
+	mv -T "$new" "$CACHE/cargo/$TARGET" 2>/dev/null || rm -rf "$new"
 }
 
 # The part of entry() under the lock; uses its variables.
