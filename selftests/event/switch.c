@@ -44,7 +44,7 @@ FIXTURE_SETUP(event)
 	self->first = cpu_next(&self->cpus, -1);
 	for_each_cpu_in(cpu, &self->cpus)
 		self->last = cpu;
-	self->rounds = environment("ROUNDS", 50000);
+	self->rounds = environment("ROUNDS", 20000);
 }
 
 FIXTURE_TEARDOWN(event)
