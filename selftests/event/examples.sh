@@ -22,12 +22,17 @@ between() {
 	check "$1: $4 is $2 to $3" [ "${4:-0}" -ge "$2" -a "${4:-0}" -le "$3" ]
 }
 
-plan 18
+plan 21
 
 a=$("$here/event_count_self")
 is "the C example succeeds" 0 $?
 is "it counts the same each time" "$a" "$("$here/event_count_self")"
 between "it counts its loop" 500000 9000000 "${a%% *}"
+
+"$here/event_count_threads" >"$out"
+is "the C example of threads succeeds" 0 $?
+between "the first thread's count is of its code" 2000000 2000060 "$(line "thread 0" | cut -d ' ' -f 1)"
+is "the second thread's is the same" "$(line "thread 0")" "$(line "thread 1")"
 
 a=$(example_count)
 is "the Rust example succeeds" 0 $?
