@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pmctl's own part of the file, which other tools skip: the feature of number 255, as JSON.
+//! pmctl's own part of the file, as JSON. It is behind the last feature, where other tools don't look; in front of it
+//! are [`MARK`] and its length in bytes.
 //!
 //! It says how far the numbers can be trusted, and it holds the symbols of what was sampled: so a report looks the
 //! same on any machine.
@@ -9,8 +10,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes::{Put, Reader};
+use super::read::{ReadError, part};
+use super::source::Source;
 use crate::screen::Colors;
 use crate::text::{count, printable};
+
+/// The first eight bytes.
+const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
+/// Bytes of the mark and the length.
+const HEAD: u64 = 16;
 
 /// pmctl's own part of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +52,33 @@ pub(crate) struct Notes {
 impl Notes {
     /// The version that is written and read.
     pub(crate) const VERSION: u32 = 1;
+
+    /// Returns the part of the file.
+    pub(super) fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        let notes = serde_json::to_vec(self)?;
+        let mut bytes = Vec::new();
+        bytes.u64(MARK);
+        bytes.u64(notes.len() as u64);
+        bytes.extend(notes);
+        Ok(bytes)
+    }
+
+    /// Reads what begins at an offset.
+    ///
+    /// # Errors
+    /// [`ReadError`]: these are no notes, or they end behind the end of the file.
+    pub(super) fn read(source: &Source, offset: u64) -> Result<Self, ReadError> {
+        const NOTES: &str = "list of pmctl's notes";
+        let broken = ReadError::Broken(NOTES);
+        let head = part(source, (offset, HEAD), NOTES)?;
+        let mut reader = Reader(&head);
+        let (mark, length) = reader.u64().zip(reader.u64()).ok_or(broken)?;
+        if mark != MARK {
+            return Err(broken);
+        }
+        let notes = part(source, (offset + HEAD, length), NOTES)?;
+        serde_json::from_slice(&notes).map_err(|_| broken)
+    }
 
     /// Returns whether nothing was lost, except in gaps.
     pub(crate) fn is_whole(&self) -> bool {

@@ -38,7 +38,7 @@ const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
 pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source), ReadError> {
-    let features = read::read_features(source, header)?;
+    let (features, _) = read::read_features(source, header)?;
     if features.is_divided {
         return Err(ReadError::Divided);
     }

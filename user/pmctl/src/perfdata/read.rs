@@ -111,12 +111,21 @@ impl Header {
         })
     }
 
-    /// Returns whether it is of `perf record`: a file of pmctl's has its notes, or no features yet.
-    fn is_perfs(&self) -> bool {
-        let mut numbers = self.numbers();
-        self.entry != ENTRY_SIZE
-            || numbers.next().is_some_and(|first| first != features::NOTES)
-                && numbers.all(|number| number != features::NOTES)
+    /// Returns whether it is of `perf record`: a file of pmctl's says so, or has no features yet.
+    fn is_perfs(&self, source: &Source) -> Result<bool, ReadError> {
+        let has = |number| self.numbers().any(|n| n == number);
+        if self.entry != ENTRY_SIZE {
+            return Ok(true);
+        }
+        if self.numbers().next().is_none() || has(features::NOTES) {
+            return Ok(false);
+        }
+        let mut is_ours = false;
+        each_feature(source, self, |number, content| {
+            is_ours |= number == features::VERSION && features::is_of_pmctl(content);
+            Some(())
+        })?;
+        Ok(!is_ours)
     }
 
     /// Returns the numbers of the features that there are.
@@ -146,7 +155,7 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
             return Err(ReadError::Broken("header"));
         }
         let header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
-        if header.is_perfs() {
+        if header.is_perfs(&source)? {
             let (parsed, records) = perfs::parse(&source, &header)?;
             return assemble(records, parsed);
         }
@@ -176,7 +185,12 @@ fn parse(source: &Source, header: &Header) -> Result<Parsed, ReadError> {
     let features = if unfinished {
         Features::unfinished(&attrs)
     } else {
-        read_features(source, header)?
+        let (mut features, behind) = read_features(source, header)?;
+        // Those of earlier versions are a feature.
+        if features.notes.is_none() {
+            features.notes = Some(Notes::read(source, behind)?);
+        }
+        features
     };
     let (start, size) = header.data;
     Ok(Parsed {
@@ -259,17 +273,36 @@ fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> 
         .ok_or(ReadError::Broken(EVENTS))
 }
 
-pub(super) fn read_features(source: &Source, header: &Header) -> Result<Features, ReadError> {
-    let broken = ReadError::Broken(FEATURES);
+/// Returns the features, and the offset behind the last one.
+pub(super) fn read_features(
+    source: &Source,
+    header: &Header,
+) -> Result<(Features, u64), ReadError> {
     let mut features = Features::default();
+    let behind = each_feature(source, header, |number, content| {
+        features.add(number, content)
+    })?;
+    Ok((features, behind))
+}
+
+/// Calls `take` with the number and the content of each feature, until it gives `None`. Returns the offset behind the
+/// last one.
+fn each_feature(
+    source: &Source,
+    header: &Header,
+    mut take: impl FnMut(u32, &[u8]) -> Option<()>,
+) -> Result<u64, ReadError> {
+    let broken = ReadError::Broken(FEATURES);
     let start = end(source, header.data, RECORDS)?;
     let size = header.numbers().count() as u64 * SECTION_SIZE;
     let table = part(source, (start, size), FEATURES)?;
     let mut table = Reader(&table);
+    let mut behind = start;
     for number in header.numbers() {
         let section = table.u64().zip(table.u64()).ok_or(broken)?;
         let content = part(source, section, FEATURES)?;
-        features.add(number, &content).ok_or(broken)?;
+        take(number, &content).ok_or(broken)?;
+        behind = end(source, section, FEATURES)?;
     }
-    Ok(features)
+    Ok(behind)
 }

@@ -106,13 +106,57 @@ fn other_files_are_told_apart() {
     assert_eq!(read(bytes(&newer)), Err(ReadError::Version(2)));
 }
 
+/// The file as one that says to be of perf.
+fn by_perf(mut file: Vec<u8>) -> Vec<u8> {
+    let name = file.windows(6).position(|bytes| bytes == b"pmctl ");
+    file[name.expect("its writer is in it")..][..6].copy_from_slice(b"perf 7");
+    file
+}
+
+#[test]
+fn the_features_are_those_that_perf_knows() {
+    let file = bytes(&example(true));
+    let highest = file[..HEADER_SIZE].iter().rposition(|byte| *byte != 0);
+    // HEADER_LAST_FEATURE of perf 5.10 is 30: `perf inject` of 6.1 to 7.3 reads past its table for higher ones.
+    assert!(highest < Some(HEADER_SIZE - 32 + 30 / 8));
+}
+
+#[test]
+fn recordings_of_earlier_versions_have_the_notes_as_a_feature() {
+    let ours = example(true);
+    let mut file = bytes(&ours);
+    // One entry more in the table of features: all that is behind it moves by its size.
+    let word = |file: &[u8], at: usize| {
+        u64::from_le_bytes(file[at..at + 8].try_into().expect("these are 8"))
+    };
+    let table = usize::try_from(word(&file, 40) + word(&file, 48)).expect("it is in memory");
+    let number: u32 = file[HEADER_SIZE - 32..HEADER_SIZE]
+        .iter()
+        .map(|byte| byte.count_ones())
+        .sum();
+    for entry in 0..number as usize {
+        let at = table + entry * 16;
+        let moved = word(&file, at) + 16;
+        file[at..at + 8].copy_from_slice(&moved.to_le_bytes());
+    }
+    let mark = file.windows(8).rposition(|bytes| bytes == b"pmctl\0\0\0");
+    let mark = mark.expect("the notes are in it");
+    file.drain(mark..mark + 16);
+    let start = mark + 16;
+    let length = file.len() - mark;
+    let entry = [(start as u64).to_le_bytes(), (length as u64).to_le_bytes()].concat();
+    let at = table + number as usize * 16;
+    file.splice(at..at, entry);
+    file[HEADER_SIZE - 1] |= 0x80;
+    let read = read(file).expect("it is whole");
+    assert_eq!(read.notes, ours.notes);
+    assert!(!read.from_perf);
+}
+
 #[test]
 fn what_perf_could_have_written_has_the_same_samples() {
     let ours = example(false);
-    let mut perfs = bytes(&ours);
-    // No notes: the highest bit of the features.
-    perfs[HEADER_SIZE - 1] = 0;
-    let perfs = read(perfs).expect("it is whole");
+    let perfs = read(by_perf(bytes(&ours))).expect("it is whole");
     assert!(perfs.from_perf && !perfs.unfinished);
     assert_eq!(perfs.events, ours.events);
     assert!(perfs.samples().eq(ours.samples()));
@@ -121,8 +165,7 @@ fn what_perf_could_have_written_has_the_same_samples() {
 
 /// Bytes of the example as perf's, the entry of its first event changed.
 fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
-    let mut perfs = bytes(&example(true));
-    perfs[HEADER_SIZE - 1] = 0;
+    let mut perfs = by_perf(bytes(&example(true)));
     let attrs = u64::from_le_bytes(perfs[24..32].try_into().expect("these are 8"));
     let attrs = usize::try_from(attrs).expect("it is in memory");
     change(&mut perfs[attrs..attrs + ENTRY_SIZE]);

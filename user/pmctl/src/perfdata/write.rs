@@ -222,10 +222,10 @@ impl<W: Write + Seek> Writer<W> {
                 events: &self.events,
                 host,
                 build_ids,
-                notes,
                 times: self.written().times.unwrap_or_default(),
-            })?;
-            let bytes = end(self.records(), &features);
+            });
+            let mut bytes = end(self.records(), &features);
+            bytes.extend(notes.encode()?);
             let start = self.records().end();
             let written = self
                 .output
