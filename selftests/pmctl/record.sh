@@ -71,7 +71,7 @@ missed=0
 if [ "$(nproc)" -gt 1 ] && disable_counters; then
 	missed=4
 fi
-plan $((97 + missed))
+plan $((100 + missed))
 
 is "record succeeds" 0 "$(record -e $event -c $period)"
 says "record tells how to see it" "$(cat words)" 'see it with .pmctl report.$'
@@ -94,6 +94,10 @@ check "record has as many samples as the period makes" \
 	[ "$samples" -ge "$expected" ] && [ "$samples" -le $((expected + expected / 50)) ]
 perf report -i ours.data --stdio >/dev/null 2>&1
 is "perf report takes the file" 0 $?
+perf inject -i ours.data -o injected.data >/dev/null 2>&1
+is "perf inject takes the file" 0 $?
+is "pmctl script shows as many samples of what perf inject wrote" "$samples" \
+	"$(pmctl script -i injected.data 2>/dev/null | wc -l)"
 
 # Two programs at once: what is in one's file is never of the other.
 "$here/pmctl_loop" $((10 * n)) &
@@ -176,6 +180,10 @@ says "script reports a recording that was not finished" \
 	"$(pmctl script -i killed.data 2>&1)" "was not finished"
 check "perf reads a recording that was not finished" \
 	[ "$(perf script -i killed.data 2>/dev/null | wc -l)" -gt 0 ]
+# It tells how far it is once a second, but not where a command writes.
+pmctl_terminal 24 80 -w ended -o screen -- pmctl record -e $event -o screen.data -- \
+	sh -c 'printf begun; sleep 2.5; printf ended' >/dev/null 2>&1
+is "record writes nothing to the terminal while its command runs" begunended "$(cat screen)"
 begin hangup
 kill -HUP $record
 wait $record

@@ -37,7 +37,8 @@ pub(super) fn run(
     let begin = Instant::now();
     let mut collector = ready.start()?;
     let running = waiting.map(Waiting::release).transpose()?;
-    let mut progress = Progress::new(begin, args.quiet);
+    // A command has the terminal for itself.
+    let mut progress = Progress::new(begin, args.quiet || running.is_some());
     let mut ending = None;
     loop {
         let left = args

@@ -31,7 +31,8 @@ pub(super) fn run(
     }
     let mut to_start = args.delay;
     let running = waiting.map(Waiting::release).transpose()?;
-    let mut progress = Progress::new(begin, args.quiet);
+    // A command has the terminal for itself.
+    let mut progress = Progress::new(begin, args.quiet || running.is_some());
     let mut ending = None;
     // How many of the rings still have tasks.
     let mut ended = 0;
