@@ -17,8 +17,25 @@ use kernel::{
 #[inline(always)]
 pub(crate) fn on_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, f: F) {
     if !run_if_only_here(cpus, &f) {
-        call_each(cpus, None, &f);
+        call_each(cpus.as_raw(), None::<&fn(u32) -> bool>, &f);
     }
+}
+
+/// Runs `f` on every online CPU for whose number `is_meant` is true, and returns when all have finished; interrupts no
+/// other CPU. As [`on_each`], but without a lock: the kernel calls no CPU that is offline, and none goes offline before
+/// it has finished, since preemption is off meanwhile.
+///
+/// For callers with interrupts on.
+pub(crate) fn on_each_online<F, P>(is_meant: P, f: F)
+where
+    F: Fn(ThisCpu<'_>) + Sync,
+    P: Fn(u32) -> bool + Sync,
+{
+    call_each(
+        ptr::addr_of!(bindings::__cpu_online_mask),
+        Some(&is_meant),
+        &f,
+    );
 }
 
 /// As [`on_each`], on the CPUs of the set whose numbers are in `range`; interrupts no other CPU.
@@ -29,7 +46,7 @@ pub(crate) fn on_each_within<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: &R
         }
     });
     if !done {
-        call_each(cpus, Some(range), &f);
+        call_each(cpus.as_raw(), Some(&|cpu| range.contains(&cpu)), &f);
     }
 }
 
@@ -76,46 +93,52 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
 }
 
 /// The argument of the functions that [`call_each`] gives to the kernel.
-struct Work<'a, F> {
+struct Work<'a, F, P> {
     f: &'a F,
-    /// The numbers of the CPUs to run on, if not all of the set are meant.
-    range: Option<&'a Range<u32>>,
+    /// Tells by the number on which CPUs to run, if not on all of the set.
+    is_meant: Option<&'a P>,
 }
 
 /// Not inlined: keeps its frame off the stack of calls that run on one CPU.
 #[inline(never)]
-fn call_each<F: Fn(ThisCpu<'_>) + Sync>(cpus: &CpuSet, range: Option<&Range<u32>>, f: &F) {
+fn call_each<F, P>(cpus: *const bindings::cpumask, is_meant: Option<&P>, f: &F)
+where
+    F: Fn(ThisCpu<'_>) + Sync,
+    P: Fn(u32) -> bool + Sync,
+{
     /// # Safety
     ///
-    /// `work` points to a `Work<F>`, and interrupts are off.
-    unsafe extern "C" fn call<F: Fn(ThisCpu<'_>)>(work: *mut c_void) {
-        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
-        let work = unsafe { &*work.cast::<Work<'_, F>>() };
+    /// `work` points to a `Work<F, P>`, and interrupts are off.
+    unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
+        // SAFETY: `work` points to a `Work<F, P>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
     }
 
     /// # Safety
     ///
-    /// `work` points to a `Work<F>`.
-    unsafe extern "C" fn is_in_range<F>(cpu: c_int, work: *mut c_void) -> bool {
-        // SAFETY: `work` points to a `Work<F>`, by this function's requirement.
-        let work = unsafe { &*work.cast::<Work<'_, F>>() };
-        let cpu = cpu.unsigned_abs();
-        work.range.is_none_or(|range| range.contains(&cpu))
+    /// `work` points to a `Work<F, P>`.
+    unsafe extern "C" fn is_meant_by<F, P: Fn(u32) -> bool>(cpu: c_int, work: *mut c_void) -> bool {
+        // SAFETY: `work` points to a `Work<F, P>`, by this function's requirement.
+        let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
+        work.is_meant
+            .is_none_or(|is_meant| is_meant(cpu.unsigned_abs()))
     }
 
-    let work = Work { f, range };
-    let is_in_range: unsafe extern "C" fn(c_int, *mut c_void) -> bool = is_in_range::<F>;
-    // SAFETY: `call` and `is_in_range` get a pointer to a `Work<F>`, and `F` is `Sync`; the kernel runs `call`
-    // with interrupts off. `wait` is set, so neither uses the pointer after this has returned.
+    let condition: unsafe extern "C" fn(c_int, *mut c_void) -> bool = is_meant_by::<F, P>;
+    let condition = is_meant.map(|_| condition);
+    let work = Work { f, is_meant };
+    // SAFETY: `call` and `condition` get a pointer to a `Work<F, P>`, and `F` and `P` are `Sync`; the kernel runs `call`
+    // with interrupts off. `wait` is set, so neither uses the pointer after this has returned. The mask is that of a
+    // `CpuSet` that lives as long as the call, or the kernel's own.
     unsafe {
         bindings::on_each_cpu_cond_mask(
-            range.map(|_| is_in_range),
-            Some(call::<F>),
+            condition,
+            Some(call::<F, P>),
             ptr::from_ref(&work).cast_mut().cast(),
             true,
-            cpus.as_raw(),
+            cpus,
         );
     }
 }

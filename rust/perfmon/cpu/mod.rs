@@ -14,7 +14,7 @@ pub(crate) mod timer;
 pub(crate) mod topology;
 
 pub(crate) use self::{
-    call::{on_cpu, on_each, on_each_within},
+    call::{on_cpu, on_each, on_each_online, on_each_within},
     hotplug::{Hotplug, HotplugCallbacks},
     power::{Power, PowerCallbacks},
     processor::{cpuid, cr3, timestamp, tsc_khz, Cycles, Regs, ADDRESS_SPACE},

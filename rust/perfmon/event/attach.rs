@@ -10,7 +10,7 @@ use super::{
     table,
 };
 use crate::{
-    cpu::{on_cpu, timestamp, ThisCpu},
+    cpu::{ids, on_cpu, on_each_online, timestamp, ThisCpu},
     ownership::OWNERSHIP,
     percpu,
     sys::ffi,
@@ -197,16 +197,31 @@ pub(super) fn refresh_everywhere(event: &Event) {
 
 /// Marks the events of tasks that run on CPUs that were refused. To be called when an event has been enabled.
 pub(super) fn miss_where_refused() {
-    let ownership = OWNERSHIP.lock();
-    for cpu in ownership.cpus().incapable().iter() {
+    // ATOMICS: pairs with a CPU that is refused, which says so before it runs a program: either the switch to the program
+    // finds the event enabled, or the CPU is found here.
+    fence(SeqCst);
+    for cpu in ids().filter(|&cpu| percpu::of(cpu).refused.get() != 0) {
         on_cpu(cpu.as_u32(), miss_current);
     }
 }
 
 /// Calls `f` on each CPU on which a context of a task is loaded.
+///
+/// Takes no lock: who reads often, at whatever priority, is in nobody's way. Every window is closed when this returns that
+/// was opened before, or is one that `f` has seen:
+///
+/// - A CPU that has a context is called. If the task leaves it before, its windows have been closed by then.
+/// - A CPU that has none is left out. If it had one before, the windows were closed before it published that it has none.
+///   If it has one now, its windows were opened since: a caller that knows of something that the task has done there knows
+///   of the context as well.
+/// - A CPU that goes offline, or with the system to sleep, has closed its windows first (`leave_cpu`).
 fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
-    let ownership = OWNERSHIP.lock();
-    ownership.on_each(|here| {
+    let is_loaded = |cpu| {
+        let cpu = CpuId::from_u32(cpu);
+        // ATOMICS: pairs with the switch ([`percpu::PerCpu::task_context`]).
+        cpu.is_some_and(|cpu| percpu::of(cpu).task_context.acquire() != 0)
+    };
+    on_each_online(is_loaded, |here| {
         if let Some(context) = Context::loaded(here.percpu()) {
             // SAFETY: The context is loaded on this CPU, and interrupts are off.
             f(here, unsafe { context.slots() });

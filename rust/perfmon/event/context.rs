@@ -243,7 +243,7 @@ impl Context {
         let result = f(Some(here), slots);
         let ends = slots.is_empty() && !self.task.is_null();
         if ends {
-            here.percpu().task_context.set(0);
+            here.percpu().task_context.publish(0);
             self.holder.store(GONE, Release);
         }
         (result, ends)

@@ -115,7 +115,7 @@ fn change(
         }
         None => 0,
     };
-    percpu.task_context.set(loaded);
+    percpu.task_context.publish(loaded);
 }
 
 /// Marks the events of a task that runs on a CPU that was refused. On others, nothing is marked while the system sleeps:

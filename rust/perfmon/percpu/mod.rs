@@ -60,6 +60,9 @@ pub(crate) struct PerCpu {
     /// The CPU's PMU while its registers are ours: [`Self::saved`] is to be restored.
     pub(crate) pmu: PmuCell,
     /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
+    ///
+    /// ATOMICS: published when the windows of the context before have been closed, so that who acquires it sees what they
+    /// have counted.
     pub(crate) task_context: Word,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,

@@ -4,13 +4,16 @@
 use crate::logic::{counter::CounterId, pmu::Pmu};
 use core::{
     ptr,
-    sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicPtr, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 /// A word that is written on one CPU, and read by interrupts of this CPU or by other CPUs.
 ///
-/// ATOMICS: all accesses are relaxed. A task and the overflow handler that interrupts it run on the same CPU,
-/// which keeps its own order. Between CPUs the ownership lock and calls from one CPU to another are full
+/// ATOMICS: accesses are relaxed, unless they say otherwise. A task and the overflow handler that interrupts it run on the
+/// same CPU, which keeps its own order. Between CPUs the ownership lock and calls from one CPU to another are full
 /// barriers. `kernel::sync::atomic` is not used because each of its accesses is a function call, which would
 /// double the cost of reading a counter.
 #[repr(transparent)]
@@ -25,6 +28,21 @@ impl Word {
     #[inline(always)]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
+    }
+
+    /// Stores the value for other CPUs, which see with it what was written before.
+    ///
+    /// ATOMICS: release; pairs with [`Self::acquire`].
+    #[inline(always)]
+    pub(crate) fn publish(&self, value: u64) {
+        self.0.store(value, Release);
+    }
+
+    /// Loads the value that another CPU has published.
+    ///
+    /// ATOMICS: acquire; pairs with [`Self::publish`].
+    pub(crate) fn acquire(&self) -> u64 {
+        self.0.load(Acquire)
     }
 
     /// Adds one.
