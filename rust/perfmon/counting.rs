@@ -14,7 +14,7 @@ use crate::{
     },
     ownership::{
         policy::{allow_counting, allow_kernel},
-        Client, Counting, Ownership, OWNERSHIP,
+        with_reserved, Client, Counting, Ownership, SessionId, OWNERSHIP,
     },
     percpu, pmu,
     sys::error::errno,
@@ -44,17 +44,32 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
     if select.is_kernel() {
         allow_kernel()?;
     }
-    let mut ownership = OWNERSHIP.lock();
+    let session = client.session();
+    with_reserved(
+        |ownership| check_setup(ownership, id, select),
+        |ownership| program(ownership, id, session, select),
+    )
+}
+
+/// Checks whether a counter can be set up so. Whether Linux perf has it is seen later.
+fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
     let before = ownership.counting(id).map(|counting| counting.state);
-    let (state, _) = CounterState::after(before, CounterCall::Setup)?;
+    CounterState::after(before, CounterCall::Setup)?;
     id.check_select(select)?;
     ownership.check_event(select)?;
     if ownership.is_taken(id) {
         return Err(EBUSY);
     }
-    ownership.check_exclusive(None)?;
+    ownership.check_exclusive(None)
+}
 
-    ownership.reserve()?;
+/// Programs a counter on all CPUs, for a session, after [`check_setup`].
+fn program(
+    ownership: &mut Ownership,
+    id: CounterId,
+    session: SessionId,
+    select: EventSelect,
+) -> Result {
     ownership.on_each(|here| {
         here.pmu().program(here, id, select);
         let percpu = here.percpu();
@@ -64,20 +79,17 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
         percpu.value(id).reset();
         percpu.tampered.remove(id.bit());
     }
-    let session = client.session();
-    ownership.begin_counting(
-        id,
-        Counting {
-            session,
-            select,
-            state,
-        },
-    );
+    let counting = Counting {
+        session,
+        select,
+        state: CounterState::Stopped,
+    };
+    ownership.begin_counting(id, counting);
     if ownership.is_intact(id.bit()) {
         Ok(())
     } else {
         // A counter that can't count is not set up.
-        free(&mut ownership, id.bit());
+        free(ownership, id.bit());
         Err(EIO)
     }
 }

@@ -50,7 +50,9 @@
  *             and events have leave too few for the config, there is an exclusive
  *             event, or an event and the config both record branches.
  * EBUSY       PMIOSETUP, IOCTL_PERFMON_START: Linux perf or the NMI watchdog has
- *             the counters. The kernel log says so, once.
+ *             the counters. The kernel log says so, once. Or a real-time program of
+ *             the highest priority keeps a CPU, where a counter that Linux perf has
+ *             used can't be made 0. The kernel log names the CPU.
  * EOPNOTSUPP  PMIOREADCPU: one of the CPUs is online and not counted on, because
  *             it has fewer counters than the others.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory

@@ -39,13 +39,13 @@ pub(crate) unsafe fn begin(
     let cpus = Hotplug::register()?;
     {
         // From here on, CPUs that come online don't change what all have in common.
+        let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
         let ownership = OWNERSHIP.lock();
         let common = ownership.cpus().common();
         probe::check_period(period_bits, common)?;
-        let load_limit = LoadLimit::for_processor(&pmu::processor(cpu::pin().here()));
         pmu::set_common(*common, period_bits, limits, load_limit);
-        trial::run(&ownership)?;
     }
+    trial::run()?;
     Ok(cpus)
 }
 
@@ -55,12 +55,17 @@ pub(crate) struct Machine;
 impl HotplugCallbacks for Machine {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
+        // Who reserves the counters after this look finds this CPU online, and has it cleaned.
+        if OWNERSHIP.lock().is_reserved() {
+            clean_here(here);
+        }
         let mut ownership = OWNERSHIP.lock();
         let found = match admit(&mut ownership, here) {
             Ok(found) => found,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
                 here.percpu().refused.set(1);
+                drop(ownership);
                 pr_warn!("CPU {} is not counted on: {reason}\n", cpu.as_u32());
                 return;
             }
@@ -76,9 +81,6 @@ impl HotplugCallbacks for Machine {
         let single = seen.only().is_some();
         for cpu in seen.iter() {
             percpu::of(cpu).single_cpu.set(single.into());
-        }
-        if ownership.is_reserved() {
-            clean_here(here);
         }
         if is_awake {
             bring_up(&ownership, irqs_off().here());
@@ -107,10 +109,6 @@ impl PowerCallbacks for Machine {
     fn up() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
-        if ownership.is_reserved() {
-            // A call may have reserved the counters while there was no CPU to clean.
-            ownership.clean();
-        }
         ownership.on_each(|here| {
             if here.percpu().brought_up.get() == 0 {
                 bring_up(&ownership, here);
@@ -136,7 +134,7 @@ fn admit(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &
 /// Begins to count on a CPU. No task may run on it meanwhile, since it could read the counters.
 fn bring_up(ownership: &Ownership, here: ThisCpu<'_>) {
     let percpu = here.percpu();
-    if ownership.is_reserved() {
+    if ownership.is_claimed() {
         let pmu = pmu::common();
         pmu.claim(here);
         for (id, counting) in ownership.all_counting() {
@@ -161,7 +159,7 @@ fn tear_down(ownership: &Ownership, here: ThisCpu<'_>) {
     event::leave_cpu(here);
     here.percpu().brought_up.set(0);
     trace::cpu::finish(here, abi::PERFMON_BUFFER_FLAG_OFFLINE);
-    if !ownership.is_reserved() {
+    if !ownership.is_claimed() {
         return;
     }
     let pmu = here.pmu();

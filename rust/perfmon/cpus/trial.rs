@@ -7,7 +7,7 @@
 use crate::{
     cpu::{irqs_off, ThisCpu},
     logic::{counter::CounterId, evtsel::EventSelect, pmu::Pmu},
-    ownership::{Ownership, Reservation},
+    ownership::{clean, Reservation},
     pmu::{self, Lvtpc},
 };
 use core::hint;
@@ -25,17 +25,20 @@ const ENOUGH: u64 = 200 * PERIOD;
 /// Rounds of looking for it, which together execute more instructions than that.
 const ROUNDS: u32 = 100_000;
 
-/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work.
+/// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, and if they
+/// can't be used yet.
 ///
 /// # Errors
 ///
 /// ENODEV if something is missing; the log says what.
-pub(super) fn run(ownership: &Ownership) -> Result {
+pub(super) fn run() -> Result {
     let pmu = pmu::common();
     let Ok(_reservation) = Reservation::new(&pmu.capabilities) else {
         return Ok(());
     };
-    ownership.clean();
+    if clean().is_err() {
+        return Ok(());
+    }
     let result = count_here(irqs_off().here(), pmu);
     result.map_err(|reason| {
         pr_err!("the counters can't be used: {reason}\n");

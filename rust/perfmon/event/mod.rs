@@ -47,7 +47,7 @@ use crate::{
     module_parameters,
     ownership::{
         policy::{allow_kernel, allow_perf},
-        Client, Sharing, OWNERSHIP,
+        with_reserved, Client, Ownership, Sharing, OWNERSHIP,
     },
     percpu, pmu,
     sys::{
@@ -307,12 +307,13 @@ fn admit(
     let busy = counters_of(&target);
     let exclusive = config.exclusive;
     let branches = config.sampling.branches.map(|stack| stack.branches);
-    let counter = {
-        let mut ownership = OWNERSHIP.lock();
+    let check = |ownership: &Ownership| {
         if let Target::Cpu(cpu) = target {
             ownership.check_cpu(cpu)?;
         }
-        ownership.check_exclusive(Some(sharing))?;
+        ownership.check_exclusive(Some(sharing))
+    };
+    let counter = with_reserved(check, |ownership| {
         if exclusive {
             ownership.begin_exclusive(sharing)?;
         }
@@ -335,8 +336,8 @@ fn admit(
         if joined.is_err() && exclusive {
             ownership.end_exclusive(sharing);
         }
-        joined?
-    };
+        joined
+    })?;
     let event = KBox::pin_init(Event::new(config, counter, target, id), GFP_KERNEL_ACCOUNT);
     let result = event.and_then(|event| attach(&event, leader).map(|()| event));
     if result.is_err() {

@@ -53,10 +53,11 @@ impl Drop for Claimant {
 ///
 /// There is no way to ask but to reserve them for a moment, in which perf is refused. So only who may count CPUs has it
 /// asked; others are told what the last one found who wanted a counter.
-fn has_perf(ownership: &Ownership) -> bool {
-    match allow_counting() {
-        Ok(()) => Reservation::new(&pmu::common().capabilities).is_err(),
-        Err(_) => ownership.was_refused(),
+fn has_perf(ownership: &Ownership, may_ask: bool) -> bool {
+    if may_ask {
+        Reservation::new(&pmu::common().capabilities).is_err()
+    } else {
+        ownership.was_refused()
     }
 }
 
@@ -67,6 +68,9 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
     }
     let capabilities = &pmu::common().capabilities;
     let id = CounterId::from_number(request.num, capabilities)?;
+    // Security modules are asked without the lock.
+    let is_reserved = OWNERSHIP.lock().is_reserved();
+    let may_ask = !is_reserved && allow_counting().is_ok();
     let (kind, users, claimant) = {
         let ownership = OWNERSHIP.lock();
         let (kind, users) = match &ownership.owners[id.index()] {
@@ -76,7 +80,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
                 Sharing::Tasks => (abi::PERFMON_OWNER_TASKS, shared.users),
                 Sharing::Cpus => (abi::PERFMON_OWNER_CPUS, shared.users),
             },
-            None if ownership.is_reserved() || !has_perf(&ownership) => {
+            None if ownership.is_reserved() || !has_perf(&ownership, may_ask) => {
                 (abi::PERFMON_OWNER_NONE, 0)
             }
             None => (abi::PERFMON_OWNER_PERF, 1),

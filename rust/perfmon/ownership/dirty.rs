@@ -4,9 +4,10 @@
 //! `sys/dirty.c` explains it, and makes perf zero them before they are programmed.
 
 use crate::{
-    cpu::{CpuSet, ThisCpu},
-    sys::ffi,
+    cpu::ThisCpu,
+    sys::{error::to_result, ffi},
 };
+use kernel::prelude::*;
 
 /// The mm that cleaning switches to.
 ///
@@ -38,13 +39,25 @@ impl Drop for Cleaner {
     }
 }
 
-/// Makes perf zero its dirty counters on `cpus`. The counters are reserved, so perf makes none dirty again. Sleeps.
+/// Makes perf zero its dirty counters on all CPUs that are online. The counters are reserved, so perf makes none dirty
+/// again. A CPU that comes online meanwhile does so itself ([`clean_here`]).
 ///
-/// The caller holds the ownership lock, which keeps the CPUs online and callers apart.
-pub(super) fn clean(cpus: &CpuSet) {
-    // SAFETY: `Cleaner` holds the mm. The mask lives as long as the call. Under the ownership lock the CPUs stay
-    // online, and there is no other caller.
-    unsafe { ffi::perfmon_dirty_clean(cpus.as_raw()) };
+/// Sleeps, for some seconds if a CPU has something more urgent to do; the caller holds no lock.
+///
+/// # Errors
+///
+/// EBUSY if a real-time program keeps a CPU from everything else: the log says which. ENOMEM.
+pub(crate) fn clean() -> Result {
+    let mut busy = 0;
+    // SAFETY: `Cleaner` holds the mm. The pointer is to a number that lives as long as the call.
+    let result = to_result(unsafe { ffi::perfmon_dirty_clean(&mut busy) });
+    if result == Err(EBUSY) {
+        pr_notice!(
+            "the counters can't be used yet: Linux perf may have left its own in CPU {busy}, and a real-time \
+             program keeps that CPU from zeroing them\n"
+        );
+    }
+    result
 }
 
 /// As [`clean`], on the current CPU alone, for its hotplug thread.

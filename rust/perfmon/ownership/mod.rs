@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The owners of the counters: Linux perf or the module, and within the module counting or the trace.
 //!
-//! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks take it, and hold it while they call
-//! other CPUs. Hotplug callbacks take it inside of the kernel's `cpu_hotplug_lock`, so nothing that takes that one
-//! may be called under it. Nor is memory allocated or freed under it: a CPU that goes offline would wait for the
-//! allocation, and with it everything that waits for `cpu_hotplug_lock`. Lock order: a session's trace
-//! (`crate::trace::Trace`), then this one.
+//! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks and hotplug callbacks take it, and hold it
+//! while they call other CPUs. It is a spinlock: its holder is not preempted, so nobody waits for a task that does not get
+//! to run, whatever its priority. (An `rt_mutex` would not do: its holder inherits the priorities of real-time tasks
+//! only, and the usual programs wait as long as a task of `SCHED_IDLE` likes.) So nothing sleeps under it, and no memory is
+//! allocated. It is never taken with interrupts off: a CPU that waits for it answers the calls of its holder.
+//!
+//! What sleeps before counters can be used, the cleaning, is done before the lock is taken ([`lock_reserved`]).
 
 mod branches;
 mod claimant;
@@ -20,7 +22,7 @@ mod sharing;
 pub(crate) use self::{
     claimant::get_owner,
     client::{Client, SessionId},
-    dirty::{clean_here, Cleaner},
+    dirty::{clean, clean_here, Cleaner},
     memory::Charge,
     reservation::Reservation,
     sharing::Sharing,
@@ -35,16 +37,25 @@ use crate::{
         counter_state::CounterState,
         events,
         evtsel::EventSelect,
+        regs::Msr,
     },
     percpu::{self, PerCpu},
     pmu,
 };
-use core::ops::Range;
-use kernel::{cpu::CpuId, pr_notice_once, prelude::*, sync::global_lock};
+use core::{mem, ops::Range};
+use kernel::{
+    cpu::CpuId,
+    pr_notice_once,
+    prelude::*,
+    sync::{global_lock, GlobalGuard},
+};
+
+/// The ownership, locked.
+pub(crate) type Guard = GlobalGuard<OWNERSHIP>;
 
 global_lock! {
     // SAFETY: `cpus::begin` initializes it before anything that uses it exists.
-    pub(crate) unsafe(uninit) static OWNERSHIP: Mutex<Ownership> = Ownership::new();
+    pub(crate) unsafe(uninit) static OWNERSHIP: SpinLock<Ownership> = Ownership::new();
 }
 
 /// The owner of a counter, besides Linux perf.
@@ -70,8 +81,8 @@ pub(crate) struct Counting {
 ///
 /// # Invariants
 ///
-/// If a counter has an owner, `reservation` is held, and every CPU that is counted on has been claimed
-/// ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
+/// - If a counter has an owner, the CPUs are `claimed`.
+/// - If they are, `reservation` is held, and Linux perf has no dirty counter on a CPU that is counted on.
 pub(crate) struct Ownership {
     cpus: Cpus,
     /// By [`CounterId::index`].
@@ -82,8 +93,12 @@ pub(crate) struct Ownership {
     exclusive: [u32; 2],
     /// Whose filter the branch records have.
     branches: Option<BranchUser>,
-    /// Keeps Linux perf away, from the first owner to the last.
+    /// Keeps Linux perf away, from before the first owner to the last.
     reservation: Option<Reservation>,
+    /// The callers who clean the CPUs now, with the counters reserved.
+    cleaners: u32,
+    /// Every CPU that is counted on has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
+    claimed: bool,
     /// The log already says that the counters are not to be had.
     refusal_logged: bool,
     writer: Option<SessionId>,
@@ -99,6 +114,8 @@ impl Ownership {
             exclusive: [0; 2],
             branches: None,
             reservation: None,
+            cleaners: 0,
+            claimed: false,
             refusal_logged: false,
             writer: None,
             last_session: 0,
@@ -214,54 +231,59 @@ impl Ownership {
         self.reservation.is_some()
     }
 
+    /// Returns whether the CPUs that are counted on have been claimed, and so have those to be that come.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claimed
+    }
+
     /// Returns whether the counters were not to be had when somebody last wanted them.
     pub(crate) fn was_refused(&self) -> bool {
         self.refusal_logged
     }
 
-    /// Reserves the counters against Linux perf and claims all CPUs, unless that has been done. Undone by
-    /// [`Self::release_if_unused`].
+    /// Reserves the counters against Linux perf, unless that has been done, for a caller who cleans the CPUs then.
     ///
     /// # Errors
     ///
-    /// EBUSY if Linux perf uses a counter. The log then says so, once.
-    pub(crate) fn reserve(&mut self) -> Result {
-        if self.is_reserved() {
-            return Ok(());
-        }
-        let pmu = pmu::common();
-        match Reservation::new(&pmu.capabilities) {
-            Ok(reservation) => {
-                self.reservation = Some(reservation);
-                self.refusal_logged = false;
-                self.clean();
-                self.on_each(|here| pmu.claim(here));
-                Ok(())
-            }
-            Err(msr) => {
-                if !self.refusal_logged {
-                    self.refusal_logged = true;
-                    pr_notice!(
-                        "the counters are in use by Linux perf (MSR {:#x} is reserved): by an event \
-                         of a program, or by the NMI watchdog, which `sysctl kernel.nmi_watchdog=0` \
-                         stops\n",
-                        msr.number()
-                    );
-                }
-                Err(EBUSY)
+    /// A register that Linux perf uses, and whether the log says so already.
+    fn begin_cleaning(&mut self) -> Result<(), (Msr, bool)> {
+        if self.reservation.is_none() {
+            match Reservation::new(&pmu::common().capabilities) {
+                Ok(reservation) => self.reservation = Some(reservation),
+                Err(msr) => return Err((msr, mem::replace(&mut self.refusal_logged, true))),
             }
         }
+        self.refusal_logged = false;
+        self.cleaners += 1;
+        Ok(())
     }
 
-    /// Makes Linux perf zero its dirty counters on the CPUs that are counted on. The counters are reserved.
-    pub(crate) fn clean(&self) {
-        dirty::clean(self.cpus.online());
+    /// Ends [`Self::begin_cleaning`].
+    fn end_cleaning(&mut self) {
+        self.cleaners -= 1;
+    }
+
+    /// Claims all CPUs, which have been cleaned since the reservation, unless that has been done.
+    fn claim(&mut self) {
+        if !self.claimed {
+            let pmu = pmu::common();
+            self.on_each(|here| pmu.claim(here));
+            // INVARIANT: All CPUs have just been claimed.
+            self.claimed = true;
+        }
     }
 
     /// Gives all counters to Linux perf, unless one has an owner.
-    fn release_if_unused(&mut self) {
-        if self.owners.iter().all(Option::is_none) {
+    pub(crate) fn release_if_unused(&mut self) {
+        if self.owners.iter().any(Option::is_some) {
+            return;
+        }
+        // INVARIANT: No counter has an owner.
+        if mem::take(&mut self.claimed) {
             self.on_each(|here| here.pmu().release(here));
+        }
+        // Those who clean go on to claim the CPUs.
+        if self.cleaners == 0 {
             self.reservation = None;
         }
     }
@@ -301,5 +323,84 @@ impl Ownership {
             );
         }
         Err(EINVAL)
+    }
+}
+
+/// Takes the lock with the counters reserved and the CPUs claimed, so that the caller can give counters to an owner. One
+/// that fails afterwards calls [`Ownership::release_if_unused`].
+///
+/// `check` is called under the lock before anything is reserved, and, if the lock was released meanwhile, again: it holds
+/// for the result.
+///
+/// # Errors
+///
+/// Those of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned; the log then
+/// says so. ENOMEM.
+#[inline(always)]
+pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guard> {
+    let ownership = OWNERSHIP.lock();
+    check(&ownership)?;
+    if ownership.is_claimed() {
+        return Ok(ownership);
+    }
+    let mut ownership = reserve(ownership)?;
+    let checked = check(&ownership);
+    if checked.is_err() {
+        ownership.release_if_unused();
+    }
+    checked.map(|()| ownership)
+}
+
+/// Calls `f` under [`lock_reserved`].
+///
+/// # Errors
+///
+/// Those of [`lock_reserved`] and `f`.
+pub(crate) fn with_reserved<R>(
+    check: impl Fn(&Ownership) -> Result,
+    f: impl FnOnce(&mut Ownership) -> Result<R>,
+) -> Result<R> {
+    let mut ownership = lock_reserved(check)?;
+    let result = f(&mut ownership);
+    if result.is_err() {
+        ownership.release_if_unused();
+    }
+    result
+}
+
+/// Reserves the counters, has the CPUs cleaned, and claims them. The lock is released meanwhile.
+///
+/// Each caller cleans for itself and waits for no other, which may not get to run: cleaning once more does no harm.
+///
+/// # Errors
+///
+/// As [`lock_reserved`].
+#[cold]
+#[inline(never)]
+fn reserve(mut ownership: Guard) -> Result<Guard> {
+    let begun = ownership.begin_cleaning();
+    drop(ownership);
+    if let Err((msr, logged)) = begun {
+        if !logged {
+            pr_notice!(
+                "the counters are in use by Linux perf (MSR {:#x} is reserved): by an event of a program, or by \
+                 the NMI watchdog, which `sysctl kernel.nmi_watchdog=0` stops\n",
+                msr.number()
+            );
+        }
+        return Err(EBUSY);
+    }
+    let cleaned = dirty::clean();
+    let mut ownership = OWNERSHIP.lock();
+    ownership.end_cleaning();
+    match cleaned {
+        Ok(()) => {
+            ownership.claim();
+            Ok(ownership)
+        }
+        Err(error) => {
+            ownership.release_if_unused();
+            Err(error)
+        }
     }
 }

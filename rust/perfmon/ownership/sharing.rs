@@ -69,18 +69,17 @@ impl Ownership {
         }
     }
 
-    /// Adds an event to a counter that such events share, or that has no owner. The first one starts it on all CPUs.
+    /// Adds an event to a counter that such events share, or that has no owner. The first one starts it on all CPUs,
+    /// which are claimed.
     ///
     /// # Errors
     ///
-    /// EBUSY if Linux perf has the counters, EIO if the counter does not hold what is written. Nothing has changed
-    /// then.
+    /// EIO if the counter does not hold what is written. Nothing has changed then.
     pub(crate) fn join(&mut self, sharing: Sharing, id: CounterId, select: EventSelect) -> Result {
         if let Some(Owner::Shared(shared)) = &mut self.owners[id.index()] {
             shared.users += 1;
             return Ok(());
         }
-        self.reserve()?;
         self.on_each(|here| {
             here.pmu().program(here, id, select);
             here.pmu().start(here, id);

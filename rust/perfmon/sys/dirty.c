@@ -12,13 +12,15 @@
  * zeroes nothing.
  */
 #include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/gfp.h>
 #include <linux/kthread.h>
 #include <linux/mmu_context.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
-#include <linux/workqueue.h>
 
+#include "cpu_work.h"
 #include "perfmon_shim.h"
 #include "unload_mm.h"
 
@@ -28,7 +30,8 @@
  */
 static struct mm_struct *mm;
 
-static DEFINE_PER_CPU(struct work_struct, works);
+static DEFINE_PER_CPU(struct cpu_work, cpu_works);
+static struct cpu_works works;
 
 /* For a kernel thread that is bound to its CPU. */
 static void clean(void)
@@ -41,40 +44,39 @@ static void clean(void)
 	unload_mm();
 }
 
-static void work_clean(struct work_struct *work)
-{
-	clean();
-}
-
 void perfmon_dirty_init(void)
 {
-	unsigned int cpu;
-
 	mm = current->mm;
 	if (mm)
 		mmgrab(mm);
-	for_each_possible_cpu(cpu)
-		INIT_WORK(per_cpu_ptr(&works, cpu), work_clean);
+	cpu_works_begin(&works, &cpu_works, clean);
 }
 
 void perfmon_dirty_exit(void)
 {
+	cpu_works_end(&works);
 	if (mm)
 		mmdrop(mm);
 }
 
-void perfmon_dirty_clean(const struct cpumask *cpus)
+int perfmon_dirty_clean(unsigned int *busy)
 {
-	unsigned int cpu;
+	cpumask_var_t cpus;
+	int err = 0;
 
 	if (!mm)
-		return;
+		return 0;
+	if (!alloc_cpumask_var(&cpus, GFP_KERNEL))
+		return -ENOMEM;
+	cpumask_copy(cpus, cpu_online_mask);
 	atomic_inc(&mm->context.perf_rdpmc_allowed);
-	for_each_cpu(cpu, cpus)
-		queue_work_on(cpu, system_highpri_wq, per_cpu_ptr(&works, cpu));
-	for_each_cpu(cpu, cpus)
-		flush_work(per_cpu_ptr(&works, cpu));
+	if (!cpu_works_do(&works, cpus)) {
+		*busy = cpumask_first(cpus);
+		err = -EBUSY;
+	}
 	atomic_dec(&mm->context.perf_rdpmc_allowed);
+	free_cpumask_var(cpus);
+	return err;
 }
 
 void perfmon_dirty_clean_here(void)

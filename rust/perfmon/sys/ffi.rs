@@ -3,8 +3,8 @@
 //! The functions of perfmon_shim.h.
 #![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]
 use kernel::bindings::{
-    cpumask, cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct,
-    user_struct, vm_area_struct,
+    cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct, user_struct,
+    vm_area_struct,
 };
 
 #[repr(C)]
@@ -228,8 +228,8 @@ unsafe extern "C" {
     pub fn perfmon_dirty_init();
     #[doc = " Gives the address space back."]
     pub fn perfmon_dirty_exit();
-    #[doc = " Makes perf zero its dirty counters on these CPUs, which stay online. One caller\n at a time; it sleeps."]
-    pub fn perfmon_dirty_clean(cpus: *const cpumask);
+    #[doc = " Makes perf zero its dirty counters on the CPUs that are online; it sleeps. -EBUSY\n if a real-time program keeps a CPU, which is in *busy; -ENOMEM."]
+    pub fn perfmon_dirty_clean(busy: *mut ::kernel::ffi::c_uint) -> ::kernel::ffi::c_int;
     #[doc = " Makes perf zero its dirty counters on this CPU. The caller is a kernel thread\n that is bound to it."]
     pub fn perfmon_dirty_clean_here();
     #[doc = " Prepares for perfmon_rdpmc_begin()."]

@@ -9,7 +9,6 @@
 
 #include <linux/types.h>
 
-struct cpumask;
 struct cred;
 struct file;
 struct linux_binprm;
@@ -265,10 +264,10 @@ void perfmon_dirty_init(void);
 /* Gives the address space back. */
 void perfmon_dirty_exit(void);
 /*
- * Makes perf zero its dirty counters on these CPUs, which stay online. One caller
- * at a time; it sleeps.
+ * Makes perf zero its dirty counters on the CPUs that are online; it sleeps. -EBUSY
+ * if a real-time program keeps a CPU, which is in *busy; -ENOMEM.
  */
-void perfmon_dirty_clean(const struct cpumask *cpus);
+int perfmon_dirty_clean(unsigned int *busy);
 /*
  * Makes perf zero its dirty counters on this CPU. The caller is a kernel thread
  * that is bound to it.

@@ -15,13 +15,14 @@ use crate::{
     abi,
     cpu::ids,
     logic::{
-        config::Config,
+        config::{Config, ConfigEvent, CounterChoice},
         counter::bits,
         events::EventId,
         evtsel::EventSelect,
         trace_state::{TraceCall, TraceState, WrongState},
     },
     ownership::{
+        lock_reserved,
         policy::{allow_counting, allow_kernel},
         Ownership, OWNERSHIP,
     },
@@ -274,22 +275,38 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if staged.config.has_kernel() {
         allow_kernel()?;
     }
-    let mut ownership = OWNERSHIP.lock();
+    // Values alone need no counter, whoever owns them.
+    let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
+    if staged.config.events().all(is_value) {
+        return begin(inner, state, &mut OWNERSHIP.lock());
+    }
+    let mut ownership = lock_reserved(|ownership| {
+        let counters = staged.config.assign(ownership.free_counters());
+        counters.ok_or(EBUSY)?;
+        ownership.check_exclusive(None)
+    })?;
+    let result = begin(inner, state, &mut ownership);
+    if result.is_err() {
+        ownership.release_if_unused();
+    }
+    result
+}
+
+/// Gives the trace its counters, which can be had, and begins it on all CPUs.
+///
+/// # Errors
+///
+/// EBUSY if it records branches and events do so. EIO if a counter does not hold what is written.
+fn begin(inner: &mut Inner, state: TraceState, ownership: &mut Ownership) -> Result {
+    let staged = inner.staged.as_ref().ok_or(WrongState)?;
     let counters = staged
         .config
         .assign(ownership.free_counters())
         .ok_or(EBUSY)?;
     let mask = bits(counters.iter().flatten().copied());
-    // Values alone need no counter, whoever owns them.
     if mask != 0 {
-        ownership.check_exclusive(None)?;
-        ownership.reserve()?;
         if staged.config.last_branch().is_some() {
-            if let Err(error) = ownership.begin_traced_branches() {
-                // With the reservation nothing has changed.
-                ownership.free(0);
-                return Err(error);
-            }
+            ownership.begin_traced_branches()?;
         }
         ownership.set_traced(mask);
     }
@@ -320,7 +337,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if ownership.is_intact(mask) {
         Ok(())
     } else {
-        inner.end(&mut ownership)
+        inner.end(ownership)
     }
 }
 

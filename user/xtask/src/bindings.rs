@@ -60,14 +60,14 @@ const SHIM: Bindings = Bindings {
     options: &[
         "--ctypes-prefix=::kernel::ffi",
         "--allowlist-file=(.*/)?perfmon_shim\\.h",
-        "--blocklist-type=cpumask|cred|file|linux_binprm|mm_struct|poll_table_struct|pt_regs|task_struct|user_struct|vm_area_struct",
+        "--blocklist-type=cred|file|linux_binprm|mm_struct|poll_table_struct|pt_regs|task_struct|user_struct|vm_area_struct",
         "--merge-extern-blocks",
         "--no-copy=.*",
         "--no-debug=.*",
         "--raw-line=//! The functions of perfmon_shim.h.",
         "--raw-line=#![allow(improper_ctypes, non_camel_case_types, unreachable_pub, clippy::all)]",
         "--raw-line=use kernel::bindings::{\
-         cpumask, cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct, user_struct, vm_area_struct,\
+         cred, file, linux_binprm, mm_struct, poll_table_struct, pt_regs, task_struct, user_struct, vm_area_struct,\
          };",
     ],
 };
