@@ -141,6 +141,8 @@ impl Drop for Memory {
                 drop(unsafe { KBox::from_raw(core::ptr::from_ref(context).cast_mut()) });
             }
         }
+        // SAFETY: `new` has begun it, and there is no mapping.
+        unsafe { ffi::perfmon_rdpmc_exit() };
         // SAFETY: By the type invariant it is mounted.
         unsafe { ffi::perfmon_proc_unmount() };
     }

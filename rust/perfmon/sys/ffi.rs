@@ -234,6 +234,8 @@ unsafe extern "C" {
     pub fn perfmon_dirty_clean_here();
     #[doc = " Prepares for perfmon_rdpmc_begin()."]
     pub fn perfmon_rdpmc_init();
+    #[doc = " Ends perfmon_rdpmc_init()."]
+    pub fn perfmon_rdpmc_exit();
     #[doc = " Lets the caller's program use RDPMC, once more. Returns false if it can't. mm is\n the caller's, and locked for writing; it sleeps."]
     pub fn perfmon_rdpmc_begin(mm: *mut mm_struct) -> bool;
     #[doc = " Lets a program that may use RDPMC do so once more."]

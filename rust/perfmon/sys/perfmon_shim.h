@@ -276,6 +276,8 @@ void perfmon_dirty_clean_here(void);
 
 /* Prepares for perfmon_rdpmc_begin(). */
 void perfmon_rdpmc_init(void);
+/* Ends perfmon_rdpmc_init(). */
+void perfmon_rdpmc_exit(void);
 /*
  * Lets the caller's program use RDPMC, once more. Returns false if it can't. mm is
  * the caller's, and locked for writing; it sleeps.
