@@ -49,7 +49,7 @@ pub(super) fn with_context<R: Send>(
 fn cpu_context<'a>(cpu: CpuId) -> Option<&'a Context> {
     let percpu = percpu::of(cpu);
     // SAFETY: The context of a CPU is never freed while the module is loaded.
-    unsafe { Context::from_address(percpu.cpu_context.get()) }
+    unsafe { Context::from_address(percpu.cpu_context.acquire()) }
 }
 
 /// Returns the counters that the events of the target use, as a mask.
@@ -64,12 +64,26 @@ fn has_exclusive(slots: &Slots, leader: Option<&Event>) -> bool {
     })
 }
 
+/// Why an event was not given to its target.
+pub(super) enum Refusal {
+    /// Another event has the counter there: the target has got it since the counter was chosen.
+    Taken,
+    /// The error of the call.
+    Error(Error),
+}
+
+impl<E: Into<Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
 /// Gives the event to its target. `leader` leads its group.
 ///
 /// # Errors
 ///
-/// ESRCH if the task exits. EBUSY if it was made just now, with events that leave no room for this one. ENOMEM.
-pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
+/// ESRCH if the task exits. EBUSY if an exclusive group leaves no room for this one. ENOMEM.
+pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusal> {
     match &event.target {
         Target::Task(task, cpu) => {
             attach_to_task(event, task, *cpu, leader)?;
@@ -85,8 +99,8 @@ pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result {
 ///
 /// # Errors
 ///
-/// EBUSY if the events that are there have the counter, or exclude the event. ENOMEM if there is no room left, which the
-/// number of counters prevents.
+/// EBUSY if the events that are there exclude the event. ENOMEM if there is no room left, which the number of counters
+/// prevents.
 fn add(
     here: Option<ThisCpu<'_>>,
     slots: &mut Slots,
@@ -94,11 +108,14 @@ fn add(
     room: &mut Calls,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result {
-    // The counter may be taken: since it was chosen, the task may have been made, with the events that it inherits.
-    let taken = slot::counters(slots) & event.counter.bit() != 0;
-    if taken || has_exclusive(slots, leader) || event.config.exclusive && !slots.is_empty() {
-        return Err(EBUSY);
+) -> Result<(), Refusal> {
+    if has_exclusive(slots, leader) || event.config.exclusive && !slots.is_empty() {
+        return Err(EBUSY.into());
+    }
+    // Since the counter was chosen, another event may have been opened, or the task made, with the events that it
+    // inherits.
+    if slot::counters(slots) & event.counter.bit() != 0 {
+        return Err(Refusal::Taken);
     }
     let leader = leader.and_then(|leader| slots.iter().position(|slot| slot.is_of(leader)));
     slots.calls.take_room(room);
@@ -114,7 +131,7 @@ fn attach_to_task(
     task: &Task,
     cpu: Option<CpuId>,
     leader: Option<&Event>,
-) -> Result {
+) -> Result<(), Refusal> {
     let task_ptr: *const bindings::task_struct = task.as_ptr();
     let mut room = Calls::with_room_for(event)?;
     loop {
@@ -131,7 +148,13 @@ fn attach_to_task(
             // The task itself removes its context after it has set that flag, and then has taken the lock.
             // SAFETY: The task is alive, since the event has a reference.
             if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
-                return Err(ESRCH);
+                return Err(ESRCH.into());
+            }
+            // Who took the last event from a context that is gone has yet to remove it, and may not get to run.
+            // SAFETY: The table is locked.
+            let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
+            if let Some(gone) = gone {
+                table.remove(task_ptr, gone);
             }
             // SAFETY: The table is locked.
             let is_new = unsafe { table::find(task_ptr) }.is_none();
@@ -160,25 +183,38 @@ fn attach_to_task(
     }
 }
 
-fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result {
+fn attach_to_cpu(event: &Event, cpu: CpuId, leader: Option<&Event>) -> Result<(), Refusal> {
     if cpu_context(cpu).is_none() {
         let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
-        let new = Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?;
-        // The lock keeps the CPU from coming and going.
-        let ownership = OWNERSHIP.lock();
-        let new: &Context = KBox::leak(new);
-        percpu::of(cpu).cpu_context.set(new.address());
-        if ownership.cpus().online().contains(cpu) {
-            on_cpu(cpu.as_u32(), |here| {
-                new.load(here);
-            });
-        }
+        begin_cpu(cpu, Context::new(ptr::null(), slots, GFP_KERNEL_ACCOUNT)?);
     }
-    with_context(&event.target, |here, slots| {
+    let attached = with_context(&event.target, |here, slots| {
         // Calls are of tasks.
         add(here, slots, event, &mut Calls::new(), None, leader)
-    })
-    .unwrap_or(Err(ENODEV))
+    });
+    attached.unwrap_or(Err(ENODEV.into()))
+}
+
+/// Makes this the context of a CPU, unless it has one.
+fn begin_cpu(cpu: CpuId, new: KBox<Context>) {
+    // Declared before the guard, and so freed after the lock is released.
+    let _unused;
+    // The lock keeps the CPU from coming and going.
+    let ownership = OWNERSHIP.lock();
+    if cpu_context(cpu).is_some() {
+        _unused = new;
+        return;
+    }
+    let new: &Context = KBox::leak(new);
+    if ownership.cpus().online().contains(cpu) {
+        // Nobody finds it before it is loaded: who did so would lock it, and the CPU would not look at what was added.
+        on_cpu(cpu.as_u32(), |here| {
+            new.load(here);
+            here.percpu().cpu_context.publish(new.address());
+        });
+    } else {
+        percpu::of(cpu).cpu_context.publish(new.address());
+    }
 }
 
 /// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.

@@ -123,6 +123,11 @@ impl Context {
         self.task
     }
 
+    /// Returns whether the context has ended, so that nobody will hold it again.
+    pub(super) fn is_gone(&self) -> bool {
+        self.holder.load(Acquire) == GONE
+    }
+
     /// Loads the context on this CPU, where its task begins to run. Returns whether it could be: not if it is gone.
     #[inline(always)]
     pub(super) fn load(&self, here: ThisCpu<'_>) -> bool {

@@ -5,9 +5,8 @@ use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
     context::Context,
     event::Event,
-    follows_tasks, max_sample_rate, page, record, release,
+    follows_tasks, group, hooks, max_sample_rate, page, record, release,
     slot::{self, Seen, Slot, Slots},
-    EVENTS,
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
@@ -19,14 +18,13 @@ use crate::{
         uaccess,
     },
 };
-use core::{cell::Cell, ptr::NonNull};
+use core::cell::Cell;
 use kernel::{
     bindings,
     ioctl::{_IO, _IOR, _IOW},
     prelude::*,
     seq_file::SeqFile,
     seq_print,
-    sync::GlobalGuard,
 };
 
 /// The commands of perf_event_open(2): `PERF_EVENT_IOC_*` of `<linux/perf_event.h>`.
@@ -168,37 +166,18 @@ impl Descriptor for Event {
     }
 
     fn close(this: Pin<KBox<Self>>) {
-        {
-            let mut events = EVENTS.lock();
-            this.state().close();
-            detach(&this);
-            leave_group(&this, &mut events);
-            release(this.counter, &this.config, this.target.sharing());
-            record::end(&this);
-            if follows_tasks(&this.config, &this.target) {
-                events.end_task_event();
-            }
+        this.state().close();
+        detach(&this);
+        group::leave(&this);
+        release(this.counter, &this.config, this.target.sharing());
+        record::end(&this);
+        if follows_tasks(&this.config, &this.target) {
+            hooks::end();
         }
         page::free(&this);
         this.sampler.alarm.wait.sync();
         // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
         unsafe { Self::free_by_rcu(this) };
-    }
-}
-
-/// Takes an event out of its group. Those that it led are alone from now on.
-fn leave_group(event: &Event, events: &mut GlobalGuard<EVENTS>) {
-    let this = NonNull::from(event);
-    let group = event.group.as_mut(events);
-    let (leader, mut siblings) = (group.leader.take(), core::mem::take(&mut group.siblings));
-    if let Some(leader) = leader {
-        // SAFETY: An event leaves the groups of others before it is freed; both under the lock.
-        let group = unsafe { leader.as_ref() }.group.as_mut(events);
-        group.siblings.retain(|sibling| *sibling != this);
-    }
-    while let Some(sibling) = siblings.pop() {
-        // SAFETY: As above.
-        unsafe { sibling.as_ref() }.group.as_mut(events).leader = None;
     }
 }
 
@@ -253,8 +232,7 @@ fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
         f(event);
         return;
     }
-    let events = EVENTS.lock();
-    members(leader_of(event, &events), &events).for_each(f);
+    group::lock(event).events().for_each(f);
 }
 
 /// Returns what read(2) tells of the event `id` that has counted so much.
@@ -329,16 +307,15 @@ fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut room = KVec::new();
     let words = {
-        let events = EVENTS.lock();
-        let leader = leader_of(event, &events);
-        let needed = format.words(members(leader, &events).count());
+        let group = group::lock(event);
+        let needed = format.words(group.events().count());
         if size < needed * size_of::<u64>() {
             return Err(ENOSPC);
         }
         room.resize(needed, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so this is for all.
-        refresh_everywhere(leader);
-        encode_group(format, &mut room, members(leader, &events).map(see_closed)).ok_or(EIO)?
+        refresh_everywhere(group.leader());
+        encode_group(format, &mut room, group.events().map(see_closed)).ok_or(EIO)?
         // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
     };
     uaccess::put_words(to, words)?;
@@ -379,24 +356,3 @@ const NO_TIME: EventTimes = EventTimes {
 
 /// The words of a group for which there is room on the stack: of four events with times and ids, of more without.
 const FEW_WORDS: usize = 11;
-
-/// Returns the leader of an event's group.
-fn leader_of<'a>(event: &'a Event, events: &'a GlobalGuard<EVENTS>) -> &'a Event {
-    match event.group.as_ref(events).leader {
-        // SAFETY: A leader leaves its group before it is freed; both under the lock.
-        Some(leader) => unsafe { &*leader.as_ptr() },
-        None => event,
-    }
-}
-
-/// Returns the events of the group that `leader` leads, itself first.
-fn members<'a>(
-    leader: &'a Event,
-    events: &'a GlobalGuard<EVENTS>,
-) -> impl Iterator<Item = &'a Event> {
-    let siblings = leader.group.as_ref(events).siblings.iter();
-    // SAFETY: An event leaves the groups of others before it is freed; both under the lock.
-    let siblings = siblings.map(|sibling| unsafe { &*sibling.as_ptr() });
-    // Not as a method: the trait `Init` has one of this name.
-    Iterator::chain(core::iter::once(leader), siblings)
-}

@@ -4,7 +4,7 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::{page::Page, switch::on_last_sample, EVENTS};
+use super::{group::Group, page::Page, switch::on_last_sample};
 use crate::{
     cpu::Cycles,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
@@ -13,7 +13,6 @@ use crate::{
 };
 use core::{
     cell::UnsafeCell,
-    ptr::NonNull,
     sync::atomic::{
         AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release, SeqCst},
@@ -23,11 +22,12 @@ use kernel::{
     bindings,
     cpu::CpuId,
     prelude::*,
-    sync::{aref::ARef, GlobalLockedBy},
+    sync::{aref::ARef, Arc},
     task::Task,
 };
 
 /// What an event counts.
+#[derive(Clone)]
 pub(super) enum Target {
     /// A task; of other CPUs than this one nothing.
     Task(ARef<Task>, Option<CpuId>),
@@ -62,14 +62,6 @@ impl Target {
             _ => false,
         }
     }
-}
-
-/// The group of an event.
-pub(super) struct Group {
-    /// `None` if the event leads its group.
-    pub(super) leader: Option<NonNull<Event>>,
-    /// The events that it leads, in the order in which they were opened.
-    pub(super) siblings: KVec<NonNull<Event>>,
 }
 
 /// An event, owned by its descriptor.
@@ -108,8 +100,10 @@ pub(super) struct Event {
     ///
     /// ATOMICS: sequentially consistent; the end of the last one wakes who polls.
     slots: AtomicU32,
-    /// The group.
-    pub(super) group: GlobalLockedBy<Group, EVENTS>,
+    /// The group that it leads, alone or with others.
+    pub(super) led: Arc<Group>,
+    /// The group that it was opened in, as long as that has a leader.
+    pub(super) joined: Option<Arc<Group>>,
     /// The page that programs map.
     #[pin]
     pub(super) page: Page,
@@ -133,6 +127,7 @@ impl Event {
         config: EventConfig,
         counter: CounterId,
         target: Target,
+        joined: Option<Arc<Group>>,
         id: u64,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -146,10 +141,8 @@ impl Event {
             base: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
             slots: AtomicU32::new(0),
-            group: GlobalLockedBy::new(Group {
-                leader: None,
-                siblings: KVec::new(),
-            }),
+            led: Group::new()?,
+            joined,
             page <- Page::new(),
             sampler: Sampler::new(*id, config, on_last_sample)?,
             pid: match &target {

@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The tracepoints that follow tasks, registered while there are events of tasks: otherwise they cost nothing.
+//!
+//! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
+//! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, switch, EVENTS};
-use crate::sys::{ffi, tracepoint::Probe};
-use core::sync::atomic::Ordering::SeqCst;
-use kernel::prelude::*;
+use super::{life, switch};
+use crate::sys::{error::to_result, ffi, tracepoint::Probe};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, SeqCst},
+};
+use kernel::{error::from_result, ffi::c_int, prelude::*, sync::global_lock};
 
-/// The functions that the kernel calls.
-pub(super) struct Hooks {
+/// The events of tasks, and 1 for the functions being registered; 0 if they are not.
+///
+/// ATOMICS: who adds to it acquires what [`register`] has released.
+static USERS: AtomicU32 = AtomicU32::new(0);
+
+global_lock! {
+    // SAFETY: `init` initializes it, before there can be events.
+    unsafe(uninit) static HOOKS: Mutex<Option<Hooks>> = None;
+}
+
+/// The functions that the kernel calls. Used by kernel threads, and at the module's end.
+struct Hooks {
     /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
-    /// The events of tasks.
-    users: u32,
-    /// The functions are called: while there are events, and for a second after that.
-    registered: bool,
     /// A program may use RDPMC without a page of ours, and is among [`switch::WATCHERS`] while the functions are called.
     rdpmc_is_left: bool,
 }
 
 impl Hooks {
-    /// Finds the tracepoints.
+    /// Finds the tracepoints, and registers the functions.
     ///
     /// # Errors
     ///
-    /// ENOENT if this kernel lacks one.
-    pub(super) fn new() -> Result<Self> {
+    /// ENOENT if this kernel lacks one. ENOMEM.
+    fn register() -> Result<Self> {
         // SAFETY: Each function has the arguments that its tracepoint passes (include/trace/events of the kernel).
         let probes = unsafe {
             [
@@ -35,80 +47,109 @@ impl Hooks {
                 Probe::new(c"sched_switch", switch::on_switch as *mut _)?,
             ]
         };
+        for (n, probe) in probes.iter().enumerate() {
+            if let Err(error) = probe.register() {
+                probes.iter().take(n).for_each(Probe::unregister);
+                return Err(error);
+            }
+        }
+        // After `life::on_new_task` has been registered, which takes the right from new tasks.
+        // SAFETY: The function has no preconditions.
+        let rdpmc_is_left = unsafe { ffi::perfmon_rdpmc_is_left() };
+        if rdpmc_is_left {
+            switch::WATCHERS.fetch_add(1, SeqCst);
+        }
         Ok(Self {
             probes,
-            users: 0,
-            registered: false,
-            rdpmc_is_left: false,
+            rdpmc_is_left,
         })
     }
 
-    /// Adds an event of a task. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM.
-    pub(super) fn begin(&mut self) -> Result {
-        if !self.registered {
-            for (n, probe) in self.probes.iter().enumerate() {
-                if let Err(error) = probe.register() {
-                    self.probes.iter().take(n).for_each(Probe::unregister);
-                    return Err(error);
-                }
-            }
-            self.registered = true;
-            // After `life::on_new_task` has been registered, which takes the right from new tasks.
-            // SAFETY: The function has no preconditions.
-            self.rdpmc_is_left = unsafe { ffi::perfmon_rdpmc_is_left() };
-            if self.rdpmc_is_left {
-                switch::WATCHERS.fetch_add(1, SeqCst);
-            }
-        }
-        self.users += 1;
-        Ok(())
-    }
-
-    /// Removes an event of a task, which no context has any more.
-    ///
-    /// After the last one the functions stay registered for a second: to register them again soon would take long,
-    /// since the kernel waits for all CPUs.
-    pub(super) fn end(&mut self) {
-        /// # Safety
-        ///
-        /// To be called by a task that may sleep, as long as the module is loaded.
-        unsafe extern "C" fn later() {
-            if let Some(hooks) = &mut EVENTS.lock().hooks {
-                hooks.unregister_if_unused();
-            }
-        }
-
-        self.users -= 1;
-        if self.users == 0 {
-            // SAFETY: `cancel` comes before the function goes.
-            unsafe { ffi::perfmon_later(Some(later)) };
-        }
-    }
-
-    /// Unregisters the functions, unless there is an event.
-    pub(super) fn unregister_if_unused(&mut self) {
-        if self.users == 0 && self.registered {
-            self.probes.iter().for_each(Probe::unregister);
-            self.registered = false;
-            if core::mem::take(&mut self.rdpmc_is_left) {
-                switch::WATCHERS.fetch_sub(1, SeqCst);
-            }
+    /// Unregisters the functions.
+    fn unregister(self) {
+        self.probes.iter().for_each(Probe::unregister);
+        if self.rdpmc_is_left {
+            switch::WATCHERS.fetch_sub(1, SeqCst);
         }
     }
 }
 
-/// Waits until nothing will look for unused hooks later. The caller does not hold [`EVENTS`].
-pub(super) fn cancel() {
+/// Prepares for events of tasks.
+///
+/// # Safety
+///
+/// To be called once in the module's life, before there can be events.
+pub(super) unsafe fn init() {
+    // SAFETY: This is the only initialization, by the requirement.
+    unsafe { HOOKS.init() };
+}
+
+/// Follows tasks, for one more event, until [`end`]. Sleeps.
+///
+/// # Errors
+///
+/// ENOMEM. ENOENT if this kernel lacks a tracepoint.
+pub(super) fn begin() -> Result {
+    // If they are unregistered between the two, once more.
+    while !begin_if_registered() {
+        // SAFETY: `register` may be called by a kernel thread, which may sleep, and has returned when this does.
+        to_result(unsafe { ffi::perfmon_call(Some(register)) })?;
+    }
+    Ok(())
+}
+
+/// Adds an event, if the functions are registered.
+fn begin_if_registered() -> bool {
+    let add = |users| (users != 0).then_some(users + 1);
+    USERS.fetch_update(Acquire, Acquire, add).is_ok()
+}
+
+/// Removes an event, which no context has any more.
+///
+/// After the last one the functions stay registered for a second: to register them again soon would take long,
+/// since the kernel waits for all CPUs.
+pub(super) fn end() {
+    if USERS.fetch_sub(1, AcqRel) == 2 {
+        // SAFETY: `finish` comes before the function goes.
+        unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
+    }
+}
+
+/// Registers the functions, unless that has been done.
+///
+/// # Safety
+///
+/// To be called by a task that may sleep.
+unsafe extern "C" fn register() -> c_int {
+    from_result(|| {
+        let mut hooks = HOOKS.lock();
+        if hooks.is_none() {
+            *hooks = Some(Hooks::register()?);
+            USERS.store(1, SeqCst);
+        }
+        Ok(0)
+    })
+}
+
+/// Unregisters the functions, unless there is an event.
+///
+/// # Safety
+///
+/// To be called by a task that may sleep.
+unsafe extern "C" fn unregister_if_unused() {
+    // Before the number becomes 0, so that who registers them again waits for the end of this.
+    let mut hooks = HOOKS.lock();
+    if USERS.compare_exchange(1, 0, SeqCst, SeqCst).is_ok() {
+        if let Some(hooks) = hooks.take() {
+            hooks.unregister();
+        }
+    }
+}
+
+/// Unregisters the functions at the module's end, when there is no event.
+pub(super) fn finish() {
     // SAFETY: The function has no preconditions but a task that may sleep.
     unsafe { ffi::perfmon_later_cancel() };
-}
-
-impl Drop for Hooks {
-    fn drop(&mut self) {
-        self.unregister_if_unused();
-    }
+    // SAFETY: The module's end may sleep.
+    unsafe { unregister_if_unused() };
 }

@@ -6,9 +6,22 @@
 //! opens those of the next; [`life`] follows tasks that begin and end. A counter runs all the time, so at a switch
 //! between tasks that count the same no register is written.
 //!
-//! Lock order: [`EVENTS`], then the kernel's `cpu_hotplug_lock` (when tracepoints are registered), then
-//! [`OWNERSHIP`]. The context switch and the other tracepoints take neither; the table of contexts has a lock of its
-//! own ([`table`]), which is the innermost.
+//! # Locks
+//!
+//! No program keeps others from their events by what it does, or by not getting to run. The kernel's sleeping locks do not
+//! give that: a mutex is handed to a waiter of `SCHED_IDLE`, which then holds it for as long as others are busy, and an
+//! `rt_mutex` passes on the priority of real-time tasks only. So there is no sleeping lock that two programs need which have
+//! nothing to do with each other:
+//!
+//! - Reading takes none. The CPU of a task is asked, or, of an inherited event, each CPU that has a context loaded
+//!   ([`attach::refresh_everywhere`]).
+//! - A context has its holder ([`context`]), for moments with interrupts off.
+//! - A group has a lock ([`group`]), for those who have descriptors of it; so has what an event maps ([`page`]).
+//! - Two who open events of one task at once may choose the same counter: the second one chooses again ([`admit`]).
+//! - The tracepoints are registered by kernel threads ([`hooks`]).
+//!
+//! Order: the lock of a group, then [`OWNERSHIP`], a spinlock; and the lock of the table of contexts ([`table`]), which is
+//! the innermost. The context switch and the other tracepoints take the last one only.
 
 mod attach;
 mod calls;
@@ -17,6 +30,7 @@ mod descriptor;
 #[allow(clippy::module_inception, reason = "what the folder is about")]
 mod event;
 mod exit;
+mod group;
 mod hooks;
 mod life;
 mod page;
@@ -31,10 +45,10 @@ mod target;
 pub(crate) use self::switch::{enter_cpu, leave_cpu};
 
 use self::{
-    attach::{attach, counters_of},
+    attach::{attach, counters_of, Refusal},
     context::Context,
     event::{Event, Target},
-    hooks::Hooks,
+    group::Joining,
 };
 use crate::{
     abi, cpu,
@@ -57,47 +71,19 @@ use crate::{
         ffi, uaccess,
     },
 };
-use core::ptr::NonNull;
-use kernel::{prelude::*, sync::global_lock};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use kernel::prelude::*;
 
-global_lock! {
-    // SAFETY: `Memory::new` initializes it before there can be events.
-    pub(crate) unsafe(uninit) static EVENTS: Mutex<Events> = Events {
-        hooks: None,
-        last_id: 0,
-    };
-}
-
-/// What all events share.
-pub(crate) struct Events {
-    /// `None` before the first event of a task, and after the module's end.
-    hooks: Option<Hooks>,
-    last_id: u64,
-}
-
-impl Events {
-    /// Follows tasks, for one more event.
-    fn begin_task_event(&mut self) -> Result {
-        let hooks = match &mut self.hooks {
-            Some(hooks) => hooks,
-            none => none.insert(Hooks::new()?),
-        };
-        hooks.begin()
-    }
-
-    /// Ends [`Self::begin_task_event`].
-    fn end_task_event(&mut self) {
-        if let Some(hooks) = &mut self.hooks {
-            hooks.end();
-        }
-    }
-}
+/// The id of the last event that was opened.
+///
+/// ATOMICS: relaxed. Nothing but the number is told by it.
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// What events need for as long as the module is loaded.
 ///
 /// # Invariants
 ///
-/// While a value of this type exists, [`EVENTS`] is initialized and proc is mounted.
+/// While a value of this type exists, proc is mounted.
 pub(crate) struct Memory(());
 
 impl Memory {
@@ -112,13 +98,13 @@ impl Memory {
     /// To be called once in the module's life, before there can be events. The result outlives them, and is dropped
     /// before the memory of the CPUs.
     pub(crate) unsafe fn new() -> Result<Self> {
-        // SAFETY: This is the only initialization, and nothing uses it before.
-        unsafe { EVENTS.init() };
+        // SAFETY: This is the only initialization, and there is no event before.
+        unsafe { hooks::init() };
         // SAFETY: The function has no preconditions.
         unsafe { ffi::perfmon_rdpmc_init() };
         // SAFETY: `drop` unmounts it.
         to_result(unsafe { ffi::perfmon_proc_mount() })?;
-        // INVARIANT: Both have just been done.
+        // INVARIANT: Just mounted.
         Ok(Self(()))
     }
 }
@@ -126,8 +112,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // No event is left, since each keeps the module.
-        hooks::cancel();
-        EVENTS.lock().hooks = None;
+        hooks::finish();
         // For the functions that were registered, and for events and contexts that RCU has yet to free.
         // SAFETY: The function has no preconditions but a task that may sleep.
         unsafe { ffi::perfmon_tracepoints_sync() };
@@ -235,36 +220,28 @@ fn create(
 ) -> Result<Pin<KBox<Event>>> {
     // On a CPU there is nothing to inherit.
     config.inherit &= matches!(target, Target::Task(..));
-    let mut events = EVENTS.lock();
+    let mut joining = None;
     if let Some(leader) = leader {
         if leader.is_over() {
             return Err(ENODEV);
         }
         check_group(&config, &target, leader)?;
-        if leader.group.as_ref(&events).leader.is_some() {
-            return Err(EINVAL);
-        }
-        // So that joining the group can't fail.
-        let group = leader.group.as_mut(&mut events);
-        group.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        joining = Some(Joining::begin(leader)?);
     }
     let follows = follows_tasks(&config, &target);
     if follows {
-        events.begin_task_event()?;
+        hooks::begin()?;
     }
-    events.last_id += 1;
-    let result = admit(config, target, leader, events.last_id);
+    let id = LAST_ID.fetch_add(1, Relaxed) + 1;
+    let result = admit(config, target, leader, id);
     match &result {
         Ok(event) => {
             record::begin(event);
-            if let Some(leader) = leader {
-                event.group.as_mut(&mut events).leader = Some(NonNull::from(leader));
-                let group = leader.group.as_mut(&mut events);
-                // Room has been reserved.
-                let _ = group.siblings.push_within_capacity(NonNull::from(&**event));
+            if let Some(joining) = joining {
+                joining.add(event);
             }
         }
-        Err(_) if follows => events.end_task_event(),
+        Err(_) if follows => hooks::end(),
         Err(_) => {}
     }
     result
@@ -301,31 +278,56 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
 fn admit(
     config: EventConfig,
-    target: Target,
+    mut target: Target,
     leader: Option<&Event>,
     id: u64,
 ) -> Result<Pin<KBox<Event>>> {
     let sharing = target.sharing();
-    let busy = counters_of(&target);
-    let exclusive = config.exclusive;
-    let branches = config.sampling.branches.map(|stack| stack.branches);
+    loop {
+        let counter = own_counter(&config, &target)?;
+        let joined = leader.map(|leader| leader.led.clone());
+        let event = Event::new(config, counter, target, joined, id);
+        let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
+        let attached = event.map(|event| (attach(&event, leader), event));
+        match attached {
+            Ok((Ok(()), event)) => return Ok(event),
+            Ok((Err(Refusal::Taken), event)) => target = event.target.clone(),
+            Ok((Err(Refusal::Error(error)), _)) | Err(error) => {
+                release(counter, &config, sharing);
+                return Err(error);
+            }
+        }
+        // Another event of the target has got the counter since it was chosen: once more, with another one.
+        release(counter, &config, sharing);
+    }
+}
+
+/// Gives an event a counter that can count it, beside the events that its target has now.
+///
+/// # Errors
+///
+/// As [`admit`].
+fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
+    let sharing = target.sharing();
+    let busy = counters_of(target);
     let check = |ownership: &Ownership| {
         if let Target::Cpu(cpu) = target {
-            ownership.check_cpu(cpu)?;
+            ownership.check_cpu(*cpu)?;
         }
         ownership.check_exclusive(Some(sharing))
     };
-    let counter = with_reserved(check, |ownership| {
-        if exclusive {
+    with_reserved(check, |ownership| {
+        if config.exclusive {
             ownership.begin_exclusive(sharing)?;
         }
         let chosen = choose(
-            &config,
+            config,
             ownership.free_counters(),
             ownership.pool(sharing),
             busy,
         );
         let joined = chosen.ok_or(EBUSY).and_then(|counter| {
+            let branches = config.sampling.branches.map(|stack| stack.branches);
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
@@ -335,17 +337,11 @@ fn admit(
             }
             joined.map(|()| counter)
         });
-        if joined.is_err() && exclusive {
+        if joined.is_err() && config.exclusive {
             ownership.end_exclusive(sharing);
         }
         joined
-    })?;
-    let event = KBox::pin_init(Event::new(config, counter, target, id), GFP_KERNEL_ACCOUNT);
-    let result = event.and_then(|event| attach(&event, leader).map(|()| event));
-    if result.is_err() {
-        release(counter, &config, sharing);
-    }
-    result
+    })
 }
 
 /// Gives back what an event has of the machine.

@@ -169,7 +169,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
     let here = unsafe { ThisCpu::assume() };
     let percpu = here.percpu();
     // SAFETY: The context of a CPU is never freed while the module is loaded.
-    let of_cpu = unsafe { Context::from_address(percpu.cpu_context.get()) };
+    let of_cpu = unsafe { Context::from_address(percpu.cpu_context.acquire()) };
     let contexts = [Context::loaded(percpu), of_cpu];
     for context in contexts.into_iter().flatten() {
         context.with_current(here, |at, slots| {

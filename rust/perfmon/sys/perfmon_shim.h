@@ -359,6 +359,11 @@ int perfmon_process_number(struct pid *process);
 void perfmon_own_name(char name[16]);
 
 /*
+ * Has a kernel thread call f() and returns its result; it sleeps. For what others wait
+ * for, who would wait for the caller to get to run.
+ */
+int perfmon_call(int (*f)(void));
+/*
  * Calls f() in a second, in a task of the kernel's. If that was asked for before,
  * the second begins anew.
  */

@@ -124,6 +124,30 @@ void perfmon_own_name(char name[16])
 	strscpy_pad(name, current->comm, 16);
 }
 
+struct call {
+	struct work_struct work;
+	int (*f)(void);
+	int result;
+};
+
+static void work_call(struct work_struct *work)
+{
+	struct call *call = container_of(work, struct call, work);
+
+	call->result = call->f();
+}
+
+int perfmon_call(int (*f)(void))
+{
+	struct call call = { .f = f };
+
+	INIT_WORK_ONSTACK(&call.work, work_call);
+	queue_work(system_dfl_wq, &call.work);
+	flush_work(&call.work);
+	destroy_work_on_stack(&call.work);
+	return call.result;
+}
+
 static void (*later)(void);
 
 static void work_later(struct work_struct *work)
@@ -136,7 +160,7 @@ static DECLARE_DELAYED_WORK(later_work, work_later);
 void perfmon_later(void (*f)(void))
 {
 	later = f;
-	mod_delayed_work(system_percpu_wq, &later_work, HZ);
+	mod_delayed_work(system_dfl_wq, &later_work, HZ);
 }
 
 void perfmon_later_cancel(void)

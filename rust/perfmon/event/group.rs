@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Groups of events: a leader, and those that were opened with it.
+//!
+//! Each group has a lock of its own: whoever waits for it has descriptors of the same group.
+
+use super::event::Event;
+use core::ptr::{self, NonNull};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// A group, which its leader and those that were opened in it refer to.
+#[pin_data]
+pub(super) struct Group {
+    #[pin]
+    members: Mutex<Members>,
+}
+
+/// # Invariants
+///
+/// The events are not freed: each leaves under the lock before that ([`leave`]).
+struct Members {
+    /// `None` until it leads another event, and after it was closed: those that it led are alone then.
+    leader: Option<NonNull<Event>>,
+    /// In the order in which they were opened.
+    siblings: KVec<NonNull<Event>>,
+}
+
+// SAFETY: The events may be used by any task, under the lock.
+unsafe impl Send for Members {}
+
+impl Group {
+    /// Returns a group of one.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let members = Members {
+            leader: None,
+            siblings: KVec::new(),
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                members <- new_mutex!(members),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
+    }
+}
+
+/// A group that an event is being opened in: no other is, meanwhile, so members are in the same order here and in the
+/// contexts.
+pub(super) struct Joining<'a> {
+    leader: &'a Event,
+    members: MutexGuard<'a, Members>,
+}
+
+impl<'a> Joining<'a> {
+    /// Prepares to add an event to the group that `leader` leads.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if `leader` leads none, since it is in one. ENOMEM.
+    pub(super) fn begin(leader: &'a Event) -> Result<Self> {
+        if let Some(group) = &leader.joined {
+            if group.members.lock().leader.is_some() {
+                return Err(EINVAL);
+            }
+        }
+        let mut members = leader.led.members.lock();
+        members.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { leader, members })
+    }
+
+    /// Adds the event, which was made with [`Event::joined`] being this group.
+    pub(super) fn add(mut self, event: &Event) {
+        // INVARIANT: Both are open: they leave when they are closed. Room has been reserved.
+        self.members.leader = Some(NonNull::from(self.leader));
+        let _ = self
+            .members
+            .siblings
+            .push_within_capacity(NonNull::from(event));
+    }
+}
+
+/// The group of an event, locked.
+pub(super) struct Locked<'a> {
+    leader: NonNull<Event>,
+    members: MutexGuard<'a, Members>,
+}
+
+impl Locked<'_> {
+    /// Returns the leader.
+    pub(super) fn leader(&self) -> &Event {
+        // SAFETY: It is the event that `lock` was called with, which is open, or a member, which can't leave as long as the
+        // lock is held.
+        unsafe { self.leader.as_ref() }
+    }
+
+    /// Returns all events, the leader first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        let siblings = self.members.siblings.iter();
+        // SAFETY: By the type invariant of `Members`; the lock is held.
+        let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
+        // Not as a method: the trait `Init` has one of this name.
+        Iterator::chain(core::iter::once(self.leader()), siblings)
+    }
+}
+
+/// Locks the group of an event that is open.
+pub(super) fn lock(event: &Event) -> Locked<'_> {
+    if let Some(group) = &event.joined {
+        let members = group.members.lock();
+        if let Some(leader) = members.leader {
+            return Locked { leader, members };
+        }
+    }
+    Locked {
+        leader: NonNull::from(event),
+        members: event.led.members.lock(),
+    }
+}
+
+/// Takes an event, which is closed, out of its group. Those that it led are alone from now on.
+pub(super) fn leave(event: &Event) {
+    if let Some(group) = &event.joined {
+        let mut members = group.members.lock();
+        members
+            .siblings
+            .retain(|sibling| !ptr::eq(sibling.as_ptr(), event));
+    }
+    let siblings = {
+        let mut members = event.led.members.lock();
+        members.leader = None;
+        core::mem::take(&mut members.siblings)
+    };
+    // Freed without the lock.
+    drop(siblings);
+}
