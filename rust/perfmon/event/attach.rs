@@ -10,7 +10,7 @@ use super::{
     table,
 };
 use crate::{
-    cpu::{ids, on_cpu, on_each_online, timestamp, ThisCpu},
+    cpu::{ids, on_cpu, on_each_online, pin, timestamp, ThisCpu},
     ownership::OWNERSHIP,
     percpu,
     sys::ffi,
@@ -19,18 +19,21 @@ use core::{
     ptr,
     sync::atomic::{fence, Ordering::SeqCst},
 };
-use kernel::{bindings, cpu::CpuId, prelude::*, sync::rcu, task::Task};
+use kernel::{bindings, cpu::CpuId, prelude::*, task::Task};
 
 /// Calls `f` with the context of what the event was opened for, as [`Context::with`]. `None` if there is none: the
 /// task has no events yet, or has exited.
+///
+/// RCU is held by staying on the CPU: a caller that is preempted meanwhile, and does not get to run, would keep all from
+/// the end of the grace period.
 pub(super) fn with_context<R: Send>(
     target: &Target,
     f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,
 ) -> Option<R> {
-    let _rcu = rcu::read_lock();
+    let _pinned = pin();
     match target {
         Target::Task(task, _) => {
-            // SAFETY: RCU is held.
+            // SAFETY: Preemption is off.
             let context = unsafe { table::find(task.as_ptr()) }?;
             let (result, ends) = context.with(f)?;
             if ends {
@@ -287,13 +290,9 @@ pub(super) fn detach(event: &Event) {
     }
     // A task that is being made has been given its slots by now, or gets none of this event (`life::give`).
     drop(table::lock());
-    let _rcu = rcu::read_lock();
-    // SAFETY: RCU is held.
-    unsafe {
-        table::each(|context| {
-            if let Some(((), true)) = context.with(remove) {
-                table::lock().remove(context.task(), context);
-            }
-        });
-    }
+    table::each(|context| {
+        if let Some(((), true)) = context.with(remove) {
+            table::lock().remove(context.task(), context);
+        }
+    });
 }

@@ -170,7 +170,7 @@ impl Context {
     /// A task's context that has no slots afterwards is gone: the second result says whether it has gone just now, so
     /// that the caller removes it from the table.
     ///
-    /// For tasks, with interrupts on. The caller keeps the context alive (RCU).
+    /// For tasks, with interrupts on. The caller keeps the context alive (RCU); it may be without preemption.
     pub(super) fn with<R: Send>(
         &self,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R + Send,

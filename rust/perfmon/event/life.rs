@@ -14,7 +14,7 @@ use super::{
     table,
 };
 use crate::{
-    cpu::{irqs_off, timestamp, ThisCpu},
+    cpu::{irqs_off, pin, timestamp, ThisCpu},
     ring::Change,
     sys::ffi,
 };
@@ -24,7 +24,6 @@ use kernel::{
     bindings,
     ffi::{c_char, c_void},
     prelude::*,
-    sync::rcu,
     task::Task,
 };
 
@@ -65,9 +64,9 @@ pub(super) unsafe extern "C" fn on_new_task(
 /// Calls `f` with the slots of the current task, if it has events. It gets the CPU if the context is loaded there: it is
 /// not where the CPU is not counted on, and for moments when the first event is given to the task.
 fn with_own(f: impl Fn(Option<ThisCpu<'_>>, &mut Slots)) {
-    let _rcu = rcu::read_lock();
+    let _pinned = pin();
     let task = Task::current_raw();
-    // SAFETY: RCU is held.
+    // SAFETY: Preemption is off.
     let Some(context) = (unsafe { table::find(task) }) else {
         return;
     };
@@ -186,7 +185,7 @@ pub(super) unsafe extern "C" fn on_rename(
 
 /// Takes all events from the current task, and tells of what it has counted. The context is gone then.
 fn end_own() {
-    let _rcu = rcu::read_lock();
+    let _pinned = pin();
     let counts = Cell::new(Counts::default());
     with_own(|here, slots| {
         if let Some(here) = here {
@@ -194,7 +193,7 @@ fn end_own() {
             slot::Readings::new(timestamp()).close(here, slots);
         }
         let mut noted = counts.take();
-        // SAFETY: RCU is held until this function returns.
+        // SAFETY: Preemption is off, and with it RCU held, until this function returns.
         unsafe { noted.note(slots) };
         counts.set(noted);
         slot::remove_all(slots);

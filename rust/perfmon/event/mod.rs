@@ -19,6 +19,8 @@
 //! - A group has a lock ([`group`]), for those who have descriptors of it; so has what an event maps ([`page`]).
 //! - Two who open events of one task at once may choose the same counter: the second one chooses again ([`admit`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).
+//! - RCU is held by staying on the CPU, and not by `rcu_read_lock()`, under which a task can be preempted: the end of a grace
+//!   period is what unmapping a ring waits for, and the kernel's hotplug.
 //!
 //! Order: the lock of a group, then [`OWNERSHIP`], a spinlock; and the lock of the table of contexts ([`table`]), which is
 //! the innermost. The context switch and the other tracepoints take the last one only.

@@ -5,7 +5,7 @@
 //! table from its first event to its end.
 
 use super::context::Context;
-use crate::sys::ffi;
+use crate::{cpu::pin, sys::ffi};
 use core::{
     ptr,
     sync::atomic::{
@@ -97,15 +97,15 @@ impl Lock {
     }
 }
 
-/// Calls `f` with each context.
-///
-/// # Safety
-///
-/// The caller must hold RCU.
-pub(super) unsafe fn each(mut f: impl FnMut(&Context)) {
-    for list in &LISTS {
+/// Calls `f` with each context that is in the table all the while, without preemption.
+pub(super) fn each(mut f: impl FnMut(&Context)) {
+    // Most are empty.
+    for list in LISTS.iter().filter(|list| !list.load(Relaxed).is_null()) {
+        // As long as one list takes, and no longer: others may have to run, and wait for a grace period.
+        let _pinned = pin();
         let mut next = list.load(Acquire);
-        // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
+        // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU, since
+        // preemption is off.
         while let Some(context) = unsafe { next.as_ref() } {
             next = context.next.load(Acquire);
             f(context);
