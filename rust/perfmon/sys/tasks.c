@@ -174,9 +174,23 @@ void perfmon_tracepoints_sync(void)
 	rcu_barrier();
 }
 
-void perfmon_rcu_wait(void)
+static void work_expedite(struct work_struct *work)
 {
 	synchronize_rcu_expedited();
+}
+
+/*
+ * Not by the caller: it would hold the kernel's one lock for that, a mutex. And not by
+ * perfmon_call(): callers hold mmap_lock, under which lockdep wants nothing else there.
+ */
+void perfmon_rcu_wait(void)
+{
+	struct work_struct work;
+
+	INIT_WORK_ONSTACK(&work, work_expedite);
+	queue_work(system_dfl_wq, &work);
+	flush_work(&work);
+	destroy_work_on_stack(&work);
 }
 
 /* Of the module's own, so that nobody can put something else there. */
