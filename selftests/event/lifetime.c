@@ -129,6 +129,72 @@ TEST_F(event, inherited_count_is_whole_after_wait)
 	EXPECT_EQ(value[0] + 20 * (__s64)(LOOP_INSNS * (N - 1)), value[1]);
 }
 
+/* A process whose children begin and end on all CPUs, until it ends itself. */
+static void begin_and_end_children(int go)
+{
+	int i, pending = 0;
+	char c;
+
+	if (read(go, &c, 1) != 1)
+		_exit(1);
+	for (i = 0; i < 200; i++) {
+		if (!fork()) {
+			loop(N / 100);
+			_exit(0);
+		}
+		if (++pending == 8) {
+			wait(NULL);
+			pending--;
+		}
+	}
+	while (wait(NULL) > 0)
+		;
+	_exit(0);
+}
+
+/*
+ * Reads while tasks that inherit begin, move and end: no sum is less than the one before,
+ * nothing is added twice, and nothing is missing when all have ended. An event of the
+ * same group that is not read meanwhile says what the sum is.
+ */
+TEST_F(event, reads_disturb_no_sum_of_children)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 before = 0, value;
+	int fd, go[2], reads = 0;
+	char c = 0;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		begin_and_end_children(go[0]);
+	attr.inherit = 1;
+	self->fd = variant->by->open(&attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	attr.disabled = 0;
+	fd = variant->by->open(&attr, pid, -1, self->fd, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(1, write(go[1], &c, 1));
+	while (!waitpid(pid, NULL, WNOHANG)) {
+		value = event_count(self->fd);
+		ASSERT_LE(before, value);
+		before = value;
+		reads++;
+	}
+	value = event_count(self->fd);
+	EXPECT_LE(before, value);
+	EXPECT_LT(200 * (__s64)(LOOP_INSNS * (N / 100)), value);
+	EXPECT_EQ(event_count(fd), value) {
+		TH_LOG("after %d reads", reads);
+	}
+	close(fd);
+	close(go[0]);
+	close(go[1]);
+}
+
 /* Without inherit, children are not counted. */
 TEST_F(event, children_are_not_counted_without_inherit)
 {
