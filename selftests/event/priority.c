@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs that hardly run, and one that runs all the time: neither keeps others from
+ * their events.
+ *
+ * A reader of SCHED_IDLE beside busy loops runs some milliseconds in a second. What it
+ * holds when it is preempted, others wait for. How long they do is compared with perf
+ * in the same boot, since it depends on the host.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu.h"
+#include "event.h"
+#include "event_page.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "kmsg.h"
+#include "loop.h"
+#include "options.h"
+#include "perf.h"
+
+/* The busy loops beside the reader. */
+#define LOOPS	4
+
+/* How long others are measured. */
+#define SECONDS	environment("SECONDS", 8)
+
+/*
+ * The longest time of ours is compared with the longest of perf's, by this factor. On a
+ * host that is busy either may be stopped for some time, the more so a CPU that goes or
+ * comes, which takes many turns of threads beside the busy loops: so there is a time
+ * that is never too long, and a second attempt.
+ */
+#define FACTOR		3
+#define FLOOR		1.0
+#define HOTPLUG_FLOOR	2.0
+#define ATTEMPTS	2
+
+#define N	1000000UL
+
+/* What the kernel leaves to others where real-time programs never sleep. */
+#define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
+#define FAIR_RUNTIME	"/sys/kernel/debug/sched/fair_server/cpu%d/runtime"
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* What the children tell the test. */
+struct shared {
+	bool stop;
+	bool reads;		/* the reader that hardly runs from then on */
+	bool spins, gave_up;	/* the real-time program */
+};
+
+/* The longest times of what an innocent program does. */
+struct longest {
+	double open, read, close;
+};
+
+FIXTURE(priority)
+{
+	struct shared *shared;
+	int home, cpu;		/* a CPU that stays, and the other one */
+	int online;		/* the switch of the other one */
+	pid_t group;		/* of the children; 0 before the first */
+	char fair_file[64];	/* FAIR_RUNTIME of the other CPU */
+	char rt[32], fair[32];	/* what is in the files; empty if there is none */
+};
+
+/* Reads a line of a file; an empty one if it can't be read. */
+static void read_line(const char *path, char *line, size_t size)
+{
+	FILE *f = fopen(path, "re");
+
+	if (!f || !fgets(line, size, f))
+		line[0] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* Puts the usual limits of real-time programs back. */
+static void restore_limits(FIXTURE_DATA(priority) *self)
+{
+	if (self->rt[0])
+		write_file(RT_RUNTIME, self->rt);
+	if (self->fair[0])
+		write_file(self->fair_file, self->fair);
+}
+
+FIXTURE_SETUP(priority)
+{
+	SKIP_WITHOUT_PMU();
+	self->group = 0;
+	FIND_CPU_TO_SWITCH(self);
+	self->shared = mmap(NULL, sizeof(*self->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->shared);
+	snprintf(self->fair_file, sizeof(self->fair_file), FAIR_RUNTIME, self->cpu);
+	read_line(RT_RUNTIME, self->rt, sizeof(self->rt));
+	read_line(self->fair_file, self->fair, sizeof(self->fair));
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	ASSERT_EQ(0, wait_until_idle());
+}
+
+/* Ends the children. */
+static void end_children(pid_t *group)
+{
+	if (!*group)
+		return;
+	kill(-*group, SIGKILL);
+	while (waitpid(-*group, NULL, 0) > 0)
+		;
+	*group = 0;
+}
+
+FIXTURE_TEARDOWN(priority)
+{
+	end_children(&self->group);
+	restore_limits(self);
+	/* Fails if it is online, as it should be. */
+	cpu_switch(self->online, "1");
+	close(self->online);
+}
+
+/* fork(2) of a child in the group, on a CPU, that ends with the test. */
+static pid_t fork_on(pid_t *group, int cpu)
+{
+	pid_t pid = fork();
+
+	if (pid) {
+		setpgid(pid, *group);
+		if (pid > 0 && !*group)
+			*group = pid;
+		return pid;
+	}
+	setpgid(0, *group);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pin_to_cpu(cpu))
+		_exit(1);
+	return 0;
+}
+
+/* Reads its own inherited event for ever. */
+static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
+{
+	struct perf_event_attr attr = event_instructions();
+	const struct sched_param none = { 0 };
+	int fd;
+
+	attr.disabled = 0;
+	attr.inherit = 1;
+	fd = by->open(&attr, 0, -1, -1, 0);
+	if (event_count(fd) < 0)
+		_exit(1);
+	__atomic_store_n(reads, true, __ATOMIC_RELAXED);
+	if (sched_setscheduler(0, policy, &none))
+		_exit(1);
+	while (event_count(fd) >= 0)
+		;
+	_exit(1);
+}
+
+/*
+ * Starts a reader of SCHED_IDLE beside busy loops on one CPU, and one of the usual
+ * priority on the other.
+ */
+static void start_readers(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(priority) *self, const struct event_maker *by)
+{
+	bool unused;
+	pid_t pid;
+	int i;
+
+	self->shared->reads = false;
+	for (i = 0; i < LOOPS; i++) {
+		pid = fork_on(&self->group, self->home);
+		ASSERT_LE(0, pid);
+		if (!pid)
+			for (;;)
+				loop(N);
+	}
+	pid = fork_on(&self->group, self->home);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		read_for_ever(by, &self->shared->reads, SCHED_IDLE);
+	pid = fork_on(&self->group, self->cpu);
+	ASSERT_LE(0, pid);
+	if (!pid)
+		read_for_ever(by, &unused, SCHED_OTHER);
+	while (!__atomic_load_n(&self->shared->reads, __ATOMIC_RELAXED)) {
+		ASSERT_EQ(0, waitpid(-self->group, NULL, WNOHANG));
+		usleep(1000);
+	}
+}
+
+static void note(double *longest, double *since)
+{
+	double t = now();
+
+	if (t - *since > *longest)
+		*longest = t - *since;
+	*since = t;
+}
+
+/* Opens, reads and closes inherited events for some time. */
+static void measure(struct __test_metadata *_metadata, const struct event_maker *by,
+		    struct longest *longest)
+{
+	struct perf_event_attr attr = event_instructions();
+	double t, end = now() + SECONDS;
+	int fd;
+
+	*longest = (struct longest){ 0 };
+	attr.inherit = 1;
+	do {
+		t = now();
+		fd = by->open(&attr, 0, -1, -1, 0);
+		note(&longest->open, &t);
+		ASSERT_LE(0, fd);
+		ASSERT_LE(0, event_count(fd));
+		note(&longest->read, &t);
+		close(fd);
+		note(&longest->close, &t);
+		usleep(1000);
+	} while (now() < end);
+	TH_LOG("%s: open %.0f ms, read %.0f ms, close %.0f ms at most", by->name,
+	       longest->open * 1e3, longest->read * 1e3, longest->close * 1e3);
+}
+
+static bool is_short(double time, double perfs, double floor)
+{
+	return time <= FACTOR * perfs + floor;
+}
+
+TEST_F(priority, idle_reader_holds_up_no_other)
+{
+	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
+	struct longest longest[2];
+	bool held_up = true;
+	int i, attempts;
+
+	for (attempts = 0; held_up && attempts < ATTEMPTS; attempts++) {
+		for (i = 0; i < 2; i++) {
+			start_readers(_metadata, self, makers[i]);
+			ASSERT_EQ(0, pin_to_cpu(self->cpu));
+			measure(_metadata, makers[i], &longest[i]);
+			ASSERT_EQ(0, pin_to_cpu(self->home));
+			end_children(&self->group);
+			ASSERT_EQ(0, wait_until_idle());
+		}
+		held_up = !is_short(longest[1].open, longest[0].open, FLOOR) ||
+			  !is_short(longest[1].read, longest[0].read, FLOOR) ||
+			  !is_short(longest[1].close, longest[0].close, FLOOR);
+	}
+	EXPECT_FALSE(held_up);
+}
+
+/* The longest time to switch the other CPU off, or on. */
+static double switch_cpu(struct __test_metadata *_metadata, int online)
+{
+	double t, longest = 0;
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		t = now();
+		ASSERT_EQ(0, cpu_switch(online, "0"));
+		note(&longest, &t);
+		ASSERT_EQ(0, cpu_switch(online, "1"));
+		note(&longest, &t);
+	}
+	return longest;
+}
+
+TEST_F(priority, idle_reader_holds_up_no_hotplug)
+{
+	const struct event_maker *makers[] = { &event_maker_perf, &event_maker_perfmon };
+	bool held_up = true;
+	double longest[2];
+	int i, attempts;
+
+	for (attempts = 0; held_up && attempts < ATTEMPTS; attempts++) {
+		for (i = 0; i < 2; i++) {
+			start_readers(_metadata, self, makers[i]);
+			longest[i] = switch_cpu(_metadata, self->online);
+			end_children(&self->group);
+			ASSERT_EQ(0, wait_until_idle());
+			TH_LOG("%s: a CPU goes or comes in %.0f ms at most",
+			       makers[i]->name, longest[i] * 1e3);
+		}
+		held_up = !is_short(longest[1], longest[0], HOTPLUG_FLOOR);
+	}
+	EXPECT_FALSE(held_up);
+}
+
+/* Has a real-time program keep the other CPU, until it is to stop. */
+static void start_spinning(struct __test_metadata *_metadata,
+			   FIXTURE_DATA(priority) *self, int priority)
+{
+	const struct sched_param param = { .sched_priority = priority };
+	struct shared *shared = self->shared;
+	double end;
+	pid_t pid;
+
+	ASSERT_EQ(0, write_file(RT_RUNTIME, "-1"));
+	if (self->fair[0])
+		ASSERT_EQ(0, write_file(self->fair_file, "0"));
+	shared->stop = shared->spins = shared->gave_up = false;
+	pid = fork_on(&self->group, self->cpu);
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (sched_setscheduler(0, SCHED_FIFO, &param))
+			_exit(1);
+		__atomic_store_n(&shared->spins, true, __ATOMIC_RELEASE);
+		end = now() + 60;
+		while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED) &&
+		       !shared->gave_up)
+			shared->gave_up = now() > end;
+		_exit(0);
+	}
+	while (!__atomic_load_n(&shared->spins, __ATOMIC_ACQUIRE)) {
+		ASSERT_EQ(0, waitpid(pid, NULL, WNOHANG));
+		usleep(1000);
+	}
+}
+
+/* Ends the real-time program, which has run all the while. */
+static void stop_spinning(struct __test_metadata *_metadata, FIXTURE_DATA(priority) *self)
+{
+	EXPECT_FALSE(__atomic_load_n(&self->shared->gave_up, __ATOMIC_RELAXED)) {
+		TH_LOG("the calls waited for the real-time program");
+	}
+	__atomic_store_n(&self->shared->stop, true, __ATOMIC_RELAXED);
+	while (waitpid(-self->group, NULL, 0) > 0)
+		;
+	self->group = 0;
+	restore_limits(self);
+}
+
+/* Makes general counters dirty on a CPU: perf has used them there. */
+static void use_perf_on(struct __test_metadata *_metadata, int cpu)
+{
+	struct perf_event_attr attr = event_instructions();
+	int i, fd[4];
+
+	attr.disabled = 0;
+	attr.config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS;
+	ASSERT_EQ(0, pin_to_cpu(cpu));
+	for (i = 0; i < 4; i++) {
+		fd[i] = event_maker_perf.open(&attr, -1, cpu, -1, 0);
+		ASSERT_LE(0, fd[i]);
+	}
+	loop(N);
+	for (i = 0; i < 4; i++)
+		ASSERT_EQ(0, close(fd[i]));
+}
+
+TEST_F(priority, first_calls_do_not_wait_for_a_real_time_program)
+{
+	struct perf_event_mmap_page *page;
+	int fd, device;
+
+	use_perf_on(_metadata, self->cpu);
+	ASSERT_EQ(0, pin_to_cpu(self->home));
+	start_spinning(_metadata, self, 50);
+
+	fd = event_open_instructions(&event_maker_perfmon, 0);
+	ASSERT_LE(0, fd);
+	page = mmap(NULL, 2 * sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	EXPECT_TRUE(page->cap_user_rdpmc == 1);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_loop_count(fd, N));
+	EXPECT_EQ(event_count(fd), page_read(page).count);
+	ASSERT_EQ(0, munmap(page, 2 * sysconf(_SC_PAGESIZE)));
+	ASSERT_EQ(0, close(fd));
+
+	device = device_open(O_RDWR);
+	ASSERT_LE(0, device);
+	ASSERT_EQ(0, pmc_setup_instructions(device, 0, PMCF_USR));
+	EXPECT_LE((__s64)(LOOP_INSNS * N), pmc_loop_count(device, 0, N));
+	close(device);
+
+	stop_spinning(_metadata, self);
+}
+
+/* Nothing preempts it but the kernel's own threads: then there is an error, and a name. */
+TEST_F(priority, cpu_that_is_never_free_is_named)
+{
+	struct kmsg_lines lines;
+	char cpu[32];
+	int fd, kmsg;
+
+	if (!self->fair[0])
+		SKIP(return, "the kernel does not tell what it leaves to others");
+	kmsg = kmsg_open_end();
+	ASSERT_LE(0, kmsg);
+	start_spinning(_metadata, self, sched_get_priority_max(SCHED_FIFO));
+	EXPECT_EQ(-EBUSY, event_open_instructions(&event_maker_perfmon, 0));
+	stop_spinning(_metadata, self);
+
+	ASSERT_EQ(0, kmsg_read_module(kmsg, &lines));
+	close(kmsg);
+	ASSERT_EQ(1, lines.count);
+	snprintf(cpu, sizeof(cpu), "CPU %d,", self->cpu);
+	EXPECT_NE(NULL, strstr(lines.line[0], cpu)) {
+		TH_LOG("%s", lines.line[0]);
+	}
+
+	fd = event_open_instructions(&event_maker_perfmon, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_LE((__s64)(LOOP_INSNS * N), event_loop_count(fd, N));
+	ASSERT_EQ(0, close(fd));
+}
+
+TEST_HARNESS_MAIN
