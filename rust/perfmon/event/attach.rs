@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cpu::{ids, on_cpu, on_each_online, pin, timestamp, ThisCpu},
-    ownership::OWNERSHIP,
+    ownership::{has_incapable_cpu, OWNERSHIP},
     percpu,
     sys::ffi,
 };
@@ -239,6 +239,9 @@ pub(super) fn miss_where_refused() {
     // ATOMICS: pairs with a CPU that is refused, which says so before it runs a program: either the switch to the program
     // finds the event enabled, or the CPU is found here.
     fence(SeqCst);
+    if !has_incapable_cpu() {
+        return;
+    }
     for cpu in ids().filter(|&cpu| percpu::of(cpu).refused.get() != 0) {
         on_cpu(cpu.as_u32(), miss_current);
     }

@@ -2,7 +2,18 @@
 //! The CPUs that counters count on.
 
 use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use kernel::cpu::CpuId;
+
+/// The number of CPUs that are online and can't be counted on, for those who do not hold the lock.
+///
+/// ATOMICS: sequentially consistent. A CPU is added before it runs a program.
+static INCAPABLE: AtomicU32 = AtomicU32::new(0);
+
+/// Returns whether a CPU is online that can't be counted on.
+pub(crate) fn has_incapable_cpu() -> bool {
+    INCAPABLE.load(SeqCst) != 0
+}
 
 /// The CPUs. [`crate::cpus`] changes them as CPUs come and go.
 pub(crate) struct Cpus {
@@ -78,12 +89,15 @@ impl Cpus {
     /// Does not count on a CPU that has come online.
     pub(crate) fn refuse(&mut self, cpu: CpuId) {
         self.incapable.add(cpu);
+        INCAPABLE.fetch_add(1, SeqCst);
     }
 
     /// Removes a CPU that goes offline. Returns whether it was counted on.
     pub(crate) fn remove(&mut self, cpu: CpuId) -> bool {
         self.paused.remove(cpu);
-        self.incapable.remove(cpu);
+        if self.incapable.remove(cpu) {
+            INCAPABLE.fetch_sub(1, SeqCst);
+        }
         self.online.remove(cpu)
     }
 

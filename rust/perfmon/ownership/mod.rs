@@ -22,6 +22,7 @@ mod sharing;
 pub(crate) use self::{
     claimant::get_owner,
     client::{Client, SessionId},
+    cpus::has_incapable_cpu,
     dirty::{clean, clean_here, Cleaner},
     memory::Charge,
     reservation::Reservation,
