@@ -21,7 +21,7 @@
 static int device;
 
 /* An event of the thread that calls it, and its page; NULL if there is none. */
-static volatile struct perf_event_mmap_page *count_this_thread(int *event)
+static struct perf_event_mmap_page *count_this_thread(int *event)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_HARDWARE,
@@ -42,7 +42,7 @@ static volatile struct perf_event_mmap_page *count_this_thread(int *event)
 }
 
 /* The count at this moment, of the thread whose event it is. */
-static inline uint64_t count_now(volatile struct perf_event_mmap_page *page)
+static inline uint64_t count_now(struct perf_event_mmap_page *page)
 {
 	uint32_t sequence, index, low, high;
 	uint64_t count;
@@ -65,7 +65,7 @@ static inline uint64_t count_now(volatile struct perf_event_mmap_page *page)
 
 static void *work(void *arg)
 {
-	volatile struct perf_event_mmap_page *page;
+	struct perf_event_mmap_page *page;
 	uint64_t *count = arg, before;
 	unsigned long n = ROUNDS;
 	int event;
@@ -78,7 +78,7 @@ static void *work(void *arg)
 	before = count_now(page);
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r" (n) : : "cc");
 	*count = count_now(page) - before;
-	munmap((void *)page, getpagesize());
+	munmap(page, getpagesize());
 	close(event);
 	return NULL;
 }
