@@ -11,7 +11,7 @@ here=$(dirname "$0")
 in_own_dir
 
 # Three functions with 10, 30 and 60 percent of 20 * $n instructions.
-n=20000000
+n=10000000
 event=instructions:u
 period=100003
 shares=$here/pmctl_shares
