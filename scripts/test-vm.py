@@ -139,7 +139,7 @@ def commands_that_cannot_run():
     code, _, err = run("--run", "--", "true", *(["x" * 1000] * 500))
     expect(code, 0, err)
     code, _, err = run("--", "stat", "--no-such-option", "--", "true")
-    expect((code, "unexpected argument" in err), (2, True), err)
+    expect((code, "there is no option `--no-such-option`" in err), (2, True), err)
 
 
 @test

@@ -23,8 +23,9 @@ options() {
 unanswered() {
 	for option in $(options "$1"); do
 		# The second option is nobody's: nothing is run.
-		pmctl "$1" "$option" --no-such-option 2>&1 |
-			grep -qF "unexpected argument '$option'" && echo "$option"
+		case $(pmctl "$1" "$option" --no-such-option 2>&1) in
+		*"there is no option \`$option\`."*"lists the options."*) echo "$option" ;;
+		esac
 	done
 }
 

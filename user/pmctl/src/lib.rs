@@ -44,6 +44,7 @@ mod text;
 mod top;
 mod tui;
 mod unwind;
+mod usage;
 mod vm;
 mod whole_file;
 mod wrap;
@@ -124,7 +125,9 @@ fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
     if definition.is_some_and(|definition| hints::suggests_hidden(&answer, definition)) {
         answer.remove(ContextKind::SuggestedArg);
     }
-    if let Some(message) = hints::instead(&answer, &command) {
+    let known = if definition.is_some() { &*command } else { "" };
+    let message = hints::instead(&answer, &command).or_else(|| usage::message(&answer, known));
+    if let Some(message) = message {
         complain(message);
         return ExitCode::from(exit::USAGE);
     }

@@ -105,8 +105,26 @@ impl<W: Write> Write for Named<W> {
 /// Writes a message to standard error; errors are ignored, because the exit code tells the failure too. It is one write:
 /// in a pipe no other program's words come in between.
 pub(crate) fn complain(message: impl fmt::Display) {
-    let text = format!("pmctl: {}\n", lines(&message.to_string()));
+    let text = format!("pmctl: {}\n", lines(&in_words(&message.to_string())));
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Returns a message without the numbers that Rust puts behind the words of the system's errors.
+fn in_words(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text.push_str(rest);
+            }
+            _ => {
+                text.push_str(" (os error ");
+                text.push_str(part);
+            }
+        }
+    }
+    text
 }
 
 /// Returns a message whose lines are printable: it can have names that others have chosen.
@@ -118,6 +136,16 @@ fn lines(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_has_no_numbers_of_errors() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        let message = format!("can't read a: {error}\nb (os error x)");
+        assert_eq!(
+            in_words(&message),
+            "can't read a: No such file or directory\nb (os error x)"
+        );
+    }
 
     #[test]
     fn a_message_has_lines_and_no_escapes() {

@@ -111,7 +111,7 @@ fn output_that_is_full_or_closed_is_an_error() {
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     for (line, code) in [
-        ("pmctl nonsense 2>/dev/full", 1),
+        ("pmctl nonsense 2>/dev/full", 2),
         ("pmctl encode x 2>/dev/full", 2),
         ("pmctl stat -- nonexistent-program 2>/dev/full", 127),
         ("pmctl record -- nonexistent-program 2>/dev/full", 127),

@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     pub(crate) events: Vec<String>,
 
     /// Run each command N times
-    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000), allow_negative_numbers = true)]
     pub(crate) repeat: u32,
 
     /// Run each command N times before, without counting
