@@ -183,8 +183,9 @@ begin_cargo_directory() {
 		[ ! -d "$old" ] || find "$old" -maxdepth 5 -path '*/.fingerprint/*' | echo "$(wc -l) $old"
 	done | sort -nr | head -n 1)
 	most=${most#* }
-	# Links: what is compiled anew replaces a file, and writes into none.
-	cp -al "$most"/{debug,static} "$new" 2>/dev/null || true
+	# No links: rustc and build scripts write into files that are there.
+	cp -a --reflink=auto "$most"/{debug,static} "$new" 2>/dev/null || true
+	rm -rf "$new"/static/{,*/}release
 	sed -n 's/^name = "\(.*\)"$/\1/p' "$TOP"/user/*/Cargo.toml | sort -u | while read -r member; do
 		find "$new" -type d -path "*/.fingerprint/$member-*" -prune -exec rm -rf {} +
 	done
