@@ -31,11 +31,6 @@ pub(super) const BITS: u32 = 256;
 /// What pmctl calls itself, where perf has its version.
 const WRITER: &str = concat!("pmctl ", env!("CARGO_PKG_VERSION"));
 
-/// Returns whether a pmctl wrote the file with this feature [`VERSION`].
-pub(super) fn is_of_pmctl(version: &[u8]) -> bool {
-    text(&mut Reader(version)).is_some_and(|text| text.starts_with("pmctl "))
-}
-
 /// Padding of texts.
 const ALIGN: usize = 64;
 
@@ -189,6 +184,8 @@ pub(super) struct Features {
     pub(super) names: Vec<String>,
     pub(super) build_ids: Vec<BuildId>,
     pub(super) notes: Option<Notes>,
+    /// A pmctl wrote the file.
+    pub(super) is_of_pmctl: bool,
     /// Its records are in other files of its folder.
     pub(super) is_divided: bool,
 }
@@ -217,6 +214,7 @@ impl Features {
         match number {
             HOSTNAME => self.host.name = text(reader)?,
             OSRELEASE => self.host.release = text(reader)?,
+            VERSION => self.is_of_pmctl |= text(reader)?.starts_with("pmctl "),
             ARCH => self.host.architecture = text(reader)?,
             NRCPUS => {
                 self.host.cpus_possible = reader.u32()?;
@@ -231,7 +229,10 @@ impl Features {
             BUILD_ID => self.build_ids = decode_build_ids(reader)?,
             // With --kcore, whose folder has one file with records, it is 0.
             DIR_FORMAT => self.is_divided = reader.u64()? != 0,
-            NOTES => self.notes = Some(serde_json::from_slice(bytes).ok()?),
+            NOTES => {
+                self.notes = Some(serde_json::from_slice(bytes).ok()?);
+                self.is_of_pmctl = true;
+            }
             _ => {}
         }
         Some(())

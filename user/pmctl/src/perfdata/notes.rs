@@ -16,8 +16,8 @@ use super::source::Source;
 use crate::screen::Colors;
 use crate::text::{count, printable};
 
-/// The first eight bytes.
-const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
+/// The first eight bytes, and in a stream the type of the updates that have the notes.
+pub(super) const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
 /// Bytes of the mark and the length.
 const HEAD: u64 = 16;
 

@@ -33,12 +33,15 @@ const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Where the numbers of an event are: at the end of its entry.
 const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 
-/// Reads a file of `perf record`; gives its records as pmctl writes them.
+/// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them.
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
-pub(super) fn parse(source: &Source, header: &Header) -> Result<(Parsed, Source), ReadError> {
-    let (features, _) = read::read_features(source, header)?;
+pub(super) fn parse(
+    source: &Source,
+    header: &Header,
+    features: Features,
+) -> Result<(Parsed, Source), ReadError> {
     if features.is_divided {
         return Err(ReadError::Divided);
     }

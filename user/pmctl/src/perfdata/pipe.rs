@@ -18,6 +18,7 @@ use std::io::{self, Write};
 
 use super::bytes::{Put, Reader};
 use super::features::{self, Features};
+use super::notes::MARK;
 use super::read::Parsed;
 use super::source::{Source, Walk};
 use super::write::{Finished, Mark};
@@ -31,9 +32,6 @@ const HEADER_BUILD_ID: u32 = 67;
 const FINISHED_ROUND: u32 = 68;
 const EVENT_UPDATE: u32 = 78;
 const HEADER_FEATURE: u32 = 80;
-
-/// The type of the updates that have the notes.
-const NOTES: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
 
 /// Size of the header.
 const HEADER_SIZE: usize = 16;
@@ -104,7 +102,7 @@ impl<W: Write> Pipe<W> {
 
     fn put_notes(&mut self, part: &[u8]) {
         self.put((EVENT_UPDATE, 0), |bytes| {
-            bytes.u64(NOTES);
+            bytes.u64(MARK);
             bytes.u64(FIRST_ID);
             bytes.extend(part);
         });
@@ -223,7 +221,7 @@ pub(super) fn parse(source: &Source) -> Option<Parsed> {
                 features.add(number, reader.0)?;
             }
             HEADER_BUILD_ID => features.build_ids.push(features::build_id(record)?),
-            EVENT_UPDATE if reader.u64()? == NOTES => {
+            EVENT_UPDATE if reader.u64()? == MARK => {
                 let _id = reader.u64()?;
                 notes.get_or_insert_default().extend_from_slice(reader.0);
             }

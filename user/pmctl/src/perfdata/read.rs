@@ -111,23 +111,6 @@ impl Header {
         })
     }
 
-    /// Returns whether it is of `perf record`: a file of pmctl's says so, or has no features yet.
-    fn is_perfs(&self, source: &Source) -> Result<bool, ReadError> {
-        let has = |number| self.numbers().any(|n| n == number);
-        if self.entry != ENTRY_SIZE {
-            return Ok(true);
-        }
-        if self.numbers().next().is_none() || has(features::NOTES) {
-            return Ok(false);
-        }
-        let mut is_ours = false;
-        each_feature(source, self, |number, content| {
-            is_ours |= number == features::VERSION && features::is_of_pmctl(content);
-            Some(())
-        })?;
-        Ok(!is_ours)
-    }
-
     /// Returns the numbers of the features that there are.
     fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         (0..features::BITS).filter(|n| self.features[*n as usize / 8] >> (n % 8) & 1 != 0)
@@ -155,11 +138,17 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
             return Err(ReadError::Broken("header"));
         }
         let header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
-        if header.is_perfs(&source)? {
-            let (parsed, records) = perfs::parse(&source, &header)?;
-            return assemble(records, parsed);
+        let is_unfinished = header.numbers().next().is_none();
+        if header.entry == ENTRY_SIZE && is_unfinished {
+            parse(&source, &header, None)?
+        } else {
+            let (features, behind) = read_features(&source, &header)?;
+            if header.entry != ENTRY_SIZE || !features.is_of_pmctl {
+                let (parsed, records) = perfs::parse(&source, &header, features)?;
+                return assemble(records, parsed);
+            }
+            parse(&source, &header, Some((features, behind)))?
         }
-        parse(&source, &header)?
     };
     drop(front);
     assemble(source, parsed)
@@ -177,20 +166,24 @@ pub(super) struct Parsed {
     pub(super) section: (u64, u64),
 }
 
-/// Reads all but the records of a file.
-fn parse(source: &Source, header: &Header) -> Result<Parsed, ReadError> {
+/// Reads all but the records of a file. `features` are those that it has, and the offset behind them; a file that was not
+/// finished has none.
+fn parse(
+    source: &Source,
+    header: &Header,
+    features: Option<(Features, u64)>,
+) -> Result<Parsed, ReadError> {
     let attrs = read_attrs(source, header)?;
-    // They are written last.
-    let unfinished = header.numbers().next().is_none();
-    let features = if unfinished {
-        Features::unfinished(&attrs)
-    } else {
-        let (mut features, behind) = read_features(source, header)?;
-        // Those of earlier versions are a feature.
-        if features.notes.is_none() {
-            features.notes = Some(Notes::read(source, behind)?);
+    let unfinished = features.is_none();
+    let features = match features {
+        None => Features::unfinished(&attrs),
+        Some((mut features, behind)) => {
+            // Those of earlier versions are a feature.
+            if features.notes.is_none() {
+                features.notes = Some(Notes::read(source, behind)?);
+            }
+            features
         }
-        features
     };
     let (start, size) = header.data;
     Ok(Parsed {
@@ -274,25 +267,9 @@ fn read_attrs(source: &Source, header: &Header) -> Result<Vec<Attr>, ReadError> 
 }
 
 /// Returns the features, and the offset behind the last one.
-pub(super) fn read_features(
-    source: &Source,
-    header: &Header,
-) -> Result<(Features, u64), ReadError> {
-    let mut features = Features::default();
-    let behind = each_feature(source, header, |number, content| {
-        features.add(number, content)
-    })?;
-    Ok((features, behind))
-}
-
-/// Calls `take` with the number and the content of each feature, until it gives `None`. Returns the offset behind the
-/// last one.
-fn each_feature(
-    source: &Source,
-    header: &Header,
-    mut take: impl FnMut(u32, &[u8]) -> Option<()>,
-) -> Result<u64, ReadError> {
+fn read_features(source: &Source, header: &Header) -> Result<(Features, u64), ReadError> {
     let broken = ReadError::Broken(FEATURES);
+    let mut features = Features::default();
     let start = end(source, header.data, RECORDS)?;
     let size = header.numbers().count() as u64 * SECTION_SIZE;
     let table = part(source, (start, size), FEATURES)?;
@@ -301,8 +278,8 @@ fn each_feature(
     for number in header.numbers() {
         let section = table.u64().zip(table.u64()).ok_or(broken)?;
         let content = part(source, section, FEATURES)?;
-        take(number, &content).ok_or(broken)?;
+        features.add(number, &content).ok_or(broken)?;
         behind = end(source, section, FEATURES)?;
     }
-    Ok(behind)
+    Ok((features, behind))
 }
