@@ -58,7 +58,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::ContextKind;
 use nix::sys::signal::Signal;
 
 use child::CannotRun;
@@ -115,10 +115,6 @@ pub fn main() -> ExitCode {
 
 /// Prints clap's message about the options of `command`, and returns the exit code.
 fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
-    if answer.kind() == ErrorKind::UnknownArgument {
-        // It is to write `-- -t`, which runs a command `-t`.
-        answer.remove(ContextKind::Suggested);
-    }
     let command = command.map_or_else(Default::default, |word| word.to_string_lossy());
     let definition = Cli::command();
     let definition = definition.find_subcommand(&*command);
