@@ -123,7 +123,7 @@ impl Context {
         self.task
     }
 
-    /// Returns whether the context has ended, so that nobody will hold it again.
+    /// Returns whether the context has ended: it can't be loaded or locked any more.
     pub(super) fn is_gone(&self) -> bool {
         self.holder.load(Acquire) == GONE
     }

@@ -78,7 +78,7 @@ use kernel::prelude::*;
 
 /// The id of the last event that was opened.
 ///
-/// ATOMICS: relaxed. Nothing but the number is told by it.
+/// ATOMICS: relaxed. The number orders no other access.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// What events need for as long as the module is loaded.

@@ -7,7 +7,8 @@
 //! only, and the usual programs wait as long as a task of `SCHED_IDLE` likes.) So nothing sleeps under it, and no memory is
 //! allocated. It is never taken with interrupts off: a CPU that waits for it answers the calls of its holder.
 //!
-//! What sleeps before counters can be used, the cleaning, is done before the lock is taken ([`lock_reserved`]).
+//! Before counters can be used, the CPUs are cleaned, which sleeps: so that is done before the lock is taken
+//! ([`lock_reserved`]).
 
 mod branches;
 mod claimant;
@@ -335,8 +336,8 @@ impl Ownership {
 ///
 /// # Errors
 ///
-/// Those of `check`. EBUSY if Linux perf uses a counter, or a real-time program keeps a CPU from being cleaned; the log then
-/// says so. ENOMEM.
+/// The errors of `check`. EBUSY if Linux perf uses a counter, or if a real-time program keeps a CPU from being cleaned; both
+/// are in the log. ENOMEM.
 #[inline(always)]
 pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guard> {
     let ownership = OWNERSHIP.lock();
@@ -356,7 +357,7 @@ pub(crate) fn lock_reserved(check: impl Fn(&Ownership) -> Result) -> Result<Guar
 ///
 /// # Errors
 ///
-/// Those of [`lock_reserved`] and `f`.
+/// The errors of [`lock_reserved`] and of `f`.
 pub(crate) fn with_reserved<R>(
     check: impl Fn(&Ownership) -> Result,
     f: impl FnOnce(&mut Ownership) -> Result<R>,

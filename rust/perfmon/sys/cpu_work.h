@@ -34,7 +34,10 @@ struct cpu_works {
 /* Prepares for cpu_works_do(). */
 void cpu_works_begin(struct cpu_works *works, struct cpu_work __percpu *cpus,
 		     void (*run)(void));
-/* Ends cpu_works_begin(). Nobody asks any more; it waits for threads that still run. */
+/*
+ * Ends cpu_works_begin(), and waits for work that is still under way. There must be no
+ * call of cpu_works_do() any more.
+ */
 void cpu_works_end(struct cpu_works *works);
 /*
  * Calls @works->run on each of the CPUs, by a kernel thread that is bound to it; on
