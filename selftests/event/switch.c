@@ -44,7 +44,7 @@ FIXTURE_SETUP(event)
 	self->first = cpu_next(&self->cpus, -1);
 	for_each_cpu_in(cpu, &self->cpus)
 		self->last = cpu;
-	self->rounds = environment("ROUNDS", 20000);
+	self->rounds = environment("ROUNDS", 10000);
 }
 
 FIXTURE_TEARDOWN(event)
@@ -117,7 +117,7 @@ TEST_F(event, two_tasks_on_one_cpu)
 {
 	const struct job busy[] = { { 20 * N, 1, STEP_NONE }, { 20 * N, 1, STEP_NONE } };
 	const struct job yield[] = { { N, 20, STEP_YIELD }, { N, 20, STEP_YIELD } };
-	const struct job mixed[] = { { 1000, 10000, STEP_YIELD }, { 20 * N, 1, STEP_NONE } };
+	const struct job mixed[] = { { 1000, 3000, STEP_YIELD }, { 20 * N, 1, STEP_NONE } };
 
 	start_targets(_metadata, self, variant->by, 2, self->first);
 	expect_exact_together(_metadata, self, busy, 2);
@@ -132,7 +132,7 @@ TEST_F(event, uncounted_task_beside_two)
 
 	start_targets(_metadata, self, variant->by, 2, self->first);
 	ASSERT_EQ(0, target_start(&self->target[2], self->first, false));
-	ASSERT_EQ(0, target_go(&self->target[2], (struct job) { 1000, 10000, STEP_YIELD }));
+	ASSERT_EQ(0, target_go(&self->target[2], (struct job) { 1000, 4000, STEP_YIELD }));
 	expect_exact_together(_metadata, self, yield, 2);
 	ASSERT_EQ(0, target_wait(&self->target[2]));
 }

@@ -203,7 +203,7 @@ is "record ends by another signal under nohup" 0 $?
 # A disk of 2 MiB, which is full after some 35000 samples.
 mkdir small
 mount -t tmpfs -o size=2m none small
-pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 60000000 2>words
+pmctl record -e $event -c 1009 -m 4096 -o small/perf.data -- "$here/pmctl_loop" 30000000 2>words
 is "record exits with 125 on a full disk" 125 $?
 says "record reports a full disk" "$(cat words)" "LOST: the end of the recording: .*No space"
 check "the recording of a full disk has samples" \
@@ -217,7 +217,7 @@ umount small
 (
 	ulimit -f 2048
 	pmctl record -e $event -c 1009 -m 4096 -o limited.data -- \
-		"$here/pmctl_loop" 60000000 2>words
+		"$here/pmctl_loop" 30000000 2>words
 )
 is "record exits with 125 at the limit of a file's size" 125 $?
 says "record tells of the limit" "$(cat words)" "LOST: the end of the recording: .*File too large"
@@ -330,8 +330,8 @@ chmod 600 /dev/perfmon
 # of a percent, where pmctl is built as it is shipped (run --release). The tests' is not
 # optimized and has a quarter.
 own_most=${OWN:-4000}
-"$here/pmctl_loop" 200000000 &
-pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 20000000 2>/dev/null
+"$here/pmctl_loop" 60000000 &
+pmctl record -a -e $event -c 10007 -m 4096 -- "$here/pmctl_loop" 60000000 2>/dev/null
 wait
 pmctl report --sort comm >shares 2>&1
 own=$(hundredths pmctl <shares)
