@@ -112,6 +112,9 @@ pub(crate) fn example(all: bool) -> Recording {
             architecture: "x86_64".to_owned(),
             cpus_possible: 4,
             cpus_online: 2,
+            processor: "Intel(R) Core(TM) i7-6700K CPU @ 4.00GHz".to_owned(),
+            cpuid: "GenuineIntel,6,94,3".to_owned(),
+            memory: 1_013_024,
             command_line: vec!["pmctl".to_owned(), "record".to_owned()],
         },
         build_ids: vec![BuildId {

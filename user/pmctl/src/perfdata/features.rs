@@ -15,6 +15,10 @@ pub(super) const OSRELEASE: u32 = 4;
 pub(super) const VERSION: u32 = 5;
 pub(super) const ARCH: u32 = 6;
 pub(super) const NRCPUS: u32 = 7;
+/// perf 6.1 dies without this one and the next, in `perf data convert --to-json`.
+pub(super) const CPUDESC: u32 = 8;
+pub(super) const CPUID: u32 = 9;
+pub(super) const TOTAL_MEM: u32 = 10;
 pub(super) const CMDLINE: u32 = 11;
 pub(super) const EVENT_DESC: u32 = 12;
 pub(super) const BRANCH_STACK: u32 = 15;
@@ -73,6 +77,9 @@ pub(super) fn known(events: &[Event], host: &Host) -> Vec<(u32, Vec<u8>)> {
         (VERSION, text(WRITER)),
         (ARCH, text(&host.architecture)),
         (NRCPUS, cpus(host)),
+        (CPUDESC, text(&host.processor)),
+        (CPUID, text(&host.cpuid)),
+        (TOTAL_MEM, host.memory.to_le_bytes().to_vec()),
         (CMDLINE, command_line(&host.command_line)),
         (EVENT_DESC, descriptions(events)),
     ];
@@ -220,6 +227,9 @@ impl Features {
                 self.host.cpus_possible = reader.u32()?;
                 self.host.cpus_online = reader.u32()?;
             }
+            CPUDESC => self.host.processor = text(reader)?,
+            CPUID => self.host.cpuid = text(reader)?,
+            TOTAL_MEM => self.host.memory = reader.u64()?,
             CMDLINE => {
                 let words = reader.u32()?;
                 let words = (0..words).map(|_| text(reader));

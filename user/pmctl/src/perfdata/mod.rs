@@ -82,6 +82,12 @@ pub(crate) struct Host {
     pub(crate) architecture: String,
     pub(crate) cpus_possible: u32,
     pub(crate) cpus_online: u32,
+    /// What the vendor calls the processor.
+    pub(crate) processor: String,
+    /// The processor's vendor, family, model and stepping, as perf writes them: `GenuineIntel,6,94,3`.
+    pub(crate) cpuid: String,
+    /// Memory of the machine, in KiB.
+    pub(crate) memory: u64,
     /// pmctl's own.
     pub(crate) command_line: Vec<String>,
 }

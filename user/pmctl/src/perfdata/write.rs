@@ -197,7 +197,7 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Returns the section of the records that are in the file.
     fn records(&self) -> Section {
-        attrs(&self.events).then(self.written().size)
+        front(&self.events).then(self.written().size)
     }
 
     /// Writes the end of the file. If there is no room, the last records give way,
@@ -242,7 +242,7 @@ impl<W: Write + Seek> Writer<W> {
             };
             // The next end is a little longer than this one: it says why.
             let limit = room.saturating_sub(bytes.len() as u64 + SLACK);
-            let front = attrs(&self.events);
+            let front = front(&self.events);
             let fits = |mark: &Mark| front.then(mark.size).end() <= limit.min(start - 1);
             let kept = self.marks.partition_point(fits);
             if kept == 0 {
@@ -312,6 +312,17 @@ const fn ids(events: u64) -> Section {
 fn attrs(events: &[Event]) -> Section {
     let events = events.len() as u64;
     ids(events).then(ENTRY_SIZE as u64 * events)
+}
+
+/// Returns what is in front of the records. Behind the events there is room for larger attrs: `perf inject` up to 5.10
+/// writes its own attrs in place of these, and leaves the records where they are.
+fn front(events: &[Event]) -> Section {
+    const ROOM: u64 = 64;
+    let room = ROOM * events.len() as u64;
+    Section {
+        offset: 0,
+        size: attrs(events).then(room).end(),
+    }
 }
 
 /// Returns a bit for each number.

@@ -8,6 +8,7 @@
 mod clock;
 mod collect;
 mod convert;
+mod host;
 mod local_time;
 mod plan;
 mod processes;
@@ -24,18 +25,17 @@ mod task_log;
 mod tasks;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
+use std::mem;
 use std::time::Duration;
-use std::{env, mem};
 
 use anyhow::{Context, Result};
-use nix::sys::utsname::uname;
 use perfmon::trace::Flags;
 use perfmon::{Pmu, Session};
 use perfmon_core::abi;
 
 use collect::{Collected, Ready};
+use host::host;
 use plan::{Plan, Planned};
 pub(crate) use rings::OWN_COMMAND;
 use scope::Scope;
@@ -49,7 +49,7 @@ use crate::child::{Command, Ending, Waiting};
 use crate::cli::{DEFAULT_FILE, Record as Args, SwitchOutput};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
-use crate::perfdata::{self, Body, Finished, Host, Loss, Notes, Record, Stamp};
+use crate::perfdata::{self, Body, Finished, Loss, Notes, Record, Stamp};
 use crate::screen::Colors;
 use crate::signals::Signals;
 use crate::stdio::complain;
@@ -286,22 +286,6 @@ fn lost_record(loss: &Loss, last: &BTreeMap<u32, u64>) -> Record {
         },
         body: Body::Lost(loss.least()),
     }
-}
-
-fn host(online: usize) -> Result<Host> {
-    let names = uname().context("can't ask for the kernel's release")?;
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let possible = fs::read_to_string("/sys/devices/system/cpu/possible").ok();
-    let possible = possible.and_then(|list| crate::machine::parse_cpus(list.trim()));
-    let online = u32::try_from(online)?;
-    Ok(Host {
-        name: text(names.nodename()),
-        release: text(names.release()),
-        architecture: text(names.machine()),
-        cpus_possible: possible.map_or(Ok(online), |cpus| u32::try_from(cpus.len()))?,
-        cpus_online: online,
-        command_line: env::args_os().map(|word| text(&word)).collect(),
-    })
 }
 
 /// Facts about the recording for its user.
