@@ -16,7 +16,8 @@ pmctl for users of perf
 
 What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each; of
 the commands that look at samples, the commonest options that pmctl has not. Such an option is answered
-on the command line with the same words.
+on the command line with the same words. In each row one of three columns says what pmctl does: it has
+the option, it has another way, or it has none.
 
 The counters are the driver's: each event has one all the time, and no number is an estimate. What
 perf scales, pmctl refuses.
@@ -45,11 +46,17 @@ pub fn page(pmctl: &Command) -> String {
         let title = format!("perf {name}");
         let _ = write!(
             text,
-            "\n{title}\n{}\n\n.. list-table::\n   :widths: 35 65\n\n",
+            "\n{title}\n{}\n\n.. list-table::\n   :header-rows: 1\n   :widths: 25 25 25 25\n\n   * - perf's option\n     - \
+             pmctl has it\n     - another way\n     - not\n",
             "-".repeat(title.len())
         );
         for (options, answer) in rows(command, &options, hints) {
-            let _ = writeln!(text, "   * - {}\n     - {answer}", options.join(", "));
+            let [has, other, not] = answer.columns();
+            let _ = writeln!(
+                text,
+                "   * - {}\n     -{has}\n     -{other}\n     -{not}",
+                options.join(", ")
+            );
         }
     }
     text
@@ -69,17 +76,49 @@ fn all() -> Vec<(&'static str, String)> {
     all
 }
 
-/// Returns the options that have the same answer, and the answer.
-fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<String>, String)> {
-    let mut rows: Vec<(Vec<String>, String)> = Vec::new();
+/// What pmctl says of an option of perf's.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Has(String),
+    OtherWay(String),
+    Not(String),
+}
+
+impl Answer {
+    /// Returns what is in each column, with a blank in front.
+    fn columns(&self) -> [String; 3] {
+        let mut columns = [const { String::new() }; 3];
+        let (column, text) = match self {
+            Self::Has(text) => (0, text),
+            Self::OtherWay(text) => (1, text),
+            Self::Not(text) => (2, text),
+        };
+        columns[column] = format!(" {text}");
+        columns
+    }
+}
+
+/// Returns what a hint says.
+fn hinted(hint: &str) -> Answer {
+    let text = literal(hint);
+    if stat::NOT.contains(&hint) || record::NOT.contains(&hint) {
+        Answer::Not(text)
+    } else {
+        Answer::OtherWay(text)
+    }
+}
+
+/// Returns the options that have the same answer, and the answer. An option without one is left out.
+fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<String>, Answer)> {
+    let mut rows: Vec<(Vec<String>, Answer)> = Vec::new();
     for option in options.split_whitespace() {
         let name = option.split('=').next().unwrap_or(option);
-        let answer = match command.get_arguments().find(|arg| is_called(arg, name)) {
-            Some(arg) => known(arg, name),
-            None => hints
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map_or_else(String::new, |(_, hint)| format!("No. {}", literal(hint))),
+        let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
+        let hint = hints.iter().find(|(known, _)| *known == name);
+        let answer = match (of_pmctl, hint) {
+            (Some(arg), _) => Answer::Has(known(arg, name)),
+            (None, Some((_, hint))) => hinted(hint),
+            (None, None) => continue,
         };
         let shown = format!("``{name}``");
         match rows.iter_mut().find(|(_, known)| *known == answer) {
@@ -141,8 +180,11 @@ mod tests {
         pmctl.build();
         for (name, options) in all() {
             let command = pmctl.find_subcommand(name).expect("it is there");
-            for (options, answer) in rows(command, &options, hints_of(name)) {
-                assert!(answer.len() > 4, "{options:?}");
+            let rows = rows(command, &options, hints_of(name));
+            let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
+            for option in options.split_whitespace() {
+                let option = option.split('=').next().unwrap_or(option);
+                assert!(answered.contains(&&format!("``{option}``")), "{option}");
             }
         }
     }

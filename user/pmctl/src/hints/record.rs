@@ -34,6 +34,11 @@ const CONTROL: &str =
 const KERNEL_ONLY: &str =
     "The driver records no such things; `perf record` does, on the kernel's counters.";
 
+const SWITCHES: &str = "The switches between tasks are not in the file; `perf record -e dummy --switch-events` has them.";
+
+/// Answers without a way of pmctl's.
+pub(super) const NOT: [&str; 4] = [ADDRESSES, REGISTERS, KERNEL_ONLY, SWITCHES];
+
 /// Those of `perf record`.
 pub(super) const HINTS: [Hint; 63] = [
     ("-d", ADDRESSES),
@@ -122,10 +127,7 @@ pub(super) const HINTS: [Hint; 63] = [
         "Leave it out: all events are sampled all the time. `--timebase EVENT --count EVENTS` counts others at each \
          sample.",
     ),
-    (
-        "--switch-events",
-        "The switches between tasks are not in the file; `perf record -e dummy --switch-events` has them.",
-    ),
+    ("--switch-events", SWITCHES),
     (
         "--timestamp-filename",
         "The files of --switch-output have times in their names.",

@@ -30,6 +30,12 @@ const UNCORE: &str =
 const SHELL: &str = "Write it into the command: `pmctl stat -- sh -c 'BEFORE; COMMAND; AFTER'` counts all three, and \
                      `BEFORE; pmctl stat -- COMMAND; AFTER` the command alone.";
 
+const SMI: &str =
+    "The register with the number of SMIs is no counter: `perf stat --smi-cost` reads it.";
+
+/// Answers without a way of pmctl's.
+pub(super) const NOT: [&str; 4] = [TRANSACTIONS, TPEBS, UNCORE, SMI];
+
 pub(super) const HINTS: [Hint; 37] = [
     (
         "--metric-no-group",
@@ -43,10 +49,7 @@ pub(super) const HINTS: [Hint; 37] = [
         "--metric-no-threshold",
         "Leave it out: no event is counted for a threshold alone.",
     ),
-    (
-        "--smi-cost",
-        "The register with the number of SMIs is no counter: `perf stat --smi-cost` reads it.",
-    ),
+    ("--smi-cost", SMI),
     ("-T", TRANSACTIONS),
     ("--transaction", TRANSACTIONS),
     ("--no-merge", PARTS),
