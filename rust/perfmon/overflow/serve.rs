@@ -7,7 +7,7 @@
 use super::{sample::Sample, suspend::suspend};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
-    logic::{counter::each, pmu::Pmu, regs::GlobalMsrs},
+    logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::is_soon},
     percpu::{SLOW_BRANCHES, SLOW_KERNEL, SLOW_PAGES},
     pmu::{lbr, Lvtpc},
     sys::time::jiffies,
@@ -19,6 +19,7 @@ use crate::{
 pub(super) fn handle_pmi(here: ThisCpu<'_>, pmu: &Pmu, regs: Regs<'_>) -> u32 {
     let begin = timestamp();
     let percpu = here.percpu();
+    percpu.budget.begin(&pmu.limits, begin);
     let active = percpu.active_mask.get();
     let mut found = 0;
     if let Some(global) = &pmu.registers.global {
@@ -70,27 +71,30 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
     let percpu = here.percpu();
     let mut sample = Sample::new(&percpu.trace, regs, now);
     let mut served: u32 = 0;
+    let mut soon = false;
     for counter in each(found) {
         let value = percpu.value(counter);
         let msrs = pmu.msrs(counter);
-        if !value.has_control(msr::read(here, msrs.control)) {
+        let control = msr::read(here, msrs.control);
+        if !value.has_control(control) {
             percpu.mark_tampered(counter.bit());
         }
         let total = value.update_in_nmi(here, msrs.read);
         let events = sample.add(here, counter, percpu.event(counter), total);
         // A sample may have brought the total up to date again.
         value.load(here, msrs.write, events, value.total());
+        soon |= is_soon(counter, control, events);
         served = served.wrapping_add(1);
     }
     sample.finish(here, pmu);
+    percpu.budget.expect(soon);
     served
 }
 
 /// Charges an NMI that began at `begin`. Suspends sampling if such NMIs take too much of the CPU's time.
 #[inline(always)]
 fn charge(here: ThisCpu<'_>, pmu: &Pmu, begin: u64) {
-    let cycles = timestamp().wrapping_sub(begin);
-    if here.percpu().budget.charge(&pmu.limits, cycles) {
+    if here.percpu().budget.charge(&pmu.limits, begin, timestamp()) {
         suspend(here);
     }
 }

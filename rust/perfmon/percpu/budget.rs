@@ -8,19 +8,63 @@ use crate::logic::throttle::Limits;
 pub(crate) struct Budget {
     /// As a signed number: an interrupt may overdraw it.
     left: Word,
+    /// When the last handler ended.
+    end: Word,
+    /// Whether the next overflow comes so soon that the time to it is what an interrupt costs beside its handler.
+    next_is_soon: Word,
+    /// Such times on average, each within the limits' bounds.
+    entry: Word,
 }
 
 impl Budget {
+    /// Begins with interrupts that cost the least.
+    pub(crate) fn start(&self, limits: &Limits) {
+        self.refill(limits);
+        self.next_is_soon.set(0);
+        self.entry.set(limits.entry.0);
+    }
+
     /// Begins a new tick.
     pub(crate) fn refill(&self, limits: &Limits) {
         self.left.set(limits.per_tick);
     }
 
-    /// Charges an interrupt whose handler took so many cycles. Returns whether the budget is overdrawn.
+    /// Says whether the next overflow comes as soon as can be.
     #[inline(always)]
-    pub(crate) fn charge(&self, limits: &Limits, cycles: u64) -> bool {
-        let cost = cycles
-            .wrapping_add(limits.entry_cycles)
+    pub(crate) fn expect(&self, soon: bool) {
+        self.next_is_soon.set(soon.into());
+    }
+
+    /// Begins an interrupt, at the time `now`.
+    #[inline(always)]
+    pub(crate) fn begin(&self, limits: &Limits, now: u64) {
+        if self.next_is_soon.get() != 0 {
+            self.learn(limits, now);
+        }
+    }
+
+    /// Takes the time since the last handler for what an interrupt costs. Now and then it is longer, where a host takes
+    /// the CPU away, or another program has it: the average hardly moves by one.
+    fn learn(&self, limits: &Limits, now: u64) {
+        const WEIGHT: u64 = 16;
+        let (least, most) = limits.entry;
+        let took = now.wrapping_sub(self.end.get()).clamp(least, most);
+        let known = self.entry.get();
+        self.entry.set(
+            known
+                .wrapping_sub(known / WEIGHT)
+                .wrapping_add(took / WEIGHT),
+        );
+    }
+
+    /// Charges an interrupt whose handler ran from `begin` to `end`, and what entering and leaving it costs. Returns
+    /// whether the budget is overdrawn.
+    #[inline(always)]
+    pub(crate) fn charge(&self, limits: &Limits, begin: u64, end: u64) -> bool {
+        self.end.set(end);
+        let cost = end
+            .wrapping_sub(begin)
+            .wrapping_add(self.entry.get())
             .max(limits.min_charge);
         let left = self.left.get().wrapping_sub(cost);
         self.left.set(left);

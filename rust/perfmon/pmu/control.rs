@@ -44,7 +44,7 @@ impl Pmu {
     #[cold]
     fn start_watching(&self, here: ThisCpu<'_>) {
         let percpu = here.percpu();
-        percpu.budget.refill(&self.limits);
+        percpu.budget.start(&self.limits);
         percpu.watch.overflowed.set(0);
         percpu.watch.running.set(TICKING);
         timer::start(here, timer::period_ns());
