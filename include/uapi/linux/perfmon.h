@@ -923,6 +923,9 @@ enum perfmon_command {
  *   there was no memory to follow a new task. A count is whole, or there is none.
  * - poll(2) gives POLLHUP when no task is left that the event counts, and waits
  *   until then.
+ * - An event leaves a task that executes a program which it must not count: with more
+ *   rights (setuid, setgid, capabilities), or not to be read. The count is that of the
+ *   time before, and "left" in the descriptor's fdinfo says how many tasks it was.
  * - With a sample_period there is a sample for each period, and the count stays
  *   whole: samples that an overflow came too late for, that took too much of the
  *   CPU's time, or that found no room, are told as PERF_RECORD_LOST.

@@ -157,11 +157,12 @@ impl Descriptor for Event {
         );
         seq_print!(
             file,
-            "inherit:\t{}\npinned:\t{}\nexclusive:\t{}\nenabled:\t{}\n",
+            "inherit:\t{}\npinned:\t{}\nexclusive:\t{}\nenabled:\t{}\nleft:\t{}\n",
             u8::from(self.config.inherit),
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(u32::MAX)),
+            self.left(),
         );
     }
 

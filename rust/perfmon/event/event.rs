@@ -84,6 +84,10 @@ pub(super) struct Event {
     ///
     /// ATOMICS: relaxed. It never becomes 0 again.
     broken: AtomicU32,
+    /// The tasks that it has left, since they executed a program that it must not count.
+    ///
+    /// ATOMICS: relaxed. A number that is told, and decides nothing.
+    left: AtomicU32,
     /// The sum of all windows that are closed.
     ///
     /// ATOMICS: relaxed additions by any CPU. Who reads makes the CPUs close their windows before, by a call.
@@ -137,6 +141,7 @@ impl Event {
             counter,
             target,
             broken: AtomicU32::new(0),
+            left: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
@@ -203,6 +208,16 @@ impl Event {
     #[inline(always)]
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Relaxed) != 0
+    }
+
+    /// Notes that it leaves a task that goes on without it.
+    pub(super) fn leave_task(&self) {
+        self.left.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how many tasks it has left.
+    pub(super) fn left(&self) -> u32 {
+        self.left.load(Relaxed)
     }
 
     /// Counts a new slot.

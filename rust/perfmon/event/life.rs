@@ -128,6 +128,7 @@ pub(super) unsafe extern "C" fn on_exec(
     // SAFETY: The tracepoint gives the program that is executed.
     let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
     if private {
+        with_own(|_, slots| slots.iter().for_each(|slot| slot.event().leave_task()));
         end_own();
     } else {
         with_own(|here, slots| {
