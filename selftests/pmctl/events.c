@@ -73,6 +73,66 @@ static void *print_thread(void *name)
 	return NULL;
 }
 
+static unsigned long long count_of(int fd)
+{
+	unsigned long long count = 0;
+
+	if (read(fd, &count, sizeof(count)) != sizeof(count))
+		perror("read");
+	return count;
+}
+
+static void *disable_all(void *unused)
+{
+	prctl(PR_TASK_PERF_EVENTS_DISABLE);
+	return unused;
+}
+
+/*
+ * prctl(2) enables and disables the events that the calling thread has opened: of those of
+ * the loop's instructions it lets 1 and 2 parts be counted. What another thread and a child
+ * disable are their own events, of which they have none.
+ */
+static void print_prctl(void)
+{
+	struct perf_event_attr attr = instructions();
+	int disabled = event_open(&attr, -1, 0), enabled;
+	unsigned long long first, second;
+	pthread_t thread;
+
+	prctl(PR_TASK_PERF_EVENTS_ENABLE);
+	loop(LOOPS);
+	prctl(PR_TASK_PERF_EVENTS_DISABLE);
+	loop(LOOPS);
+	attr.disabled = 0;
+	enabled = event_open(&attr, -1, 0);
+	if (!pthread_create(&thread, NULL, disable_all, NULL))
+		pthread_join(thread, NULL);
+	if (!fork()) {
+		disable_all(NULL);
+		_exit(0);
+	}
+	wait(NULL);
+	loop(2 * LOOPS);
+	prctl(PR_TASK_PERF_EVENTS_DISABLE);
+	loop(LOOPS);
+	first = count_of(disabled);
+	second = count_of(enabled);
+	printf("prctl: %llu %llu\n", first / (LOOP_INSNS * LOOPS), second / (LOOP_INSNS * LOOPS));
+	close(disabled);
+	close(enabled);
+}
+
+/* Not even a program that is not there can be attached. */
+static void print_bpf(void)
+{
+	struct perf_event_attr attr = instructions();
+	int fd = event_open(&attr, -1, 0);
+
+	printf("bpf: %s\n", ioctl(fd, PERF_EVENT_IOC_SET_BPF, -1) ? strerror(errno) : "none");
+	close(fd);
+}
+
 /* The file behind a descriptor, whether it is closed on exec, and its number. */
 static void print_file(const char *name, struct perf_event_attr *attr, unsigned long flags)
 {
@@ -214,6 +274,8 @@ int main(int argc, char **argv)
 		_exit(0);
 	}
 	wait(NULL);
+	print_prctl();
+	print_bpf();
 	print_group();
 	print_errors();
 	print_mixed();

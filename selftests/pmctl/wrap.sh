@@ -36,7 +36,7 @@ line() {
 	sed -n "s/^$1: //p" "$dir/events"
 }
 
-plan 56
+plan 65
 
 # perf's own table with the driver's counts. perf shows no count if its clock did not
 # move, so the loops are long.
@@ -126,6 +126,7 @@ for bits in "" _32; do
 	is "the program$bits succeeds" 0 $?
 	says "its event$bits is the driver's" "$(line hardware)" '^anon_inode:\[perfmon.* cloexec 0'
 	says "it is closed on exec$bits if wanted" "$(line "closed on exec")" 'perfmon.* cloexec 1'
+	is "prctl$bits is for the events of the calling thread" "1 2" "$(line prctl)"
 	is "the counts$bits are exact" "2000000 2000000 2000000" \
 		"$(line self) $(line thread) $(line child)"
 done
@@ -135,6 +136,30 @@ is "a group is read at once" "2 equal" "$(line group)"
 is "the errors are the kernel's" "Bad address, Argument list too long, Bad file descriptor" \
 	"$(line "bad address"), $(line "bad size"), $(line "bad leader")"
 is "no group is of both" "Invalid argument" "$(line "software in a group")"
+
+pmctl wrap -- "$here/pmctl_events" >"$dir/events" 2>"$dir/words"
+is "a BPF program can't be attached" "Inappropriate ioctl for device" "$(line bpf)"
+says "pmctl says that it is for events of the kernel's" "$(cat "$dir/words")" 'Run BPF tools without'
+pmctl wrap -v -- "$here/pmctl_events" >/dev/null 2>"$dir/words"
+says "pmctl shows the calls of prctl" "$(cat "$dir/words")" \
+	'prctl\(PR_TASK_PERF_EVENTS_ENABLE\): 1 event of the driver'
+
+# Signals while pmctl has not yet taken a call. Those that come before are told.
+for restart in "" restart; do
+	# shellcheck disable=SC2086 # it is a word or none
+	pmctl wrap -- "$here/pmctl_interrupted" 200 500 $restart >"$dir/calls" 2>"$dir/words"
+	sed 's/^/# /' "$dir/calls" "$dir/words"
+	is "no call fails under a timer${restart:+ with SA_RESTART}" \
+		"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
+done
+
+# The event of rr, which the emulated PMU takes and does not count.
+if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
+	pmctl wrap -- perf stat -x, -e r01c4 -o "$counts" -- "$loop" 1000 2>"$dir/words"
+	says "pmctl says that an event is not counted" "$(cat "$dir/words")" 'counts instructions, clocks and branches only: r1c4'
+else
+	skip "pmctl says that an event is not counted" "there is no emulated PMU"
+fi
 
 is "wrap exits with the code of the program" 42 "$(exit_code "$loop" 42 exit)"
 # shellcheck disable=SC2016 # the inner shell expands it
@@ -172,6 +197,10 @@ pmctl wrap -v -- "$here/pmctl_as" -4711 "$here/pmctl_events" >"$dir/events" 2>"$
 says "a program that has given up rights is the kernel's" "$(cat "$dir/words")" \
 	'hardware|left to the kernel: the caller has other rights'
 check "it has no event of the driver's" [ "$(grep -c perfmon "$dir/events")" = 0 ]
+"$here/pmctl_as" -4711 pmctl wrap -- "$here/pmctl_interrupted" 200 500 restart >"$dir/calls" 2>"$dir/words"
+sed 's/^/# /' "$dir/calls" "$dir/words"
+is "a user's calls end under a timer with SA_RESTART" \
+	"500 calls: 0 interrupted, 0 failed" "$(cat "$dir/calls")"
 cp "$(command -v pmctl)" "$dir/pmctl"
 chmod 4755 "$dir/pmctl"
 chmod 755 "$dir"

@@ -16,6 +16,12 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
+/// Reads a file whose text need not be UTF-8: of /proc, where names of threads are any bytes.
+pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = fs::read(path)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Raises the limit of open files from the soft to the hard one, if that is possible.
 pub(crate) fn allow_many_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {

@@ -168,7 +168,7 @@ fn is_emulated(event: &Event, vendor: Vendor) -> bool {
 
 /// Returns whether this PMU, if it is QEMU's emulation, counts the event of a select, in place of a counter that stays at
 /// 0.
-pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
+pub(crate) fn is_counted(select: Select, pmu: &Pmu) -> bool {
     // The number of an event has its upper bits at 35:32.
     let bits = select.stopped();
     let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);

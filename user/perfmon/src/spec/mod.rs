@@ -40,6 +40,7 @@ mod resolve;
 mod unknown;
 
 use error::Fault;
+pub(crate) use listed::is_counted;
 use parse::Spec;
 use resolve::resolve;
 

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use crate::files::read_lossy;
 use crate::perfdata::{Body, Map, Record, Stamp, Task};
 use crate::profile::KERNEL;
 
@@ -54,7 +55,7 @@ pub(super) fn is_alive(pid: u32) -> bool {
 
 /// Returns the process of a thread; the thread's number if it has ended.
 pub(super) fn process_of(tid: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let status = read_lossy(format!("/proc/{tid}/status")).unwrap_or_default();
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     number
         .and_then(|number| number.trim().parse().ok())

@@ -8,6 +8,7 @@ use nix::unistd::{Uid, User, geteuid};
 use perfmon::{Cause, Error};
 
 use crate::exit;
+use crate::files::read_lossy;
 use crate::text::printable;
 
 /// What is forbidden: `count` or `sample`, and pmctl's command that does it.
@@ -83,7 +84,7 @@ impl fmt::Display for Name {
 
 impl Task {
     fn read(tid: u32) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        let status = read_lossy(format!("/proc/{tid}/status")).ok()?;
         Self::parse(tid, &status)
     }
 

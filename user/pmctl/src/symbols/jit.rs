@@ -129,7 +129,7 @@ fn is_trusted(file: u32, owner: Option<u32>, user: u32) -> bool {
 
 /// Returns the number that a process has in its own PID namespace.
 fn inner_number(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = files::read_lossy(format!("/proc/{pid}/status")).ok()?;
     let numbers = status
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -141,7 +141,7 @@ fn begin(pid: u32) -> Option<SystemTime> {
     /// `USER_HZ`, which is part of the ABI on x86.
     const TICKS: f64 = 100.0;
     const MARGIN: f64 = 1.0;
-    let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let status = files::read_lossy(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses and may contain anything (proc_pid_stat(5)): the third field is behind it.
     let (_, fields) = status.rsplit_once(')')?;
     let start: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;

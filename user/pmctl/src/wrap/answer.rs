@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer to a call of `perf_event_open(2)`: a descriptor of ours, an error, or the kernel's own.
 
-use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use perfmon::Encoding;
 use perfmon::sys::{Driver, EventOpen};
+use perfmon::{Encoding, Pmu};
 
 use super::listener::{Listener, Request};
-use super::target::Target;
+use super::target::{Target, is_kernels};
 
 /// An answer.
 #[derive(Debug)]
@@ -20,6 +19,8 @@ pub(super) enum Answer {
         close_on_exec: bool,
         /// It is sampled, and was to tell what programs map.
         lacks_maps: bool,
+        /// No counter of this PMU counts it: it stays at 0.
+        is_idle: bool,
     },
     /// The kernel's perf does it, for this reason.
     Kernel(&'static str),
@@ -30,7 +31,8 @@ pub(super) enum Answer {
 }
 
 /// `PERF_TYPE_*` that the driver has: hardware events, caches, raw encodings.
-const TYPES: [u32; 3] = [0, 3, 4];
+const TYPES: [u32; 3] = [0, 3, RAW];
+const RAW: u32 = 4;
 
 /// Offsets in `struct perf_event_attr`.
 const CONFIG: usize = 8;
@@ -60,7 +62,7 @@ struct Attributes {
 
 /// Asks `driver` for what `request` asks the kernel for. `others`: the program has got events of the driver's.
 pub(super) fn answer(
-    (driver, others): (&dyn Driver, bool),
+    (driver, pmu, others): (&dyn Driver, &Pmu, bool),
     listener: &Listener,
     request: &Request,
 ) -> Answer {
@@ -134,6 +136,7 @@ pub(super) fn answer(
             event,
             close_on_exec: flags & FD_CLOEXEC != 0,
             lacks_maps: !stands_in && attributes.wants_maps(),
+            is_idle: attributes.is_idle_on(pmu),
         },
         Err(_) if stands_in => Answer::Kernel("the driver has no counter for it"),
         Err(Errno::EOPNOTSUPP | Errno::E2BIG) if group.is_none() => {
@@ -178,7 +181,7 @@ fn event_name(kind: u32, config: u64) -> String {
     match (kind, u32::try_from(config)) {
         (0, Ok(number)) => Encoding::Hardware(number).to_string(),
         (3, Ok(number)) => Encoding::Cache(number).to_string(),
-        (4, _) => format!("r{config:x}"),
+        (RAW, _) => format!("r{config:x}"),
         (1, Ok(9)) => "dummy".to_owned(),
         _ => format!("type {kind}, config {config:#x}"),
     }
@@ -202,6 +205,11 @@ impl Attributes {
         const SOFTWARE: u32 = 1;
         const DUMMY: u64 = 9;
         self.kind == SOFTWARE && self.word(CONFIG) == DUMMY && self.word(FLAGS) & TASK != 0
+    }
+
+    /// Returns whether it is a raw event that an emulated PMU has no counts of.
+    fn is_idle_on(&self, pmu: &Pmu) -> bool {
+        self.kind == RAW && !pmu.counts(self.word(CONFIG))
     }
 
     /// Makes it an event of the driver's that has the same records of tasks, and no samples. The kernel's can't write to
@@ -242,12 +250,6 @@ impl Attributes {
         bytes[..8].copy_from_slice(&head);
         Ok(Self { bytes, kind })
     }
-}
-
-/// Returns whether a descriptor is an event of the kernel's perf.
-fn is_kernels(descriptor: &OwnedFd) -> bool {
-    let name = format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd());
-    fs::read_link(name).is_ok_and(|target| target.as_os_str() == "anon_inode:[perf_event]")
 }
 
 /// Returns an argument that is an `int`: its upper half says nothing.

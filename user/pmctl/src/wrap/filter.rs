@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter that hands a program's calls of `perf_event_open(2)` to pmctl.
+//! The filter that hands a program's calls about events to pmctl.
 
 use std::mem::offset_of;
 
@@ -7,20 +7,91 @@ use nix::errno::Errno;
 use nix::libc::{self, sock_filter};
 use nix::sys::prctl;
 
+/// A call that the filter hands over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// `perf_event_open(2)`.
+    Open,
+    /// `prctl(2)` that enables or disables all events that the calling thread has opened.
+    SetAll { enabled: bool },
+    /// `ioctl(2)` that attaches a BPF program to an event.
+    SetBpf,
+    /// `bpf(2)` that links a BPF program to an event, or to something else.
+    LinkBpf,
+}
+
 /// `AUDIT_ARCH_*` of `<linux/audit.h>`.
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;
 
-/// `perf_event_open(2)` of programs of 64 and of 32 bits; of the x32 ABI it is the first with this bit.
-const OF_X86_64: u32 = 0x12a;
-const OF_I386: u32 = 0x150;
+/// The x32 ABI is x86-64 with this bit in the numbers of calls.
 const X32_BIT: u32 = 0x4000_0000;
+
+/// How a call is known.
+struct Rule {
+    call: Call,
+    /// Its numbers for programs of x86-64, of x32 and of 32 bits.
+    numbers: [u32; 3],
+    /// The argument, by its place, whose lower half has this value.
+    argument: Option<(usize, u32)>,
+}
+
+const ARCHITECTURES: [u32; 3] = [X86_64, X86_64, I386];
+const OPEN: [u32; 3] = [298, X32_BIT | 298, 336];
+const PRCTL: [u32; 3] = [157, X32_BIT | 157, 172];
+const IOCTL: [u32; 3] = [16, X32_BIT | 514, 54];
+const BPF: [u32; 3] = [321, X32_BIT | 321, 357];
+
+/// `PR_TASK_PERF_EVENTS_*`, `PERF_EVENT_IOC_SET_BPF` and `BPF_LINK_CREATE`.
+const DISABLE: u32 = 31;
+const ENABLE: u32 = 32;
+const SET_BPF: u32 = 0x4004_2408;
+const LINK_CREATE: u32 = 28;
+
+const RULES: [Rule; 5] = [
+    Rule::new(Call::Open, OPEN, None),
+    Rule::new(Call::SetAll { enabled: true }, PRCTL, Some((0, ENABLE))),
+    Rule::new(Call::SetAll { enabled: false }, PRCTL, Some((0, DISABLE))),
+    Rule::new(Call::SetBpf, IOCTL, Some((1, SET_BPF))),
+    Rule::new(Call::LinkBpf, BPF, Some((0, LINK_CREATE))),
+];
+
+impl Rule {
+    const fn new(call: Call, numbers: [u32; 3], argument: Option<(usize, u32)>) -> Self {
+        Self {
+            call,
+            numbers,
+            argument,
+        }
+    }
+
+    /// Returns whether a call is this one.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is about the lower half, and numbers have no sign"
+    )]
+    fn applies(&self, data: &libc::seccomp_data) -> bool {
+        let number = data.nr as u32;
+        let mut numbers = ARCHITECTURES.iter().zip(self.numbers);
+        let has_argument = |(place, value): (usize, u32)| data.args[place] as u32 == value;
+        numbers.any(|known| known == (&data.arch, number)) && self.argument.is_none_or(has_argument)
+    }
+}
+
+impl Call {
+    /// Returns which one the filter has handed over.
+    pub(super) fn of(data: &libc::seccomp_data) -> Option<Self> {
+        let rule = RULES.iter().find(|rule| rule.applies(data))?;
+        Some(rule.call)
+    }
+}
 
 /// Installs the filter in this process, for good, and returns the descriptor where the calls arrive. The filter is
 /// handed down to children and stays at exec.
 ///
-/// The calls wait until they are answered, and of the signals only SIGKILL ends the wait: a call that was made twice
-/// would open two events.
+/// Once they are taken, the calls wait until they are answered, and of the signals only SIGKILL ends the wait: a call that
+/// was made twice would open two events. Until then every signal with a handler ends it.
 pub(super) fn install() -> Result<i32, Errno> {
     // The kernel asks for it: without it, the filter would also be that of a setuid program.
     prctl::set_no_new_privs()?;
@@ -45,27 +116,33 @@ pub(super) fn install() -> Result<i32, Errno> {
     i32::try_from(listener).or(Err(Errno::EINVAL))
 }
 
-/// Returns the filter: `perf_event_open(2)` is for the listener, every other call is allowed.
-fn program() -> [sock_filter; 10] {
-    // Offsets in `struct seccomp_data`.
+/// Returns the filter: the calls of [`RULES`] are for the listener, every other one is allowed.
+fn program() -> Vec<sock_filter> {
+    // Offsets in `struct seccomp_data`. The lower half of an argument comes first.
     const NR: u32 = 0;
     const ARCH: u32 = 4;
+    const ARGUMENTS: usize = 16;
     const {
         assert!(offset_of!(libc::seccomp_data, nr) == NR as usize);
         assert!(offset_of!(libc::seccomp_data, arch) == ARCH as usize);
+        assert!(offset_of!(libc::seccomp_data, args) == ARGUMENTS);
     }
-    [
-        load(ARCH),
-        compare(X86_64, 0, 3),
-        load(NR),
-        compare(OF_X86_64, 5, 0),
-        compare(OF_X86_64 | X32_BIT, 4, 3),
-        compare(I386, 0, 2),
-        load(NR),
-        compare(OF_I386, 1, 0),
-        answer(libc::SECCOMP_RET_ALLOW),
-        answer(libc::SECCOMP_RET_USER_NOTIF),
-    ]
+    let mut program = Vec::new();
+    for rule in &RULES {
+        for (architecture, number) in ARCHITECTURES.into_iter().zip(rule.numbers) {
+            let mut words = vec![(ARCH, architecture), (NR, number)];
+            let offset = |place: usize| u32::try_from(ARGUMENTS + 8 * place).unwrap_or(u32::MAX);
+            words.extend(rule.argument.map(|(place, value)| (offset(place), value)));
+            // What is left of this rule behind each comparison: the rest of them, and the answer.
+            for (index, (offset, value)) in words.iter().enumerate() {
+                let rest = u8::try_from(2 * (words.len() - 1 - index) + 1).unwrap_or(u8::MAX);
+                program.extend([load(*offset), compare(*value, 0, rest)]);
+            }
+            program.push(answer(libc::SECCOMP_RET_USER_NOTIF));
+        }
+    }
+    program.push(answer(libc::SECCOMP_RET_ALLOW));
+    program
 }
 
 /// Loads a word of `struct seccomp_data`.
@@ -95,40 +172,82 @@ mod tests {
     use super::*;
 
     /// What the kernel's interpreter makes of the filter.
-    fn run(arch: u32, nr: u32) -> u32 {
+    fn run(data: &libc::seccomp_data) -> u32 {
         let program = program();
         let (mut word, mut at) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             at += 1;
             match u32::from(code) & 7 {
-                libc::BPF_LD => word = if k == 0 { nr } else { arch },
+                libc::BPF_LD => {
+                    word = match k {
+                        0 => u32::try_from(data.nr).expect("it has no sign"),
+                        4 => data.arch,
+                        k => {
+                            let place = usize::try_from(k - 16).expect("it is small") / 8;
+                            u32::try_from(data.args[place] & 0xffff_ffff).expect("it is masked")
+                        }
+                    }
+                }
                 libc::BPF_JMP => at += usize::from(if word == k { jt } else { jf }),
                 _ => return k,
             }
         }
     }
 
+    /// A call with two arguments.
+    fn call(arch: u32, nr: u32, first: u64, second: u64) -> libc::seccomp_data {
+        libc::seccomp_data {
+            nr: i32::try_from(nr).expect("it has no sign"),
+            arch,
+            instruction_pointer: 0,
+            args: [first, second, 0, 0, 0, 0],
+        }
+    }
+
     #[test]
-    fn perf_event_open_of_each_abi_is_for_the_listener() {
+    fn calls_about_events_of_each_abi_are_for_the_listener() {
         const OTHER: u32 = 0xc000_00b7;
-        let table = [
-            (X86_64, 298, true),
-            (X86_64, 0x12a | X32_BIT, true),
-            (X86_64, 336, false),
-            (X86_64, 0, false),
-            (I386, 336, true),
-            (I386, 298, false),
-            (OTHER, 298, false),
-            (OTHER, 336, false),
-        ];
-        for (arch, nr, ours) in table {
-            let wanted = if ours {
+        let (enable, disable) = (
+            Call::SetAll { enabled: true },
+            Call::SetAll { enabled: false },
+        );
+        for (data, expected) in [
+            (call(X86_64, 298, 0, 0), Some(Call::Open)),
+            (call(X86_64, X32_BIT | 298, 0, 0), Some(Call::Open)),
+            (call(I386, 336, 0, 0), Some(Call::Open)),
+            // These numbers are other calls there.
+            (call(X86_64, 336, 0, 0), None),
+            (call(I386, 298, 0, 0), None),
+            (call(I386, X32_BIT | 298, 0, 0), None),
+            (call(OTHER, 298, 0, 0), None),
+            (call(X86_64, 0, 0, 0), None),
+            (call(X86_64, 157, 32, 0), Some(enable)),
+            (call(X86_64, X32_BIT | 157, 31, 0), Some(disable)),
+            (call(I386, 172, 31, 0), Some(disable)),
+            // The option is an int: what its register has above that is nothing.
+            (call(X86_64, 157, 1 << 32 | 31, 0), Some(disable)),
+            (call(X86_64, 157, 15, 31), None),
+            (call(X86_64, 172, 31, 0), None),
+            (call(X86_64, 16, 3, 0x4004_2408), Some(Call::SetBpf)),
+            (
+                call(X86_64, X32_BIT | 514, 3, 0x4004_2408),
+                Some(Call::SetBpf),
+            ),
+            (call(I386, 54, 3, 0x4004_2408), Some(Call::SetBpf)),
+            (call(X86_64, 16, 3, 0x2400), None),
+            (call(X86_64, 321, 28, 0), Some(Call::LinkBpf)),
+            (call(I386, 357, 28, 0), Some(Call::LinkBpf)),
+            (call(X86_64, 321, 2, 0), None),
+        ] {
+            let answer = if expected.is_some() {
                 libc::SECCOMP_RET_USER_NOTIF
             } else {
                 libc::SECCOMP_RET_ALLOW
             };
-            assert_eq!(run(arch, nr), wanted, "{arch:#x} {nr}");
+            let words = (data.arch, data.nr, data.args);
+            assert_eq!(run(&data), answer, "{words:?}");
+            assert_eq!(Call::of(&data), expected, "{words:?}");
         }
     }
 }

@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 
+use super::filter::Call;
+
 /// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     id: u64,
+    pub(super) call: Call,
     /// The calling thread, as this process numbers it; 0 if it can't see it.
     pub(super) thread: i32,
     pub(super) arguments: [u64; 6],
@@ -49,7 +52,7 @@ impl Listener {
         }
     }
 
-    /// Takes the next call; `None` if the caller has died. Waits if there is none.
+    /// Takes the next call, or waits for it; `None` if a signal has ended the caller or its wait meanwhile.
     pub(super) fn receive(&self) -> Result<Option<Request>, Errno> {
         let mut raw = libc::seccomp_notif {
             id: 0,
@@ -67,10 +70,11 @@ impl Listener {
         match unsafe { ioctl::receive(self.0.as_raw_fd(), &raw mut raw) } {
             Ok(_) => Ok(Some(Request {
                 id: raw.id,
+                call: Call::of(&raw.data).ok_or(Errno::ENOSYS)?,
                 thread: raw.pid.try_into().unwrap_or(0),
                 arguments: raw.data.args,
             })),
-            Err(Errno::ENOENT | Errno::EINTR) => Ok(None),
+            Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
     }

@@ -12,19 +12,24 @@
 //! reading and the kernel's.
 
 mod answer;
+mod bpf;
 mod filter;
 mod listener;
+mod opened;
+mod receiver;
 mod target;
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::libc;
-use perfmon::Device;
 use perfmon::event::Owners;
-use perfmon::sys::{Access, Driver, Node};
+use perfmon::sys::{Access, Driver, EventCall, Node};
+use perfmon::{Device, Pmu};
 
 use crate::child::{Command, Ending, Running, Waiting};
 use crate::cli::Wrap;
@@ -33,7 +38,10 @@ use crate::signals::{Event, Signals};
 use crate::stdio::complain;
 
 use answer::{Answer, answer};
+use filter::Call;
 use listener::{Listener, Request};
+use opened::Opened;
+use receiver::Calls;
 use target::Target;
 
 /// Runs the program, and gives its exit code.
@@ -46,20 +54,25 @@ pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
 
     let signals = Signals::hold()?;
     let mut waiting = Waiting::fork(&command, signals.mask_before())?;
-    let listener = listener(&mut waiting)?;
+    let listener = Arc::new(listener(&mut waiting)?);
+    let mut calls = Calls::of(&listener)?;
     let running = waiting.release()?;
     let mut server = Server {
         driver: &node,
         listener,
         verbose: args.verbose,
+        opened: Opened::default(),
         others: false,
         device,
+        pmu: Pmu::here(),
         nameless: None,
+        idle: BTreeSet::new(),
+        has_bpf: false,
         refused: 0,
         owners: None,
     };
-    let ending = server.follow(&signals, &running)?;
-    server.conclude();
+    let ending = server.follow(&mut calls, &signals, &running)?;
+    server.conclude(calls.interrupted());
     if let Some(words) = ending.in_words() {
         complain(words);
     }
@@ -101,13 +114,19 @@ fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
 /// What answers the calls.
 struct Server<'a> {
     driver: &'a dyn Driver,
-    listener: Listener,
+    listener: Arc<Listener>,
     verbose: bool,
+    opened: Opened,
     /// The program has got events.
     others: bool,
     device: Device,
+    pmu: Pmu,
     /// The first event whose samples come without records of what programs map.
     nameless: Option<String>,
+    /// Events that this PMU has no counts of.
+    idle: BTreeSet<String>,
+    /// A BPF program was to be attached to an event of the driver's.
+    has_bpf: bool,
     /// How many events the driver had no counter for.
     refused: u64,
     /// Who had the counters when the first of them was refused.
@@ -116,10 +135,23 @@ struct Server<'a> {
 
 impl Server<'_> {
     /// Answers calls until the command has ended.
-    fn follow(&mut self, signals: &Signals, running: &Running) -> Result<Ending> {
+    fn follow(
+        &mut self,
+        calls: &mut Calls,
+        signals: &Signals,
+        running: &Running,
+    ) -> Result<Ending> {
+        let mut are_over = false;
         loop {
-            match signals.wait(None, Some(self.listener.as_fd()))? {
-                Event::Other => self.serve()?,
+            let other = (!are_over).then(|| calls.as_fd());
+            match signals.wait(None, other)? {
+                Event::Other => match calls.next()? {
+                    Some(request) => {
+                        self.serve(&request).context("can't answer a system call")?;
+                        calls.follow(Target(request.thread));
+                    }
+                    None => are_over = true,
+                },
                 Event::Child => {
                     if let Some(ending) = running.ending()? {
                         return Ok(ending);
@@ -140,43 +172,92 @@ impl Server<'_> {
     }
 
     /// Answers one call.
-    fn serve(&mut self) -> Result<()> {
-        let received = self.listener.receive();
-        let Some(request) = received.context("can't receive system calls")? else {
-            return Ok(());
-        };
-        let answer = answer((self.driver, self.others), &self.listener, &request);
+    fn serve(&mut self, request: &Request) -> Result<(), Errno> {
+        match request.call {
+            Call::Open => self.open(request),
+            Call::SetAll { enabled } => {
+                self.set_all(request, enabled);
+                // The thread may have events of the kernel's, too.
+                self.listener.leave_to_kernel(request)
+            }
+            Call::SetBpf | Call::LinkBpf => {
+                self.has_bpf |= bpf::is_for_event(request);
+                // The driver, or the kernel, says that the event can't have it.
+                self.listener.leave_to_kernel(request)
+            }
+        }
+    }
+
+    /// Opens an event.
+    fn open(&mut self, request: &Request) -> Result<(), Errno> {
+        let answer = answer(
+            (self.driver, &self.pmu, self.others),
+            &self.listener,
+            request,
+        );
         if self.verbose {
-            report(&request, &answer);
+            report(request, &answer);
         }
         match answer {
             Answer::Event {
                 event,
                 close_on_exec,
                 lacks_maps,
+                is_idle,
             } => {
                 self.others = true;
+                let caller = Target(request.thread);
+                let name = || answer::event_in_words(caller, request.arguments[0]);
                 if lacks_maps && self.nameless.is_none() {
-                    let caller = Target(request.thread);
-                    self.nameless = Some(answer::event_in_words(caller, request.arguments[0]));
+                    self.nameless = Some(name());
                 }
-                self.listener.give(&request, event.as_fd(), close_on_exec)
+                if is_idle {
+                    self.idle.insert(name());
+                }
+                self.opened.note(self.driver, caller, &event);
+                self.listener.give(request, event.as_fd(), close_on_exec)
             }
-            Answer::Kernel(_) => self.listener.leave_to_kernel(&request),
+            Answer::Kernel(_) => self.listener.leave_to_kernel(request),
             Answer::Error { told, cause } => {
                 if cause == Errno::EBUSY {
                     self.refused += 1;
                     self.owners.get_or_insert_with(|| self.device.owners());
                 }
-                self.listener.fail(&request, told)
+                self.listener.fail(request, told)
             }
             Answer::Gone => Ok(()),
         }
-        .context("can't answer a system call")
+    }
+
+    /// Enables or disables all events of the driver's that the calling thread has opened.
+    fn set_all(&self, request: &Request, enabled: bool) {
+        let caller = Target(request.thread);
+        let events = self.opened.of(self.driver, caller);
+        // Else the descriptors may be those of a later thread with its number.
+        if !self.listener.is_waiting(request) {
+            return;
+        }
+        for event in &events {
+            let call = if enabled {
+                EventCall::Enable { group: false }
+            } else {
+                EventCall::Disable { group: false }
+            };
+            // As the kernel does it: there is nobody to tell of an error.
+            let _ = self.driver.call_event(event.as_fd(), call);
+        }
+        if self.verbose {
+            complain(format_args!(
+                "{}: prctl(PR_TASK_PERF_EVENTS_{}): {} of the driver's",
+                in_words(caller),
+                if enabled { "ENABLE" } else { "DISABLE" },
+                crate::text::count(events.len() as u64, "event"),
+            ));
+        }
     }
 
     /// Says at the end what the program could not know.
-    fn conclude(&self) {
+    fn conclude(&self, interrupted: u64) {
         if let Some(event) = &self.nameless {
             complain(format_args!(
                 "the driver's events don't tell what programs map: functions of programs that were executed meanwhile have \
@@ -192,7 +273,36 @@ impl Server<'_> {
                  what has the other counters."
             ));
         }
+        if !self.idle.is_empty() {
+            let events: Vec<&str> = self.idle.iter().map(String::as_str).collect();
+            complain(format_args!(
+                "QEMU's emulation counts instructions, clocks and branches only: {} stayed at 0.\n\
+                 What needs other events, as rr needs conditional branches, does not run in this machine.",
+                events.join(", ")
+            ));
+        }
+        if self.has_bpf {
+            complain(
+                "a BPF program was to be attached to an event of the driver's, which fails: the kernel runs BPF programs at \
+                 its own events only.\n\
+                 Run BPF tools without `pmctl wrap`.",
+            );
+        }
+        if interrupted > 0 {
+            let calls = crate::text::count(interrupted, "call");
+            complain(format_args!(
+                "signals came before pmctl could take {calls} about events: a call fails with EINTR then if the handler of the \
+                 signal has no SA_RESTART.\n\
+                 Let the program call again at EINTR, or block signals meanwhile; as root, pmctl is faster."
+            ));
+        }
     }
+}
+
+/// Returns a thread by its name and number.
+fn in_words(thread: Target) -> String {
+    let name = thread.name();
+    format!("{} ({})", crate::text::printable(&name), thread.0)
 }
 
 /// Shows a call and its answer.
@@ -208,9 +318,8 @@ fn report(request: &Request, answer: &Answer) {
         Answer::Gone => "the caller has died".to_owned(),
     };
     complain(format_args!(
-        "{} ({}): perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
-        crate::text::printable(&caller.name()),
-        caller.0,
+        "{}: perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
+        in_words(caller),
         answer::number(pid),
         answer::number(cpu),
         answer::number(group),

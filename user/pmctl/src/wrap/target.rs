@@ -9,17 +9,70 @@ use std::io::IoSliceMut;
 use std::iter;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
+use crate::files::read_lossy;
+
 /// A thread by its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target(pub(super) i32);
 
+/// A thread, whatever has its number later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ThreadId {
+    number: i32,
+    /// When it began, in ticks of the kernel's clock.
+    start: u64,
+}
+
+impl ThreadId {
+    /// Returns the thread that has the number now.
+    pub(super) fn target(self) -> Target {
+        Target(self.number)
+    }
+}
+
 impl Target {
+    /// Returns which thread has the number now; `None` if none has.
+    pub(super) fn id(self) -> Option<ThreadId> {
+        let stat = read_lossy(self.folder().join("stat")).ok()?;
+        Some(ThreadId {
+            number: self.0,
+            start: field_of_stat(&stat, START)?,
+        })
+    }
+
+    /// Returns the CPU that it has run on last.
+    pub(super) fn cpu(self) -> Option<usize> {
+        let stat = read_lossy(self.folder().join("stat")).ok()?;
+        field_of_stat(&stat, CPU)
+    }
+
+    /// Returns copies of its descriptors of events of the driver's; without those that can't be looked at.
+    pub(super) fn events(self) -> Vec<OwnedFd> {
+        let Ok(folder) = fs::read_dir(self.folder().join("fd")) else {
+            return Vec::new();
+        };
+        let numbers = folder.flatten().filter_map(|entry| {
+            let file = fs::read_link(entry.path()).ok()?;
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            (file.as_os_str() == EVENT).then_some(number)
+        });
+        let copies = numbers.map(|number| self.descriptor(number));
+        // Another thread may have closed it meanwhile, and opened something else.
+        copies.flatten().filter(is_event).collect()
+    }
+
+    /// Returns whether one of its descriptors is an event of the driver's.
+    pub(super) fn has_event(self, number: i32) -> bool {
+        self.descriptor(number).is_ok_and(|copy| is_event(&copy))
+    }
+
     /// Returns `length` bytes of its memory.
     pub(super) fn read(self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
@@ -94,12 +147,12 @@ impl Target {
     }
 
     fn status(self) -> Option<String> {
-        fs::read_to_string(self.folder().join("status")).ok()
+        read_lossy(self.folder().join("status")).ok()
     }
 
     /// Returns its name.
     pub(super) fn name(self) -> String {
-        let name = fs::read_to_string(self.folder().join("comm"));
+        let name = read_lossy(self.folder().join("comm"));
         name.map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned())
     }
 
@@ -108,15 +161,47 @@ impl Target {
     }
 }
 
+/// What a descriptor of the driver's events, and one of the kernel's, is called.
+const EVENT: &str = "anon_inode:[perfmon_event]";
+const KERNELS_EVENT: &str = "anon_inode:[perf_event]";
+
+/// Returns whether a descriptor is an event of the driver's.
+fn is_event(descriptor: &OwnedFd) -> bool {
+    is_file(descriptor, EVENT)
+}
+
+/// Returns whether a descriptor is an event of the kernel's perf.
+pub(super) fn is_kernels(descriptor: &OwnedFd) -> bool {
+    is_file(descriptor, KERNELS_EVENT)
+}
+
+fn is_file(descriptor: &OwnedFd, name: &str) -> bool {
+    let link = format!("/proc/thread-self/fd/{}", descriptor.as_raw_fd());
+    fs::read_link(link).is_ok_and(|target| target.as_os_str() == name)
+}
+
+/// Fields of /proc/PID/stat, numbered as in `proc_pid_stat(5)`: when the task began, and its last CPU.
+const START: usize = 22;
+const CPU: usize = 39;
+
+/// Returns a field of a task's line in /proc/PID/stat.
+fn field_of_stat<T: FromStr>(stat: &str, field: usize) -> Option<T> {
+    /// The first one behind the name, which stands in parentheses and may have some itself.
+    const FIRST: usize = 3;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    fields.nth(field - FIRST)?.parse().ok()
+}
+
 /// Returns what the kernel and its security modules judge a task by; `None` if it is not shown.
 fn rights(folder: &Path) -> Option<(Vec<String>, Option<String>)> {
     const LINES: [&str; 5] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:"];
-    let status = fs::read_to_string(folder.join("status")).ok()?;
+    let status = read_lossy(folder.join("status")).ok()?;
     let lines = status
         .lines()
         .filter(|line| LINES.iter().any(|name| line.starts_with(name)));
     let lines: Vec<String> = lines.map(str::to_owned).collect();
-    let label = fs::read_to_string(folder.join("attr/current")).ok();
+    let label = read_lossy(folder.join("attr/current")).ok();
     (lines.len() == LINES.len()).then_some((lines, label))
 }
 
@@ -159,6 +244,25 @@ mod tests {
         let address = bytes.as_ptr() as u64;
         assert_eq!(this().read(address, bytes.len()), Ok(bytes.to_vec()));
         assert_eq!(this().read(8, 8), Err(Errno::EFAULT));
+    }
+
+    #[test]
+    fn a_thread_is_known_by_its_start() {
+        let fields: Vec<String> = (3..=52).map(|field: u32| field.to_string()).collect();
+        let stat = format!("7 (a) name) {}\n", fields.join(" "));
+        assert_eq!(field_of_stat(&stat, START), Some(22));
+        assert_eq!(field_of_stat(&stat, CPU), Some(39));
+        assert_eq!(field_of_stat::<u64>("", START), None);
+        assert_eq!(this().id(), this().id());
+        assert!(this().id().is_some());
+        assert_eq!(Target(0).id(), None);
+    }
+
+    #[test]
+    fn a_socket_is_no_event() {
+        let (read, _write) = UnixStream::pair().expect("a pair can be made");
+        assert!(!this().has_event(read.as_raw_fd()));
+        assert!(!this().has_event(-1));
     }
 
     #[test]

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which thread has opened which events of the driver's: `prctl(2)` enables and disables those of the calling one.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use perfmon::sys::{Driver, EventCall};
+
+use super::target::{Target, ThreadId};
+
+/// Events by their ids, and the threads that have opened them.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    threads: HashMap<u64, ThreadId>,
+    /// With more events than this, those of threads that have ended are forgotten.
+    limit: usize,
+}
+
+/// So many events are remembered without a thought.
+const FEW: usize = 1024;
+
+impl Opened {
+    /// Notes that a thread gets an event.
+    pub(super) fn note(&mut self, driver: &dyn Driver, thread: Target, event: impl AsFd) {
+        let (Some(thread), Ok(id)) = (thread.id(), id(driver, event)) else {
+            return;
+        };
+        self.threads.insert(id, thread);
+        if self.threads.len() > self.limit.max(FEW) {
+            self.forget_ended();
+            self.limit = 2 * self.threads.len();
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        let mut alive = HashMap::new();
+        self.threads.retain(|_, thread| {
+            let lives = || thread.target().id() == Some(*thread);
+            *alive.entry(*thread).or_insert_with(lives)
+        });
+    }
+
+    /// Returns copies of the descriptors of events that a thread has opened, and still has.
+    pub(super) fn of(&self, driver: &dyn Driver, thread: Target) -> Vec<OwnedFd> {
+        let Some(caller) = thread.id() else {
+            return Vec::new();
+        };
+        let is_its = |event: &OwnedFd| {
+            id(driver, event).is_ok_and(|id| self.threads.get(&id) == Some(&caller))
+        };
+        let events = thread.events().into_iter();
+        events.filter(is_its).collect()
+    }
+}
+
+/// Returns the number that the driver gives an event.
+fn id(driver: &dyn Driver, event: impl AsFd) -> Result<u64, Errno> {
+    let mut id = 0;
+    driver.call_event(event.as_fd(), EventCall::Id(&mut id))?;
+    Ok(id)
+}
