@@ -2,6 +2,8 @@
 //! What a PMU is called, and PMUs for tests.
 
 use perfmon::pmu::{Architecture, Capabilities};
+use perfmon::spec::EventSpec;
+use perfmon::{Encoding, Pmu};
 
 /// What the vendors call such a PMU.
 pub(crate) fn architecture(capabilities: Capabilities) -> String {
@@ -14,6 +16,25 @@ pub(crate) fn architecture(capabilities: Capabilities) -> String {
         Architecture::AmdCore => "AMD's core counters (PerfCtrExtCore)".to_owned(),
         Architecture::AmdV2 => "AMD's performance monitoring, version 2 (PerfMonV2)".to_owned(),
     }
+}
+
+/// Returns of which events the counts say nothing, if there are some: QEMU's emulation takes every event by its number,
+/// and most stay at 0.
+pub(crate) fn idle<'a>(events: impl Iterator<Item = &'a EventSpec>, pmu: &Pmu) -> Option<String> {
+    let is_idle = |event: &&EventSpec| match event.encoding {
+        Some(Encoding::Raw(select)) => !pmu.counts(select.bits()),
+        _ => false,
+    };
+    let labels: Vec<&str> = events
+        .filter(is_idle)
+        .map(|event| &event.label[..])
+        .collect();
+    (!labels.is_empty()).then(|| {
+        format!(
+            "QEMU's emulation counts instructions, clocks and branches only, and has no count of {}",
+            labels.join(", ")
+        )
+    })
 }
 
 pub(crate) mod testing {

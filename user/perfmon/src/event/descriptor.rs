@@ -113,6 +113,16 @@ impl Event {
         Ok(lost)
     }
 
+    /// Returns how many tasks the event has left: each has executed a program that it must not count, with more rights
+    /// (setuid, setgid, capabilities of the file) or not to be read. The count is short then.
+    ///
+    /// # Errors
+    /// Those of reading /proc.
+    pub fn left(&self) -> Result<u64, Error> {
+        let left = self.driver.tasks_left(self.as_fd());
+        left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))
+    }
+
     /// Reads all: the count, two times, and the lost samples if there are samples.
     fn words(&self) -> Result<[u64; 4], Error> {
         let mut words = [0; 4];

@@ -108,6 +108,14 @@ impl Group {
         })
     }
 
+    /// Returns how many tasks the group has left, as [`Event::left`].
+    ///
+    /// # Errors
+    /// As [`Event::left`].
+    pub fn left(&self) -> Result<u64, Error> {
+        self.leader().left()
+    }
+
     /// Returns what `work` returns, and the counts of it alone.
     ///
     /// They contain the ends of the two calls beside it, as long as the group is enabled for it: the same number each

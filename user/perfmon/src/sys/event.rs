@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptors of events: how they are opened, controlled and read.
 
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -116,6 +117,21 @@ pub(super) fn read_event(event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usi
     Ok(read(event.as_fd(), words.as_mut_bytes())? / size_of::<u64>())
 }
 
+/// Reads how many tasks an event has left, from what /proc tells of its descriptor.
+pub(super) fn tasks_left(event: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let path = format!("/proc/thread-self/fdinfo/{}", event.as_raw_fd());
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+    Ok(left(&text))
+}
+
+/// Returns the number behind `left`; 0 without one.
+fn left(text: &str) -> u64 {
+    let mut lines = text.lines();
+    let number = lines.find_map(|line| line.strip_prefix("left:"));
+    number.map_or(0, |number| number.trim().parse().unwrap_or(0))
+}
+
 /// The ioctls. Those of perf have a letter and a number that `<linux/perf_event.h>` gives them.
 mod ioctl {
     use nix::{
@@ -136,6 +152,12 @@ mod ioctl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tasks_that_were_left_are_in_a_line() {
+        assert_eq!(left("pos:\t0\nenabled:\t1\nleft:\t7\n"), 7);
+        assert_eq!(left("pos:\t0\nflags:\t02\n"), 0);
+    }
 
     #[test]
     fn a_size_beyond_the_bytes_is_refused() {

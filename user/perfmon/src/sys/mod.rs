@@ -99,6 +99,15 @@ pub trait Driver: fmt::Debug + Send + Sync {
     fn read_event(&self, event: BorrowedFd<'_>, words: &mut [u64]) -> Result<usize, Errno> {
         event::read_event(event, words)
     }
+
+    /// Returns how many tasks an event has left, since they executed a program that it must not count. A driver that
+    /// does not tell has 0.
+    ///
+    /// # Errors
+    /// Those of reading /proc.
+    fn tasks_left(&self, event: BorrowedFd<'_>) -> Result<u64, Errno> {
+        event::tasks_left(event)
+    }
 }
 
 /// Access of a descriptor.

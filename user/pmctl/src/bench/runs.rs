@@ -12,6 +12,7 @@ use crate::child::{self, CannotRun, Command, Ending, Streams, Waiting};
 use crate::cli::Bench;
 use crate::exit::{Failed, Usage};
 use crate::signals::{Event, Signals};
+use crate::stat::LEFT;
 use crate::stat::series::{Once, Series};
 
 /// Advice where one of several commands is not found: it may be an argument of the first.
@@ -187,6 +188,9 @@ fn check(args: &Bench, (name, advice): (&str, &Advice), once: &Once) -> Result<(
             told(ending),
             advice.typed
         );
+    }
+    if once.has_left {
+        bail!("`{name}` was not counted: {LEFT}");
     }
     if once.counts.contains(&None) {
         bail!(

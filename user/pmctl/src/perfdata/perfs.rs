@@ -21,6 +21,8 @@ use crate::text::count;
 /// `PERF_RECORD_*` that are not in pmctl's own files.
 const MMAP: u32 = 1;
 const LOST_SAMPLES: u32 = 13;
+/// Counts of `perf stat record`.
+const STAT: u32 = 76;
 /// Has as many bytes behind it as it says.
 const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
@@ -210,6 +212,7 @@ impl Events {
         let kind = reader.u32().ok_or(broken)?;
         match kind {
             COMPRESSED | COMPRESSED2 => Err(ReadError::Compressed),
+            STAT => Err(ReadError::Counts),
             AUXTRACE => {
                 let _header = reader.u32();
                 let more = reader.u64().and_then(|size| usize::try_from(size).ok());

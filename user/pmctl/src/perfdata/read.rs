@@ -32,6 +32,8 @@ pub(crate) enum ReadError {
     PerfsStream,
     /// It is a file of `perf record -z`.
     Compressed,
+    /// It is a file of `perf stat record`.
+    Counts,
     /// It is a file of `perf record --threads`.
     Divided,
     /// It is from a pmctl whose notes have another version.
@@ -58,6 +60,9 @@ impl fmt::Display for ReadError {
             Self::Compressed => f.write_str(
                 "the records are compressed, which pmctl can't read\nRecord without `-z`, or read it with `perf report` or \
                  `perf script`.",
+            ),
+            Self::Counts => f.write_str(
+                "the file has counts of `perf stat record`, and no samples\n`perf stat report -i FILE` shows them.",
             ),
             Self::Divided => f.write_str(
                 "the records are in several files, which pmctl can't read\nRecord without `--threads`, or read the folder \

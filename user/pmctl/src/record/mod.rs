@@ -123,6 +123,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         samples,
         size,
         others,
+        has_left: false,
         elapsed: run.elapsed,
         delay: None,
         cpus: host.cpus_online,
@@ -297,6 +298,8 @@ struct Written {
     size: u64,
     /// Samples that were left out because they are of other programs, or with -C of other CPUs.
     others: u64,
+    /// Tasks went on that were not sampled any more.
+    has_left: bool,
     elapsed: Duration,
     /// The delay, if it was not over when the recording ended.
     delay: Option<Duration>,
@@ -359,7 +362,7 @@ fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
     };
     let smaller = smaller.filter(|_| notes.is_whole());
     match (smaller, written.samples) {
-        _ if !written.is_all || written.delay.is_some() => Ok(()),
+        _ if !written.is_all || written.delay.is_some() || written.has_left => Ok(()),
         (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
         (Some(period), _) => writeln!(
             output,

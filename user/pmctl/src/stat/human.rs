@@ -19,6 +19,7 @@ use crate::text::{self, thousands};
 
 /// In place of a number that can't be trusted.
 const UNTRUSTED: &str = "<not trusted>";
+const UNCOUNTED: &str = "<not counted>";
 
 /// Width of the notes, and of the table of metrics.
 const WIDTH: usize = 78;
@@ -80,7 +81,14 @@ impl<'a, W: Write> Human<'a, W> {
             }
             Some(count) if self.look.has_commas => thousands(count),
             Some(count) => count.to_string(),
-            None => self.subject.columns[index].missing(UNTRUSTED).to_owned(),
+            None => {
+                let spoiled = if figures.has_uncounted {
+                    UNCOUNTED
+                } else {
+                    UNTRUSTED
+                };
+                self.subject.columns[index].missing(spoiled).to_owned()
+            }
         };
         let place = place(&self.subject.columns[index]);
         let width = self.place;

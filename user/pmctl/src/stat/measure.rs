@@ -9,7 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeVal;
 
-use super::source::{Count, Counts, Source};
+use super::source::{Count, Counts, Source, Uncounted};
 use super::{Report, Run};
 use crate::child::{Command, Ending, Running, Waiting};
 use crate::processes;
@@ -106,19 +106,23 @@ pub(super) fn measure(
             elapsed
         }
     };
+    let mut counts = source.read(elapsed)?;
+    let mut uncounted = source.uncounted()?;
     if let Some(delay) = plan.delay.filter(|_| !timers.started) {
+        counts.fill(None);
+        uncounted = Some(Uncounted::NotStarted);
         complain(format_args!(
             "the run ended before the delay of {} ms (-D) was over: nothing was counted",
             delay.as_millis()
         ));
     }
-    let counts = source.read(elapsed)?;
     let after = Times::of_children()?;
     Ok(Run {
         elapsed,
         user: after.user.saturating_sub(before.user),
         system: after.system.saturating_sub(before.system),
         counts,
+        uncounted,
         ending,
         stopped_by,
     })
@@ -325,6 +329,7 @@ impl<'a> Ticker<'a> {
             system: Duration::ZERO,
             stopped_by: None,
             counts: now.iter().enumerate().map(difference).collect(),
+            uncounted: source.uncounted()?,
             ending: None,
         };
         self.before = now;

@@ -55,7 +55,7 @@ use metrics::{Counted, Metrics};
 use run::{Figures, Run, Stopped, running_time};
 use scope::{Place, PlaceKind, Scope};
 use software::WithSoftware;
-use source::{Count, Source};
+use source::{Count, Source, Uncounted};
 use tasks::{Manner, Tasks};
 use values::{Unit, WithValues};
 
@@ -380,7 +380,10 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     if let Some(words) = last.and_then(Ending::in_words) {
         complain(words);
     }
-    if has_spoiled(subject, runs) {
+    let uncounted = runs.iter().find_map(|run| run.uncounted);
+    if uncounted == Some(Uncounted::Left) {
+        complain(LEFT);
+    } else if uncounted.is_none() && has_spoiled(subject, runs) {
         let message = match subject.scope {
             Scope::Cpus { .. } => perfmon::Cause::Untrusted,
             _ => perfmon::Cause::Missed,
@@ -394,7 +397,13 @@ fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
     worse(exit_code(subject, runs), of_stopped)
 }
 
-/// Returns whether a count can't be trusted.
+/// Why there is no count of a program that the events have left.
+pub(crate) const LEFT: &str = "\
+a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or one that the \
+caller may not read: what it does is not counted.\n\
+Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
+
+/// Returns whether a count can't be trusted, or is absent.
 fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {
     let is_spoiled =
         |(column, count): (&Column, &Option<Count>)| !column.event.is_absent() && count.is_none();

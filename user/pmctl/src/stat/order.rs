@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::Column;
 use super::software::{self, Software};
-use super::source::{Counts, Source};
+use super::source::{Counts, Source, Uncounted};
 use super::values::{self, Value};
 use crate::cli::Stat;
 
@@ -94,6 +94,10 @@ impl Source for Ordered {
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         Ok(self.sort(self.source.read(elapsed)?))
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        self.source.uncounted()
     }
 }
 

@@ -171,6 +171,7 @@ fn run(elapsed: Duration, counts: &[Option<u64>], running: &[Option<u64>]) -> Ru
         user: Duration::ZERO,
         system: Duration::ZERO,
         counts: counts.iter().enumerate().map(count).collect(),
+        uncounted: None,
         ending: None,
         stopped_by: None,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::source::{Count, Counts};
+use super::source::{Count, Counts, Uncounted};
 use super::summary::{Summary, mean_count};
 use crate::child::Ending;
 use crate::text::count;
@@ -19,6 +19,8 @@ pub(super) struct Run {
     pub(super) system: Duration,
     /// A count for each column; `None` if it can't be trusted.
     pub(super) counts: Counts,
+    /// Why there are none; `None` if those that are absent can't be trusted.
+    pub(super) uncounted: Option<Uncounted>,
     /// End of the command; `None` without one.
     pub(super) ending: Option<Ending>,
     /// The signal that asked for the end, or that a time limit sent: no other run follows.
@@ -45,6 +47,7 @@ impl Run {
             ending: last.and_then(|run| run.ending),
             stopped_by: parts.iter().find_map(|run| run.stopped_by),
             counts: parts.iter().flat_map(|run| run.counts.clone()).collect(),
+            uncounted: parts.iter().find_map(|run| run.uncounted),
         }
     }
 
@@ -119,6 +122,8 @@ impl fmt::Display for Stopped {
 /// trusted.
 pub(super) struct Figures {
     pub(super) runs: usize,
+    /// Events were not counted, in a run at least.
+    pub(super) has_uncounted: bool,
     /// Rounded, and exact for a single run.
     pub(super) counts: Vec<Option<u64>>,
     pub(super) summaries: Vec<Option<Summary>>,
@@ -131,6 +136,7 @@ impl Figures {
         let floats = |index| column(index).map(|count| count.map(|count| count as f64));
         Self {
             runs: runs.len(),
+            has_uncounted: runs.iter().any(|run| run.uncounted.is_some()),
             counts: (0..columns)
                 .map(|index| mean_count(column(index)))
                 .collect(),

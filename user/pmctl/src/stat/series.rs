@@ -9,7 +9,7 @@ use perfmon::spec::EventSpec;
 use super::measure::{self, Plan};
 use super::output::Quiet;
 use super::scope::Scope;
-use super::source::Source;
+use super::source::{Source, Uncounted};
 use super::tasks::{Manner, Tasks};
 use crate::child::{Command, Ending};
 use crate::signals::Signals;
@@ -26,6 +26,8 @@ pub(crate) struct Once {
     pub(crate) elapsed: Duration,
     /// A count for each event; `None` if it can't be trusted.
     pub(crate) counts: Vec<Option<u64>>,
+    /// A task was counted no more: [`LEFT`](super::LEFT) says why.
+    pub(crate) has_left: bool,
     pub(crate) ending: Option<Ending>,
     /// A signal asked for the end.
     pub(crate) is_stopped: bool,
@@ -56,6 +58,7 @@ impl Series {
         Ok(Once {
             elapsed: run.elapsed,
             counts: counts.map(|count| count.map(|count| count.value)).collect(),
+            has_left: run.uncounted == Some(Uncounted::Left),
             ending: run.ending,
             is_stopped: run.stopped_by.is_some(),
         })

@@ -12,7 +12,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{Encoding, EventSelect, Modes};
 
 use super::scope::Scope;
-use super::source::{Count, Counts, Source};
+use super::source::{Count, Counts, Source, Uncounted};
 use super::values::Unit;
 use super::{Column, modes};
 use crate::cli::Stat;
@@ -298,6 +298,11 @@ impl Source for WithSoftware {
 
     fn read(&self, elapsed: Duration) -> Result<Counts> {
         let mut counts = self.counts.read(elapsed)?;
+        if self.uncounted()?.is_some() {
+            // The kernel's events leave a task where the driver's do.
+            counts.extend(self.open.iter().map(|_| None));
+            return Ok(counts);
+        }
         for files in &self.open {
             let mut sum = Count::default();
             for mut file in files {
@@ -316,6 +321,10 @@ impl Source for WithSoftware {
             counts.push(Some(sum));
         }
         Ok(counts)
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        self.counts.uncounted()
     }
 }
 

@@ -14,6 +14,15 @@ pub(super) struct Count {
     pub(super) ran: Duration,
 }
 
+/// Why events that the CPU has were not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uncounted {
+    /// A task has executed a program that must not be counted.
+    Left,
+    /// The run ended before the counters were to start.
+    NotStarted,
+}
+
 /// Counts for each column; `None` for one that can't be trusted or that no counter has.
 pub(super) type Counts = Vec<Option<Count>>;
 
@@ -33,4 +42,9 @@ pub(super) trait Source {
 
     /// Returns the counts. `elapsed` is the time since the start.
     fn read(&self, elapsed: Duration) -> Result<Counts>;
+
+    /// Returns why counts are absent; `None` if all are there, or can't be trusted.
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        Ok(None)
+    }
 }

@@ -9,7 +9,7 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::scope::{Place, PlaceKind, Scope};
-use super::source::{Count, Counts, Source};
+use super::source::{Count, Counts, Source, Uncounted};
 use super::threads::Thread;
 use super::{Column, modes, rights};
 use crate::cli::Stat;
@@ -245,6 +245,9 @@ impl Tasks {
         }
         let mut counts = vec![None; self.events.len()];
         for Opened { group, events } in opened {
+            if has_left(group)? {
+                continue;
+            }
             let read: Option<GroupCounts> = match group.read() {
                 Ok(read) => Some(read),
                 Err(error) if error.cause == Cause::Missed => None,
@@ -340,6 +343,20 @@ impl Source for Tasks {
         }
         Ok(sums(&threads, self.events.len()))
     }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        for opened in self.open.iter().flatten() {
+            if has_left(&opened.group)? {
+                return Ok(Some(Uncounted::Left));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether a task goes on that a group does not count any more.
+fn has_left(group: &Group) -> Result<bool> {
+    Ok(group.left().map_err(exit::with_help)? > 0)
 }
 
 /// Returns the sum over the threads for each event. A thread that had ended before it could be counted is left out: it

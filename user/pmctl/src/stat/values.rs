@@ -13,7 +13,7 @@ use perfmon::trace::{
 use perfmon::{Encoding, EventSelect, Info, Session};
 
 use super::Column;
-use super::source::{Count, Counts, Source};
+use super::source::{Count, Counts, Source, Uncounted};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
 
@@ -363,6 +363,10 @@ impl Source for WithValues {
         };
         counts.extend(self.read.iter().map(count));
         Ok(counts)
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        self.counts.uncounted()
     }
 }
 

@@ -10,6 +10,7 @@ use super::modes;
 
 use crate::cli::Stat;
 use crate::exit::Usage;
+use crate::pmu::idle;
 use crate::stdio::complain;
 
 /// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
@@ -37,6 +38,9 @@ pub(super) fn wanted(
             complain(format_args!("-d: this CPU has no {}", missing.join(", ")));
         }
         events.extend(details);
+    }
+    if let Some(words) = idle(events.iter(), pmu) {
+        complain(words);
     }
     in_wanted_modes(args, &mut events);
     Ok(events)

@@ -25,6 +25,11 @@ use crate::record::{Written, summarize};
 use crate::stdio::complain;
 use crate::text::count;
 
+/// Why there are no samples of a program that the events have left.
+const LEFT: &str = "a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or \
+                    one that the caller may not read: what it does is not sampled; start pmctl with its rights, or sample \
+                    all that runs with -a";
+
 /// The files of a recording.
 pub(super) struct Files<'a> {
     args: &'a Args,
@@ -148,7 +153,7 @@ impl<'a> Files<'a> {
         let (notes, written) = self.close(stream, samplers, maps)?;
         // The recording is whole without it.
         let _ = summarize(self.args, &notes, &written);
-        Ok(notes.is_whole())
+        Ok(notes.is_whole() && !written.has_left)
     }
 
     fn close(
@@ -169,6 +174,8 @@ impl<'a> Files<'a> {
         let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
         let totals = samplers.totals()?;
         let before = mem::replace(&mut self.totals, totals.clone());
+        let has_left = samplers.have_left()?;
+        let left = has_left.then(|| LEFT.to_owned());
         let mut notes = Notes {
             version: Notes::VERSION,
             scope: self.scope.clone(),
@@ -177,7 +184,7 @@ impl<'a> Files<'a> {
                 .zip(before)
                 .map(|(now, before)| now.saturating_sub(before))
                 .collect(),
-            degraded: [self.degraded.clone(), maps.degraded()].concat(),
+            degraded: [self.degraded.clone(), maps.degraded(), Vec::from_iter(left)].concat(),
             losses: self.losses(samplers)?,
             tasks_only: self.tasks_only,
             overwritten: self.args.overwrite,
@@ -206,6 +213,7 @@ impl<'a> Files<'a> {
             samples,
             size,
             others: 0,
+            has_left,
             elapsed,
             delay: self.delay,
             cpus: self.host.cpus_online,

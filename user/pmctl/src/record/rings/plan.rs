@@ -10,6 +10,7 @@ use super::limit::{limit, no_limit, takes, too_often};
 use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
 use crate::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
+use crate::pmu::idle;
 use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
 use crate::stat::modes;
@@ -103,6 +104,9 @@ impl Plan {
             return Err(Usage(MIXED_BRANCHES.to_owned()));
         }
         Ok(Self {
+            degraded: idle(events.iter().map(|planned| &planned.spec), pmu)
+                .into_iter()
+                .collect(),
             events,
             parts: Parts {
                 chain: args.has_chains(),
@@ -117,7 +121,6 @@ impl Plan {
                 inherit: !args.no_inherit,
                 from_exec: args.delay.is_none(),
             },
-            degraded: Vec::new(),
         })
     }
 

@@ -233,6 +233,16 @@ impl Samplers {
         rings.map(|ring| ring.cpu).collect()
     }
 
+    /// Returns whether tasks go on that are not sampled any more.
+    pub(super) fn have_left(&self) -> Result<bool> {
+        for event in self.rings.iter().flat_map(|ring| ring.sampler.events()) {
+            if event.left().map_err(exit::with_help)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn lost_of_all(&self) -> Result<Vec<u64>> {
         let lost = |ring: &Ring| match ring.sampler.lost() {
             Err(error) if error.cause == Cause::Missed => Ok(0),

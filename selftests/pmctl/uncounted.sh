@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# What was not counted is no 0: pmctl says that there is no count, and why.
+
+here=$(dirname "$0")
+# shellcheck source=SCRIPTDIR/../lib/ktap.sh
+. "$here/ktap.sh"
+
+[ -e /dev/perfmon ] || skip_all "there is no /dev/perfmon"
+
+mode=$(stat -c %a /dev/perfmon)
+dir=$(mktemp -d)
+# shellcheck disable=SC2317 # called by the trap
+restore() {
+	chmod "$mode" /dev/perfmon
+	rm -rf "$dir"
+}
+trap restore EXIT
+chmod 666 /dev/perfmon
+chmod 777 "$dir"
+cd "$dir" || exit 1
+
+loop=$here/pmctl_loop
+setuid=$dir/setuid-loop
+cp "$loop" "$setuid"
+chmod 4755 "$setuid"
+hidden=$dir/hidden-loop
+cp "$loop" "$hidden"
+chmod 711 "$hidden"
+
+# as_user COMMAND... : as a user without rights; says what it says, and `words` has its errors
+as_user() {
+	"$here/pmctl_as" -4711 "$@" 2>words
+}
+
+plan 23
+
+# The events leave a task that executes such a program, whether it is the command or not.
+for command in "$setuid 1000000" "$hidden 1000000" "sh -c '$setuid 1000000; true'"; do
+	as_user sh -c "pmctl stat -e instructions:u,task-clock -- $command"
+	is "stat of $command fails" 125 $?
+	is "it has no number" 2 "$(grep -c '^ *<not counted> ' words)"
+	says "it says why" "$(cat words)" 'setuid, setgid, capabilities'
+done
+as_user pmctl stat -e instructions:u -- "$loop" 1000000
+is "another program is counted" 0 $?
+
+as_user pmctl stat -x, -o csv -e instructions:u -- "$setuid" 1000
+says "so it is in CSV" "$(cat csv)" '^<not counted>,,instructions:u,'
+as_user pmctl stat -j -o json -e instructions:u -- "$setuid" 1000
+says "so it is in JSON" "$(cat json)" '"counter-value" ?: ?"<not counted>"'
+as_user pmctl stat -r 2 -e instructions:u -- "$setuid" 1000
+is "so it is of several runs" 1 "$(grep -c '^ *<not counted> ' words)"
+as_user pmctl bench -r 2 -e instructions:u "$setuid 1000"
+is "bench has no mean of it" 125 $?
+says "and says why" "$(cat words)" 'setuid, setgid, capabilities'
+
+as_user pmctl record -o data -e instructions:u -c 100003 -- "$setuid" 10000000
+is "record fails" 125 $?
+says "record says why" "$(cat words)" 'DEGRADED.*setuid, setgid, capabilities'
+check "and does not take it for few events" [ "$(grep -c 'hardly happened' words)" = 0 ]
+says "report says it as well" "$(pmctl report -i data --stdio 2>&1)" 'setuid, setgid, capabilities'
+
+# The emulated PMU takes every event by its number, and counts few.
+if pmctl stat -e UOPS_ISSUED.ANY -- true 2>&1 | grep -q "QEMU's emulation"; then
+	pmctl stat -e r01c4 -- true 2>words
+	says "stat says that an event is not counted" "$(cat words)" 'branches only, and has no count of r01c4'
+	pmctl record -q -o data -e r01c4 -- true 2>words
+	says "and so does record" "$(cat words)" 'branches only, and has no count of r01c4'
+else
+	skip "stat says that an event is not counted" "there is no emulated PMU"
+	skip "and so does record" "there is no emulated PMU"
+fi
+
+# A file of counts has no samples.
+perf stat record -o counts -e instructions:u -- true >/dev/null 2>&1
+pmctl report -i counts --stdio >words 2>&1
+check "report does not take a file of counts for one without samples" [ $? != 0 ]
+says "it says what the file is" "$(cat words)" 'perf stat report'
+
+finish
