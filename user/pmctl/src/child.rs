@@ -20,7 +20,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
 use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, ForkResult, Pid, access, fork, pipe2};
 
-use crate::{exit, signals};
+use crate::{exit, files, signals};
 
 /// Returns the file of this program, to run it once more.
 pub(crate) fn own_program() -> PathBuf {
@@ -369,7 +369,9 @@ fn run(command: &Command, mask: &SigSet, gate: &mut Shut, mut report: File) -> !
     // All of it before the gate: what comes after must not depend on the command.
     let pointers = command.arguments.iter().map(|argument| argument.as_ptr());
     let arguments: Vec<*const c_char> = pointers.chain([ptr::null()]).collect();
-    let ready = restore_signals(mask).and_then(|()| redirect(command.streams));
+    let ready = restore_signals(mask)
+        .and_then(|()| files::restore_limit())
+        .and_then(|()| redirect(command.streams));
     if let Some(preparation) = command.preparation {
         let answer = preparation().unwrap_or_else(|errno| -(errno as i32));
         let _ = report.write_all(&answer.to_ne_bytes());

@@ -5,9 +5,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
+use nix::errno::Errno;
 use nix::libc;
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 
 /// Returns options that create a file for its owner only. A file that is there keeps its mode.
 pub(crate) fn private() -> OpenOptions {
@@ -22,10 +24,23 @@ pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The limits of open files before [`allow_many_files`].
+static LIMITS_BEFORE: OnceLock<(rlim_t, rlim_t)> = OnceLock::new();
+
 /// Raises the limit of open files from the soft to the hard one, if that is possible.
 pub(crate) fn allow_many_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+    if let Ok((soft, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = LIMITS_BEFORE.set((soft, most));
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+/// Gives a process that becomes a command the limits that pmctl was started with: select(2) knows no more files than the
+/// usual soft one.
+pub(crate) fn restore_limit() -> Result<(), Errno> {
+    match LIMITS_BEFORE.get() {
+        Some((soft, most)) => setrlimit(Resource::RLIMIT_NOFILE, *soft, *most),
+        None => Ok(()),
     }
 }
 

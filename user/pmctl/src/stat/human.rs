@@ -17,7 +17,7 @@ use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject, side_by_sid
 use crate::screen::Colors;
 use crate::text::{self, thousands};
 
-/// In place of a number that can't be trusted.
+/// In place of a number that can't be trusted, or that there is not.
 const UNTRUSTED: &str = "<not trusted>";
 const UNCOUNTED: &str = "<not counted>";
 
@@ -542,6 +542,7 @@ mod tests {
         assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
         assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
         let tasks = Scope::Tasks {
+            asked: super::super::threads::Asked::default(),
             threads: Vec::new(),
             words: "process id '1'".to_owned(),
         };

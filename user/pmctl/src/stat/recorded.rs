@@ -14,6 +14,7 @@ use perfmon::{Encoding, EventSelect, Modes};
 
 use super::metrics::Metrics;
 use super::source::Count;
+use super::threads::Asked;
 use super::v1::{Document, SCHEMA, UNITS, V1Event};
 use super::{Column, Place, PlaceKind, Run, Scope, Subject, output};
 use crate::cli::{Cpus, Json, Stat};
@@ -88,6 +89,7 @@ fn subject(document: &Document, args: &Stat) -> Result<Subject> {
                 .and_then(|text| Cpus::parse(text).ok()),
         },
         (None, Some(words)) => Scope::Tasks {
+            asked: Asked::default(),
             threads: Vec::new(),
             words: crate::text::printable(words),
         },

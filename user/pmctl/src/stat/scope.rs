@@ -7,15 +7,19 @@ use std::fs;
 use crate::cli::{Cpus, Stat};
 use crate::exit::Usage;
 
-use super::threads::{Thread, threads};
+use super::threads::{Asked, Thread};
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The command, and what it creates unless that is not wanted.
     Command,
-    /// Threads of these processes, or these threads, in words.
-    Tasks { threads: Vec<Thread>, words: String },
+    /// Threads of these processes, or these threads, in words; and those that there are.
+    Tasks {
+        asked: Asked,
+        threads: Vec<Thread>,
+        words: String,
+    },
     /// All that runs on this many CPUs, and which CPUs these are, if not all.
     Cpus { number: usize, only: Option<Cpus> },
 }
@@ -70,8 +74,13 @@ impl Scope {
         } else {
             format!("thread id '{}'", list(&args.tid))
         };
+        let asked = Asked {
+            pids: args.pid.clone(),
+            tids: args.tid.clone(),
+        };
         Ok(Self::Tasks {
-            threads: threads(&args.pid, &args.tid)?,
+            threads: asked.threads()?,
+            asked,
             words,
         })
     }

@@ -13,6 +13,7 @@ use perfmon::{Encoding, EventSelect, Modes};
 
 use super::scope::Scope;
 use super::source::{Count, Counts, Source, Uncounted};
+use super::threads::Asked;
 use super::values::Unit;
 use super::{Column, modes};
 use crate::cli::Stat;
@@ -148,6 +149,8 @@ pub(super) struct WithSoftware {
     events: Vec<Software>,
     /// The tasks and the CPUs to count, -1 for all; the command, if there are none.
     targets: Vec<(i32, i32)>,
+    /// The threads that are counted, if they are asked for.
+    asked: Option<Asked>,
     inherit: bool,
     from_exec: bool,
     /// Of each event those of its targets.
@@ -163,26 +166,52 @@ impl WithSoftware {
     ) -> Self {
         let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let targets: Vec<(i32, i32)> = match scope {
-            Scope::Command => Vec::new(),
-            Scope::Tasks { threads, .. } => threads
-                .iter()
-                .map(|thread| (signed(thread.tid), -1))
-                .collect(),
+            // Which threads there are is seen when they are opened.
+            Scope::Command | Scope::Tasks { .. } => Vec::new(),
             Scope::Cpus { only, .. } => match only {
                 Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
                 None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
             },
+        };
+        let asked = match scope {
+            Scope::Tasks { asked, .. } => Some(asked.clone()),
+            Scope::Command | Scope::Cpus { .. } => None,
         };
         let wanted = modes::wanted(args.all_user, args.all_kernel);
         let events = events.into_iter().map(|event| event.in_modes(wanted));
         Self {
             counts,
             events: events.collect(),
-            from_exec: targets.is_empty() && args.delay().is_none(),
+            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
             inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
             targets,
+            asked,
             open: Vec::new(),
         }
+    }
+
+    /// Opens all events for these targets. What was open before is closed.
+    fn open_anew(&mut self, targets: &[(i32, i32)]) -> Result<()> {
+        self.open.clear();
+        for index in 0..self.events.len() {
+            let mut opened = self.open(self.events[index], targets);
+            let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
+            if is_forbidden && self.events[index].modes == Modes::Both {
+                // As perf: what the kernel does for a task is not for everyone.
+                for event in &mut self.events {
+                    *event = event.in_modes(Modes::User);
+                }
+                opened = self.open(self.events[index], targets);
+            }
+            let opened = opened.with_context(|| {
+                format!(
+                    "the kernel does not count {} here. Count it as root, or leave it out",
+                    self.events[index].label()
+                )
+            })?;
+            self.open.push(opened);
+        }
+        Ok(())
     }
 
     /// Opens an event for each target.
@@ -237,30 +266,15 @@ impl WithSoftware {
 impl Source for WithSoftware {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
         self.counts.prepare(command)?;
-        self.open.clear();
-        let targets = match command.filter(|_| self.targets.is_empty()) {
-            Some(pid) => vec![(signed(pid), -1)],
-            None => self.targets.clone(),
-        };
-        for index in 0..self.events.len() {
-            let mut opened = self.open(self.events[index], &targets);
-            let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
-            if is_forbidden && self.events[index].modes == Modes::Both {
-                // As perf: what the kernel does for a task is not for everyone.
-                for event in &mut self.events {
-                    *event = event.in_modes(Modes::User);
-                }
-                opened = self.open(self.events[index], &targets);
-            }
-            let opened = opened.with_context(|| {
-                format!(
-                    "the kernel does not count {} here. Count it as root, or leave it out",
-                    self.events[index].label()
-                )
-            })?;
-            self.open.push(opened);
+        let task = |tid| (signed(tid), -1);
+        match (self.asked.clone(), command) {
+            (Some(asked), _) => asked.settle(|threads| {
+                let targets = threads.iter().map(|thread| task(thread.tid));
+                self.open_anew(&targets.collect::<Vec<_>>())
+            }),
+            (None, Some(command)) if self.targets.is_empty() => self.open_anew(&[task(command)]),
+            (None, _) => self.open_anew(&self.targets.clone()),
         }
-        Ok(())
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -10,7 +10,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
 use super::scope::{Place, PlaceKind, Scope};
 use super::source::{Count, Counts, Source, Uncounted};
-use super::threads::Thread;
+use super::threads::{Asked, Thread};
 use super::{Column, modes, rights};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
@@ -45,7 +45,9 @@ pub(super) struct Tasks {
     /// The names that the events were asked for by.
     names: Vec<String>,
     manner: Manner,
-    /// The threads, if not the command.
+    /// What is counted, if not the command.
+    asked: Option<Asked>,
+    /// The threads of it.
     threads: Vec<Thread>,
     /// What is open: for each thread the groups of events.
     open: Vec<Vec<Opened>>,
@@ -89,18 +91,44 @@ impl Tasks {
             .into());
         }
         let device = Device::open().map_err(exit::with_help)?;
-        let threads = match scope {
-            Scope::Tasks { threads, .. } => threads.clone(),
-            _ => Vec::new(),
+        let (asked, threads) = match scope {
+            Scope::Tasks { asked, threads, .. } => (Some(asked.clone()), threads.clone()),
+            _ => (None, Vec::new()),
         };
         Ok(Self {
             device,
             names: events.iter().map(|event| event.label.clone()).collect(),
             events,
             manner,
+            asked,
             threads,
             open: Vec::new(),
         })
+    }
+
+    /// Opens all events for these threads, without what is refused. What was open before is closed first: its counters
+    /// are needed again.
+    fn open_anew(&mut self, tids: &[u32]) -> Result<()> {
+        self.open.clear();
+        loop {
+            let refused = match self.open_all(tids) {
+                Ok(open) => {
+                    self.open = open;
+                    return Ok(());
+                }
+                Err(refused) => refused,
+            };
+            if !self.adapt(&refused) {
+                if let Some(conflict) = self.conflict() {
+                    return Err(Usage(conflict).into());
+                }
+                let Refused { error, tid, .. } = refused;
+                return Err(rights::explained(
+                    error,
+                    self.asked.is_some().then_some(tid),
+                ));
+            }
+        }
     }
 
     /// Opens all events for these threads.
@@ -266,32 +294,17 @@ impl Tasks {
 
 impl Source for Tasks {
     fn prepare(&mut self, command: Option<u32>) -> Result<()> {
-        // The counters of the run before are free again.
-        self.open.clear();
-        let tids: Vec<u32> = if self.threads.is_empty() {
-            vec![command.context("there is no task to count")?]
-        } else {
-            self.threads.iter().map(|thread| thread.tid).collect()
+        let Some(asked) = self.asked.clone() else {
+            let command = command.context("there is no task to count")?;
+            return self.open_anew(&[command]);
         };
-        loop {
-            match self.open_all(&tids) {
-                Ok(open) => {
-                    self.open = open;
-                    self.forget_ended();
-                    return Ok(());
-                }
-                Err(refused) => {
-                    let is_own = self.threads.is_empty();
-                    if !self.adapt(&refused) {
-                        if let Some(conflict) = self.conflict() {
-                            return Err(Usage(conflict).into());
-                        }
-                        let Refused { error, tid, .. } = refused;
-                        return Err(rights::explained(error, (!is_own).then_some(tid)));
-                    }
-                }
-            }
-        }
+        asked.settle(|threads| {
+            let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
+            self.threads = threads;
+            self.open_anew(&tids)
+        })?;
+        self.forget_ended();
+        Ok(())
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -31,7 +31,7 @@ use crate::cli::Record as Args;
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::signals::Signals;
-use crate::stat::threads::threads;
+use crate::stat::threads::Asked;
 use crate::stdio::complain;
 
 /// Records, and returns the exit code.
@@ -51,7 +51,11 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         words => Some(Command::find(words)?.with(args.streams())),
     };
     // Before the events: what there is not can't be sampled.
-    threads(&args.pid, &args.tid)?;
+    let asked = Asked {
+        pids: args.pid.clone(),
+        tids: args.tid.clone(),
+    };
+    asked.threads()?;
     let mut plan = Plan::new(args, &pmu)?;
     let device = Device::open().map_err(exit::with_help)?;
     plan.ask_highest(&device)?;
@@ -75,12 +79,16 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         .as_ref()
         .map(|command| Waiting::fork(command, signals.mask_before()))
         .transpose()?;
-    let tasks = Tasks::new(args, waiting.as_ref().map(Waiting::pid), &online)?;
-    // Before the samples: what they need to be understood comes first.
-    let mut maps = Maps::open(&tasks, &online);
-    // Those of rings that are overwritten would be lost.
-    let with_tasks = maps.are_ours() && !args.overwrite;
-    let mut samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, with_tasks))?;
+    let pid = waiting.as_ref().map(Waiting::pid);
+    let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
+        let tasks = Tasks::new(args, (pid, &threads), &online);
+        // Before the samples: what they need to be understood comes first.
+        let maps = Maps::open(&tasks, &online);
+        // Those of rings that are overwritten would be lost.
+        let with_tasks = maps.are_ours() && !args.overwrite;
+        let samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, with_tasks))?;
+        Ok((tasks, maps, samplers))
+    })?;
     maps.begin(&tasks, plan.has_kernel());
     let mut files = Files::new(args, target, (&plan, &tasks), host(online.len())?);
     let has_history = args.overwrite || args.switch_output.is_some();

@@ -14,7 +14,7 @@ use crate::pmu::idle;
 use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
 use crate::stat::modes;
-use crate::stat::threads::threads;
+use crate::stat::threads::Thread;
 
 /// The frequency of `-F max`, until [`Plan::ask_highest`] has asked for it. No driver takes it.
 const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
@@ -278,23 +278,26 @@ pub(super) enum Tasks {
 
 impl Tasks {
     /// Returns the tasks of the command line; `command` is the process of the command.
-    pub(super) fn new(args: &Args, command: Option<u32>, online: &[u32]) -> Result<Self, Usage> {
+    pub(super) fn new(
+        args: &Args,
+        (command, threads): (Option<u32>, &[Thread]),
+        online: &[u32],
+    ) -> Self {
         let cpus = online.to_vec();
         if let Some(chosen) = &args.cpu {
-            return Ok(Self::Cpus(chosen.iter().collect()));
+            return Self::Cpus(chosen.iter().collect());
         }
         if args.all_cpus {
-            return Ok(Self::Cpus(cpus));
+            return Self::Cpus(cpus);
         }
         if !args.pid.is_empty() || !args.tid.is_empty() {
-            let threads = threads(&args.pid, &args.tid)?;
             let tids = threads.iter().map(|thread| thread.tid).collect();
-            return Ok(Self::Threads { tids, cpus });
+            return Self::Threads { tids, cpus };
         }
-        Ok(Self::Command {
+        Self::Command {
             pid: command.unwrap_or(0),
             cpus,
-        })
+        }
     }
 
     /// Returns the CPUs that have a ring.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * pmctl_many_threads N FILE: a process of N threads, which sleep until it is killed. The
+ * last one has a name that is not UTF-8. FILE is made when there are all.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static pthread_barrier_t begun;
+
+static void *sleep_as(void *name)
+{
+	prctl(PR_SET_NAME, name);
+	pthread_barrier_wait(&begun);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	char usual[] = "usual", odd[] = { 'a', '\xff', 'b', 0 };
+	int i, n = argc > 2 ? atoi(argv[1]) : 0;
+	pthread_attr_t small;
+	pthread_t thread;
+
+	if (n < 2)
+		return 2;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	pthread_barrier_init(&begun, NULL, n);
+	for (i = 1; i < n; i++) {
+		if (pthread_create(&thread, &small, sleep_as, i + 1 < n ? usual : odd))
+			return 1;
+	}
+	pthread_barrier_wait(&begun);
+	close(creat(argv[2], 0600));
+	pause();
+	return 0;
+}
