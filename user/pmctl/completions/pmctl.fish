@@ -66,7 +66,7 @@ complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s t -l tid -d 'Count 
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s C -l cpu -d 'Count all that runs on these CPUs, as 0-2,5; without a command until Ctrl-C' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s D -l delay -d 'Start to count MS milliseconds after the start' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l timeout -d 'End after MS milliseconds; a command gets SIGTERM' -r
-complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error; 0: until Ctrl-C, and show each run' -r
+complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s r -l repeat -d 'Run the command N times, or more if the counters are too few for all events; show the mean and its standard error; 0: until Ctrl-C, and show each run' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s I -l interval -d 'Print the counts every MS milliseconds' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -l interval-count -d 'End after N intervals of -I; a command gets SIGTERM' -r
 complete -c pmctl -n "__fish_pmctl_using_subcommand stat" -s x -l field-separator -d 'Print a line for each event, with perf\'s fields separated by SEP' -r

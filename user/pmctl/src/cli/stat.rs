@@ -112,7 +112,7 @@ pub(crate) struct Stat {
     #[arg(short, long)]
     pub(crate) detailed: bool,
 
-    /// Run the command N times, or more if the counters are too few for all of -M; show the mean and its standard error;
+    /// Run the command N times, or more if the counters are too few for all events; show the mean and its standard error;
     /// 0: until Ctrl-C, and show each run
     #[arg(short, long, value_name = "N", value_parser = repeat, allow_negative_numbers = true)]
     pub(crate) repeat: Option<u32>,

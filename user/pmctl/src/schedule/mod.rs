@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use perfmon::event::Owners;
+use perfmon::event::{Owner, OwnerKind, Owners};
 use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Device, Pmu};
 
@@ -33,11 +33,20 @@ impl CounterSupply {
 
     /// Those of them that no other program, perf or watchdog has now.
     pub(crate) fn free(device: &Device, pmu: &Pmu) -> Self {
+        Self::free_of(device, pmu, |_| true)
+    }
+
+    /// The same for events of tasks, which share counters with those of other tasks.
+    pub(crate) fn free_for_tasks(device: &Device, pmu: &Pmu) -> Self {
+        Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
+    }
+
+    fn free_of(device: &Device, pmu: &Pmu, excludes: impl Fn(&Owner) -> bool) -> Self {
         let mut supply = Self::of(device, pmu);
         let Owners(owners) = device.owners();
         let others = owners
             .iter()
-            .filter(|(_, owner)| owner.pid != Some(std::process::id()));
+            .filter(|(_, owner)| owner.pid != Some(std::process::id()) && excludes(owner));
         for (counter, _) in others {
             match *counter {
                 CounterId::General(number) => {

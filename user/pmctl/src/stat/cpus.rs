@@ -12,6 +12,7 @@ use super::Column;
 use super::rights;
 use super::scope::{self, Place, Split};
 use super::source::{Count, Counts, Source};
+use super::turns::TooMany;
 use crate::cli::{Cpus, Stat};
 use crate::exit::{self, Usage};
 use crate::explain::explain;
@@ -89,12 +90,9 @@ pub(super) fn of_cpus(
 }
 
 /// A counter for each event that the CPU has.
-pub(super) fn columns_on(
-    events: Vec<EventSpec>,
-    supply: CounterSupply,
-) -> Result<Vec<Column>, Usage> {
+pub(super) fn columns_on(events: Vec<EventSpec>, supply: CounterSupply) -> Result<Vec<Column>> {
     let present: Vec<EventSpec> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
-    let places = schedule(&present, supply).map_err(|error| Usage(error.to_string()))?;
+    let places = schedule(&present, supply).map_err(|error| TooMany::of_cpus(&error))?;
     let mut places = places.into_iter();
     let column = |(number, event): (usize, EventSpec)| Column {
         place: None,

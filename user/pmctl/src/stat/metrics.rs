@@ -11,8 +11,8 @@ use perfmon::spec::models::metrics::Metric;
 use perfmon::{Device, Pmu};
 
 use super::run::{Figures, Run, running_time};
-use super::wanted;
 use super::{Column, Place};
+use super::{turns, wanted};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
@@ -92,7 +92,7 @@ pub(super) fn counted(
     let words = wanted::metrics(args, pmu);
     if words.is_empty() {
         return Ok(Counted {
-            runs: vec![events],
+            runs: turns::of(args, events, pmu)?,
             metrics: Metrics::none(),
         });
     }
@@ -116,7 +116,7 @@ pub(super) fn counted(
     }));
     let mut packed = pack(&items, supply);
     packed.runs.retain(|run| !run.is_empty());
-    require_one_run(args, &packed.runs, supply)?;
+    require_one_run(args, "-M", &packed.runs, supply)?;
 
     let starts: Vec<usize> = packed
         .runs
@@ -211,8 +211,9 @@ fn found(
 }
 
 /// Fails if the events take several runs, and what is counted runs once.
-fn require_one_run(
+pub(super) fn require_one_run(
     args: &Stat,
+    option: &str,
     runs: &[Vec<EventSpec>],
     supply: CounterSupply,
 ) -> Result<(), Usage> {
@@ -220,7 +221,7 @@ fn require_one_run(
         return Ok(());
     }
     let needed = format!(
-        "-M: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
+        "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
         runs.iter().map(Vec::len).sum::<usize>(),
         runs.len(),
         supply.general_free(),
@@ -233,15 +234,14 @@ fn require_one_run(
             "what runs already runs once"
         };
         return Err(Usage(format!(
-            "{needed}; {what}.\nChoose fewer metrics, or give a command that can be run {} times.",
+            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.",
             runs.len()
         )));
     }
     match args.repeat {
         None => Err(Usage(format!(
-            "{needed}.\nIf the command can be run again and does the same each time, `-r 1` runs it {} times, for a part \
-             of the events each. Or choose fewer metrics.",
-            runs.len()
+            "{needed}.\n{} Or choose fewer of them.",
+            turns::repeated(runs.len())
         ))),
         Some(_) => Ok(()),
     }

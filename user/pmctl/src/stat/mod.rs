@@ -15,6 +15,7 @@ mod check;
 mod cpus;
 mod csv;
 mod human;
+mod input;
 mod json;
 mod measure;
 mod metrics;
@@ -35,6 +36,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 pub(crate) mod threads;
+mod turns;
 mod v1;
 pub(crate) mod values;
 mod wanted;
@@ -50,6 +52,7 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{CounterId, Pmu, Session};
 
+use input::Input;
 use measure::{Begun, Plan};
 use metrics::{Counted, Metrics};
 use run::{Figures, Run, Stopped, running_time};
@@ -152,11 +155,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     // From here on Ctrl-C asks for the counts.
     let signals = Signals::hold()?;
     let of_cpus = matches!(scope, Scope::Cpus { .. });
-    let session = if of_cpus || !values.is_empty() {
-        Some(Session::open().map_err(exit::with_help)?)
-    } else {
-        None
-    };
+    let needs_session = of_cpus || !values.is_empty();
+    let session = needs_session.then(Session::open).transpose();
+    let session = session.map_err(exit::with_help)?;
     let source = |events: &[EventSpec]| -> Result<Box<dyn Source>> {
         let events = events.to_vec();
         let source: Box<dyn Source> = match &session {
@@ -184,8 +185,9 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         };
         Ok(order::ordered(args, (&software, &values), source))
     };
-    let mut first = source(&parts[0])?;
-    let begun = measure::begin(&plan, &signals, first.as_mut())?;
+    let advised = |error| turns::advised(error, args, (&parts[0], &pmu));
+    let mut first = source(&parts[0]).map_err(advised)?;
+    let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
     let output = output::output(args)?;
     let record = output::record(args)?;
     let subject = |columns| Subject {
@@ -200,10 +202,12 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
     let show = Show::of(args);
     if parts.len() > 1 {
         let mut begun = Some((first, begun));
+        let mut input = Input::before_runs();
         let (columns, runs, stopped) = run_parts((show, &parts), (&plan, &signals), |part| {
             match begun.take() {
                 Some(first) => Ok(first),
                 None => {
+                    input.before_next_run();
                     let mut source = source(part)?;
                     let begun = measure::begin(&plan, &signals, source.as_mut())?;
                     Ok((source, begun))
@@ -298,10 +302,14 @@ fn count<'a>(
     // Of those that have been shown.
     let mut earlier = 0;
     let mut begun = Some(first);
+    let mut input = Input::before_runs();
     for _ in 0..show.repeat {
         let next = match begun.take() {
             Some(begun) => begun,
-            None => measure::begin(plan, signals, source)?,
+            None => {
+                input.before_next_run();
+                measure::begin(plan, signals, source)?
+            }
         };
         let run = measure::measure(next, (plan, signals), source, report)?;
         let last = run.is_last();

@@ -11,6 +11,7 @@ use super::output::Quiet;
 use super::scope::Scope;
 use super::source::{Source, Uncounted};
 use super::tasks::{Manner, Tasks};
+use super::turns;
 use crate::child::{Command, Ending};
 use crate::signals::Signals;
 
@@ -52,7 +53,8 @@ impl Series {
 
     /// Runs the command once.
     pub(crate) fn run(&mut self, signals: &Signals) -> Result<Once> {
-        let begun = measure::begin(&self.plan, signals, &mut self.source)?;
+        let begun = measure::begin(&self.plan, signals, &mut self.source);
+        let begun = begun.map_err(turns::plain)?;
         let run = measure::measure(begun, (&self.plan, signals), &mut self.source, &mut Quiet)?;
         let counts = run.counts.iter();
         Ok(Once {

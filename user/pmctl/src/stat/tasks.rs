@@ -11,6 +11,7 @@ use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 use super::scope::{Place, PlaceKind, Scope};
 use super::source::{Count, Counts, Source, Uncounted};
 use super::threads::{Asked, Thread};
+use super::turns::TooMany;
 use super::{Column, modes, rights};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
@@ -120,9 +121,12 @@ impl Tasks {
             };
             if !self.adapt(&refused) {
                 if let Some(conflict) = self.conflict() {
-                    return Err(Usage(conflict).into());
+                    return Err(TooMany::of_cpus(&conflict).into());
                 }
                 let Refused { error, tid, .. } = refused;
+                if matches!(error.cause, Cause::NoFreeCounter(_)) {
+                    return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+                }
                 return Err(rights::explained(
                     error,
                     self.asked.is_some().then_some(tid),
