@@ -161,7 +161,7 @@ impl Descriptor for Event {
             u8::from(self.config.inherit),
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
-            u8::from(self.state().is_enabled(u32::MAX)),
+            u8::from(self.state().is_enabled(u64::MAX)),
             self.left(),
         );
     }

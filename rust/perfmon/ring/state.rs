@@ -2,39 +2,39 @@
 //! Whether an event is enabled. The overflow handler disables it, too, when it has had as many samples as wanted.
 
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 /// The event counts where it is not disabled by its group.
-const ENABLED: u32 = 1;
+const ENABLED: u64 = 1;
 /// The lowest bit of the number of changes.
-const CHANGE: u32 = 2;
+const CHANGE: u64 = 2;
 /// The event is closed.
-const CLOSED: u32 = u32::MAX - 1;
+const CLOSED: u64 = u64::MAX - 1;
 
 /// Whether an event is enabled, and how often that was changed.
 ///
 /// ATOMICS: relaxed, as who changes it makes the CPUs look at it again. Changes are releases, and [`Self::changes`] is
 /// their acquire: who sees one sees what was done before it, as that more samples were allowed.
-pub(crate) struct State(AtomicU32);
+pub(crate) struct State(AtomicU64);
 
 impl State {
     /// Returns the state of a new event.
     pub(super) fn new(enabled: bool) -> Self {
-        Self(AtomicU32::new(if enabled { ENABLED } else { 0 }))
+        Self(AtomicU64::new(if enabled { ENABLED } else { 0 }))
     }
 
     /// Returns whether a task may be counted: the event is enabled, or was so for this task when its state had been
     /// changed `enabled_at` times.
     #[inline(always)]
-    pub(crate) fn is_enabled(&self, enabled_at: u32) -> bool {
+    pub(crate) fn is_enabled(&self, enabled_at: u64) -> bool {
         let state = self.0.load(Relaxed);
         state & ENABLED != 0 || state / CHANGE == enabled_at
     }
 
     /// Returns how often the state was changed.
-    pub(crate) fn changes(&self) -> u32 {
+    pub(crate) fn changes(&self) -> u64 {
         self.0.load(Acquire) / CHANGE
     }
 
@@ -46,20 +46,19 @@ impl State {
 
     /// Disables the event, unless its state was changed since it had been changed `changes` times. Returns whether that
     /// was not so.
-    pub(super) fn disable_unless_changed(&self, changes: u32) -> bool {
+    pub(super) fn disable_unless_changed(&self, changes: u64) -> bool {
         let state = self.0.load(Relaxed);
         state / CHANGE == changes && self.change(state, false)
     }
 
     /// Changes the state from this one. Returns whether it still was this one; that of a closed event stays.
     #[inline]
-    fn change(&self, state: u32, enabled: bool) -> bool {
+    fn change(&self, state: u64, enabled: bool) -> bool {
         if state == CLOSED {
             return true;
         }
-        // After 2^30 changes the count begins anew.
+        // 2^63 changes are never made.
         let next = (state & !ENABLED).wrapping_add(CHANGE);
-        let next = if next >= CLOSED { 0 } else { next };
         let enabled = if enabled { ENABLED } else { 0 };
         (self.0)
             .compare_exchange(state, next | enabled, Release, Relaxed)

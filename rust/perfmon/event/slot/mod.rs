@@ -43,7 +43,7 @@ pub(super) struct Slot {
     /// The only CPU to count on, or [`ANY_CPU`].
     cpu: u32,
     /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
-    enabled_at: u32,
+    enabled_at: u64,
     counter: CounterId,
     /// The bit, by index, of the group leader's slot; 0 if it has none.
     needed: u64,
@@ -62,7 +62,7 @@ pub(super) struct Slot {
 /// [`Slot::cpu`]: any.
 const ANY_CPU: u32 = u32::MAX;
 /// [`Slot::enabled_at`]: it has not.
-const NEVER: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
 
 // SAFETY: A slot is used by the holder of its context. The event may be used by any task.
 unsafe impl Send for Slot {}
