@@ -11,18 +11,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <linux/io_uring.h>
-
 #include "device.h"
 #include "fixture.h"
+#include "uring.h"
 
 /*
  * One at a time: when a worker's turn comes is the scheduler's choice, and costs as much
  * as the reads.
  */
-#define ENTRIES	1
-#define BATCHES	500
+#define READS	500
 #define RUNS	6
+
+/* How long an answer is waited for. */
+#define SECONDS	10
 
 FIXTURE(event)
 {
@@ -44,18 +45,9 @@ FIXTURE_TEARDOWN(event)
 
 /* A ring, whose workers live as long. */
 struct ring {
-	int fd;
+	struct uring uring;
 	int file;		/* to read from */
-	char *queues;
-	size_t size;
-	struct io_uring_sqe *sqes;
-	struct io_uring_params p;
 };
-
-static unsigned int *word(const struct ring *r, unsigned int offset)
-{
-	return (unsigned int *)(r->queues + offset);
-}
 
 /*
  * One worker at a time, on the CPU of this thread: two that wake each other execute more
@@ -64,74 +56,52 @@ static unsigned int *word(const struct ring *r, unsigned int offset)
 static int ring_keep_to_cpu(const struct ring *r)
 {
 	unsigned int most[2] = { 1, 1 };
-	int cpu = pin_to_first_cpu();
+	int cpu = pin_to_first_cpu(), fd = r->uring.fd;
 	cpu_set_t set;
 
 	if (cpu < 0)
 		return cpu;
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	if (syscall(SYS_io_uring_register, r->fd, IORING_REGISTER_IOWQ_AFF, &set, sizeof(set)) ||
-	    syscall(SYS_io_uring_register, r->fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2))
+	if (syscall(SYS_io_uring_register, fd, IORING_REGISTER_IOWQ_AFF, &set, sizeof(set)) ||
+	    syscall(SYS_io_uring_register, fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2))
 		return -errno;
 	return 0;
 }
 
 static int ring_open(struct ring *r)
 {
-	*r = (struct ring) {};
+	int err = uring_open(&r->uring, 0);
+
+	if (err)
+		return err;
 	r->file = memfd_create("io_uring", MFD_CLOEXEC);
-	r->fd = syscall(SYS_io_uring_setup, ENTRIES, &r->p);
-	if (r->fd < 0 || r->file < 0 || ftruncate(r->file, ENTRIES * sizeof(__u64)))
-		return -errno;
-	/* Both queues are in one mapping: IORING_FEAT_SINGLE_MMAP. */
-	r->size = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
-	if (r->size < r->p.sq_off.array + r->p.sq_entries * sizeof(unsigned int))
-		r->size = r->p.sq_off.array + r->p.sq_entries * sizeof(unsigned int);
-	r->queues = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-			 r->fd, IORING_OFF_SQ_RING);
-	r->sqes = mmap(NULL, ENTRIES * sizeof(*r->sqes), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQES);
-	if (r->queues == MAP_FAILED || r->sqes == MAP_FAILED)
+	if (r->file < 0 || ftruncate(r->file, sizeof(__u64)))
 		return -errno;
 	return ring_keep_to_cpu(r);
 }
 
-static void ring_close(const struct ring *r)
+static void ring_close(struct ring *r)
 {
-	munmap(r->sqes, ENTRIES * sizeof(*r->sqes));
-	munmap(r->queues, r->size);
-	close(r->fd);
+	uring_close(&r->uring);
 	close(r->file);
 }
 
-/* Has workers read @batches times ENTRIES words. Returns how many reads succeeded. */
-static int ring_read(const struct ring *r, int batches)
+/* Has workers read a word so often. Returns how many reads succeeded. */
+static int ring_read(struct ring *r, int times)
 {
-	static __u64 words[ENTRIES];
-	const struct io_uring_cqe *done = (void *)(r->queues + r->p.cq_off.cqes);
-	unsigned int *tail = word(r, r->p.sq_off.tail), *head = word(r, r->p.cq_off.head);
-	int read = 0, i;
+	static __u64 to;
+	const struct io_uring_sqe request = {
+		.opcode = IORING_OP_READ,
+		.flags = IOSQE_ASYNC,
+		.fd = r->file,
+		.addr = (uintptr_t)&to,
+		.len = sizeof(to),
+	};
+	int read = 0;
 
-	while (batches--) {
-		for (i = 0; i < ENTRIES; i++) {
-			r->sqes[i] = (struct io_uring_sqe) {
-				.opcode = IORING_OP_READ,
-				.flags = IOSQE_ASYNC,
-				.fd = r->file,
-				.off = i * sizeof(*words),
-				.addr = (uintptr_t)&words[i],
-				.len = sizeof(*words),
-			};
-			word(r, r->p.sq_off.array)[i] = i;
-		}
-		__atomic_store_n(tail, *tail + ENTRIES, __ATOMIC_RELEASE);
-		syscall(SYS_io_uring_enter, r->fd, ENTRIES, ENTRIES, IORING_ENTER_GETEVENTS,
-			NULL, 0);
-		for (i = 0; i < ENTRIES; i++)
-			read += done[(*head + i) % r->p.cq_entries].res == sizeof(*words);
-		__atomic_store_n(head, *head + ENTRIES, __ATOMIC_RELEASE);
-	}
+	while (times--)
+		read += uring_call(&r->uring, &request, SECONDS) == sizeof(to);
 	return read;
 }
 
@@ -189,11 +159,11 @@ static struct counts count_reads(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, ring_open(&ring));
 	ASSERT_EQ(0, event_enable(whole));
 	ASSERT_EQ(0, event_enable(single));
-	read = ring_read(&ring, BATCHES);
+	read = ring_read(&ring, READS);
 	ASSERT_EQ(0, event_disable(single));
 	ASSERT_EQ(0, event_disable(whole));
 	workers = count_workers();
-	EXPECT_EQ(ENTRIES * BATCHES, read);
+	EXPECT_EQ(READS, read);
 	EXPECT_LT(0, workers);
 	counts.single = event_count(single);
 	counts.whole = event_count(whole);

@@ -13,7 +13,7 @@ use crate::{
     logic::read_format::{EventTimes, EventValue, ReadFormat, MAX_WORDS_OF_ONE},
     ring::Ring,
     sys::{
-        descriptor::{Area, Descriptor, Open, Poll, Signals},
+        descriptor::{Area, Descriptor, Open, Poll, Room, Signals},
         error::errno,
         uaccess,
     },
@@ -53,19 +53,21 @@ const FLAG_GROUP: usize = 1;
 
 impl Descriptor for Event {
     #[inline]
-    fn read(&self, to: usize, size: usize) -> Result<usize> {
+    fn read(&self, to: impl Room) -> Result<usize> {
         // The usual case: a number, and all of it is here.
-        if self.config.sampling.read.is_plain() && !self.config.inherit && size >= size_of::<u64>()
+        if self.config.sampling.read.is_plain()
+            && !self.config.inherit
+            && to.size() >= size_of::<u64>()
         {
             let seen = with_here(|here, slots| Seen::here(here, slots.of(self)?, 0)).flatten();
             if let Some(seen) = seen {
-                return uaccess::put_words(to, &[seen.count]).map(|()| size_of::<u64>());
+                return to.put(&[seen.count]).map(|()| size_of::<u64>());
             }
         }
         if self.config.sampling.read.is_group() {
-            read_group(self, to, size)
+            read_group(self, to)
         } else {
-            read_one(self, to, size)
+            read_one(self, to)
         }
     }
 
@@ -257,9 +259,9 @@ fn times(seen: &Seen) -> EventTimes {
 
 /// Serves read(2) of one event.
 #[inline(never)]
-fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
+fn read_one(event: &Event, to: impl Room) -> Result<usize> {
     let format = event.config.sampling.read;
-    if size < format.size(1) {
+    if to.size() < format.size(1) {
         return Err(ENOSPC);
     }
     let seen = match with_here(|here, slots| Seen::here(here, slots.of(event)?, timestamp())) {
@@ -274,13 +276,13 @@ fn read_one(event: &Event, to: usize, size: usize) -> Result<usize> {
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
     let words = format.encode_one(&mut words, value(event, &seen), || times(&seen));
-    uaccess::put_words(to, words)?;
+    to.put(words)?;
     Ok(size_of_val(words))
 }
 
 /// Serves read(2) of a group: of all its events at one moment, in each task.
 #[inline(never)]
-fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
+fn read_group(event: &Event, to: impl Room) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut few = [0; FEW_WORDS];
     // The usual case: all of it is here.
@@ -293,24 +295,24 @@ fn read_group(event: &Event, to: usize, size: usize) -> Result<usize> {
         encode_group(format, &mut few, group.map(see))
     });
     if let Some(Some(words)) = read {
-        if size < size_of_val(words) {
+        if to.size() < size_of_val(words) {
             return Err(ENOSPC);
         }
-        uaccess::put_words(to, words)?;
+        to.put(words)?;
         return Ok(size_of_val(words));
     }
-    read_any_group(event, to, size)
+    read_any_group(event, to)
 }
 
 /// Serves read(2) of a group whose tasks are anywhere.
 #[inline(never)]
-fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
+fn read_any_group(event: &Event, to: impl Room) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut room = KVec::new();
     let words = {
         let group = group::lock(event);
         let needed = format.words(group.events().count());
-        if size < needed * size_of::<u64>() {
+        if to.size() < needed * size_of::<u64>() {
             return Err(ENOSPC);
         }
         room.resize(needed, 0, GFP_KERNEL)?;
@@ -319,7 +321,7 @@ fn read_any_group(event: &Event, to: usize, size: usize) -> Result<usize> {
         encode_group(format, &mut room, group.events().map(see_closed)).ok_or(EIO)?
         // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
     };
-    uaccess::put_words(to, words)?;
+    to.put(words)?;
     Ok(size_of_val(words))
 }
 

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Anonymous descriptors with calls of their own. `kernel::fs` has no file operations.
 
-use crate::sys::{compat, error::to_result, ffi};
+use crate::sys::{compat, error::to_result, ffi, uaccess};
 use core::{marker::PhantomData, ptr, ptr::NonNull};
 use kernel::{
     bindings,
     error::{from_err_ptr, from_result},
     ffi::{c_char, c_int, c_long, c_uint, c_ulong},
     fs::{file::FileDescriptorReservation, File},
+    iov::IovIterDest,
     page::PAGE_SIZE,
     prelude::*,
     sync::aref::ARef,
 };
+use zerocopy::IntoBytes;
 
 /// The object behind such a descriptor.
 pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
-    /// Serves read(2): copies up to `size` bytes to the program's address `to`, and returns how many.
-    fn read(&self, to: usize, size: usize) -> Result<usize>;
+    /// Serves read(2) and other ways to read: copies to `to`, and returns how many bytes. Does not wait for anything to
+    /// happen.
+    fn read(&self, to: impl Room) -> Result<usize>;
     /// Serves ioctl(2).
     fn ioctl(&self, command: u32, arg: usize) -> Result;
     /// Serves poll(2): has `poll` wait, and returns the events that are there, `EPOLL*`.
@@ -33,6 +36,52 @@ pub(crate) trait Descriptor: Send + Sync + Sized + 'static {
     fn show(&self, file: &kernel::seq_file::SeqFile);
     /// Serves the last close(2).
     fn close(this: Pin<KBox<Self>>);
+}
+
+/// Where to copy what is read.
+pub(crate) trait Room {
+    /// Returns the bytes that there is room for.
+    fn size(&self) -> usize;
+    /// Copies words, for which there is room.
+    ///
+    /// # Errors
+    ///
+    /// EFAULT.
+    fn put(self, words: &[u64]) -> Result;
+}
+
+/// The memory of a program, as it names it in read(2).
+struct Memory {
+    address: usize,
+    size: usize,
+}
+
+impl Room for Memory {
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    #[inline(always)]
+    fn put(self, words: &[u64]) -> Result {
+        uaccess::put_words(self.address, words)
+    }
+}
+
+/// What readv(2), io_uring and AIO name.
+impl Room for &mut IovIterDest<'_> {
+    fn size(&self) -> usize {
+        self.len()
+    }
+
+    fn put(self, words: &[u64]) -> Result {
+        let bytes = words.as_bytes();
+        if self.copy_to_iter(bytes) == bytes.len() {
+            Ok(())
+        } else {
+            Err(EFAULT)
+        }
+    }
 }
 
 /// A poll(2) that waits ([`Wait::poll`](super::wait::Wait::poll)).
@@ -237,7 +286,9 @@ struct Operations<T>(PhantomData<T>);
 impl<T: Descriptor> Operations<T> {
     const TABLE: bindings::file_operations = bindings::file_operations {
         owner: compat::this_module(),
+        // The kernel takes this one for read(2): it is the shorter way.
         read: Some(Self::read),
+        read_iter: Some(Self::read_iter),
         unlocked_ioctl: Some(Self::ioctl),
         compat_ioctl: Some(Self::ioctl),
         poll: Some(Self::poll),
@@ -273,7 +324,26 @@ impl<T: Descriptor> Operations<T> {
         _position: *mut bindings::loff_t,
     ) -> isize {
         // SAFETY: By the requirement.
-        match unsafe { Self::data(file) }.read(to.addr(), size) {
+        let data = unsafe { Self::data(file) };
+        let address = to.addr();
+        match data.read(Memory { address, size }) {
+            Ok(size) => size as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel for a file of [`Reserved::install`], with memory to copy to.
+    unsafe extern "C" fn read_iter(
+        call: *mut bindings::kiocb,
+        to: *mut bindings::iov_iter,
+    ) -> isize {
+        // SAFETY: By the requirement.
+        let data = unsafe { Self::data((*call).ki_filp) };
+        // SAFETY: The kernel gives memory to copy to, for the call.
+        let to = unsafe { IovIterDest::from_raw(to) };
+        match data.read(to) {
             Ok(size) => size as isize,
             Err(error) => error.to_errno() as isize,
         }

@@ -3,6 +3,7 @@
 #include <linux/build_bug.h>
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/err.h>
 #include <linux/fcntl.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -222,7 +223,12 @@ int perfmon_open_anonymous(const void *operations, void *data)
 
 struct file *perfmon_anonymous_file(const void *operations, void *data)
 {
-	return anon_inode_getfile("[perfmon_event]", operations, data, O_RDWR);
+	struct file *file = anon_inode_getfile("[perfmon_event]", operations, data, O_RDWR);
+
+	/* io_uring reads at once, and does not wait for what poll(2) tells of. */
+	if (!IS_ERR(file))
+		file->f_mode |= FMODE_NOWAIT;
+	return file;
 }
 
 bool perfmon_is_file_of(struct file *file, const void *operations)

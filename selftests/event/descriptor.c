@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ways to read a descriptor and to wait for it, in one table: what perf's answers,
+ * and what ours does. Reading never waits for anything, so it is never refused to those
+ * who don't want to wait.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <linux/aio_abi.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "samples.h"
+#include "uring.h"
+
+/* How long an answer of io_uring's is waited for. */
+#define SECONDS	1
+
+/* 2^ORDER pages */
+#define ORDER	1
+
+/* What a call has read. */
+static __u64 count;
+
+/* A call's result, or a negative errno. */
+#define RESULT(call) ({ long result = (call); result < 0 ? -errno : result; })
+
+static int call_read(int fd)
+{
+	return RESULT(read(fd, &count, sizeof(count)));
+}
+
+static int call_readv(int fd)
+{
+	__u32 halves[2];
+	const struct iovec parts[] = {
+		{ &halves[0], sizeof(halves[0]) },
+		{ &halves[1], sizeof(halves[1]) },
+	};
+	int result = RESULT(readv(fd, parts, 2));
+
+	count = halves[0] | (__u64)halves[1] << 32;
+	return result;
+}
+
+static int call_pread(int fd)
+{
+	return RESULT(pread(fd, &count, sizeof(count), 0));
+}
+
+static int preadv2_with(int fd, int flags)
+{
+	const struct iovec whole = { &count, sizeof(count) };
+
+	return RESULT(preadv2(fd, &whole, 1, -1, flags));
+}
+
+static int call_preadv2(int fd)
+{
+	return preadv2_with(fd, 0);
+}
+
+static int call_preadv2_nowait(int fd)
+{
+	return preadv2_with(fd, RWF_NOWAIT);
+}
+
+static int call_splice(int fd)
+{
+	int to[2], result;
+
+	if (pipe(to))
+		return -errno;
+	result = RESULT(splice(fd, NULL, to[1], NULL, sizeof(count), SPLICE_F_NONBLOCK));
+	close(to[0]);
+	close(to[1]);
+	return result;
+}
+
+static int call_sendfile(int fd)
+{
+	int to[2], result;
+
+	if (pipe(to))
+		return -errno;
+	result = RESULT(sendfile(to[1], fd, NULL, sizeof(count)));
+	close(to[0]);
+	close(to[1]);
+	return result;
+}
+
+static int call_write(int fd)
+{
+	return RESULT(write(fd, &count, sizeof(count)));
+}
+
+static int call_lseek(int fd)
+{
+	return RESULT(lseek(fd, 0, SEEK_SET));
+}
+
+static int call_aio(int fd)
+{
+	struct iocb call = {
+		.aio_lio_opcode = IOCB_CMD_PREAD,
+		.aio_fildes = fd,
+		.aio_buf = (uintptr_t)&count,
+		.aio_nbytes = sizeof(count),
+	}, *calls[] = { &call };
+	aio_context_t context = 0;
+	struct io_event answer;
+	int result = RESULT(syscall(SYS_io_setup, 1, &context));
+
+	if (result < 0)
+		return result;
+	result = RESULT(syscall(SYS_io_submit, context, 1, calls));
+	if (result == 1)
+		result = RESULT(syscall(SYS_io_getevents, context, 1, 1, &answer, NULL));
+	if (result == 1)
+		result = answer.res;
+	syscall(SYS_io_destroy, context);
+	return result;
+}
+
+static int uring_with(int fd, unsigned int setup, unsigned int flags)
+{
+	const struct io_uring_sqe request = {
+		.opcode = IORING_OP_READ,
+		.flags = flags,
+		.fd = fd,
+		.off = -1,
+		.addr = (uintptr_t)&count,
+		.len = sizeof(count),
+	};
+	struct uring ring;
+	int result = uring_open(&ring, setup);
+
+	if (result)
+		return result;
+	result = uring_call(&ring, &request, SECONDS);
+	uring_close(&ring);
+	return result;
+}
+
+static int call_uring(int fd)
+{
+	return uring_with(fd, 0, 0);
+}
+
+static int call_uring_worker(int fd)
+{
+	return uring_with(fd, 0, IOSQE_ASYNC);
+}
+
+static int call_uring_thread(int fd)
+{
+	return uring_with(fd, IORING_SETUP_SQPOLL, 0);
+}
+
+static int call_uring_fixed(int fd)
+{
+	const struct iovec buffer = { &count, sizeof(count) };
+	const struct io_uring_sqe request = {
+		.opcode = IORING_OP_READ_FIXED,
+		.flags = IOSQE_FIXED_FILE,
+		.fd = 0,
+		.off = -1,
+		.addr = (uintptr_t)&count,
+		.len = sizeof(count),
+	};
+	struct uring ring;
+	int result = uring_open(&ring, 0);
+
+	if (result)
+		return result;
+	result = RESULT(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_FILES, &fd, 1));
+	if (!result)
+		result = RESULT(syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS,
+					&buffer, 1));
+	if (!result)
+		result = uring_call(&ring, &request, SECONDS);
+	uring_close(&ring);
+	return result;
+}
+
+static int call_poll(int fd)
+{
+	struct pollfd polled = { .fd = fd, .events = POLLIN };
+	int result = RESULT(poll(&polled, 1, 0));
+
+	return result < 0 ? result : polled.revents;
+}
+
+static int call_select(int fd)
+{
+	struct timeval none = {};
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(fd, &set);
+	return RESULT(select(fd + 1, &set, NULL, NULL, &none));
+}
+
+static int call_epoll(int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int set = epoll_create1(0), result;
+
+	if (set < 0)
+		return -errno;
+	result = RESULT(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+	if (!result)
+		result = RESULT(epoll_wait(set, &event, 1, 0));
+	close(set);
+	return result <= 0 ? result : (int)event.events;
+}
+
+#define SIZE	((int)sizeof(count))
+
+static const struct {
+	const char *name;
+	int (*call)(int fd);
+	int perf, perfmon;
+	int perf_ring, perfmon_ring;	/* with a ring in which is nothing */
+} calls[] = {
+	{ "read", call_read, SIZE, SIZE, SIZE, SIZE },
+	/* perf's reads each part for itself, and there is no room in it. */
+	{ "readv", call_readv, -ENOSPC, SIZE, -ENOSPC, SIZE },
+	{ "pread", call_pread, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
+	{ "preadv2", call_preadv2, SIZE, SIZE, SIZE, SIZE },
+	{ "preadv2(RWF_NOWAIT)", call_preadv2_nowait, -EOPNOTSUPP, SIZE, -EOPNOTSUPP, SIZE },
+	{ "splice", call_splice, -EINVAL, -EINVAL, -EINVAL, -EINVAL },
+	{ "sendfile", call_sendfile, -EINVAL, -EINVAL, -EINVAL, -EINVAL },
+	{ "write", call_write, -EINVAL, -EINVAL, -EINVAL, -EINVAL },
+	{ "lseek", call_lseek, -ESPIPE, -ESPIPE, -ESPIPE, -ESPIPE },
+	{ "AIO", call_aio, -EINVAL, SIZE, -EINVAL, SIZE },
+	/* With a ring perf's waits for a record: -ETIME is this test's. */
+	{ "io_uring", call_uring, SIZE, SIZE, -ETIME, SIZE },
+	{ "io_uring, by a worker", call_uring_worker, SIZE, SIZE, -ETIME, SIZE },
+	{ "io_uring, by a thread", call_uring_thread, SIZE, SIZE, -ETIME, SIZE },
+	{ "io_uring, fixed", call_uring_fixed, SIZE, SIZE, -ETIME, SIZE },
+	/* Without a ring ours tells of the end of the tasks. */
+	{ "poll", call_poll, POLLHUP, 0, 0, 0 },
+	{ "select", call_select, 1, 0, 0, 0 },
+	{ "epoll", call_epoll, EPOLLHUP, 0, 0, 0 },
+};
+
+FIXTURE(event)
+{
+	struct sampler sampler;
+};
+
+#include "event_fixture.h"
+
+FIXTURE_SETUP(event)
+{
+	self->sampler.fd = -1;
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	sampler_close(&self->sampler);
+	restore_maker(_metadata, variant);
+}
+
+/* Makes all calls, and compares the counts that are read with those before and after. */
+static void make_calls(struct __test_metadata *_metadata, const FIXTURE_VARIANT(event) *variant,
+		       int fd, bool has_ring)
+{
+	bool is_perf = variant->by == &event_maker_perf;
+	int result, expected;
+	__s64 before;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++) {
+		if (has_ring)
+			expected = is_perf ? calls[i].perf_ring : calls[i].perfmon_ring;
+		else
+			expected = is_perf ? calls[i].perf : calls[i].perfmon;
+		before = event_count(fd);
+		count = 0;
+		result = calls[i].call(fd);
+		EXPECT_EQ(expected, result) {
+			TH_LOG("%s", calls[i].name);
+		}
+		if (result != SIZE)
+			continue;
+		EXPECT_LE(before, (__s64)count) {
+			TH_LOG("%s", calls[i].name);
+		}
+		EXPECT_GE(event_count(fd), (__s64)count) {
+			TH_LOG("%s", calls[i].name);
+		}
+	}
+}
+
+TEST_F(event, calls_without_a_ring)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.disabled = 0;
+	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->sampler.fd);
+	make_calls(_metadata, variant, self->sampler.fd, false);
+}
+
+TEST_F(event, calls_with_a_ring)
+{
+	/* No sample comes. */
+	struct perf_event_attr attr = event_every(1ULL << 40);
+
+	ASSERT_EQ(0, sampler_open(&self->sampler, variant->by, &attr, 0, -1, ORDER));
+	ASSERT_EQ(0, event_enable(self->sampler.fd));
+	make_calls(_metadata, variant, self->sampler.fd, true);
+}
+
+/* The count of an inherited event is of tasks on several CPUs, and has to be asked for. */
+TEST_F(event, calls_of_an_inherited_event)
+{
+	struct perf_event_attr attr = event_instructions();
+
+	attr.disabled = 0;
+	attr.inherit = 1;
+	self->sampler.fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->sampler.fd);
+	make_calls(_metadata, variant, self->sampler.fd, false);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "uring.h"
+
+/* As the kernel's struct __kernel_timespec, which is of 64 bits everywhere. */
+struct wide_timespec {
+	long long seconds, nanoseconds;
+};
+
+static unsigned int *word(const struct uring *r, unsigned int offset)
+{
+	return (unsigned int *)(r->queues + offset);
+}
+
+int uring_open(struct uring *r, unsigned int flags)
+{
+	size_t requests;
+
+	*r = (struct uring) { .p.flags = flags };
+	r->fd = syscall(SYS_io_uring_setup, 1, &r->p);
+	if (r->fd < 0)
+		return -errno;
+	/* Both queues are in one mapping: IORING_FEAT_SINGLE_MMAP. */
+	r->size = r->p.cq_off.cqes + r->p.cq_entries * sizeof(struct io_uring_cqe);
+	requests = r->p.sq_off.array + r->p.sq_entries * sizeof(unsigned int);
+	if (r->size < requests)
+		r->size = requests;
+	r->queues = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+			 r->fd, IORING_OFF_SQ_RING);
+	r->sqe = mmap(NULL, sizeof(*r->sqe), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_POPULATE, r->fd, IORING_OFF_SQES);
+	return r->queues == MAP_FAILED || r->sqe == MAP_FAILED ? -errno : 0;
+}
+
+void uring_close(struct uring *r)
+{
+	munmap(r->sqe, sizeof(*r->sqe));
+	munmap(r->queues, r->size);
+	close(r->fd);
+}
+
+int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds)
+{
+	struct wide_timespec limit = { .seconds = seconds };
+	struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&limit };
+	const struct io_uring_cqe *answers = (void *)(r->queues + r->p.cq_off.cqes);
+	unsigned int *tail = word(r, r->p.sq_off.tail), *head = word(r, r->p.cq_off.head);
+	int answer;
+
+	*r->sqe = *request;
+	word(r, r->p.sq_off.array)[*tail & (r->p.sq_entries - 1)] = 0;
+	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, r->fd, 1, 1, IORING_ENTER_GETEVENTS |
+		    IORING_ENTER_SQ_WAKEUP | IORING_ENTER_EXT_ARG, &arg, sizeof(arg)) < 0 &&
+	    errno != ETIME)
+		return -errno;
+	if (*head == __atomic_load_n(word(r, r->p.cq_off.tail), __ATOMIC_ACQUIRE))
+		return -ETIME;
+	answer = answers[*head & (r->p.cq_entries - 1)].res;
+	__atomic_store_n(head, *head + 1, __ATOMIC_RELEASE);
+	return answer;
+}

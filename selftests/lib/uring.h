@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * io_uring, one request at a time.
+ */
+#ifndef SELFTESTS_URING_H
+#define SELFTESTS_URING_H
+
+#include <stddef.h>
+
+#include <linux/io_uring.h>
+
+struct uring {
+	int fd;
+	char *queues;
+	size_t size;
+	struct io_uring_sqe *sqe;
+	struct io_uring_params p;
+};
+
+/* Sets a ring up, with IORING_SETUP_*: 0 or a negative errno. */
+int uring_open(struct uring *r, unsigned int flags);
+
+/* Requests that were not answered end with it. */
+void uring_close(struct uring *r);
+
+/*
+ * Makes a request and waits for the answer, which is returned: -ETIME if there is none
+ * within @seconds, or another negative errno.
+ */
+int uring_call(struct uring *r, const struct io_uring_sqe *request, int seconds);
+
+#endif
