@@ -88,11 +88,7 @@ impl<E: Into<Error>> From<E> for Refusal {
 /// ESRCH if the task exits. EBUSY if an exclusive group leaves no room for this one. ENOMEM.
 pub(super) fn attach(event: &Event, leader: Option<&Event>) -> Result<(), Refusal> {
     match &event.target {
-        Target::Task(task, cpu) => {
-            attach_to_task(event, task, *cpu, leader)?;
-            miss_where_refused();
-            Ok(())
-        }
+        Target::Task(task, cpu) => attach_to_task(event, task, *cpu, leader),
         Target::Cpu(cpu) => attach_to_cpu(event, *cpu, leader),
     }
 }
@@ -171,7 +167,8 @@ fn attach_to_task(
         if added {
             // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after
             // the context has been added. It still runs there, or has been switched out.
-            // ATOMICS: pairs with the switch, which finds the context after the number was written.
+            // ATOMICS: pairs with the switch, which finds the context after the number was written; and with an exec, which
+            // looks for the context after the task's new rights were written, as the caller looks at them after this.
             fence(SeqCst);
             // SAFETY: The task is alive, since the event has a reference.
             let cpu = unsafe { ffi::perfmon_task_cpu(task.as_ptr()) };

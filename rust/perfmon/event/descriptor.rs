@@ -228,6 +228,13 @@ fn set_enabled(event: &Event, whole_group: bool, enabled: bool) {
     }
 }
 
+/// Makes a new event count, unless it was opened as disabled.
+pub(super) fn start(event: &Event) {
+    if !event.config.disabled {
+        set_enabled(event, false, true);
+    }
+}
+
 /// Calls `f` with the event, or with all events of its group, the leader first.
 #[cold]
 fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {

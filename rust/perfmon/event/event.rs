@@ -122,7 +122,7 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Returns a new event without slots.
+    /// Returns a new event without slots, which is disabled.
     ///
     /// # Errors
     ///

@@ -18,7 +18,10 @@ use crate::{
     ring::Change,
     sys::ffi,
 };
-use core::cell::Cell;
+use core::{
+    cell::Cell,
+    sync::atomic::{fence, Ordering::SeqCst},
+};
 use kernel::{
     alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
     bindings,
@@ -125,6 +128,9 @@ pub(super) unsafe extern "C" fn on_exec(
     _old_pid: bindings::pid_t,
     binprm: *mut bindings::linux_binprm,
 ) {
+    // ATOMICS: pairs with `attach`: either the context is found here, or the caller who opens the event may not look at the
+    // task any more.
+    fence(SeqCst);
     // SAFETY: The tracepoint gives the program that is executed.
     let private = unsafe { ffi::perfmon_exec_is_private(binprm) };
     if private {

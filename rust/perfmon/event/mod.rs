@@ -172,12 +172,6 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
         return Err(InvalidAttr::Unsupported.into());
     }
     let event = create(config, target, leader)?;
-    // A task that executed a setuid program after the first look is not the caller's any more. If it does so from now on,
-    // it loses the event.
-    if let Err(error) = event.target.allow_again() {
-        <Event as Descriptor>::close(event);
-        return Err(error);
-    }
     if request.flags & flag::OUTPUT != 0 {
         if let Some(other) = &group {
             if let Err(error) = page::set_output(&event, Some(other.data())) {
@@ -215,6 +209,11 @@ fn copy_attr(from: usize) -> Result<PerfEventAttr> {
 }
 
 /// Makes an event that counts.
+///
+/// The task may execute a setuid program at any time, and is not the caller's from then on. The event counts nothing
+/// until the caller has been allowed to look at the task once more, when it has its slot: a program that the task has
+/// begun to execute before that is asked for here, and one that it begins to execute later takes the event away
+/// ([`life::on_exec`]).
 fn create(
     mut config: EventConfig,
     target: Target,
@@ -235,18 +234,27 @@ fn create(
         hooks::begin()?;
     }
     let id = LAST_ID.fetch_add(1, Relaxed) + 1;
-    let result = admit(config, target, leader, id);
-    match &result {
-        Ok(event) => {
-            record::begin(event);
-            if let Some(joining) = joining {
-                joining.add(event);
+    let event = match admit(config, target, leader, id) {
+        Ok(event) => event,
+        Err(error) => {
+            if follows {
+                hooks::end();
             }
+            return Err(error);
         }
-        Err(_) if follows => hooks::end(),
-        Err(_) => {}
+    };
+    record::begin(&event);
+    if let Err(error) = event.target.allow_again() {
+        // Closing it takes the lock of the group.
+        drop(joining);
+        <Event as Descriptor>::close(event);
+        return Err(error);
     }
-    result
+    descriptor::start(&event);
+    if let Some(joining) = joining {
+        joining.add(&event);
+    }
+    Ok(event)
 }
 
 /// Returns whether such an event has to know what happens to tasks.
@@ -273,7 +281,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
     }
 }
 
-/// Makes an event with a counter, and gives it to its target.
+/// Makes an event with a counter, and gives it to its target. It counts nothing yet.
 ///
 /// # Errors
 ///

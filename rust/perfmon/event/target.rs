@@ -34,7 +34,7 @@ impl Target {
 }
 
 impl Target {
-    /// Asks again whether the caller may look at a task: it may have executed another program meanwhile.
+    /// Asks again whether the caller may look at the task: it may have executed another program meanwhile.
     ///
     /// # Errors
     ///

@@ -76,7 +76,7 @@ pub(super) struct Moment {
 }
 
 impl Sampler {
-    /// Returns what the event `id` writes, which the current task opens. There is no ring yet. `on_last_sample` is called
+    /// Returns what the event `id` writes, which the current task opens, and which is disabled. There is no ring yet. `on_last_sample` is called
     /// in an interrupt on the CPU where the event has been disabled by its last sample.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Sampler {
             Rate::Period(rate) | Rate::Frequency(rate) => rate,
         };
         Ok(Self {
-            state: State::new(!config.disabled),
+            state: State::new(),
             alarm: Alarm::new(sampling.rate.is_sampled().then_some(on_last_sample))?,
             id,
             sampling,

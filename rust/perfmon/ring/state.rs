@@ -20,9 +20,9 @@ const CLOSED: u64 = u64::MAX - 1;
 pub(crate) struct State(AtomicU64);
 
 impl State {
-    /// Returns the state of a new event.
-    pub(super) fn new(enabled: bool) -> Self {
-        Self(AtomicU64::new(if enabled { ENABLED } else { 0 }))
+    /// Returns the state of a new event: disabled.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
     }
 
     /// Returns whether a task may be counted: the event is enabled, or was so for this task when its state had been

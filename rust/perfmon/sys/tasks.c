@@ -217,20 +217,13 @@ void perfmon_proc_unmount(void)
  * Landlock and AppArmor would ask whether the caller may read files of this mount,
  * which no rule can name.
  */
-int perfmon_may_attach(struct task_struct *task)
+static int read_link(pid_t process, pid_t thread)
 {
-	/* That of the program that loaded the module. */
-	struct pid_namespace *ns = proc_pid_ns(proc->mnt_sb);
 	char name[sizeof("/task//root") + 2 * 10];
 	struct path link;
-	pid_t thread;
 	int err;
 
-	thread = task_pid_nr_ns(task, ns);
-	if (!thread)
-		return -EACCES;
-	snprintf(name, sizeof(name), "%d/task/%d/root",
-		 task_tgid_nr_ns(task, ns), thread);
+	snprintf(name, sizeof(name), "%d/task/%d/root", process, thread);
 	err = vfs_path_lookup(proc->mnt_root, proc, name, 0, &link);
 	if (err)
 		return err;
@@ -239,4 +232,24 @@ int perfmon_may_attach(struct task_struct *task)
 	path_put(&link);
 	/* The kernel has begun to write where it leads. */
 	return err == -ENAMETOOLONG ? 0 : err;
+}
+
+int perfmon_may_attach(struct task_struct *task)
+{
+	/* That of the program that loaded the module. */
+	struct pid_namespace *ns = proc_pid_ns(proc->mnt_sb);
+	pid_t thread;
+	int err;
+
+	/*
+	 * A thread that executes a program takes over the number of its process: then
+	 * the link was that of another thread, or of none.
+	 */
+	do {
+		thread = task_pid_nr_ns(task, ns);
+		if (!thread)
+			return pid_alive(task) ? -EACCES : -ESRCH;
+		err = read_link(task_tgid_nr_ns(task, ns), thread);
+	} while (task_pid_nr_ns(task, ns) != thread);
+	return err;
 }

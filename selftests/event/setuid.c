@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A setuid program is never counted by a user who may not look at it: not even by an
+ * event that is being opened when the program begins, for as long as that takes.
+ *
+ * A user opens sampled events of a process in a loop, at SCHED_IDLE: whenever the
+ * process runs, it stops in the middle of it. The process executes a setuid program,
+ * which runs and sleeps in turns. An event that counts it has many samples in a turn,
+ * each an interrupt; none is due before. The counter of an event that has ended may run on
+ * until its next overflow, which is one interrupt.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "fixture.h"
+#include "idle.h"
+#include "loop.h"
+#include "options.h"
+#include "samples.h"
+
+#define USER	1000
+#define PROGRAM	"/tmp/event_setuid_program"
+
+/* More than the process executes before the program. */
+#define PERIOD	20011
+#define N	200000UL
+#define TURNS	10
+#define SAMPLES	(LOOP_INSNS * N / PERIOD)	/* in a turn */
+
+#define ROUNDS	environment("ROUNDS", 150)
+
+struct shared {
+	pid_t prey;		/* 0: none yet */
+	unsigned long opened, refused;
+};
+
+/* The NMIs of the first CPU, or -1. */
+static long long nmis(void)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	long long n, found = -1;
+	char line[4096];
+
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, " NMI: %lld", &n) == 1)
+			found = n;
+	fclose(f);
+	return found;
+}
+
+static void become(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pin_to_cpu(0) || become_user(USER, 0))
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 1);
+}
+
+/* Opens events of the prey, and closes them, until it is killed. */
+static void open_and_close(struct shared *shared)
+{
+	const struct sched_param none = {};
+	struct perf_event_attr attr = event_every(PERIOD);
+	pid_t prey;
+	int fd;
+
+	become();
+	attr.disabled = 0;
+	if (sched_setscheduler(0, SCHED_IDLE, &none))
+		_exit(1);
+	for (;;) {
+		prey = __atomic_load_n(&shared->prey, __ATOMIC_RELAXED);
+		fd = prey ? event_maker_perfmon.open(&attr, prey, -1, -1, 0) : -ESRCH;
+		if (fd >= 0) {
+			shared->opened++;
+			close(fd);
+		} else if (fd == -EACCES) {
+			shared->refused++;
+		}
+	}
+}
+
+/* The prey: another part of the opener's loop each time. */
+static void run_program(struct shared *shared, unsigned int round)
+{
+	char turns[16];
+
+	become();
+	__atomic_store_n(&shared->prey, getpid(), __ATOMIC_RELAXED);
+	usleep(200 + round * 7);
+	snprintf(turns, sizeof(turns), "%d", TURNS);
+	execl(PROGRAM, PROGRAM, "--turns", turns, NULL);
+	_exit(127);
+}
+
+TEST(setuid_program_is_never_counted)
+{
+	struct shared *shared = map_shared(_metadata, sizeof(*shared));
+	unsigned int round;
+	pid_t opener, prey;
+	char command[512];
+	long long before, most = 0;
+	int status;
+
+	SKIP_WITHOUT_PMU();
+	snprintf(command, sizeof(command), "cp /proc/%d/exe %s", getpid(), PROGRAM);
+	ASSERT_EQ(0, system(command));
+	ASSERT_EQ(0, chmod(PROGRAM, 04755));
+	ASSERT_EQ(0, chmod(_PATH_PERFMON, 0666));
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, wait_until_idle());
+	opener = fork();
+	ASSERT_LE(0, opener);
+	if (!opener)
+		open_and_close(shared);
+	for (round = 0; round < ROUNDS; round++) {
+		before = nmis();
+		ASSERT_LE(0, before);
+		prey = fork();
+		ASSERT_LE(0, prey);
+		if (!prey)
+			run_program(shared, round);
+		ASSERT_EQ(prey, waitpid(prey, &status, 0));
+		ASSERT_EQ(0, status);
+		if (most < nmis() - before)
+			most = nmis() - before;
+	}
+	kill(opener, SIGKILL);
+	ASSERT_EQ(opener, waitpid(opener, &status, 0));
+	EXPECT_EQ(SIGKILL, WTERMSIG(status));
+	EXPECT_GT((long long)SAMPLES / 2, most) {
+		TH_LOG("%lld interrupts while a program ran", most);
+	}
+	/* It has looked at the process, and at the program. */
+	EXPECT_LT(0UL, shared->opened);
+	EXPECT_LT(0UL, shared->refused);
+	unlink(PROGRAM);
+	EXPECT_EQ(0, chmod(_PATH_PERFMON, 0600));
+}
+
+int main(int argc, char **argv)
+{
+	int turns;
+
+	if (argc == 3 && !strcmp(argv[1], "--turns")) {
+		for (turns = atoi(argv[2]); turns; turns--) {
+			loop(N);
+			usleep(20 + 13 * turns);
+		}
+		return geteuid() != 0;
+	}
+	return test_harness_run(argc, argv);
+}
