@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -382,6 +383,189 @@ TEST_F(event, child_has_no_rdpmc_whenever_it_is_forked)
 	}
 }
 
+/* Another program than the one that is counted maps the page: its RDPMC would be SIGSEGV. */
+TEST_F(event, page_that_others_have_mapped)
+{
+	int ask[2], answer[2], status;
+	struct page_value v;
+	void *page;
+	pid_t pid;
+	char c;
+
+	/* perf lets the other one execute RDPMC, on another CPU's counter. */
+	if (variant->by == &event_maker_perf)
+		return;
+	ASSERT_EQ(0, event_enable(self->fd));
+	ASSERT_EQ(0, pipe(ask));
+	ASSERT_EQ(0, pipe(answer));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		page = map(self->fd);
+		if (!page || ((struct perf_event_mmap_page *)page)->cap_user_rdpmc)
+			_exit(1);
+		if (write(answer[1], "", 1) != 1 || read(ask[0], &c, 1) != 1)
+			_exit(2);
+		munmap(page, getpagesize());
+		_exit(0);
+	}
+	ASSERT_EQ(1, read(answer[0], &c, 1));
+	loop(N);
+	v = page_read(self->page);
+	EXPECT_EQ(0U, (unsigned int)self->page->cap_user_rdpmc);
+	EXPECT_EQ(0U, v.index);
+	EXPECT_GE(event_count(self->fd), v.count);
+	/* Mappings of its own don't change that. */
+	page = map(self->fd);
+	ASSERT_NE(NULL, page);
+	munmap(page, getpagesize());
+	EXPECT_EQ(0U, (unsigned int)self->page->cap_user_rdpmc);
+	ASSERT_EQ(1, write(ask[1], "", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1U, (unsigned int)self->page->cap_user_rdpmc);
+	EXPECT_NE(0U, page_read(self->page).index);
+	EXPECT_EQ((__s64)(LOOP_INSNS * N), count_by_page(self->page, 2 * N) -
+		  count_by_page(self->page, N));
+	close(ask[0]);
+	close(ask[1]);
+	close(answer[0]);
+	close(answer[1]);
+}
+
+static struct {
+	const struct event_maker *by;
+	pid_t child;		/* 0: not yet */
+	unsigned int shared, after;	/* cap_user_rdpmc */
+	__u32 index;
+	__s64 counted;
+} parent;
+
+/* Maps the page of an event of the other thread's child by vfork(2), which then executes a program. */
+static void *watch_child(void *unused)
+{
+	struct perf_event_mmap_page *page;
+	int fd, tries;
+	__s64 before;
+	pid_t child;
+
+	(void)unused;
+	while (!(child = __atomic_load_n(&parent.child, __ATOMIC_ACQUIRE)))
+		usleep(1000);
+	fd = event_open_instructions(parent.by, child);
+	page = map(fd);
+	if (!page || event_enable(fd)) {
+		kill(child, SIGKILL);
+		return "no page";
+	}
+	parent.shared = page->cap_user_rdpmc;
+	__atomic_store_n(&parent.child, 0, __ATOMIC_RELEASE);
+	for (tries = 0; page->cap_user_rdpmc && tries < 5000; tries++)
+		usleep(1000);
+	before = event_count(fd);
+	usleep(100000);
+	parent.after = page->cap_user_rdpmc;
+	parent.index = page->index;
+	parent.counted = event_count(fd) - before;
+	kill(child, SIGKILL);
+	munmap(page, getpagesize());
+	close(fd);
+	return NULL;
+}
+
+TEST_F(event, page_of_a_child_of_vfork_that_executes_a_program)
+{
+	pthread_t thread;
+	void *failed;
+	int status;
+	pid_t pid;
+
+	/* perf's says that it can be read so, and gives the counter of another CPU. */
+	if (variant->by == &event_maker_perf)
+		return;
+	memset(&parent, 0, sizeof(parent));
+	parent.by = variant->by;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, watch_child, NULL));
+	pid = vfork();
+	if (!pid) {
+		__atomic_store_n(&parent.child, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+		while (__atomic_load_n(&parent.child, __ATOMIC_ACQUIRE))
+			syscall(SYS_sched_yield);
+		execl("/proc/self/exe", "loop", "--loop", NULL);
+		_exit(127);
+	}
+	ASSERT_LE(0, pid);
+	ASSERT_EQ(0, pthread_join(thread, &failed));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(NULL, failed);
+	EXPECT_EQ(SIGKILL, WTERMSIG(status));
+	/* As long as they share the memory it is the page of a thread of this program. */
+	EXPECT_EQ(1U, parent.shared);
+	EXPECT_EQ(0U, parent.after);
+	EXPECT_EQ(0U, parent.index);
+	EXPECT_LT(0, parent.counted);
+}
+
+/* The module follows tasks so long after the last event, and some more. */
+#define UNTIL_HOOKS_HAVE_GONE	2500000
+
+/* A fork that takes long: the parent waits for its child. */
+static void *fork_for_long(void *unused)
+{
+	int status;
+	pid_t pid = syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+
+	(void)unused;
+	if (!pid) {
+		usleep(2 * UNTIL_HOOKS_HAVE_GONE);
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? NULL : "no child";
+}
+
+/* rdpmc_in_child() beside a page of perf's: a task that is not followed keeps the right. */
+static int rdpmc_in_child_of_perfs(void)
+{
+	struct perf_event_attr attr = event_instructions();
+	int fd = event_maker_perf.open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC), result;
+	void *page;
+
+	if (fd < 0)
+		return fd;
+	page = map(fd);
+	result = page ? rdpmc_in_child() : -ENOMEM;
+	munmap(page, getpagesize());
+	close(fd);
+	return result;
+}
+
+/*
+ * A fork that began when there was a page copies the right to its child. The child loses
+ * it, however long the fork takes: as long as tasks are followed.
+ */
+TEST_F(event, tasks_are_followed_while_a_fork_is_under_way)
+{
+	pthread_t thread;
+	void *failed;
+
+	if (variant->by->children_keep_rdpmc || variant->parameters)
+		return;
+	/* The mapping holds the event, and the child does not have it. */
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, fork_for_long, NULL));
+	usleep(UNTIL_HOOKS_HAVE_GONE / 10);
+	munmap(self->page, getpagesize());
+	self->page = NULL;
+	usleep(UNTIL_HOOKS_HAVE_GONE);
+	EXPECT_EQ(SIGSEGV, rdpmc_in_child_of_perfs());
+	ASSERT_EQ(0, pthread_join(thread, &failed));
+	EXPECT_EQ(NULL, failed);
+	usleep(UNTIL_HOOKS_HAVE_GONE);
+	EXPECT_EQ(0, rdpmc_in_child_of_perfs());
+}
+
 /* By exec, too. */
 TEST_F(event, new_program_has_no_page)
 {
@@ -507,7 +691,6 @@ static pid_t child_that_perf_left_rdpmc(unsigned int index, const int ask[2], co
 
 TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
 {
-	const unsigned int seconds_until_hooks_have_gone = 2;
 	int ask[2], answer[2], status;
 	__u64 before, after;
 	unsigned int index;
@@ -522,7 +705,7 @@ TEST_F(event, counter_tells_nothing_to_a_child_of_perfs)
 	munmap(self->page, getpagesize());
 	self->page = NULL;
 	close(self->fd);
-	sleep(seconds_until_hooks_have_gone);
+	usleep(UNTIL_HOOKS_HAVE_GONE);
 	ASSERT_EQ(0, pipe(ask));
 	ASSERT_EQ(0, pipe(answer));
 	pid = child_that_perf_left_rdpmc(index, ask, answer);
@@ -582,5 +765,8 @@ int main(int argc, char **argv)
 		rdpmc(0);
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "--loop"))
+		for (;;)
+			loop(N);
 	return test_harness_run(argc, argv);
 }

@@ -10,7 +10,13 @@ use core::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, SeqCst},
 };
-use kernel::{error::from_result, ffi::c_int, prelude::*, sync::global_lock};
+use kernel::{
+    error::from_result,
+    ffi::c_int,
+    prelude::*,
+    sync::global_lock,
+    time::{delay::fsleep, Delta},
+};
 
 /// The events of tasks, and 1 for the functions being registered; 0 if they are not.
 ///
@@ -131,25 +137,43 @@ unsafe extern "C" fn register() -> c_int {
     })
 }
 
-/// Unregisters the functions, unless there is an event.
+/// Unregisters the functions, unless there is an event. If they are still needed, that is done later.
 ///
 /// # Safety
 ///
 /// To be called by a task that may sleep.
 unsafe extern "C" fn unregister_if_unused() {
+    if !try_unregister() {
+        // SAFETY: `finish` comes before the function goes.
+        unsafe { ffi::perfmon_later(Some(unregister_if_unused)) };
+    }
+}
+
+/// Unregisters the functions, if there is no event. Returns whether nothing is left to be done: not if a child may be in
+/// the making from which [`life::on_new_task`] has to take the right to use RDPMC.
+fn try_unregister() -> bool {
     // Before the number becomes 0, so that who registers them again waits for the end of this.
     let mut hooks = HOOKS.lock();
+    if USERS.load(Acquire) != 1 {
+        return true;
+    }
+    // SAFETY: The function has no preconditions.
+    if unsafe { ffi::perfmon_rdpmc_may_be_copied() } {
+        return false;
+    }
     if USERS.compare_exchange(1, 0, SeqCst, SeqCst).is_ok() {
         if let Some(hooks) = hooks.take() {
             hooks.unregister();
         }
     }
+    true
 }
 
 /// Unregisters the functions at the module's end, when there is no event.
 pub(super) fn finish() {
     // SAFETY: The function has no preconditions but a task that may sleep.
     unsafe { ffi::perfmon_later_cancel() };
-    // SAFETY: The module's end may sleep.
-    unsafe { unregister_if_unused() };
+    while !try_unregister() {
+        fsleep(Delta::from_millis(10));
+    }
 }

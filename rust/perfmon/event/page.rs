@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The page of an event that programs map, to read the count without a system call.
 //!
-//! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c). Then
-//! a counter must not tell it what other tasks have counted before: [`hide_others`].
+//! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c, which has
+//! all that can happen to the right). Then a counter must not tell it what other tasks have counted before:
+//! [`hide_others`].
+//!
+//! All mappings show the same page, so it tells of RDPMC only if all are those of the program that is counted
+//! ([`Mappings`]).
 
 use super::{
     attach::with_context,
@@ -24,8 +28,8 @@ use crate::{
     sys::{descriptor::Area, ffi},
 };
 use core::{
-    ptr::NonNull,
-    sync::atomic::{AtomicU32, Ordering::SeqCst},
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst},
 };
 use kernel::{
     bindings, new_mutex,
@@ -39,10 +43,7 @@ use kernel::{
 pub(super) struct Page {
     #[pin]
     mapped: Mutex<Mapped>,
-    /// The mappings through which a program may use RDPMC.
-    ///
-    /// ATOMICS: sequentially consistent. Who changes it makes the CPU write the page anew.
-    readers: AtomicU32,
+    mappings: Mappings,
 }
 
 impl Page {
@@ -53,10 +54,56 @@ impl Page {
                 page: None,
                 ring: None,
                 has_own_ring: false,
-                count: 0,
             }),
-            readers: AtomicU32::new(0),
+            mappings: Mappings::new(),
         })
+    }
+}
+
+/// The mappings of a page.
+///
+/// ATOMICS: sequentially consistent. They are changed under the lock of [`Page::mapped`]; who changes them makes the CPU
+/// write the page anew.
+struct Mappings {
+    all: AtomicU32,
+    /// Those in `mm`: they are marked.
+    own: AtomicU32,
+    /// The address space of the program that was counted when the first of `own` began. A task that has executed another
+    /// program has another one: then the page is not its program's.
+    mm: AtomicPtr<bindings::mm_struct>,
+}
+
+impl Mappings {
+    fn new() -> Self {
+        Self {
+            all: AtomicU32::new(0),
+            own: AtomicU32::new(0),
+            mm: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Returns whether there is none.
+    fn is_empty(&self) -> bool {
+        self.all.load(SeqCst) == 0
+    }
+
+    /// Returns whether all are of the program that the event counts.
+    fn are_own(&self, event: &Event) -> bool {
+        let own = self.own.load(SeqCst);
+        own != 0 && own == self.all.load(SeqCst) && is_in(event, self.mm.load(SeqCst))
+    }
+
+    /// Adds one of those that are counted to `own`, if it is in the address space of the program that the event counts:
+    /// returns whether that is so. The lock is held.
+    fn begin_own(&self, event: &Event, mm: *mut bindings::mm_struct) -> bool {
+        let is_first = self.own.load(SeqCst) == 0;
+        // Mappings of the program before this one may still be there.
+        if !is_in(event, mm) || !is_first && self.mm.load(SeqCst) != mm {
+            return false;
+        }
+        self.mm.store(mm, SeqCst);
+        self.own.fetch_add(1, SeqCst);
+        true
     }
 }
 
@@ -67,8 +114,6 @@ struct Mapped {
     ring: Option<Arc<ring::Memory>>,
     /// It is mapped with the page, and not that of another event.
     has_own_ring: bool,
-    /// The mappings.
-    count: usize,
 }
 
 impl Mapped {
@@ -112,7 +157,7 @@ pub(super) fn set_output(event: &Event, other: Option<&Event>) -> Result {
     };
     let old = {
         let mut mapped = event.page.mapped.lock();
-        if mapped.count != 0 {
+        if !event.page.mappings.is_empty() {
             return Err(EINVAL);
         }
         ring::replace(event, &mut mapped.ring, new)
@@ -203,18 +248,31 @@ pub(super) fn map(event: &Event, area: &Area<'_>) -> Result {
     }
     area.keep_to_this_program();
     let start = map_memory(event, area, ring_size)?;
-    if is_of_caller(event) {
-        WATCHERS.fetch_add(1, SeqCst);
-        // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
-        if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
-            area.mark();
-            event.page.readers.fetch_add(1, SeqCst);
-        } else {
-            WATCHERS.fetch_sub(1, SeqCst);
-        }
+    if begin_own(event, area) {
+        area.mark();
     }
     publish(event, UserPagePtr::new(start));
     Ok(())
+}
+
+/// Lets the caller use RDPMC, if the event counts a thread of its program. Returns whether it may.
+fn begin_own(event: &Event, area: &Area<'_>) -> bool {
+    let mappings = &event.page.mappings;
+    {
+        let _mapped = event.page.mapped.lock();
+        if !mappings.begin_own(event, area.mm()) {
+            return false;
+        }
+    }
+    WATCHERS.fetch_add(1, SeqCst);
+    // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
+    if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
+        return true;
+    }
+    WATCHERS.fetch_sub(1, SeqCst);
+    let _mapped = event.page.mapped.lock();
+    mappings.own.fetch_sub(1, SeqCst);
+    false
 }
 
 /// Maps the page and a ring with so many bytes. Returns the page.
@@ -223,7 +281,7 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
     if mapped.live_ring().is_none() {
         ring::drop_unused(ring::replace(event, &mut mapped.ring, None));
     }
-    let is_first = mapped.count == 0;
+    let is_first = event.page.mappings.is_empty();
     if mapped.ring_size() != ring_size && (!is_first || mapped.ring.is_some()) {
         return Err(EINVAL);
     }
@@ -254,27 +312,34 @@ fn map_memory(event: &Event, area: &Area<'_>, ring_size: usize) -> Result<NonNul
         let _ = ring::replace(event, &mut mapped.ring, new_ring);
         mapped.has_own_ring = true;
     }
-    mapped.count += 1;
+    event.page.mappings.all.fetch_add(1, SeqCst);
     Ok(mapped.page.insert(page).start)
 }
 
-/// Copies a mapping, for mremap(2).
+/// Copies a mapping, for mremap(2), or for a change of a part.
 pub(super) fn copied(event: &Event, area: &Area<'_>) {
-    event.page.mapped.lock().count += 1;
+    let mappings = &event.page.mappings;
+    let _mapped = event.page.mapped.lock();
     if area.is_marked() {
         WATCHERS.fetch_add(1, SeqCst);
         // SAFETY: The mm may use RDPMC, since the mapping that is copied says so.
         unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
-        event.page.readers.fetch_add(1, SeqCst);
+        mappings.own.fetch_add(1, SeqCst);
     }
+    mappings.all.fetch_add(1, SeqCst);
 }
 
-/// Counts a mapping less. With the last one the ring ends.
-fn end_mapping(event: &Event) {
+/// Counts a mapping less. With the last one the ring ends. Returns the page.
+fn end_mapping(event: &Event, area: &Area<'_>) -> Option<NonNull<UserPage>> {
+    let mappings = &event.page.mappings;
     let mut mapped = event.page.mapped.lock();
-    mapped.count -= 1;
-    if mapped.count != 0 || !mapped.has_own_ring {
-        return;
+    let start = mapped.page.as_ref().map(|page| page.start);
+    if area.is_marked() {
+        mappings.own.fetch_sub(1, SeqCst);
+    }
+    mappings.all.fetch_sub(1, SeqCst);
+    if !mappings.is_empty() || !mapped.has_own_ring {
+        return start;
     }
     mapped.has_own_ring = false;
     if let Some(ring) = ring::replace(event, &mut mapped.ring, None) {
@@ -284,25 +349,20 @@ fn end_mapping(event: &Event) {
         ring::wait_for_writers();
         ring.ring().hide();
     }
+    start
 }
 
 /// Ends a mapping.
 pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
-    end_mapping(event);
-    if !area.is_marked() {
-        return;
-    }
-    event.page.readers.fetch_sub(1, SeqCst);
-    let start = {
-        let mapped = event.page.mapped.lock();
-        mapped.page.as_ref().map(|page| page.start)
-    };
-    if let Some(start) = start {
+    // The rest may be the program's own.
+    if let Some(start) = end_mapping(event, area) {
         publish(event, UserPagePtr::new(start));
     }
-    // SAFETY: `map` or `copied` has begun it.
-    unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
-    WATCHERS.fetch_sub(1, SeqCst);
+    if area.is_marked() {
+        // SAFETY: `map` or `copied` has begun it.
+        unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
+        WATCHERS.fetch_sub(1, SeqCst);
+    }
 }
 
 /// Keeps RDPMC from a new task, which does not run yet: mappings are not copied. Also if no program may use it any more:
@@ -312,11 +372,11 @@ pub(super) fn forget(task: *mut bindings::task_struct) {
     unsafe { ffi::perfmon_rdpmc_forget(task) };
 }
 
-/// Returns whether the event counts a thread of the caller's program.
-fn is_of_caller(event: &Event) -> bool {
+/// Returns whether the event counts a task in this address space.
+fn is_in(event: &Event, mm: *mut bindings::mm_struct) -> bool {
     match &event.target {
         // SAFETY: The task is alive, since the event has a reference.
-        Target::Task(task, _) => unsafe { ffi::perfmon_rdpmc_is_own(task.as_ptr()) },
+        Target::Task(task, _) => unsafe { ffi::perfmon_task_is_in(task.as_ptr(), mm) },
         Target::Cpu(_) => false,
     }
 }
@@ -351,7 +411,7 @@ fn write_closed(event: &Event, page: UserPagePtr) {
 
 /// Returns whether a program may compute the count with RDPMC.
 fn is_readable(event: &Event) -> bool {
-    event.page.readers.load(SeqCst) != 0 && !event.is_broken()
+    event.page.mappings.are_own(event) && !event.is_broken()
 }
 
 /// Returns what `capabilities` of the page says.

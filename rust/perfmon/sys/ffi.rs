@@ -248,8 +248,8 @@ unsafe extern "C" {
     pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
     #[doc = " Returns whether any program may use RDPMC: perf leaves that to the children of\n those that had a page mapped. It looks at all tasks."]
     pub fn perfmon_rdpmc_is_left() -> bool;
-    #[doc = " Returns whether the task has the caller's mm."]
-    pub fn perfmon_rdpmc_is_own(task: *const task_struct) -> bool;
+    #[doc = " Returns whether a child may be in the making that has a copy of a program's right,\n although that has ended since. It looks at all tasks."]
+    pub fn perfmon_rdpmc_may_be_copied() -> bool;
     #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n who has user_kb for each online CPU, then to the address space, which has\n RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not\n suffice, as from perf."]
     pub fn perfmon_charge(
         charge: *mut perfmon_charge,
@@ -272,6 +272,8 @@ unsafe extern "C" {
     pub fn perfmon_task_is_kernel(task: *mut task_struct) -> bool;
     #[doc = " Returns whether both tasks are threads of one process."]
     pub fn perfmon_task_is_mine(task: *mut task_struct) -> bool;
+    #[doc = " Returns whether the task has this address space, in any context."]
+    pub fn perfmon_task_is_in(task: *const task_struct, mm: *const mm_struct) -> bool;
     #[doc = " Returns whether the caller, which executes a program by bprm, has become one\n that others of its user may not look at any more: by a setuid program, by\n capabilities, or by a program that it can't read."]
     pub fn perfmon_exec_is_private(bprm: *const linux_binprm) -> bool;
     #[doc = " Returns a reference to the caller's process."]

@@ -299,8 +299,11 @@ bool perfmon_rdpmc_has(const struct task_struct *task);
  * those that had a page mapped. It looks at all tasks.
  */
 bool perfmon_rdpmc_is_left(void);
-/* Returns whether the task has the caller's mm. */
-bool perfmon_rdpmc_is_own(const struct task_struct *task);
+/*
+ * Returns whether a child may be in the making that has a copy of a program's right,
+ * although that has ended since. It looks at all tasks.
+ */
+bool perfmon_rdpmc_may_be_copied(void);
 
 /* The accounts that memory is charged to, and the pages of each. */
 struct perfmon_charge {
@@ -340,6 +343,8 @@ bool perfmon_task_is_exiting(struct task_struct *task);
 bool perfmon_task_is_kernel(struct task_struct *task);
 /* Returns whether both tasks are threads of one process. */
 bool perfmon_task_is_mine(struct task_struct *task);
+/* Returns whether the task has this address space, in any context. */
+bool perfmon_task_is_in(const struct task_struct *task, const struct mm_struct *mm);
 /*
  * Returns whether the caller, which executes a program by bprm, has become one
  * that others of its user may not look at any more: by a setuid program, by

@@ -9,6 +9,33 @@
  * with other programs are not waited for.
  *
  * With /sys/bus/event_source/devices/cpu/rdpmc at 0 no mm gets it.
+ *
+ * The right is the number of mappings in the mm, ours and perf's. What happens to it:
+ *
+ *   mmap      From 0 to 1: the CPUs that have loaded the mm load it anew. If one can't,
+ *             the mapping gives no right.
+ *   mremap    The copy counts, and the old mapping ends. So does a part that
+ *             munmap() or mprotect() splits off.
+ *   munmap    From 1 to 0: they load it anew. A thread of the program that is of the
+ *             highest real-time priority and never sleeps keeps the right until it does.
+ *   fork      The kernel copies the mm with the number, not the mappings; the tracepoint
+ *             task_newtask sets the child's to 0 before it runs. It is not called when no
+ *             event is open any more: so it stays registered as long as a fork may be
+ *             under way since before (perfmon_rdpmc_may_be_copied()). Children that perf
+ *             has left it to keep it.
+ *   vfork     Parent and child have one mm, and one right, as threads.
+ *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
+ *             the right with its mappings, for the parent of vfork() and others that
+ *             share it: but the page is not of their program any more, and does not say
+ *             that RDPMC gives the count (event/page.rs).
+ *   exit      The last task ends the mm with its mappings, and no CPU executes it.
+ *   switch    Loading an mm sets or clears CR4.PCE; a CPU that goes on with the mm it
+ *             has loaded leaves it. Kernel threads have that of the task before them,
+ *             and execute no program.
+ *   hotplug   A CPU that goes has loaded the kernel's own mm, and loads another when it
+ *             comes. The work for it is done on another one, and nothing waits.
+ *   sleep     Programs stand still. The first CPU comes back with the mm, and with the
+ *             CR4, that it had.
  */
 #include <linux/build_bug.h>
 #include <linux/cpumask.h>
@@ -20,8 +47,13 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
+#include <linux/sched/task_stack.h>
 #include <linux/smp.h>
+#include <asm/processor.h>
+#include <asm/ptrace.h>
 #include <asm/special_insns.h>
+#include <asm/thread_info.h>
+#include <asm/unistd.h>
 
 #include "cpu_work.h"
 #include "perfmon_shim.h"
@@ -33,6 +65,9 @@ static_assert(__same_type(((struct mm_struct *)NULL)->context.perf_rdpmc_allowed
 
 static DEFINE_PER_CPU(struct cpu_work, cpu_works);
 static struct cpu_works works;
+
+/* A program has had the right since perfmon_rdpmc_may_be_copied() was false. */
+static bool was_given;
 
 void perfmon_rdpmc_init(void)
 {
@@ -83,6 +118,7 @@ static bool load_mm_anew(struct mm_struct *mm)
 
 bool perfmon_rdpmc_begin(struct mm_struct *mm)
 {
+	WRITE_ONCE(was_given, true);
 	if (atomic_inc_return(&mm->context.perf_rdpmc_allowed) == 1 &&
 	    !load_mm_anew(mm)) {
 		/* Those CPUs that have done so may use it. */
@@ -139,7 +175,59 @@ out:
 	return found;
 }
 
-bool perfmon_rdpmc_is_own(const struct task_struct *task)
+/* System calls that copy an mm, as programs of 32 bits number them. */
+#define NR32_FORK	2
+#define NR32_CLONE	120
+#define NR32_CLONE3	435
+
+/*
+ * Returns whether a task may be copying its mm, by the system call that it is in. If it
+ * is in none, this may be an earlier one. RCU is held: it keeps the stack.
+ */
+static bool may_fork(struct task_struct *task)
 {
-	return task->mm == current->mm;
+	char *stack = READ_ONCE(task->stack);
+	struct pt_regs *regs;
+
+	if (!stack || !READ_ONCE(task->mm))
+		return false;
+	regs = (struct pt_regs *)(stack + THREAD_SIZE - TOP_OF_KERNEL_STACK_PADDING) - 1;
+	if (READ_ONCE(task_thread_info(task)->status) & TS_COMPAT) {
+		switch ((int)READ_ONCE(regs->orig_ax)) {
+		case NR32_CLONE:
+			return !(READ_ONCE(regs->bx) & CLONE_VM);
+		case NR32_FORK:
+		case NR32_CLONE3:
+			return true;
+		}
+		return false;
+	}
+	switch ((int)READ_ONCE(regs->orig_ax) & ~__X32_SYSCALL_BIT) {
+	case __NR_clone:
+		return !(READ_ONCE(regs->di) & CLONE_VM);
+	case __NR_fork:
+	case __NR_clone3:
+		/* The flags of clone3() are in the program's memory. */
+		return true;
+	}
+	return false;
+}
+
+bool perfmon_rdpmc_may_be_copied(void)
+{
+	struct task_struct *process, *thread;
+
+	/* Before the search: another one may be given it meanwhile. */
+	if (!xchg(&was_given, false))
+		return false;
+	rcu_read_lock();
+	for_each_process_thread(process, thread) {
+		if (may_fork(thread)) {
+			WRITE_ONCE(was_given, true);
+			goto out;
+		}
+	}
+out:
+	rcu_read_unlock();
+	return READ_ONCE(was_given);
 }

@@ -73,6 +73,11 @@ bool perfmon_task_is_mine(struct task_struct *task)
 	return same_thread_group(task, current);
 }
 
+bool perfmon_task_is_in(const struct task_struct *task, const struct mm_struct *mm)
+{
+	return READ_ONCE(task->mm) == mm;
+}
+
 /* Returns whether other tasks of the current task's user may not look at it. */
 static bool is_private(void)
 {
