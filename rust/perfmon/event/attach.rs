@@ -160,11 +160,12 @@ fn attach_to_task(
             if is_new {
                 // SAFETY: Nothing else uses the context yet.
                 add(None, unsafe { new.slots() }, event, &mut room, cpu, leader)?;
-                table.add(task_ptr, new);
+                table.add(new);
             }
             is_new
         };
         if added {
+            table::grow_if_crowded();
             // If the task is running, it was so on this CPU when the number was read: otherwise it is switched in after
             // the context has been added. It still runs there, or has been switched out.
             // ATOMICS: pairs with the switch, which finds the context after the number was written; and with an exec, which
@@ -268,7 +269,7 @@ fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
     });
 }
 
-/// Takes the event, which is closed, from all contexts.
+/// Takes the event, which is closed, from all contexts: it looks at others until no slot of the event is left.
 pub(super) fn detach(event: &Event) {
     let remove = |here: Option<ThisCpu<'_>>, slots: &mut Slots| {
         if !slots.iter().any(|slot| slot.is_of(event)) {
@@ -284,15 +285,20 @@ pub(super) fn detach(event: &Event) {
             refresh(here, slots, timestamp());
         }
     };
+    with_context(&event.target, remove);
     if !event.config.inherit {
-        with_context(&event.target, remove);
         return;
     }
     // A task that is being made has been given its slots by now, or gets none of this event (`life::give`).
     drop(table::lock());
     table::each(|context| {
+        // Most have no heirs.
+        if event.is_over() {
+            return false;
+        }
         if let Some(((), true)) = context.with(remove) {
             table::lock().remove(context.task(), context);
         }
+        true
     });
 }

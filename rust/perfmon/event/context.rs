@@ -53,8 +53,8 @@ pub(super) struct Context {
     holder: AtomicU32,
     /// Used by the holder.
     slots: UnsafeCell<Slots>,
-    /// The next context in the table. The table says who may use it.
-    pub(super) next: AtomicPtr<Context>,
+    /// The next context in the table, for its lists and for those that take their place. The table says who may use it.
+    pub(super) next: [AtomicPtr<Context>; 2],
     rcu: UnsafeCell<bindings::callback_head>,
 }
 
@@ -80,7 +80,7 @@ impl Context {
                 task,
                 holder: AtomicU32::new(FREE),
                 slots: UnsafeCell::new(slots),
-                next: AtomicPtr::new(ptr::null_mut()),
+                next: [const { AtomicPtr::new(ptr::null_mut()) }; 2],
                 rcu: UnsafeCell::new(pin_init::zeroed()),
             },
             flags,

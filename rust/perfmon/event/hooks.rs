@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, switch};
+use super::{life, switch, table};
 use crate::sys::{error::to_result, ffi, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -137,6 +137,16 @@ unsafe extern "C" fn register() -> c_int {
     })
 }
 
+/// Makes the table of contexts grow.
+///
+/// # Safety
+///
+/// To be called by a task that may sleep.
+pub(super) unsafe extern "C" fn grow_table() {
+    let _hooks = HOOKS.lock();
+    table::grow();
+}
+
 /// Unregisters the functions, unless there is an event. If they are still needed, that is done later.
 ///
 /// # Safety
@@ -165,6 +175,7 @@ fn try_unregister() -> bool {
         if let Some(hooks) = hooks.take() {
             hooks.unregister();
         }
+        table::shrink();
     }
     true
 }
@@ -176,4 +187,7 @@ pub(super) fn finish() {
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }
+    // SAFETY: As above. No context is added any more.
+    unsafe { ffi::perfmon_soon_cancel() };
+    table::shrink();
 }

@@ -23,7 +23,7 @@ use core::{
     sync::atomic::{fence, Ordering::SeqCst},
 };
 use kernel::{
-    alloc::flags::{GFP_ATOMIC, __GFP_NOWARN},
+    alloc::flags::{GFP_ATOMIC, GFP_KERNEL, __GFP_NOWARN},
     bindings,
     ffi::{c_char, c_void},
     prelude::*,
@@ -62,6 +62,7 @@ pub(super) unsafe extern "C" fn on_new_task(
             }
         }
     });
+    table::grow_if_crowded();
 }
 
 /// Calls `f` with the slots of the current task, if it has events. It gets the CPU if the context is loaded there: it is
@@ -89,7 +90,9 @@ fn give(
     inherits: impl Fn(&Event) -> bool,
     task: *const bindings::task_struct,
 ) -> Result {
-    let flags = GFP_ATOMIC | __GFP_NOWARN;
+    // The control group of the current task pays, as where an event is attached.
+    let account = GFP_KERNEL_ACCOUNT & !GFP_KERNEL;
+    let flags = GFP_ATOMIC | __GFP_NOWARN | account;
     let context = Context::new(task, Slots::new(flags)?, flags)?;
     // SAFETY: Nothing else uses the context yet.
     let new = unsafe { context.slots() };
@@ -112,7 +115,7 @@ fn give(
         slot::remove(new, closed);
     }
     if !new.is_empty() {
-        table.add(task, context);
+        table.add(context);
     }
     Ok(())
 }

@@ -3,35 +3,172 @@
 //!
 //! A table of lists: readers hold RCU or can't be preempted; writers hold the lock ([`lock`]). A context is in the
 //! table from its first event to its end.
+//!
+//! With many contexts the table gets more lists ([`grow`]), so that a switch of any task looks at one context or two. A
+//! context has two links: while readers of the former lists follow one, those of the new lists follow the other.
 
-use super::context::Context;
+use super::{context::Context, hooks};
 use crate::{cpu::pin, sys::ffi};
 use core::{
-    ptr,
+    ptr::{self, NonNull},
     sync::atomic::{
-        AtomicPtr,
+        AtomicPtr, AtomicUsize,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
 use kernel::{bindings, prelude::*};
 
-/// The lists: enough for a thousand tasks with events before two share one often.
-const BITS: u32 = 10;
+/// The lists of a new table: small enough to stay in the cache.
+const FEW: usize = 1 << 10;
+/// The most lists: 512 kB. The kernel runs more tasks with events only if it is told to.
+const MOST: usize = 1 << 16;
+/// The factor by which a table grows.
+const FACTOR: usize = 4;
 
+/// A list: its first context.
+///
 /// ATOMICS: a context is put in with release order, and found with acquire order: its fields are seen. Removal changes
 /// the pointer before it only; RCU keeps the context for who is reading it.
-static LISTS: [AtomicPtr<Context>; 1 << BITS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; 1 << BITS];
+type List = AtomicPtr<Context>;
 
-/// Returns the list of a task.
-#[inline(always)]
-fn list(task: *const bindings::task_struct) -> &'static AtomicPtr<Context> {
-    /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
-    const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
+/// What stands before the lists in memory.
+#[repr(C)]
+struct Header {
+    /// The number of lists, which is a power of two, less one.
+    mask: usize,
+    /// The index of [`Context::next`] that they use.
+    link: usize,
+}
 
-    let hash = (task.addr() as u64).wrapping_mul(GOLDEN) >> (u64::BITS - BITS);
-    // The shift leaves as many bits as there are lists.
-    &LISTS[hash as usize % LISTS.len()]
+/// The first lists.
+#[repr(C)]
+struct FewLists {
+    header: Header,
+    lists: [List; FEW],
+}
+
+static FIRST: FewLists = FewLists {
+    header: Header {
+        mask: FEW - 1,
+        link: 0,
+    },
+    lists: [const { AtomicPtr::new(ptr::null_mut()) }; FEW],
+};
+
+/// The lists that are used now: [`FIRST`], or from [`Lists::new`].
+///
+/// ATOMICS: released with all contexts in them, and acquired by readers. The lock is held for changes.
+static CURRENT: AtomicPtr<Header> =
+    AtomicPtr::new(ptr::from_ref(&FIRST).cast::<Header>().cast_mut());
+
+/// The contexts in the table.
+///
+/// ATOMICS: relaxed. It is changed under the lock; others look whether there are too many.
+static CONTEXTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Lists.
+///
+/// # Invariants
+///
+/// The pointer is to [`FIRST`], or to memory of [`Lists::new`] that has not been freed: a header, and behind it as many
+/// lists as it says.
+#[derive(Clone, Copy)]
+struct Lists(NonNull<Header>);
+
+impl Lists {
+    /// Returns the lists that are used now.
+    ///
+    /// # Safety
+    ///
+    /// The caller must hold RCU or the lock, or can't be preempted; and does not use the result longer.
+    #[inline(always)]
+    unsafe fn current() -> Self {
+        // INVARIANT: They are freed by RCU, after others took their place.
+        // SAFETY: `CURRENT` is never null.
+        Self(unsafe { NonNull::new_unchecked(CURRENT.load(Acquire)) })
+    }
+
+    /// Returns empty lists, as many as `count`, a power of two, which use this link.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    fn new(count: usize, link: usize) -> Result<Self> {
+        let size = size_of::<Header>() + count * size_of::<List>();
+        let size = size.next_multiple_of(kernel::page::PAGE_SIZE);
+        // SAFETY: The function has no requirements.
+        let memory = unsafe { ffi::perfmon_buffer_alloc(size) };
+        let memory: NonNull<Header> = NonNull::new(memory.cast()).ok_or(ENOMEM)?;
+        let header = Header {
+            mask: count - 1,
+            link,
+        };
+        // SAFETY: The memory is whole pages, and has no other user.
+        unsafe { memory.as_ptr().write(header) };
+        // INVARIANT: The memory is all zero: the lists behind the header are empty.
+        Ok(Self(memory))
+    }
+
+    /// Frees lists that are from [`new`](Self::new); makes [`FIRST`] empty.
+    ///
+    /// # Safety
+    ///
+    /// They are not used any more, and no reader has them.
+    unsafe fn free(self) {
+        if ptr::eq(self.0.as_ptr(), &FIRST.header) {
+            for list in &FIRST.lists {
+                list.store(ptr::null_mut(), Relaxed);
+            }
+            return;
+        }
+        // SAFETY: By the type invariant and the requirement.
+        unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
+    }
+
+    /// Returns the header.
+    #[inline(always)]
+    fn header(&self) -> &Header {
+        // SAFETY: By the type invariant.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Returns the number of lists.
+    fn count(self) -> usize {
+        self.header().mask + 1
+    }
+
+    /// Returns a list.
+    #[inline(always)]
+    fn at(&self, index: usize) -> &List {
+        // SAFETY: By the type invariant there are `mask + 1` lists behind the header, and the mask leaves a smaller number.
+        unsafe {
+            let lists: *const List = self.0.as_ptr().add(1).cast();
+            &*lists.add(index & self.header().mask)
+        }
+    }
+
+    /// Returns the list of a task.
+    #[inline(always)]
+    fn of(&self, task: *const bindings::task_struct) -> &List {
+        /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
+        const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
+
+        // The upper half is mixed best.
+        self.at(((task.addr() as u64).wrapping_mul(GOLDEN) >> 32) as usize)
+    }
+
+    /// Returns the link to the next context.
+    #[inline(always)]
+    fn next<'a>(&self, context: &'a Context) -> &'a List {
+        &context.next[self.header().link & 1]
+    }
+
+    /// Puts a context into the list of its task.
+    fn add(self, context: &Context) {
+        let list = self.of(context.task());
+        self.next(context).store(list.load(Relaxed), Relaxed);
+        list.store(ptr::from_ref(context).cast_mut(), Release);
+    }
 }
 
 /// Returns the context of a task.
@@ -41,13 +178,15 @@ fn list(task: *const bindings::task_struct) -> &'static AtomicPtr<Context> {
 /// The caller must hold RCU or the lock, or can't be preempted; and does not use the result longer.
 #[inline(always)]
 pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a Context> {
-    let mut next = list(task).load(Acquire);
+    // SAFETY: By the requirement.
+    let lists = unsafe { Lists::current() };
+    let mut next = lists.of(task).load(Acquire);
     // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
     while let Some(context) = unsafe { next.as_ref() } {
         if context.is_of(task) {
             return Some(context);
         }
-        next = context.next.load(Acquire);
+        next = lists.next(context).load(Acquire);
     }
     None
 }
@@ -69,16 +208,20 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Adds the context of a task that has none.
-    pub(super) fn add(&mut self, task: *const bindings::task_struct, context: KBox<Context>) {
-        let list = list(task);
-        context.next.store(list.load(Relaxed), Relaxed);
-        list.store(KBox::into_raw(context), Release);
+    /// Adds the context of a task that has none. The caller calls [`grow_if_crowded`] when it has released the lock.
+    pub(super) fn add(&mut self, context: KBox<Context>) {
+        // SAFETY: The lock is held.
+        let lists = unsafe { Lists::current() };
+        // Until `remove` it is freed by nobody.
+        lists.add(KBox::leak(context));
+        CONTEXTS.fetch_add(1, Relaxed);
     }
 
     /// Removes a context that is gone, and frees it by RCU. Nothing if it was removed before.
     pub(super) fn remove(&mut self, task: *const bindings::task_struct, context: *const Context) {
-        let mut link = list(task);
+        // SAFETY: The lock is held.
+        let lists = unsafe { Lists::current() };
+        let mut link = lists.of(task);
         loop {
             let next = link.load(Relaxed);
             // SAFETY: A context in the table is alive while the lock is held.
@@ -86,29 +229,115 @@ impl Lock {
                 return;
             };
             if ptr::eq(found, context) {
-                link.store(found.next.load(Relaxed), Release);
+                link.store(lists.next(found).load(Relaxed), Release);
+                CONTEXTS.fetch_sub(1, Relaxed);
                 // SAFETY: The context was in the table, so it comes from `KBox::into_raw`; it is gone, and has just been
                 // removed.
                 unsafe { Context::free_by_rcu(found) };
                 return;
             }
-            link = &found.next;
+            link = lists.next(found);
         }
+    }
+
+    /// Uses `new` from now on, which are empty, and whose link is the other one. Returns the lists that were used before:
+    /// readers may still have them.
+    fn replace(&mut self, new: Lists) -> Lists {
+        // SAFETY: The lock is held.
+        let old = unsafe { Lists::current() };
+        for index in 0..old.count() {
+            let mut next = old.at(index).load(Relaxed);
+            // SAFETY: A context in the table is alive while the lock is held.
+            while let Some(context) = unsafe { next.as_ref() } {
+                new.add(context);
+                next = old.next(context).load(Relaxed);
+            }
+        }
+        CURRENT.store(new.0.as_ptr(), Release);
+        old
     }
 }
 
-/// Calls `f` with each context that is in the table all the while, without preemption.
-pub(super) fn each(mut f: impl FnMut(&Context)) {
-    // Most are empty.
-    for list in LISTS.iter().filter(|list| !list.load(Relaxed).is_null()) {
-        // As long as one list takes, and no longer: others may have to run, and wait for a grace period.
+/// Returns how many lists there should be, if these are too few.
+fn wanted_lists() -> Option<usize> {
+    let _pinned = pin();
+    // SAFETY: Preemption is off.
+    let count = unsafe { Lists::current() }.count();
+    (CONTEXTS.load(Relaxed) > count && count < MOST).then_some(count * FACTOR)
+}
+
+/// Has the table grow soon, if there are more contexts than lists.
+pub(super) fn grow_if_crowded() {
+    if wanted_lists().is_some() {
+        // SAFETY: `finish` comes before the function goes.
+        unsafe { ffi::perfmon_soon(Some(hooks::grow_table)) };
+    }
+}
+
+/// Makes the table grow, if there are more contexts than lists. If there is no memory, the lists stay as they are, until
+/// the next context is added.
+///
+/// Interrupts are off while the contexts get other lists: for a quarter of a millisecond, when there are 16384.
+///
+/// For kernel threads, one at a time.
+pub(super) fn grow() {
+    let Some(count) = wanted_lists() else {
+        return;
+    };
+    // Nothing else changes the lists, so the link stays.
+    // SAFETY: They are freed by this function and `shrink` only.
+    let link = unsafe { Lists::current() }.header().link ^ 1;
+    if let Ok(new) = Lists::new(count, link) {
+        replace(new);
+    }
+}
+
+/// Gives the memory back that the table has got, if there is no context. As [`grow`].
+pub(super) fn shrink() {
+    let first = Lists(NonNull::from(&FIRST).cast());
+    // SAFETY: They are freed by this function and `grow` only.
+    let current = unsafe { Lists::current() };
+    if current.0 != first.0 && CONTEXTS.load(Relaxed) == 0 {
+        replace(first);
+    }
+}
+
+/// Uses `new`, and frees the lists before when no reader has them any more. Then the contexts' other link is free as
+/// well.
+fn replace(new: Lists) {
+    let old = lock().replace(new);
+    // SAFETY: Kernel threads may sleep.
+    unsafe { ffi::perfmon_rcu_wait() };
+    // SAFETY: All readers have gone that may have found them.
+    unsafe { old.free() };
+}
+
+/// Calls `f` with each context that is in the table all the while, without preemption, until it returns false.
+///
+/// If the table grows meanwhile, the contexts of a list go to lists of the same number and above: none is missed.
+pub(super) fn each(mut f: impl FnMut(&Context) -> bool) {
+    let mut index = 0;
+    loop {
+        // As long as one list with contexts takes, and no longer: others may have to run, and wait for a grace period.
         let _pinned = pin();
-        let mut next = list.load(Acquire);
+        // SAFETY: Preemption is off.
+        let lists = unsafe { Lists::current() };
+        // Most are empty.
+        let is_empty = |index: &usize| lists.at(*index).load(Relaxed).is_null();
+        let end = lists.count().min(index + FEW);
+        index = (index..end).find(|index| !is_empty(index)).unwrap_or(end);
+        if index == lists.count() {
+            return;
+        }
+        let mut next = lists.at(index).load(Acquire);
         // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU, since
         // preemption is off.
         while let Some(context) = unsafe { next.as_ref() } {
-            next = context.next.load(Acquire);
-            f(context);
+            next = lists.next(context).load(Acquire);
+            if !f(context) {
+                return;
+            }
         }
+        index += 1;
     }
 }

@@ -292,6 +292,10 @@ unsafe extern "C" {
     pub fn perfmon_later(f: ::core::option::Option<unsafe extern "C" fn()>);
     #[doc = " Calls f() no more; it has returned when this does."]
     pub fn perfmon_later_cancel();
+    #[doc = " Calls f() as soon as a task of the kernel's can. It does not sleep."]
+    pub fn perfmon_soon(f: ::core::option::Option<unsafe extern "C" fn()>);
+    #[doc = " Calls f() no more; it has returned when this does."]
+    pub fn perfmon_soon_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
     #[doc = " Waits until all have left who run with interrupts off now. It sleeps."]

@@ -375,6 +375,10 @@ int perfmon_call(int (*f)(void));
 void perfmon_later(void (*f)(void));
 /* Calls f() no more; it has returned when this does. */
 void perfmon_later_cancel(void);
+/* Calls f() as soon as a task of the kernel's can. It does not sleep. */
+void perfmon_soon(void (*f)(void));
+/* Calls f() no more; it has returned when this does. */
+void perfmon_soon_cancel(void);
 /*
  * Waits for functions that tracepoints may still be calling, and for those that
  * call_rcu() has been given.

@@ -173,6 +173,26 @@ void perfmon_later_cancel(void)
 	cancel_delayed_work_sync(&later_work);
 }
 
+static void (*soon)(void);
+
+static void work_soon(struct work_struct *work)
+{
+	soon();
+}
+
+static DECLARE_WORK(soon_work, work_soon);
+
+void perfmon_soon(void (*f)(void))
+{
+	soon = f;
+	queue_work(system_dfl_wq, &soon_work);
+}
+
+void perfmon_soon_cancel(void)
+{
+	cancel_work_sync(&soon_work);
+}
+
 void perfmon_tracepoints_sync(void)
 {
 	tracepoint_synchronize_unregister();

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Many tasks with an event, which sleep: what others pay for them, in instructions of the
+ * kernel. TASKS in the environment is their number.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "file.h"
+#include "fixture.h"
+#include "idle.h"
+#include "options.h"
+
+#define TASKS	environment("TASKS", 12000)
+
+#define THREADS_MAX	"/proc/sys/kernel/threads-max"
+#define PID_MAX		"/proc/sys/kernel/pid_max"
+#define ENOUGH		"100000\n"
+
+/* Of each measurement. */
+#define RUNS	10
+/* Each of two processes calls sched_yield(2) so often in a run. */
+#define YIELDS	10000
+
+/*
+ * With a list for each task, a switch looks at one or two of the tasks with events. More
+ * instructions than these are those of longer lists.
+ */
+#define SWITCH_SLACK	25
+
+FIXTURE(event)
+{
+	int kernel;		/* counts the instructions of the kernel on the first CPU */
+	pid_t sleepers;		/* the process of the many */
+	char threads_max[32], pid_max[32];
+};
+
+#include "event_fixture.h"
+
+/* Raises a limit, and returns what it was in @before: 0 or a negative errno. */
+static int raise_limit(const char *path, char *before, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool done = f && fgets(before, size, f);
+
+	if (f)
+		fclose(f);
+	return done ? write_file(path, ENOUGH) : -EIO;
+}
+
+FIXTURE_SETUP(event)
+{
+	struct perf_event_attr attr = event_instructions();
+	int cpu;
+
+	self->kernel = -1;
+	self->sleepers = 0;
+	SKIP_WITHOUT_PMU();
+	prepare_maker(_metadata, variant);
+	ASSERT_EQ(0, raise_limit(THREADS_MAX, self->threads_max, sizeof(self->threads_max)));
+	ASSERT_EQ(0, raise_limit(PID_MAX, self->pid_max, sizeof(self->pid_max)));
+	cpu = pin_to_first_cpu();
+	ASSERT_LE(0, cpu);
+	attr.disabled = 0;
+	attr.exclude_user = 1;
+	attr.exclude_kernel = 0;
+	self->kernel = variant->by->open(&attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, self->kernel);
+}
+
+FIXTURE_TEARDOWN(event)
+{
+	if (self->sleepers > 0) {
+		kill(self->sleepers, SIGKILL);
+		waitpid(self->sleepers, NULL, 0);
+	}
+	close(self->kernel);
+	write_file(THREADS_MAX, self->threads_max);
+	write_file(PID_MAX, self->pid_max);
+	restore_maker(_metadata, variant);
+}
+
+/* A thread that sleeps for ever, without a stack of its own: false if there is none. */
+static bool start_sleeper(void)
+{
+	const unsigned long flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_SIGHAND |
+				    CLONE_THREAD | CLONE_SYSVSEM;
+	register long r10 __asm__("r10") = 0;
+	register long r8 __asm__("r8") = 0;
+	long result;
+
+	__asm__ volatile("	syscall\n"
+			 "	test	%%rax, %%rax\n"
+			 "	jnz	2f\n"
+			 "1:	mov	%[pause], %%eax\n"
+			 "	syscall\n"
+			 "	jmp	1b\n"
+			 "2:\n"
+			 : "=a" (result)
+			 : "a" ((long)SYS_clone), "D" (flags), "S" (0L), "d" (0L), "r" (r10),
+			   "r" (r8), [pause] "i" (SYS_pause)
+			 : "rcx", "r11", "memory");
+	return result > 0;
+}
+
+/* Starts the many, each with the event that the first one has. */
+static void start_sleepers(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+			   const FIXTURE_VARIANT(event) *variant)
+{
+	struct perf_event_attr attr = event_instructions();
+	__u64 *begun = map_shared(_metadata, sizeof(*begun)), i;
+	int ready[2];
+	char c;
+
+	attr.inherit = 1;
+	attr.disabled = 0;
+	ASSERT_EQ(0, pipe(ready));
+	self->sleepers = fork();
+	ASSERT_LE(0, self->sleepers);
+	if (!self->sleepers) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (variant->by->open(&attr, 0, -1, -1, 0) < 0)
+			_exit(1);
+		for (i = 0; i < TASKS && start_sleeper(); i++)
+			++*begun;
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	ASSERT_EQ(TASKS, *begun);
+	close(ready[0]);
+	munmap(begun, sizeof(*begun));
+	/* What is done later because of them is done. */
+	sleep(1);
+}
+
+/*
+ * What another process pays to close an inherited event of its own: the least, since
+ * interrupts come on top.
+ */
+static __s64 closing(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self,
+		     const FIXTURE_VARIANT(event) *variant)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 least = 0, before, cost;
+	int run, fd;
+
+	attr.inherit = 1;
+	for (run = 0; run < RUNS; run++) {
+		fd = variant->by->open(&attr, 0, -1, -1, 0);
+		ASSERT_LE(0, fd);
+		before = event_count(self->kernel);
+		close(fd);
+		cost = event_count(self->kernel) - before;
+		if (!run || cost < least)
+			least = cost;
+	}
+	return least;
+}
+
+/* A process that leaves the CPU to another one, over and over, when @go is closed. */
+static pid_t start_yielding(const int go[2])
+{
+	pid_t pid = fork();
+	char c;
+	int i;
+
+	if (pid)
+		return pid;
+	close(go[1]);
+	if (read(go[0], &c, 1))
+		_exit(1);
+	for (i = 0; i < YIELDS; i++)
+		syscall(SYS_sched_yield);
+	_exit(0);
+}
+
+/*
+ * What a switch of two other processes costs, with the call that makes it: on average,
+ * since some processes share a list with more tasks than others.
+ */
+static __s64 switching(struct __test_metadata *_metadata, FIXTURE_DATA(event) *self)
+{
+	__s64 sum = 0, before;
+	int go[2], run, status;
+	pid_t one, other;
+
+	for (run = 0; run < RUNS; run++) {
+		ASSERT_EQ(0, pipe(go));
+		one = start_yielding(go);
+		ASSERT_LE(0, one);
+		other = start_yielding(go);
+		ASSERT_LE(0, other);
+		close(go[0]);
+		wait_until_asleep(one);
+		wait_until_asleep(other);
+		before = event_count(self->kernel);
+		close(go[1]);
+		ASSERT_EQ(one, waitpid(one, &status, 0));
+		EXPECT_EQ(0, status);
+		ASSERT_EQ(other, waitpid(other, &status, 0));
+		EXPECT_EQ(0, status);
+		sum += event_count(self->kernel) - before;
+	}
+	return sum / (2 * YIELDS * RUNS);
+}
+
+TEST_F(event, others_do_not_pay_for_tasks_with_events)
+{
+	struct perf_event_attr attr = event_instructions();
+	__s64 alone_close, alone_switch, close_cost, switch_cost;
+	int fd;
+
+	/* Tasks are followed, also without the many. */
+	fd = variant->by->open(&attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	alone_close = closing(_metadata, self, variant);
+	alone_switch = switching(_metadata, self);
+	start_sleepers(_metadata, self, variant);
+	close_cost = closing(_metadata, self, variant);
+	switch_cost = switching(_metadata, self);
+	TH_LOG("%s: a close %lld, beside %llu tasks %lld; a switch %lld, beside them %lld",
+	       variant->by->name, alone_close, TASKS, close_cost, alone_switch, switch_cost);
+	EXPECT_GT(alone_close + alone_close / 4, close_cost);
+	EXPECT_GT(alone_switch + SWITCH_SLACK, switch_cost);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN
