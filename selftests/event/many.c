@@ -25,9 +25,9 @@
 #define ENOUGH		"100000\n"
 
 /* Of each measurement. */
-#define RUNS	10
+#define RUNS	5
 /* Each of two processes calls sched_yield(2) so often in a run. */
-#define YIELDS	10000
+#define YIELDS	4000
 
 /*
  * With a list for each task, a switch looks at one or two of the tasks with events. More

@@ -34,7 +34,7 @@
 #define TURNS	10
 #define SAMPLES	(LOOP_INSNS * N / PERIOD)	/* in a turn */
 
-#define ROUNDS	environment("ROUNDS", 150)
+#define PROGRAMS	environment("PROGRAMS", 150)
 
 struct shared {
 	pid_t prey;		/* 0: none yet */
@@ -96,7 +96,7 @@ static void run_program(struct shared *shared, unsigned int round)
 
 	become();
 	__atomic_store_n(&shared->prey, getpid(), __ATOMIC_RELAXED);
-	usleep(200 + round * 7);
+	usleep(200 + round * 29);
 	snprintf(turns, sizeof(turns), "%d", TURNS);
 	execl(PROGRAM, PROGRAM, "--turns", turns, NULL);
 	_exit(127);
@@ -122,7 +122,7 @@ TEST(setuid_program_is_never_counted)
 	ASSERT_LE(0, opener);
 	if (!opener)
 		open_and_close(shared);
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 0; round < PROGRAMS; round++) {
 		before = nmis();
 		ASSERT_LE(0, before);
 		prey = fork();
