@@ -6,7 +6,10 @@
 //! budget in cycles of the time-stamp counter. Each interrupt is charged the time it took, but no less than the
 //! budget divided by the most samples.
 
-use super::counter::{CounterId, CounterKind};
+use super::{
+    counter::{CounterId, CounterKind},
+    evtsel::EventSelect,
+};
 
 /// The administrator's settings, and the machine's clocks.
 #[derive(Clone, Copy, Debug)]
@@ -89,9 +92,6 @@ const SOON: u64 = 64;
 #[inline]
 #[must_use]
 pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
-    /// Instructions retired on both vendors' processors, cycles of Intel's and of AMD's: event and unit mask.
-    const STEADY: [u16; 3] = [0x00c0, 0x003c, 0x0076];
-
     if events > SOON {
         return false;
     }
@@ -99,8 +99,12 @@ pub const fn is_soon(counter: CounterId, control: u64, events: u64) -> bool {
         // The first counts instructions, the second and the third cycles.
         CounterKind::Fixed(n) => n < 3,
         CounterKind::General(_) => {
-            let select = control as u16;
-            select == STEADY[0] || select == STEADY[1] || select == STEADY[2]
+            let select = EventSelect::from_bits(control);
+            // Instructions retired on both vendors' processors, cycles of Intel's and of AMD's.
+            matches!(select.event(), 0xc0 | 0x3c | 0x76)
+                && select.unit_mask() == 0
+                && select.counter_mask() == 0
+                && !select.is_edge()
         }
     }
 }
@@ -146,6 +150,8 @@ mod tests {
         assert!(is_soon(general, 0x0043_0076, 64));
         assert!(!is_soon(general, 0x0043_00c0, 65));
         assert!(!is_soon(general, 0x0043_00c4, 1));
+        assert!(!is_soon(general, 0x0047_003c, 1));
+        assert!(!is_soon(general, 0x0a43_00c0, 1));
         let fixed = |n| CounterId::fixed(n).expect("there is one");
         assert!(is_soon(fixed(1), 0xbb, 1));
         assert!(!is_soon(fixed(3), 0xbbbb, 1));

@@ -10,9 +10,9 @@ pub(crate) struct Budget {
     left: Word,
     /// When the last handler ended.
     end: Word,
-    /// Whether the next overflow comes so soon that the time to it is what an interrupt costs beside its handler.
+    /// Whether the next overflow comes soon: all time until then is what the interrupt itself costs.
     next_is_soon: Word,
-    /// Such times on average, each within the limits' bounds.
+    /// The average of such times, each within the limits' bounds.
     entry: Word,
 }
 
@@ -20,13 +20,13 @@ impl Budget {
     /// Begins with interrupts that cost the least.
     pub(crate) fn start(&self, limits: &Limits) {
         self.refill(limits);
-        self.next_is_soon.set(0);
         self.entry.set(limits.entry.0);
     }
 
-    /// Begins a new tick.
+    /// Begins a new tick. Sampling may have been suspended until now: no time since then tells what an interrupt costs.
     pub(crate) fn refill(&self, limits: &Limits) {
         self.left.set(limits.per_tick);
+        self.next_is_soon.set(0);
     }
 
     /// Says whether the next overflow comes as soon as can be.
@@ -57,8 +57,8 @@ impl Budget {
         );
     }
 
-    /// Charges an interrupt whose handler ran from `begin` to `end`, and what entering and leaving it costs. Returns
-    /// whether the budget is overdrawn.
+    /// Charges an interrupt: its handler, which ran from `begin` to `end`, and what entering and leaving it costs.
+    /// Returns true if the budget is overdrawn.
     #[inline(always)]
     pub(crate) fn charge(&self, limits: &Limits, begin: u64, end: u64) -> bool {
         self.end.set(end);
