@@ -86,7 +86,7 @@ pub(super) struct Event {
     broken: AtomicU32,
     /// The tasks that it has left, since they executed a program that it must not count.
     ///
-    /// ATOMICS: relaxed. A number that is told, and decides nothing.
+    /// ATOMICS: relaxed. It is shown only.
     left: AtomicU32,
     /// The sum of all windows that are closed.
     ///

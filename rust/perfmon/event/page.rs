@@ -66,7 +66,7 @@ impl Page {
 /// write the page anew.
 struct Mappings {
     all: AtomicU32,
-    /// Those in `mm`: they are marked.
+    /// The mappings in `mm`. Their areas are marked ([`Area::mark`]).
     own: AtomicU32,
     /// The address space of the program that was counted when the first of `own` began. A task that has executed another
     /// program has another one: then the page is not its program's.

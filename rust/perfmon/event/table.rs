@@ -20,7 +20,7 @@ use kernel::{bindings, prelude::*};
 
 /// The lists of a new table: small enough to stay in the cache.
 const FEW: usize = 1 << 10;
-/// The most lists: 512 kB. The kernel runs more tasks with events only if it is told to.
+/// The most lists, which take 512 KiB: two for each task that a kernel runs with its default `kernel.pid_max`.
 const MOST: usize = 1 << 16;
 /// The factor by which a table grows.
 const FACTOR: usize = 4;
@@ -31,7 +31,7 @@ const FACTOR: usize = 4;
 /// the pointer before it only; RCU keeps the context for who is reading it.
 type List = AtomicPtr<Context>;
 
-/// What stands before the lists in memory.
+/// What is in front of the lists in memory.
 #[repr(C)]
 struct Header {
     /// The number of lists, which is a power of two, less one.

@@ -76,8 +76,8 @@ pub(super) struct Moment {
 }
 
 impl Sampler {
-    /// Returns what the event `id` writes, which the current task opens, and which is disabled. There is no ring yet. `on_last_sample` is called
-    /// in an interrupt on the CPU where the event has been disabled by its last sample.
+    /// Returns what the event `id` writes, which the current task opens. The event is disabled, and there is no ring yet.
+    /// `on_last_sample` is called in an interrupt on the CPU where the event has been disabled by its last sample.
     ///
     /// # Errors
     ///

@@ -68,7 +68,7 @@ impl Room for Memory {
     }
 }
 
-/// What readv(2), io_uring and AIO name.
+/// The buffers of readv(2), io_uring and AIO.
 impl Room for &mut IovIterDest<'_> {
     fn size(&self) -> usize {
         self.len()

@@ -117,7 +117,7 @@ impl Event {
     /// (setuid, setgid, capabilities of the file) or not to be read. The count is short then.
     ///
     /// # Errors
-    /// Those of reading /proc.
+    /// The errors of reading the descriptor's file in /proc.
     pub fn left(&self) -> Result<u64, Error> {
         let left = self.driver.tasks_left(self.as_fd());
         left.map_err(|errno| Error::new(Attempt::ReadEvent(self.label.clone()), errno))

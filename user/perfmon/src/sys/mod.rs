@@ -104,7 +104,7 @@ pub trait Driver: fmt::Debug + Send + Sync {
     /// does not tell has 0.
     ///
     /// # Errors
-    /// Those of reading /proc.
+    /// The errors of reading the descriptor's file in /proc.
     fn tasks_left(&self, event: BorrowedFd<'_>) -> Result<u64, Errno> {
         event::tasks_left(event)
     }
