@@ -16,7 +16,7 @@ many=instructions:u
 # AMD's event 3 needs two counters.
 for event in 01 02 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10; do many=$many,r00$event:u; done
 
-plan 19
+plan 20
 
 # More events than counters.
 pmctl stat -e $many -- "$loop" 1000 2>words
@@ -44,6 +44,8 @@ pmctl stat -r 1 -x, -o csv -e "{instructions:u,r0001:u},$many" -- "$loop" 1000
 is "a group stays whole" 18 "$(grep -c ':u,' csv)"
 pmctl stat -r 0 -e $many -- "$loop" 1000 2>words
 is "-r 0 has no parts" 125 $?
+pmctl stat -r 2 -e task-clock -- true 2>words
+is "-r takes events that need no counter" 0 $?
 
 # The runs share standard input.
 seq 20000 >input

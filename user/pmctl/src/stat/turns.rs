@@ -145,8 +145,10 @@ fn turns(events: &[EventSpec], supply: CounterSupply) -> Option<Vec<Vec<EventSpe
         }
         turns.push(events.to_vec());
     }
-    // The first event may have had no room beside what another program counts.
-    turns.retain(|events| !events.is_empty());
+    // The first part has no event if all are counted without a counter. That is a run, too, if there is no other.
+    if turns.len() > 1 {
+        turns.retain(|events| !events.is_empty());
+    }
     Some(turns)
 }
 
@@ -188,5 +190,15 @@ mod tests {
         assert_eq!(runs("r1,cache-misses,r2", 1), ["r1,cache-misses", "r2"]);
         assert_eq!(split("{r1,r2,r3}", 2), None);
         assert_eq!(split("r1,r2", 0), None);
+    }
+
+    #[test]
+    fn without_events_there_is_a_run() {
+        let supply = CounterSupply {
+            general: 4,
+            fixed: 0,
+            busy: 0,
+        };
+        assert_eq!(turns(&[], supply).map(|turns| turns.len()), Some(1));
     }
 }
