@@ -70,6 +70,7 @@ const INHERIT: u64 = 1 << 1;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const USE_CLOCKID: u64 = 1 << 25;
+const DEFER_OUTPUT: u64 = 1 << 39;
 /// Executable mappings, in the long and the short form; names of tasks, also by exec; their beginning and end; the
 /// switches between them; code that the kernel makes at run time.
 const SIDEBAND: u64 = TASKS | 1 << 26 | KERNEL_CODE;
@@ -158,6 +159,42 @@ const TYPE_RAW: u32 = 4;
 const TYPE_VALUE: u32 = 0x706d_7600;
 const SOFTWARE_DUMMY: u64 = 9;
 
+/// `PERF_TYPE_HW_CACHE`, and `PERF_TYPE_TRACEPOINT`, whose numbers each kernel gives anew.
+const TYPE_CACHE: u32 = 3;
+const TYPE_TRACEPOINT: u32 = 2;
+
+/// perf's names of `PERF_COUNT_SW_*`, in their order.
+const SOFTWARE: [&str; 12] = [
+    "cpu-clock",
+    "task-clock",
+    "page-faults",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+    "dummy",
+    "bpf-output",
+    "cgroup-switches",
+];
+
+/// Returns perf's name of an event that pmctl does not record.
+fn named(kind: u32, config: u64) -> Option<String> {
+    match kind {
+        TYPE_SOFTWARE => {
+            let index = usize::try_from(config).ok()?;
+            SOFTWARE.get(index).map(|name| (*name).to_owned())
+        }
+        TYPE_CACHE => {
+            let number = u32::try_from(config).ok()?;
+            Some(Encoding::Cache(number).to_string())
+        }
+        TYPE_TRACEPOINT => Some(format!("tracepoint {config}")),
+        _ => None,
+    }
+}
+
 /// An event of perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attr {
@@ -227,6 +264,11 @@ impl Attr {
     /// Returns whether records that are no samples have a stamp.
     pub(super) fn has_stamps(&self) -> bool {
         self.flags & SAMPLE_ID_ALL != 0
+    }
+
+    /// Returns whether programs' parts of call chains come in records of their own.
+    pub(super) fn has_deferred_chains(&self) -> bool {
+        self.flags & DEFER_OUTPUT != 0
     }
 
     /// Makes the period a frequency.
@@ -322,7 +364,10 @@ impl Attr {
                 None => format!("value {number}"),
             },
             Kind::Dummy => "dummy".to_owned(),
-            Kind::Other(kind, config) => format!("event {kind}:{config:#x}"),
+            Kind::Other(kind, config) => match named(kind, config) {
+                Some(name) => name,
+                None => format!("event {kind}:{config:#x}"),
+            },
         };
         match self.modes() {
             Modes::Both => name,
@@ -425,6 +470,21 @@ mod tests {
             assert_eq!(Attr::decode(&attr.encode()), Some(attr));
             assert_eq!((attr.name(), attr.unit()), (name.to_owned(), Some(unit)));
         }
+    }
+
+    #[test]
+    fn events_without_a_description_have_perfs_names() {
+        let attr = |kind| Attr {
+            kind,
+            ..Attr::sideband(None)
+        };
+        let name = |kind, config| attr(Kind::Other(kind, config)).name();
+        assert_eq!(name(1, 0), "cpu-clock");
+        assert_eq!(name(1, 3), "context-switches");
+        assert_eq!(name(1, 99), "event 1:0x63");
+        assert_eq!(name(2, 312), "tracepoint 312");
+        assert_eq!(name(3, 0x1_0002), "LLC-load-misses");
+        assert_eq!(name(42, 1), "event 42:0x1");
     }
 
     #[test]

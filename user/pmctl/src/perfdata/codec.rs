@@ -12,7 +12,7 @@ use super::record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack};
 const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
-const FORK: u32 = 7;
+pub(super) const FORK: u32 = 7;
 pub(super) const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
 const SWITCH_CPU_WIDE: u32 = 15;

@@ -9,7 +9,8 @@ use ahash::AHashMap;
 
 use super::attr::{self, Attr, Kind, Parts};
 use super::bytes::Reader;
-use super::codec::{self, FIRST_OF_PERF, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
+use super::codec::{self, FIRST_OF_PERF, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
+use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
 use super::features::Features;
 use super::layout::Layout;
 use super::read::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
@@ -28,6 +29,9 @@ const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
+/// `PERF_RECORD_MISC_FORK_EXEC`: of tasks that perf has found in `/proc`. Before Linux 4.20 there is only their time, 0.
+const MISC_FORK_EXEC: u16 = 1 << 13;
+
 /// `PERF_RECORD_MISC_*` of mappings: it is no code; device and inode are replaced by a build-id.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
@@ -35,31 +39,48 @@ const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Where the numbers of an event are: at the end of its entry.
 const SECTION: usize = ENTRY_SIZE - attr::SIZE;
 
-/// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them.
+/// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them. If the
+/// file was not finished there are no features, and its last record may be cut off.
 ///
 /// # Errors
 /// [`ReadError`], whatever the bytes are.
 pub(super) fn parse(
     source: &Source,
     header: &Header,
-    features: Features,
+    features: Option<Features>,
 ) -> Result<(Parsed, Source), ReadError> {
+    let unfinished = features.is_none();
+    let features = features.unwrap_or_default();
     if features.is_divided {
         return Err(ReadError::Divided);
     }
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
-    let section = (start, read::end(source, (start, size), RECORDS)?);
+    let mut section = (start, read::end(source, (start, size), RECORDS)?);
+    if unfinished {
+        section.1 = last_whole(source, section)?;
+    }
+    if events.have_deferred_chains {
+        events.take_deferred(&mut Walk::new(source, section))?;
+    }
     let mut walk = Walk::new(source, section);
     let mut bytes = Vec::new();
     while let Some((record, size)) = events.next(&mut walk)? {
-        if let Some(record) = record {
+        if let Some(mut record) = record {
+            if let Body::Sample(sample) = &mut record.body {
+                events.deferred.join(&mut sample.chain);
+            }
             append(record, events.parts, &mut bytes);
         }
         walk.skip(size);
     }
     let section = (0, bytes.len() as u64);
-    let words = [lost(events.lost), events.without_callers()];
+    let words = [
+        lost(events.lost),
+        events.without_callers(),
+        events.deferred.in_words(),
+        unfinished.then(|| UNFINISHED.to_owned()),
+    ];
     let degraded = words.into_iter().flatten().collect();
     let attrs = events.attrs;
     let notes = Notes {
@@ -77,11 +98,32 @@ pub(super) fn parse(
     let parsed = Parsed {
         attrs,
         features,
-        unfinished: false,
+        unfinished,
         from_perf: true,
         section,
     };
     Ok((parsed, bytes.into()))
+}
+
+/// What the user must know of a file without an end.
+const UNFINISHED: &str = "the recording was not finished: `perf record` was killed, or still runs; it is shown as far as it \
+                          had been written";
+
+/// Returns the end of the last record in a section that is not cut off.
+fn last_whole(source: &Source, (start, end): (u64, u64)) -> Result<u64, ReadError> {
+    let mut walk = Walk::new(source, (start, end));
+    let mut last = start;
+    loop {
+        match next(&mut walk) {
+            Ok(Some((_, size))) if last + size as u64 <= end => {
+                last += size as u64;
+                walk.skip(size);
+            }
+            // Even its beginning may be missing.
+            Ok(_) | Err(ReadError::Broken(_)) => return Ok(last),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Appends a record. pmctl's has more fields: if there is no room for the program's stack, it goes without.
@@ -129,6 +171,9 @@ struct Events {
     lost: u64,
     /// Of what was mapped.
     build_ids: Vec<BuildId>,
+    /// The programs' parts of call chains, if they are records of their own.
+    deferred: Deferred,
+    have_deferred_chains: bool,
 }
 
 impl Events {
@@ -165,6 +210,8 @@ impl Events {
             parts,
             lost: 0,
             build_ids: Vec::new(),
+            deferred: Deferred::default(),
+            have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
         };
         let named = names.len() == all.len();
         let has_samples = |attr: &Attr| attr.kind != Kind::Dummy;
@@ -201,27 +248,29 @@ impl Events {
     /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if
     /// pmctl has no use for its type.
     fn next(&mut self, walk: &mut Walk<'_>) -> Result<Option<(Option<Record>, usize)>, ReadError> {
-        let broken = ReadError::Broken(RECORDS);
-        let bytes = walk.rest().ok_or(broken)?;
-        if bytes.is_empty() {
+        let Some((kind, size)) = next(walk)? else {
             return Ok(None);
+        };
+        if kind >= FIRST_OF_PERF {
+            return Ok(Some((None, size)));
         }
-        let size = codec::size(bytes).ok_or(broken)?;
-        let record = bytes.get(..size).ok_or(broken)?;
-        let mut reader = Reader(record);
-        let kind = reader.u32().ok_or(broken)?;
-        match kind {
-            COMPRESSED | COMPRESSED2 => Err(ReadError::Compressed),
-            STAT => Err(ReadError::Counts),
-            AUXTRACE => {
-                let _header = reader.u32();
-                let more = reader.u64().and_then(|size| usize::try_from(size).ok());
-                let size = more.and_then(|more| size.checked_add(more)).ok_or(broken)?;
-                Ok(Some((None, size)))
+        let record = walk.rest().and_then(|bytes| bytes.get(..size));
+        let record = record.ok_or(ReadError::Broken(RECORDS))?;
+        Ok(Some((self.record(record)?, size)))
+    }
+
+    /// Takes all parts of call chains that come behind the samples which they are of.
+    fn take_deferred(&mut self, walk: &mut Walk<'_>) -> Result<(), ReadError> {
+        let broken = ReadError::Broken(RECORDS);
+        while let Some((kind, size)) = next(walk)? {
+            if kind == CALLCHAIN_DEFERRED {
+                let record = walk.rest().and_then(|bytes| bytes.get(codec::HEADER..size));
+                let taken = record.and_then(|content| self.deferred.take(content));
+                taken.ok_or(broken)?;
             }
-            FIRST_OF_PERF.. => Ok(Some((None, size))),
-            _ => Ok(Some((self.record(record)?, size))),
+            walk.skip(size);
         }
+        Ok(())
     }
 
     /// Decodes a record of the kernel's. There is none if pmctl has no use for it.
@@ -238,6 +287,9 @@ impl Events {
             return sample.transpose();
         }
         let (content, stamp) = layout.split(content).ok_or(broken)?;
+        if kind == FORK && is_made_up(misc, content) {
+            return Ok(None);
+        }
         let body = match kind {
             MMAP => short_map(content).map(Body::Map),
             LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
@@ -261,11 +313,44 @@ impl Events {
     }
 }
 
+/// Returns the type of the next record, and how far it is to the one behind it; `None` at the end.
+fn next(walk: &mut Walk<'_>) -> Result<Option<(u32, usize)>, ReadError> {
+    let broken = ReadError::Broken(RECORDS);
+    let bytes = walk.rest().ok_or(broken)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let size = codec::size(bytes).ok_or(broken)?;
+    let mut reader = Reader(bytes.get(..size).ok_or(broken)?);
+    let kind = reader.u32().ok_or(broken)?;
+    let behind = match kind {
+        COMPRESSED | COMPRESSED2 => return Err(ReadError::Compressed),
+        STAT => return Err(ReadError::Counts),
+        AUXTRACE => {
+            let _header = reader.u32();
+            let more = reader.u64().and_then(|size| usize::try_from(size).ok());
+            let size = more.and_then(|more| size.checked_add(more));
+            size.ok_or(broken)?
+        }
+        _ => size,
+    };
+    Ok(Some((kind, behind)))
+}
+
 /// Splits a record into type, flags and content.
 fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
     let mut reader = Reader(bytes);
     let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
     Some((kind, misc, reader.0))
+}
+
+/// Returns whether perf has made up the record of a task's beginning, for one that was there before the recording: it has
+/// not the memory of its parent, but what other records tell.
+fn is_made_up(misc: u16, content: &[u8]) -> bool {
+    /// Processes and threads, and then the time.
+    const TIME: usize = 16;
+    let time = content.get(TIME..).and_then(|rest| Reader(rest).u64());
+    misc & MISC_FORK_EXEC != 0 || time == Some(0)
 }
 
 /// Decodes a mapping without device and inode.

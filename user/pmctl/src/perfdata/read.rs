@@ -21,6 +21,9 @@ pub(super) const EVENTS: &str = "list of events";
 pub(super) const RECORDS: &str = "list of records";
 const FEATURES: &str = "list of features";
 
+/// `PERFFILE`, of the first version.
+const FIRST_MAGIC: u64 = u64::from_le_bytes(*b"PERFFILE");
+
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
@@ -28,6 +31,10 @@ pub(crate) enum ReadError {
     Empty,
     /// It does not begin as a perf.data file does.
     NotPerfData,
+    /// It is from a machine of the other byte order.
+    OtherByteOrder,
+    /// It is a file of `perf record` before Linux 3.2.
+    FirstVersion,
     /// It is a stream of `perf record`.
     PerfsStream,
     /// It is a file of `perf record -z`.
@@ -53,6 +60,14 @@ impl fmt::Display for ReadError {
         match self {
             Self::Empty => f.write_str("it is empty"),
             Self::NotPerfData => f.write_str("this is not a perf.data file"),
+            Self::OtherByteOrder => f.write_str(
+                "this file is from a machine of the other byte order (big-endian), and pmctl reads those of x86 only\nRead it \
+                 with `perf report` or `perf script`.",
+            ),
+            Self::FirstVersion => f.write_str(
+                "this file has the first format of perf.data (PERFFILE), which `perf record` wrote before Linux 3.2\nRead it with \
+                 `perf report` or `perf script`.",
+            ),
             Self::PerfsStream => f.write_str(
                 "this is a stream of `perf record -o -`, and pmctl reads perf's files only\nRecord with `-o FILE`, or \
                  read it with `perf report` or `perf script`.",
@@ -133,8 +148,11 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
     if front.is_empty() {
         return Err(ReadError::Empty);
     }
-    if Reader(&front).u64() != Some(MAGIC) {
-        return Err(ReadError::NotPerfData);
+    match Reader(&front).u64() {
+        Some(MAGIC) => {}
+        Some(word) if word == MAGIC.swap_bytes() => return Err(ReadError::OtherByteOrder),
+        Some(FIRST_MAGIC) => return Err(ReadError::FirstVersion),
+        _ => return Err(ReadError::NotPerfData),
     }
     let parsed = if pipe::is_pipe(&front) {
         pipe::parse(&source).ok_or(ReadError::Broken(RECORDS))?
@@ -142,14 +160,19 @@ pub(crate) fn read(source: impl Into<Source>) -> Result<Recording, ReadError> {
         if front.len() < HEADER_SIZE {
             return Err(ReadError::Broken("header"));
         }
-        let header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
+        let mut header = Header::decode(Reader(&front)).ok_or(ReadError::Broken("header"))?;
         let is_unfinished = header.numbers().next().is_none();
         if header.entry == ENTRY_SIZE && is_unfinished {
             parse(&source, &header, None)?
+        } else if header.data.1 == 0 {
+            // perf writes the size of the records, and the features, at the end.
+            header.data.1 = source.size().saturating_sub(header.data.0);
+            let (parsed, records) = perfs::parse(&source, &header, None)?;
+            return assemble(records, parsed);
         } else {
             let (features, behind) = read_features(&source, &header)?;
             if header.entry != ENTRY_SIZE || !features.is_of_pmctl {
-                let (parsed, records) = perfs::parse(&source, &header, features)?;
+                let (parsed, records) = perfs::parse(&source, &header, Some(features))?;
                 return assemble(records, parsed);
             }
             parse(&source, &header, Some((features, behind)))?

@@ -101,6 +101,9 @@ fn what_another_reader_finds_is_what_was_meant() {
 fn other_files_are_told_apart() {
     assert_eq!(read(*b""), Err(ReadError::Empty));
     assert_eq!(read([0x7f; 200]), Err(ReadError::NotPerfData));
+    let with_magic = |magic: &[u8; 8]| read([&magic[..], &[0; 200]].concat());
+    assert_eq!(with_magic(b"2ELIFREP"), Err(ReadError::OtherByteOrder));
+    assert_eq!(with_magic(b"PERFFILE"), Err(ReadError::FirstVersion));
     let mut newer = example(false);
     newer.notes.version = 2;
     assert_eq!(read(bytes(&newer)), Err(ReadError::Version(2)));
@@ -161,6 +164,31 @@ fn what_perf_could_have_written_has_the_same_samples() {
     assert_eq!(perfs.events, ours.events);
     assert!(perfs.samples().eq(ours.samples()));
     assert_eq!(perfs.notes.total(0), None);
+}
+
+#[test]
+fn a_file_of_a_perf_that_was_killed_is_read_as_far_as_it_goes() {
+    let ours = example(false);
+    let whole = by_perf(bytes(&ours));
+    let word = |at: usize| {
+        let word = u64::from_le_bytes(whole[at..at + 8].try_into().expect("these are 8"));
+        usize::try_from(word).expect("it is in memory")
+    };
+    let (start, size) = (word(40), word(48));
+    let killed = |records: usize| {
+        let mut file = whole[..start + records].to_vec();
+        file[48..56].fill(0);
+        read(file).expect("it is as far as it goes")
+    };
+    let read = killed(size);
+    assert!(read.from_perf && read.unfinished);
+    assert!(read.samples().eq(ours.samples()));
+    let words = read.notes.degraded.join("; ");
+    assert!(words.contains("perf record` was killed"), "{words}");
+    let all = read.records.iter().count();
+    // Within the last record, and before the first.
+    assert_eq!(killed(size - 9).records.iter().count(), all - 1);
+    assert_eq!(killed(0).records.iter().count(), 0);
 }
 
 /// Bytes of the example as perf's, the entry of its first event changed.

@@ -45,11 +45,7 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
             "there is no file {}\n{advice}",
             path.display()
         ),
-        ErrorKind::IsADirectory => anyhow!(
-            "{} is a folder, not a recording\nOf a folder of `perf record --kcore`, name the file {}.",
-            path.display(),
-            path.join("data").display()
-        ),
+        ErrorKind::IsADirectory => anyhow!("{}", of_folder(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
@@ -69,6 +65,25 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
         refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
     Ok(recording)
+}
+
+/// Returns what a folder is that was to be read as a recording, in words.
+fn of_folder(path: &Path) -> String {
+    let name = path.display();
+    let data = path.join("data");
+    if path.join("data.0").exists() {
+        // The message is that of the file in it that says so.
+        return format!("{name}: {}", perfdata::ReadError::Divided);
+    }
+    let advice = if data.exists() {
+        format!(
+            "Of a folder of `perf record --kcore`, name the file {}.",
+            data.display()
+        )
+    } else {
+        "Name a recording with -i.".to_owned()
+    };
+    format!("{name} is a folder, not a recording\n{advice}")
 }
 
 /// A sample with its names.
