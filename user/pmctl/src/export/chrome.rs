@@ -7,38 +7,38 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::profile::{Profile, Shot};
-use crate::perfdata::Task;
+use super::profile::{Profile, Shot, Thread};
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
     let mut list = List::new(output)?;
-    for (task, name) in &profile.tasks {
+    for (thread, name) in &profile.threads {
         let mut named = |what: &str, name: &str| {
             list.push(&json!({
-                "ph": "M", "name": what, "pid": task.pid, "tid": task.tid, "args": { "name": name },
+                "ph": "M", "name": what, "pid": number(*thread, thread.task.pid),
+                "tid": number(*thread, thread.task.tid), "args": { "name": name },
             }))
         };
-        named("process_name", profile.process(task.pid))?;
+        named("process_name", profile.process(*thread))?;
         named("thread_name", name)?;
     }
-    let mut threads: BTreeMap<Task, Vec<&Shot>> = BTreeMap::new();
+    let mut threads: BTreeMap<Thread, Vec<&Shot>> = BTreeMap::new();
     for shot in &profile.shots {
         if shot.event == event {
-            threads.entry(shot.task).or_default().push(shot);
+            threads.entry(shot.thread).or_default().push(shot);
         } else {
             list.push(&json!({
-                "ph": "C", "name": profile.event(shot.event), "pid": shot.task.pid,
+                "ph": "C", "name": profile.event(shot.event), "pid": number(shot.thread, shot.thread.task.pid),
                 // Perfetto takes no notice of a number here.
-                "id": shot.task.tid.to_string(),
+                "id": shot.thread.thread(),
                 "ts": microseconds(shot.time), "args": { "count": shot.period },
             }))?;
         }
     }
-    for (task, shots) in &threads {
+    for (thread, shots) in &threads {
         let mut slices = Slices {
             profile,
-            task: *task,
+            thread: *thread,
             all: Vec::new(),
             open: Vec::new(),
         };
@@ -70,6 +70,14 @@ fn usual_interval(shots: &[&Shot]) -> u64 {
     times.get(times.len() / 2).copied().unwrap_or(ALONE).max(1)
 }
 
+/// Returns the number of a thread or its process, which in this format is a number: one that no process can have for each
+/// further process that has it.
+fn number(thread: Thread, number: u32) -> u64 {
+    /// `PID_MAX_LIMIT` of the kernel.
+    const MOST: u64 = 1 << 22;
+    u64::from(number) + u64::from(thread.before) * MOST
+}
+
 fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1000.0
 }
@@ -78,7 +86,7 @@ fn microseconds(nanoseconds: u64) -> f64 {
 /// such slices in the order of the file.
 struct Slices<'a> {
     profile: &'a Profile<'a>,
-    task: Task,
+    thread: Thread,
     all: Vec<Slice>,
     /// Indexes in `all` of the slices that have not ended, the outermost caller first.
     open: Vec<usize>,
@@ -130,7 +138,8 @@ impl Slices<'_> {
             }
             list.push(&json!({
                 "ph": "X", "cat": if function.in_kernel { "kernel" } else { "user" }, "name": function.name,
-                "pid": self.task.pid, "tid": self.task.tid, "ts": microseconds(slice.start),
+                "pid": number(self.thread, self.thread.task.pid),
+                "tid": number(self.thread, self.thread.task.tid), "ts": microseconds(slice.start),
                 "dur": microseconds(slice.end - slice.start), "args": args,
             }))?;
         }

@@ -10,8 +10,7 @@ use std::io::{self, Write};
 use ahash::AHashMap;
 use serde_json::{Map, Value, json};
 
-use super::profile::{Profile, Shot, Table};
-use crate::perfdata::Task;
+use super::profile::{Profile, Shot, Table, Thread};
 use crate::symbols::hexadecimal;
 
 /// The version of the format.
@@ -23,16 +22,16 @@ const KERNEL: usize = 2;
 
 /// Writes the stacks of an event and the counts of the others.
 pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
-    let mut by_thread: BTreeMap<Task, Vec<&Shot>> = BTreeMap::new();
-    for task in profile.tasks.keys() {
-        by_thread.insert(*task, Vec::new());
+    let mut by_thread: BTreeMap<Thread, Vec<&Shot>> = BTreeMap::new();
+    for thread in profile.threads.keys() {
+        by_thread.insert(*thread, Vec::new());
     }
     for shot in profile.of_event(event) {
-        by_thread.entry(shot.task).or_default().push(shot);
+        by_thread.entry(shot.thread).or_default().push(shot);
     }
     let threads = by_thread.iter();
     let threads: Vec<Value> = threads
-        .map(|(task, shots)| Thread::new(profile).json(*task, shots))
+        .map(|(thread, shots)| Tables::new(profile).json(*thread, shots))
         .collect();
     let times = profile.of_event(event).map(|shot| shot.time);
     let last = profile.shots.last().map_or(0, |shot| shot.time);
@@ -105,21 +104,24 @@ fn breakpad(id: &[u8]) -> String {
 fn counters(
     profile: &Profile<'_>,
     event: usize,
-    by_thread: &BTreeMap<Task, Vec<&Shot>>,
+    by_thread: &BTreeMap<Thread, Vec<&Shot>>,
 ) -> Vec<Value> {
-    let mut tracks: BTreeMap<(usize, u32), Vec<&Shot>> = BTreeMap::new();
+    let mut tracks: BTreeMap<(usize, u32, u32), Vec<&Shot>> = BTreeMap::new();
     for shot in profile.shots.iter().filter(|shot| shot.event != event) {
-        let track = tracks.entry((shot.event, shot.task.pid)).or_default();
+        let thread = shot.thread;
+        let process = (shot.event, thread.task.pid, thread.before);
+        let track = tracks.entry(process).or_default();
         track.push(shot);
     }
-    let counter = |((event, pid), shots): ((usize, u32), Vec<&Shot>)| {
+    let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&Shot>)| {
         let name = profile.event(event);
-        let main = by_thread.keys().position(|task| task.pid == pid);
+        let is_of = |thread: &Thread| thread.task.pid == pid && thread.before == before;
+        let main = by_thread.keys().position(is_of);
         json!({
             "name": name,
             "category": "events",
             "description": format!("{name} since the sample before"),
-            "pid": pid.to_string(),
+            "pid": shots[0].thread.process(),
             "mainThreadIndex": main.unwrap_or(0),
             "samples": {
                 "length": shots.len(),
@@ -146,7 +148,7 @@ fn all(length: usize, value: &Value) -> Value {
 }
 
 /// What the stacks of a thread consist of: each thread has tables of its own.
-struct Thread<'a> {
+struct Tables<'a> {
     profile: &'a Profile<'a>,
     texts: Table<String>,
     objects: Table<usize>,
@@ -157,7 +159,7 @@ struct Thread<'a> {
     numbers: AHashMap<usize, usize>,
 }
 
-impl<'a> Thread<'a> {
+impl<'a> Tables<'a> {
     fn new(profile: &'a Profile<'a>) -> Self {
         Self {
             profile,
@@ -183,7 +185,7 @@ impl<'a> Thread<'a> {
         here
     }
 
-    fn json(mut self, task: Task, shots: &[&Shot]) -> Value {
+    fn json(mut self, thread: Thread, shots: &[&Shot]) -> Value {
         let stacks: Vec<usize> = shots.iter().map(|shot| self.stack(shot.stack)).collect();
         // Without weights, each sample counts the same.
         let uniform = shots
@@ -211,12 +213,12 @@ impl<'a> Thread<'a> {
         let none = Vec::<usize>::new;
         let start = shots.first().map_or(0, |shot| shot.time);
         json!({
-            "name": self.profile.tasks[&task],
-            "processName": self.profile.process(task.pid),
+            "name": self.profile.threads[&thread],
+            "processName": self.profile.process(thread),
             "processType": "default",
-            "isMainThread": task.pid == task.tid,
-            "pid": task.pid.to_string(),
-            "tid": task.tid,
+            "isMainThread": thread.task.pid == thread.task.tid,
+            "pid": thread.process(),
+            "tid": thread.thread(),
             "processStartupTime": 0,
             "processShutdownTime": null,
             "registerTime": milliseconds(start),

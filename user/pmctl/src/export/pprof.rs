@@ -8,8 +8,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::profile::{Profile, Table};
-use crate::perfdata::Task;
+use super::profile::{Profile, Table, Thread};
+
 use crate::symbols::hexadecimal;
 
 #[derive(Clone, PartialEq, Message)]
@@ -201,19 +201,19 @@ fn samples(
     texts: &mut Texts,
 ) -> (Vec<Location>, Vec<Sample>) {
     let mut locations: Table<Vec<usize>> = Table::default();
-    let mut values: BTreeMap<(usize, Task), Vec<u64>> = BTreeMap::new();
+    let mut values: BTreeMap<(usize, Thread), Vec<u64>> = BTreeMap::new();
     for shot in &profile.shots {
         let Some(index) = events.iter().position(|event| *event == shot.event) else {
             continue;
         };
-        let sums = values.entry((shot.stack, shot.task));
+        let sums = values.entry((shot.stack, shot.thread));
         let sums = sums.or_insert_with(|| vec![0; events.len() + 1]);
         sums[index] = sums[index].saturating_add(shot.period);
         // Counts of other events come with the sample of the first.
         sums[events.len()] += u64::from(index == 0);
     }
     let mut samples = Vec::new();
-    for ((stack, task), sums) in values {
+    for ((stack, thread), sums) in values {
         let mut ids = Vec::new();
         let mut here = Vec::new();
         for place in profile.stack(stack) {
@@ -222,7 +222,7 @@ fn samples(
                 ids.push(id(locations.number(std::mem::take(&mut here))));
             }
         }
-        let name = texts.number(&profile.tasks[&task]);
+        let name = texts.number(&profile.threads[&thread]);
         samples.push(Sample {
             location_id: ids,
             value: sums.into_iter().map(signed).collect(),
@@ -235,12 +235,12 @@ fn samples(
                 Label {
                     key: texts.number("pid"),
                     text: 0,
-                    number: i64::from(task.pid),
+                    number: i64::from(thread.task.pid),
                 },
                 Label {
                     key: texts.number("tid"),
                     text: 0,
-                    number: i64::from(task.tid),
+                    number: i64::from(thread.task.tid),
                 },
             ],
         });

@@ -64,12 +64,39 @@ pub(super) struct Place {
     pub(super) depth: u32,
 }
 
+/// A thread. Others may have had its number, and that of its process, before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Thread {
+    pub(super) task: Task,
+    /// How many processes with this number have samples before this one.
+    pub(super) before: u32,
+}
+
+impl Thread {
+    /// Returns the number of the process, and another one for each further process that has it.
+    pub(super) fn process(self) -> String {
+        self.number(self.task.pid)
+    }
+
+    /// Returns the same of the thread.
+    pub(super) fn thread(self) -> String {
+        self.number(self.task.tid)
+    }
+
+    fn number(self, number: u32) -> String {
+        match self.before {
+            0 => number.to_string(),
+            before => format!("{number}.{before}"),
+        }
+    }
+}
+
 /// A sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shot {
     /// In nanoseconds since the first sample.
     pub(super) time: u64,
-    pub(super) task: Task,
+    pub(super) thread: Thread,
     pub(super) event: usize,
     pub(super) period: u64,
     /// The number of its stack.
@@ -86,8 +113,10 @@ pub(super) struct Profile<'a> {
     /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
     pub(super) stacks: Table<(Option<usize>, usize)>,
     pub(super) shots: Vec<Shot>,
-    /// The last name of each task with samples.
-    pub(super) tasks: BTreeMap<Task, String>,
+    /// The last name of each thread with samples.
+    pub(super) threads: BTreeMap<Thread, String>,
+    /// The processes of a number that have samples, in their order.
+    instances: AHashMap<u32, Vec<u32>>,
 }
 
 impl<'a> Profile<'a> {
@@ -100,7 +129,8 @@ impl<'a> Profile<'a> {
             places: Table::default(),
             stacks: Table::default(),
             shots: Vec::new(),
-            tasks: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            instances: AHashMap::new(),
         };
         let mut start = None;
         let cuts = profile::each_sample(recording, |named, names| {
@@ -136,18 +166,33 @@ impl<'a> Profile<'a> {
         }
         let task = named.stamp.task;
         let comm = names.comm(task);
-        let known = self.tasks.entry(task).or_default();
+        let thread = self.thread(task, names);
+        let known = self.threads.entry(thread).or_default();
         if known != comm {
             comm.clone_into(known);
         }
         if let Some(stack) = stack {
             self.shots.push(Shot {
                 time: named.stamp.time.saturating_sub(start),
-                task,
+                thread,
                 event: named.sample.event,
                 period: named.sample.period,
                 stack,
             });
+        }
+    }
+
+    fn thread(&mut self, task: Task, names: &Names<'_>) -> Thread {
+        let instance = names.instance(task.pid);
+        let known = self.instances.entry(task.pid).or_default();
+        let place = known.iter().position(|known| *known == instance);
+        let place = place.unwrap_or_else(|| {
+            known.push(instance);
+            known.len() - 1
+        });
+        Thread {
+            task,
+            before: u32::try_from(place).unwrap_or(u32::MAX),
         }
     }
 
@@ -197,15 +242,78 @@ impl<'a> Profile<'a> {
         self.shots.iter().filter(move |shot| shot.event == event)
     }
 
-    /// Returns the name of a process: that of its first thread.
-    pub(super) fn process(&self, pid: u32) -> &str {
-        let leader = self.tasks.get(&Task::leader(pid));
-        let mut others = self.tasks.iter();
+    /// Returns the name of a thread's process: that of its first thread.
+    pub(super) fn process(&self, thread: Thread) -> &str {
+        let pid = thread.task.pid;
+        let task = Task::leader(pid);
+        let leader = self.threads.get(&Thread { task, ..thread });
+        let mut others = self.threads.iter();
         let other = || {
-            others
-                .find(|(task, _)| task.pid == pid)
-                .map(|(_, name)| name)
+            let is_of = |other: &Thread| other.task.pid == pid && other.before == thread.before;
+            others.find(|(other, _)| is_of(other)).map(|(_, name)| name)
         };
         leader.or_else(other).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::{chrome, firefox, speedscope};
+    use crate::perfdata::example::example;
+    use crate::perfdata::{Body, Record, Records, Sample, Stamp};
+
+    /// A recording in which two processes have one number after the other.
+    fn reused() -> Recording {
+        let (parent, task) = (Task::leader(1), Task::leader(7));
+        let name = |name: &str| Body::Comm {
+            task,
+            name: name.to_owned(),
+            exec: true,
+        };
+        let sample = Body::Sample(Sample {
+            ip: 0x1000,
+            ..Sample::default()
+        });
+        let fork = Body::Fork {
+            child: task,
+            parent,
+        };
+        let bodies = [name("first"), sample.clone(), fork, name("second"), sample];
+        let record = |(time, body)| Record {
+            stamp: Stamp { time, task, cpu: 0 },
+            body,
+        };
+        let records: Vec<Record> = (0..).zip(bodies).map(record).collect();
+        Recording {
+            records: Records::from(&records[..]),
+            ..example(false)
+        }
+    }
+
+    #[test]
+    fn processes_with_the_same_number_have_tracks_of_their_own() {
+        let recording = reused();
+        let profile = Profile::new(&recording, None).expect("it is whole");
+        let threads = profile.threads.iter();
+        let threads: Vec<_> = threads
+            .map(|(thread, name)| (thread.process(), profile.process(*thread), &name[..]))
+            .collect();
+        let expected = ["7", "7.1"].into_iter().zip(["first", "second"]);
+        let expected: Vec<_> = expected
+            .map(|(number, name)| (number.to_owned(), name, name))
+            .collect();
+        assert_eq!(threads, expected);
+        let text = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            write(&mut bytes);
+            String::from_utf8(bytes).expect("it is text")
+        };
+        let firefox = text(&|bytes| firefox::write(&profile, 0, bytes).expect("all is taken"));
+        assert!(firefox.contains(r#""pid":"7.1""#), "{firefox}");
+        let chrome = text(&|bytes| chrome::write(&profile, 0, bytes).expect("all is taken"));
+        assert!(chrome.contains(r#""pid":4194311"#), "{chrome}");
+        let speedscope = text(&|bytes| speedscope::write(&profile, &[0], bytes).expect("all"));
+        assert!(speedscope.contains("second 7.1 ("), "{speedscope}");
     }
 }

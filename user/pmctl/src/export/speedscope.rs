@@ -8,7 +8,6 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::profile::{Profile, Shot, Table};
-use crate::perfdata::Task;
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -54,9 +53,9 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
     let mut frames: Table<usize> = Table::default();
     let mut profiles = Vec::new();
     for event in events {
-        let mut threads: BTreeMap<Task, Vec<&Shot>> = BTreeMap::new();
+        let mut threads: BTreeMap<super::profile::Thread, Vec<&Shot>> = BTreeMap::new();
         for shot in profile.of_event(*event) {
-            threads.entry(shot.task).or_default().push(shot);
+            threads.entry(shot.thread).or_default().push(shot);
         }
         let mut threads: Vec<_> = threads.into_iter().collect();
         let sum = |shots: &[&Shot]| {
@@ -66,7 +65,7 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 .fold(0, u64::saturating_add)
         };
         threads.sort_by_key(|(_, shots)| std::cmp::Reverse(sum(shots)));
-        for (task, shots) in threads {
+        for (thread, shots) in threads {
             let stack = |shot: &&Shot| {
                 let places: Vec<usize> = profile.stack(shot.stack).collect();
                 let places = places.into_iter().rev();
@@ -77,8 +76,8 @@ pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write)
                 kind: "sampled",
                 name: format!(
                     "{} {} ({})",
-                    profile.tasks[&task],
-                    task.tid,
+                    profile.threads[&thread],
+                    thread.thread(),
                     profile.event(*event)
                 ),
                 unit: "none",

@@ -18,6 +18,8 @@ pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their beginning.
     processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
+    /// How many processes with a number have begun.
+    instances: AHashMap<u32, u32>,
     names: AHashMap<Task, Name>,
     /// Paths of files and names of tasks, each once.
     paths: Numbered<PathBuf>,
@@ -92,13 +94,17 @@ impl AddressSpaces {
                 self.names.insert(*task, name);
             }
             Body::Fork { child, parent } => {
-                if let Some(name) = self.names.get(parent).copied() {
-                    self.names.insert(*child, name);
-                }
+                match self.names.get(parent).copied() {
+                    Some(name) => self.names.insert(*child, name),
+                    None => self.names.remove(child),
+                };
                 if child.pid != parent.pid {
-                    if let Some(maps) = self.processes.get(&parent.pid).cloned() {
-                        self.processes.insert(child.pid, maps);
-                    }
+                    // An earlier process may have had its number.
+                    *self.instances.entry(child.pid).or_default() += 1;
+                    match self.processes.get(&parent.pid).cloned() {
+                        Some(maps) => self.processes.insert(child.pid, maps),
+                        None => self.processes.remove(&child.pid),
+                    };
                 }
             }
             _ => {}
@@ -152,7 +158,12 @@ impl AddressSpaces {
         } else {
             self.processes.entry(map.task.pid).or_default()
         };
-        let end = map.start.saturating_add(map.length);
+        let mut end = map.start.saturating_add(map.length);
+        if map.kernel {
+            // The length of a module is that of its data, too, which may be elsewhere: there another module may begin.
+            let mut behind = maps.range(map.start.saturating_add(1)..end);
+            end = behind.next().map_or(end, |(next, _)| *next);
+        }
         // A new mapping replaces what was there.
         let first = maps.range(..map.start).next_back();
         let first = first.filter(|(start, old)| **start + old.length > map.start);
@@ -203,6 +214,11 @@ impl AddressSpaces {
             file: mapping.file,
             offset: mapping.offset.wrapping_add(inside),
         })
+    }
+
+    /// Returns which process of its number this one is.
+    pub(crate) fn instance(&self, pid: u32) -> u32 {
+        self.instances.get(&pid).copied().unwrap_or(0)
     }
 
     /// Returns the only process with a mapping at an address; `None` also if several have one.
@@ -380,6 +396,48 @@ mod tests {
         spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
         assert_eq!(place(&spaces, 1, text + 8), Some((KERNEL, text + 8)));
         assert_eq!(place(&spaces, 1, text + 0x1000), None);
+    }
+
+    #[test]
+    fn a_module_ends_where_another_begins() {
+        let module = |start, length, name: &str| map(u32::MAX, start, length, name);
+        let start = 0xffff_ffff_c000_0000;
+        // In both orders.
+        let first = module(start, 0x8000, "[first]");
+        let second = module(start + 0x2000, 0x4000, "[second]");
+        for order in [[&first, &second], [&second, &first]] {
+            let mut spaces = AddressSpaces::default();
+            order.into_iter().for_each(|map| spaces.apply(map));
+            let name = |offset| place(&spaces, 1, start + offset).map(|(name, _)| name);
+            assert_eq!(name(0x1fff), Some("[first]"));
+            assert_eq!(name(0x2000), Some("[second]"));
+            assert_eq!(name(0x5fff), Some("[second]"));
+        }
+    }
+
+    #[test]
+    fn a_process_has_nothing_of_an_earlier_one_with_its_number() {
+        let mut spaces = AddressSpaces::default();
+        let (unknown, child) = (Task::leader(1), Task::leader(2));
+        let comm = Body::Comm {
+            task: child,
+            name: "old".to_owned(),
+            exec: true,
+        };
+        spaces.apply(&record(comm));
+        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/old"));
+        assert_eq!(spaces.instance(2), 0);
+        let parent = unknown;
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 2, 0x1000), None);
+        assert_eq!(spaces.comm(child), UNKNOWN);
+        assert_eq!(spaces.instance(2), 1);
+        // A thread is of the same process.
+        let (child, parent) = (Task { pid: 2, tid: 3 }, child);
+        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/new"));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/new", 0x1000)));
+        assert_eq!(spaces.instance(2), 1);
     }
 
     #[test]

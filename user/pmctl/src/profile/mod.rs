@@ -194,6 +194,11 @@ impl<'a> Names<'a> {
         self.spaces.comm(task)
     }
 
+    /// Returns which process of its number this one is.
+    pub(crate) fn instance(&self, pid: u32) -> u32 {
+        self.spaces.instance(pid)
+    }
+
     /// Returns the names of an address in a process.
     pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
         let Some(place) = self.spaces.find(pid, address) else {

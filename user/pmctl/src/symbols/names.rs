@@ -55,7 +55,7 @@ impl Names {
             ..SymbolTable::default()
         };
         if places.first().is_some_and(|place| is_kernel(*place)) {
-            table.symbols = symbols(&places, &self.of_kernel(&places));
+            table.symbols = symbols(&places, &self.of_kernel(file, &places));
         } else if file == Path::new(VDSO) {
             table.symbols = symbols(&places, &self.of_vdso(&places));
         } else if let Some(pid) = jit::process_of(file) {
@@ -96,11 +96,11 @@ impl Names {
         table
     }
 
-    /// Returns the functions of the running kernel and of its modules at these addresses, which are in their order.
-    fn of_kernel(&self, addresses: &[Addr]) -> Vec<Option<Function>> {
+    /// Returns the functions of the running kernel or of a module at these addresses, which are in their order.
+    fn of_kernel(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<Function>> {
         let found = match &self.kernel {
-            Some(kept) => kept.borrow_mut().look_up(addresses),
-            None => kallsyms::look_up(addresses),
+            Some(kept) => kept.borrow_mut().look_up(file, addresses),
+            None => kallsyms::look_up(file, addresses),
         };
         let function = |(found, address): (Option<kallsyms::Found>, &Addr)| {
             let found = found?;
