@@ -77,6 +77,7 @@ mod tests {
         let code = Code {
             bytes: CODE.to_vec(),
             address: 0x40_1000,
+            path: None,
         };
         let name = |address| match address {
             0x40_1000..0x40_1012 => Some(("f", address - 0x40_1000)),

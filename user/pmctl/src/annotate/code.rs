@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSegment, ReadCache};
 
@@ -12,7 +12,7 @@ use super::Function;
 use crate::files;
 use crate::perfdata::{Recording, is_kernel};
 use crate::record::running_kernel;
-use crate::symbols::{Elf, jit};
+use crate::symbols::{DebugFiles, jit};
 
 /// The memory of the running kernel, as a file.
 const KCORE: &str = "/proc/kcore";
@@ -25,6 +25,8 @@ pub(super) struct Code {
     pub(super) bytes: Vec<u8>,
     /// The address of the first byte, as the file or the kernel has it.
     pub(super) address: u64,
+    /// The file that they are from; `None` if it is the kernel.
+    pub(super) path: Option<PathBuf>,
 }
 
 impl Code {
@@ -49,6 +51,7 @@ impl Code {
             return Ok(Self {
                 bytes,
                 address: function.start,
+                path: None,
             });
         }
         let name = &function.path;
@@ -57,23 +60,20 @@ impl Code {
                 "the program made this function at run time: its instructions are gone".to_owned(),
             );
         }
-        let id = id.ok_or_else(|| {
-            format!("{name} has no build-id: it may be another version, so its instructions are not shown")
+        let located = DebugFiles::of_user().locate(path, recording.version(path));
+        let located = located.map_err(|absence| {
+            format!("{}: its instructions are not shown", absence.reason(name))
         })?;
-        let elf = Elf::read(path).ok_or_else(|| {
-            format!("{name} is not on this machine: copy it here to see its instructions")
-        })?;
-        if elf.build_id.as_deref() != Some(id) {
-            return Err(format!(
-                "{name} was replaced since the recording (the build-id is another one): record it anew"
-            ));
-        }
-        let address = elf.address(function.start);
+        let address = located.elf.address(function.start);
         let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
-        let read =
-            files::open(path).and_then(|file| file.read_exact_at(&mut bytes, function.start));
+        let read = files::open(&located.path)
+            .and_then(|file| file.read_exact_at(&mut bytes, function.start));
         read.map_err(|error| format!("can't read {name}: {error}"))?;
-        Ok(Self { bytes, address })
+        Ok(Self {
+            bytes,
+            address,
+            path: Some(located.path),
+        })
     }
 }
 

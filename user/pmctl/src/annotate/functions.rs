@@ -108,12 +108,10 @@ impl Functions {
         let lines = Lines::new(DebugFiles::of_user());
         let is_part = |function: &&Function| {
             let path = Path::new(&function.path);
-            let (key, id) = (
-                function.number.map_or(u32::MAX, File::number),
-                recording.build_id(path),
-            );
+            let key = function.number.map_or(u32::MAX, File::number);
+            let version = recording.version(path);
             function.places.keys().any(|place| {
-                let levels = lines.at((key, path), id, *place);
+                let levels = lines.at((key, path), version, *place);
                 let mut inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
                 inlined.any(|inlined| *inlined.text == *name)
             })

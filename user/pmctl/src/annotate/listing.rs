@@ -102,8 +102,8 @@ impl Listing {
             if (code.address..end).contains(&address) {
                 return Some((&function.name[..], address - code.address));
             }
-            if !is_kernel(function.start) {
-                let targets = targets.get_or_init(|| Targets::of(Path::new(&function.path)));
+            if let Some(path) = &code.path {
+                let targets = targets.get_or_init(|| Targets::of(path));
                 if let Some(found) = targets.at(address) {
                     return Some(found);
                 }
@@ -164,8 +164,8 @@ impl<'a> Source<'a> {
     /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
     fn before(&mut self, offset: u64) -> Vec<Line> {
         let path = Path::new(&self.function.path);
-        let id = self.recording.build_id(path);
-        let levels = self.lines.at((0, path), id, offset);
+        let version = self.recording.version(path);
+        let levels = self.lines.at((0, path), version, offset);
         let Some(SourceLine { path, number }) =
             levels.first().and_then(|level| level.source.clone())
         else {

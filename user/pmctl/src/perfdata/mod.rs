@@ -41,7 +41,7 @@ mod write;
 pub(crate) use attr::{Attr, BranchKinds, Kind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
-pub(crate) use notes::{Gaps, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use notes::{FileFacts, Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use pipe::Pipe;
 pub(crate) use read::{ReadError, read};
 pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack, is_kernel};
@@ -114,6 +114,16 @@ impl Recording {
         ids.find(|id| id.file == file).map(|id| &id.id[..])
     }
 
+    /// Returns what is known of the version of a file.
+    pub(crate) fn version(&self, file: &Path) -> Version<'_> {
+        let mut tables = self.notes.symbols.iter();
+        let table = tables.find(|table| Path::new(&table.file) == file);
+        Version {
+            build_id: self.build_id(file),
+            facts: table.and_then(|table| table.facts.as_ref()),
+        }
+    }
+
     /// Returns the samples, each with its stamp.
     pub(crate) fn samples(&self) -> impl Iterator<Item = (Stamp, Sample)> + '_ {
         self.records.iter().filter_map(|record| match record {
@@ -124,6 +134,13 @@ impl Recording {
             _ => None,
         })
     }
+}
+
+/// What is known of the version of a file that was recorded: one of the two, or nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Version<'a> {
+    pub(crate) build_id: Option<&'a [u8]>,
+    pub(crate) facts: Option<&'a FileFacts>,
 }
 
 /// Writes a whole recording.

@@ -5,7 +5,10 @@
 //! It says how far the numbers can be trusted, and it holds the symbols of what was sampled: so a report looks the
 //! same on any machine.
 
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -138,9 +141,14 @@ pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io
     }
     for table in notes.symbols.iter().filter(|table| table.replaced) {
         let file = printable(&table.file);
+        let reason = if file.starts_with('[') {
+            "the kernel that was recorded is not the running one, or the module was removed"
+        } else {
+            "it was replaced or removed"
+        };
         writeln!(
             output,
-            "{mark}DEGRADED{mark:#}: {file} is not what was recorded, it was replaced: its functions have no names."
+            "{mark}DEGRADED{mark:#}: {file} is not what was recorded, {reason}: its functions have no names."
         )?;
     }
     for reason in &notes.degraded {
@@ -255,6 +263,35 @@ pub(crate) struct SymbolTable {
     /// The file was replaced since it was recorded, so that it was not read.
     #[serde(default)]
     pub(crate) replaced: bool,
+    /// What tells the file from others of its name, if it has no build-id. Recordings of earlier versions don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) facts: Option<FileFacts>,
+}
+
+/// What tells a file from another one of the same name, and changes if it is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileFacts {
+    pub(crate) inode: u64,
+    size: u64,
+    /// In seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl FileFacts {
+    /// Returns those of a file; `None` if there is none.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let facts = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Self {
+            inode: facts.ino(),
+            size: facts.size(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+        })
+    }
+
+    /// Returns whether the file was last written to at this time or before, in seconds since 1970.
+    pub(crate) const fn is_until(&self, time: i64) -> bool {
+        self.modified.0 <= time
+    }
 }
 
 /// A function.
@@ -373,7 +410,7 @@ mod tests {
         };
         assert_eq!(
             warning(&notes),
-            "DEGRADED: /bin/b is not what was recorded, it was replaced: its functions have no names.\n"
+            "DEGRADED: /bin/b is not what was recorded, it was replaced or removed: its functions have no names.\n"
         );
     }
 

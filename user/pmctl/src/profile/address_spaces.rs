@@ -216,6 +216,15 @@ impl AddressSpaces {
         })
     }
 
+    /// Returns the processes that have mapped a file, with the start and the length of each mapping.
+    pub(crate) fn mappings(&self, file: File) -> impl Iterator<Item = (u32, (u64, u64))> + '_ {
+        let all = self.processes.iter();
+        all.flat_map(move |(pid, maps)| {
+            let of_file = maps.iter().filter(move |(_, map)| map.file == file);
+            of_file.map(|(start, map)| (*pid, (*start, map.length)))
+        })
+    }
+
     /// Returns which process of its number this one is.
     pub(crate) fn instance(&self, pid: u32) -> u32 {
         self.instances.get(&pid).copied().unwrap_or(0)
@@ -229,6 +238,11 @@ impl AddressSpaces {
             .filter(|pid| self.find(**pid, address).is_some());
         let owner = owners.next().copied();
         owner.filter(|_| owners.next().is_none())
+    }
+
+    /// Returns the numbers of the files so far, in their order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = File> + use<> {
+        (0..u32::try_from(self.paths.things.len()).unwrap_or(u32::MAX)).map(File)
     }
 
     /// Returns the files so far, by their numbers.
@@ -297,7 +311,7 @@ fn is_anonymous(name: &Path) -> bool {
 }
 
 /// Returns the file that is mapped.
-fn file_name(map: &Map) -> &Path {
+pub(crate) fn file_name(map: &Map) -> &Path {
     match map.file.to_str() {
         Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
         Some(VDSO) if u32::try_from(map.start).is_ok() => Path::new(VDSO32),

@@ -34,8 +34,8 @@ impl<'a> Details<'a> {
             return NOTHING.into();
         };
         let offset = site.place().wrapping_sub(u64::from(is_return));
-        let id = self.recording.build_id(path);
-        self.lines.at((number.number(), path), id, offset)
+        let version = self.recording.version(path);
+        self.lines.at((number.number(), path), version, offset)
     }
 
     /// Writes why some files have no lines.

@@ -13,17 +13,19 @@ use std::io::ErrorKind;
 use std::mem;
 use std::path::Path;
 
+use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO};
+pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO, file_name};
 pub(crate) use chain::{Details, Frame, UNWOUND, is_above_its_chain};
 
 use crate::perfdata::{
-    self, Body, Branch, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable, Task,
+    self, Body, Branch, BuildId, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable,
+    Task,
 };
 use crate::record::Places;
 use crate::symbols::{DebugFiles, jit};
-use crate::unwind::{Cuts, Unwinder, Versions};
+use crate::unwind::{self, Cuts, Recorded, Unwinder};
 
 /// Opens a recording.
 ///
@@ -41,10 +43,7 @@ pub(crate) fn open(path: &Path) -> Result<Recording> {
 /// In words, with the file's name.
 pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     let source = Source::open(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => anyhow!(
-            "there is no file {}\n{advice}",
-            path.display()
-        ),
+        ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
         ErrorKind::IsADirectory => anyhow!("{}", of_folder(path)),
         _ => anyhow!("can't read {}: {error}", path.display()),
     })?;
@@ -52,15 +51,13 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
     if recording.unfinished || recording.from_perf {
         // Nobody has looked the symbols up before.
-        let mut places = if recording.from_perf {
-            Places::of_perf(recording.ended, mem::take(&mut recording.build_ids))
-        } else {
-            Places::of_past(recording.ended)
-        };
+        let mut places = Places::of_past(&recording);
         for record in recording.records.iter() {
             places.take(&record?);
         }
-        (recording.notes.symbols, recording.build_ids) = places.look_up();
+        let (symbols, build_ids) = places.look_up();
+        recording.notes.symbols = symbols;
+        keep_build_ids(&mut recording.build_ids, build_ids);
     } else {
         refresh::refresh(&mut recording, &DebugFiles::of_user())?;
     }
@@ -84,6 +81,14 @@ fn of_folder(path: &Path) -> String {
         "Name a recording with -i.".to_owned()
     };
     format!("{name} is a folder, not a recording\n{advice}")
+}
+
+/// Adds the build-ids of files that are here to those that the recording has, which may be of files that are not. With
+/// `perf record --buildid-mmap` it has one for each mapping.
+fn keep_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
+    let mut files = AHashSet::new();
+    let all = here.into_iter().chain(mem::take(recorded));
+    recorded.extend(all.filter(|id| files.insert(id.file.clone())));
 }
 
 /// A sample with its names.
@@ -232,7 +237,7 @@ pub(crate) fn each_sample(
     recording: &Recording,
     take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
 ) -> Result<Cuts> {
-    let mut unwinder = Unwinder::new(Versions::of(recording));
+    let mut unwinder = Unwinder::default();
     walk(recording, Some(&mut unwinder), take)?;
     Ok(unwinder.into_cuts())
 }
@@ -252,6 +257,7 @@ fn walk(
     mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut names = Names::new(recording);
+    let programs = Recorded::of(recording);
     let has_calls = recording.has_calls();
     for record in recording.records.iter() {
         let mut record = record?;
@@ -266,8 +272,12 @@ fn walk(
             }
         }
         if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
-            let program = (&names.spaces, record.stamp.task.pid);
-            unwinder.append(program, user, &mut sample.chain);
+            let process = unwind::Process {
+                pid: record.stamp.task.pid,
+                spaces: &names.spaces,
+                programs: &programs,
+            };
+            unwinder.append(process, user, &mut sample.chain);
         }
         let named = Named {
             stamp: record.stamp,

@@ -8,21 +8,20 @@ use anyhow::Result;
 
 use crate::perfdata::{Recording, SymbolTable};
 use crate::record::Places;
-use crate::symbols::{DebugFiles, Elf};
+use crate::symbols::{DebugFiles, Located};
 
 /// Looks the functions of files without a symbol table up again, if there is a debug file now. The records are read
 /// once more for that, and otherwise not.
 pub(super) fn refresh(recording: &mut Recording, debug_files: &DebugFiles) -> Result<()> {
     let found = recording.notes.symbols.iter().filter(|table| {
-        let path = Path::new(&table.file);
         let lacks_names = table.partial || table.symbols.is_empty() && !table.replaced;
-        lacks_names && has_debug_file(recording, path, debug_files)
+        lacks_names && has_names(recording, table, debug_files)
     });
     let wanted: AHashSet<String> = found.map(|table| table.file.clone()).collect();
     if wanted.is_empty() {
         return Ok(());
     }
-    let mut places = Places::default();
+    let mut places = Places::of_past(recording);
     for record in recording.records.iter() {
         places.take(&record?);
     }
@@ -39,17 +38,21 @@ fn replace(tables: &mut [SymbolTable], new: SymbolTable) {
     }
 }
 
-/// Returns whether the file that ran is on this machine, and its debug file.
-fn has_debug_file(recording: &Recording, path: &Path, debug_files: &DebugFiles) -> bool {
-    let id = recording.build_id(path);
-    let elf = id.and_then(|id| Elf::read_version(path, id));
-    elf.is_some_and(|elf| !elf.has_table && debug_files.find(path, &elf).is_some())
+/// Returns whether the file that ran, or a copy of it, is on this machine with the names that a table lacks.
+fn has_names(recording: &Recording, table: &SymbolTable, debug_files: &DebugFiles) -> bool {
+    let path = Path::new(&table.file);
+    let located = debug_files.locate(path, recording.version(path));
+    located.is_ok_and(|Located { path, elf }| {
+        let has_table = elf.has_table && table.partial;
+        has_table || !elf.has_table && debug_files.find(&path, &elf).is_some()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::perfdata::{Body, BuildId, Map, Record, Records, Sample, Stamp, Task};
+    use crate::symbols::Elf;
     use crate::symbols::testing::Split;
 
     /// A recording with a sample in each function of a program, made without its debug file.

@@ -123,12 +123,11 @@ pub(super) fn kernel() -> Vec<Record> {
     let Some((start, end)) = symbols.ok().and_then(|symbols| image(symbols, length)) else {
         return Vec::new();
     };
-    let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     // With the name of the symbol that perf finds the kernel's shift by.
     let image = (format!("{KERNEL}_text"), start, end - start);
     [image]
         .into_iter()
-        .chain(modules.lines().filter_map(module))
+        .chain(modules())
         .map(|(name, start, length)| {
             // The kernel has no process, which perf shows as -1, and no thread.
             let task = Task {
@@ -149,6 +148,13 @@ pub(super) fn kernel() -> Vec<Record> {
             )
         })
         .collect()
+}
+
+/// Returns the names of the kernel's modules, where they begin, and how long they are; nothing if their addresses are hidden
+/// from this user.
+pub(super) fn modules() -> Vec<(String, u64, u64)> {
+    let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
+    modules.lines().filter_map(module).collect()
 }
 
 /// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.

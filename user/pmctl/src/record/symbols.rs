@@ -3,16 +3,15 @@
 
 use std::fs;
 use std::mem;
-use std::path::Path;
-use std::time::SystemTime;
+use std::path::{Path, PathBuf};
 
 use ahash::AHashSet;
 
-use super::replaced::{SeenByPerf, Version, is_younger};
-use crate::perfdata::{Body, BuildId, Record, SymbolTable, Task};
+use super::seen::Seen;
+use crate::perfdata::{Body, BuildId, Record, Recording, SymbolTable, Task};
 use crate::profile::{AddressSpaces, KERNEL, VDSO};
-use crate::symbols::{DebugFiles, Elf, Names};
-use crate::unwind::{Cuts, Unwinder, vdso_build_id};
+use crate::symbols::{Absence, DebugFiles, Elf, Names};
+use crate::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
 
 /// Addresses of samples, call chains and branches.
 #[derive(Default)]
@@ -21,12 +20,8 @@ pub(crate) struct Places {
     spaces: AddressSpaces,
     /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
     files: Vec<AHashSet<u64>>,
-    /// What each file was when its name came up first.
-    versions: Vec<Option<Version>>,
-    /// When the recording ended, if that was long ago.
-    end: Option<SystemTime>,
-    /// What is known of the files of that time, if `perf record` has seen them.
-    seen_by_perf: Option<SeenByPerf>,
+    /// Where the files are that were mapped.
+    programs: Seen,
     /// Addresses since the last change of what is mapped, by process: most samples are where others were.
     seen: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
@@ -36,19 +31,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Creates one for a recording that has ended at this time, if it is known: what has changed since has no names.
-    pub(crate) fn of_past(end: Option<SystemTime>) -> Self {
+    /// Creates one for a recording of the past: what has changed since has no names.
+    pub(crate) fn of_past(recording: &Recording) -> Self {
         Self {
-            end,
+            programs: Seen::of_past(recording),
             ..Self::default()
-        }
-    }
-
-    /// Creates one for a recording of `perf record`, which had these build-ids of files.
-    pub(crate) fn of_perf(end: Option<SystemTime>, build_ids: Vec<BuildId>) -> Self {
-        Self {
-            seen_by_perf: Some(SeenByPerf::new(build_ids)),
-            ..Self::of_past(end)
         }
     }
 
@@ -57,12 +44,9 @@ impl Places {
         let Body::Sample(sample) = &record.body else {
             self.seen.clear();
             self.spaces.apply(record);
-            let new = self.spaces.files().skip(self.versions.len());
-            let new: Vec<_> = new.map(Version::of).collect();
-            self.versions.extend(new);
-            match (&record.body, &mut self.seen_by_perf) {
-                (Body::Exit { task, .. }, _) => self.spaces.end(*task),
-                (Body::Map(map), Some(seen)) => seen.take(map),
+            match &record.body {
+                Body::Exit { task, .. } => self.spaces.end(*task),
+                Body::Map(map) => self.programs.take(map, &self.spaces),
                 _ => {}
             }
             return;
@@ -75,8 +59,12 @@ impl Places {
         }
         if let Some(user) = &sample.user {
             let mut callers = mem::take(&mut self.callers);
-            let program = (&self.spaces, task.pid);
-            self.unwinder.append(program, user, &mut callers);
+            let process = unwind::Process {
+                pid: task.pid,
+                spaces: &self.spaces,
+                programs: &self.programs,
+            };
+            self.unwinder.append(process, user, &mut callers);
             callers
                 .drain(..)
                 .for_each(|address| self.address(task, address));
@@ -106,9 +94,9 @@ impl Places {
     /// Returns the symbols and the build-ids of all files with samples.
     pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
         let tables = self.names(&DebugFiles::of_user(), |_| true);
-        let same = self.files().into_iter().filter(|file| !file.is_replaced());
-        let ids = same.filter_map(|file| build_id(file.path)).collect();
-        (tables, ids)
+        let files = self.files().into_iter();
+        let ids = files.filter_map(|(path, found, _)| build_id(path, &found.ok()?));
+        (tables, ids.collect())
     }
 
     /// Returns the symbols of those files with samples that are `wanted`.
@@ -120,67 +108,42 @@ impl Places {
         let names = Names::new(debug_files.clone());
         let files = self.files().into_iter();
         files
-            .filter(|file| wanted(file.path))
-            .map(|file| {
-                if file.is_replaced() {
-                    return SymbolTable {
-                        file: file.path.to_string_lossy().into_owned(),
-                        replaced: true,
-                        ..SymbolTable::default()
-                    };
-                }
-                names.look_up(file.path, file.offsets)
+            .filter(|(path, ..)| wanted(path))
+            .map(|(path, found, offsets)| match found {
+                Ok(found) => names.look_up_in(path, &found, offsets),
+                Err(absence) => SymbolTable {
+                    file: path.to_string_lossy().into_owned(),
+                    replaced: absence != Absence::Missing,
+                    ..SymbolTable::default()
+                },
             })
             .collect()
     }
 
-    /// Returns the files with samples, by their names.
-    fn files(&self) -> Vec<Sampled<'_>> {
-        let files = self.spaces.files().zip(&self.files).zip(&self.versions);
-        let files = files.map(|((path, offsets), version)| Sampled {
-            path,
-            offsets,
-            version: version.as_ref(),
-            end: self.end,
-            seen_by_perf: self.seen_by_perf.as_ref(),
-        });
-        let mut files: Vec<_> = files.filter(|file| !file.offsets.is_empty()).collect();
-        files.sort_unstable_by_key(|file| file.path);
+    /// Returns the files with samples, by their names, with the path of what was mapped.
+    fn files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
+        let files = self.spaces.numbers().zip(&self.files);
+        let sampled = files.filter(|(_, offsets)| !offsets.is_empty());
+        let mut files: Vec<_> = sampled
+            .map(|(file, offsets)| {
+                let found = self.programs.find(file, &self.spaces);
+                (self.spaces.path(file), found, offsets)
+            })
+            .collect();
+        files.sort_unstable_by_key(|(path, ..)| *path);
         files
     }
 }
 
-/// A file with samples.
-struct Sampled<'a> {
-    path: &'a Path,
-    offsets: &'a AHashSet<u64>,
-    version: Option<&'a Version>,
-    /// When the recording ended.
-    end: Option<SystemTime>,
-    seen_by_perf: Option<&'a SeenByPerf>,
-}
-
-impl Sampled<'_> {
-    /// Returns whether the file was another one before: then its names are those of other functions.
-    fn is_replaced(&self) -> bool {
-        let is_another = |before| Version::of(self.path).as_ref() != Some(before);
-        let changed = |end| match self.seen_by_perf {
-            Some(seen) => seen.is_replaced(self.path, end),
-            None => is_younger(self.path, end),
-        };
-        self.version.is_some_and(is_another) || self.end.is_some_and(changed)
-    }
-}
-
-/// Returns the build-id of a file, if it has one.
-pub(crate) fn build_id(file: &Path) -> Option<BuildId> {
+/// Returns the build-id of a file, which is at `path` now, if it has one.
+pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
     let kernel = file == Path::new(KERNEL);
     let id = if kernel {
         running_kernel()?
-    } else if file == Path::new(VDSO) {
+    } else if path == Path::new(VDSO) {
         vdso_build_id()?
     } else {
-        Elf::read(file)?.build_id?
+        Elf::read(path)?.build_id?
     };
     Some(BuildId {
         file: file.to_owned(),
@@ -217,7 +180,7 @@ mod tests {
     use super::*;
 
     use crate::perfdata::{Map, Sample, Stamp, Symbol};
-    use crate::symbols::testing::{Generator, Split};
+    use crate::symbols::testing::{Generator, Split, offset};
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
@@ -299,6 +262,58 @@ mod tests {
         assert_eq!(ids, []);
         fs::remove_file(&split.program).expect("it is there");
         assert!(places.look_up().0[0].replaced);
+    }
+
+    #[test]
+    fn a_program_that_is_removed_while_it_runs_has_names() {
+        let mut program = Generator::start();
+        let task = Task::leader(program.process.id());
+        let elf = Elf::read(&program.path).expect("it was compiled");
+        let main = offset(&program.path, &elf, "main");
+        // What has been seen of it by now, with a sample.
+        let places = || {
+            let mut records = super::super::processes::process(task.pid);
+            let maps = records.iter().filter_map(|record| match &record.body {
+                Body::Map(map) => Some(map),
+                _ => None,
+            });
+            let mut maps = maps.filter(|map| {
+                map.file
+                    .starts_with(program.path.parent().expect("it has one"))
+            });
+            let ip = maps.next().expect("it is mapped");
+            let ip = ip.start + main - ip.offset;
+            let body = Body::Sample(Sample {
+                ip,
+                ..Sample::default()
+            });
+            let stamp = Stamp {
+                task,
+                ..Stamp::default()
+            };
+            records.push(Record { stamp, body });
+            let mut places = Places::default();
+            records.iter().for_each(|record| places.take(record));
+            places
+        };
+        let names = |places: &Places| {
+            let (tables, ids) = places.look_up();
+            let symbols = tables[0].symbols.iter();
+            assert_eq!(ids.len(), usize::from(!tables[0].replaced));
+            symbols.map(|s| s.name.clone()).collect::<Vec<_>>()
+        };
+        let before = places();
+        fs::remove_file(&program.path).expect("it is there");
+        assert_eq!(names(&before), ["main"]);
+        let after = places();
+        // Another of the same name.
+        fs::copy("/proc/self/exe", &program.path).expect("it can be copied");
+        assert_eq!(names(&before), ["main"]);
+        assert_eq!(names(&after), ["main"]);
+        program.process.kill().expect("it is ours");
+        program.process.wait().expect("it ends");
+        assert_eq!(names(&before), [""; 0], "nothing of it is left");
+        assert_eq!(names(&after), ["main"], "it was kept");
     }
 
     #[test]

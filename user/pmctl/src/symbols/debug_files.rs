@@ -66,11 +66,14 @@ impl DebugFiles {
         };
         let perf = self.perf.iter().flat_map(|perf| {
             let copy = perf.join(".build-id").join(folder).join(name);
-            [copy.join("elf"), copy.join("vdso")]
+            // Before Linux 4.9 it was the file itself.
+            [copy.join("elf"), copy.join("vdso"), copy]
         });
         let debuginfod = self.debuginfod.iter();
-        perf.chain(debuginfod.map(|cache| cache.join(&id).join("executable")))
-            .collect()
+        let debuginfod = debuginfod.map(|cache| cache.join(&id).join("executable"));
+        // Fedora's packages have links there to what they install.
+        let system = self.system.join(".build-id").join(folder).join(name);
+        perf.chain(debuginfod).chain([system]).collect()
     }
 
     /// Returns where the debug file with this build-id may be.

@@ -13,7 +13,8 @@ use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 
 use super::names::demangled;
-use super::{DebugFiles, Elf};
+use super::{DebugFiles, Elf, Located};
+use crate::perfdata::Version;
 
 /// A text with a number: equal texts have one number.
 #[derive(Clone, Debug)]
@@ -77,11 +78,11 @@ impl Lines {
     }
 
     /// Returns what is at a place of a file, from inside outward; the last is the function that the place is in. Without
-    /// debug information there is only that. The file has the number `key`, and must have this build-id.
+    /// debug information there is only that. The file has the number `key`, and must be of this version.
     pub(crate) fn at(
         &self,
         (key, file): (u32, &Path),
-        build_id: Option<&[u8]>,
+        version: Version<'_>,
         offset: u64,
     ) -> Rc<[Level]> {
         let state = &mut *self.state.borrow_mut();
@@ -91,7 +92,7 @@ impl Lines {
         let found = match state.files.get(file) {
             Some(found) => found.clone(),
             None => {
-                let found = self.find(file, build_id);
+                let found = self.find(file, version);
                 let found = found.map_err(|reason| state.warnings.push(reason)).ok();
                 state.files.insert(file.to_owned(), found.clone());
                 found
@@ -116,27 +117,16 @@ impl Lines {
     }
 
     /// Finds the debug information of a file.
-    fn find(&self, file: &Path, build_id: Option<&[u8]>) -> Result<Found, String> {
+    fn find(&self, file: &Path, version: Version<'_>) -> Result<Found, String> {
         let name = file.display();
         let none = "its source lines and inlined functions are not shown";
-        let Some(id) = build_id else {
-            return Err(format!(
-                "{name} has no build-id, so that {none}: it may be another version"
-            ));
-        };
-        let elf = match Elf::read(file) {
-            Some(elf) if elf.build_id.as_deref() == Some(id) => elf,
-            Some(_) => {
-                return Err(format!(
-                    "{name} was replaced since the recording (the build-id is another one): {none}"
-                ));
-            }
-            None => return Err(format!("{name} is not on this machine: {none}")),
-        };
+        let located = self.debug_files.locate(file, version);
+        let Located { path, elf } =
+            located.map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
         let path = if elf.has_lines {
-            Some(file.to_owned())
+            Some(path)
         } else {
-            self.debug_files.find(file, &elf)
+            self.debug_files.find(&path, &elf)
         };
         if let Some(other) = path
             .as_deref()

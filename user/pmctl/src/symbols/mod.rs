@@ -9,12 +9,14 @@ mod elf;
 pub(crate) mod jit;
 mod kallsyms;
 mod lines;
+mod located;
 mod names;
 mod targets;
 
 pub(crate) use debug_files::{DebugFiles, hexadecimal};
 pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
+pub(crate) use located::{Absence, Located};
 pub(crate) use names::Names;
 pub(crate) use targets::Targets;
 

@@ -13,7 +13,7 @@ use cpp_demangle::{DemangleOptions, ParseOptions};
 
 use super::jit::{self, Functions};
 use super::{DebugFiles, Elf, Targets, kallsyms};
-use crate::perfdata::{Symbol, SymbolTable, is_kernel};
+use crate::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 use crate::profile::VDSO;
 
 /// Looks functions up.
@@ -48,6 +48,16 @@ impl Names {
 
     /// Returns the functions at these places; none if the file can't be read or has no names.
     pub(crate) fn look_up(&self, file: &Path, places: &AHashSet<u64>) -> SymbolTable {
+        self.look_up_in(file, file, places)
+    }
+
+    /// The same of a file that is now elsewhere: at `path`.
+    pub(crate) fn look_up_in(
+        &self,
+        file: &Path,
+        path: &Path,
+        places: &AHashSet<u64>,
+    ) -> SymbolTable {
         let mut places: Vec<u64> = places.iter().copied().collect();
         places.sort_unstable();
         let mut table = SymbolTable {
@@ -69,12 +79,15 @@ impl Names {
                 })
             });
             table.symbols = symbols(&places, &found.collect::<Vec<_>>());
-        } else if let Some(elf) = Elf::read(file) {
+        } else if let Some(elf) = Elf::read(path) {
             let debug_file = if elf.has_table {
                 None
             } else {
-                self.debug_files.find(file, &elf)
+                self.debug_files.find(path, &elf)
             };
+            if elf.build_id.is_none() {
+                table.facts = FileFacts::of(path);
+            }
             table.partial = !elf.has_table && debug_file.is_none();
             // What is not mapped from the file is at no address of it.
             places.retain(|place| elf.address(*place).is_some());
@@ -83,14 +96,14 @@ impl Names {
                 .filter_map(|place| elf.address(*place))
                 .collect();
             // A debug file has all names, a program without a table those of exported functions.
-            let mut found = self.of_file(debug_file.as_deref().unwrap_or(file), &addresses);
+            let mut found = self.of_file(debug_file.as_deref().unwrap_or(path), &addresses);
             if debug_file.is_some() {
-                let exported = self.of_file(file, &addresses);
+                let exported = self.of_file(path, &addresses);
                 for (found, exported) in found.iter_mut().zip(exported) {
                     *found = found.take().or(exported);
                 }
             }
-            name_stubs(file, &elf, &addresses, &mut found);
+            name_stubs(path, &elf, &addresses, &mut found);
             table.symbols = symbols(&places, &found);
         }
         table

@@ -35,6 +35,7 @@ pub(crate) struct Generator {
     pub(crate) process: Child,
     /// Where the function is.
     pub(crate) address: u64,
+    pub(crate) path: PathBuf,
     _folder: TempDir,
 }
 
@@ -83,6 +84,7 @@ int main(void)
         Self {
             address: u64::from_str_radix(address, 16).expect("it is a number"),
             process,
+            path,
             _folder: folder,
         }
     }
@@ -256,7 +258,7 @@ int main(int argc, char **argv) {
 }
 
 /// Returns the offset of a symbol of `whole` in a file.
-fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
+pub(crate) fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
     let whole = fs::read(whole).expect("it was compiled");
     let whole = object::File::parse(&*whole).expect("it is well formed");
     let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));

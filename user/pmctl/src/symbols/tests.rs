@@ -10,6 +10,7 @@ use nix::unistd::mkfifo;
 
 use super::testing::{Inlined, Split, compile};
 use super::{DebugFiles, Lines, Names};
+use crate::perfdata::Version;
 
 #[test]
 fn a_stripped_program_has_exported_functions() {
@@ -93,10 +94,13 @@ fn functions_of_the_vdso_have_names() {
 #[test]
 fn a_pipe_beside_the_debug_information_is_not_opened() {
     let program = Inlined::new(&["-g"]);
-    let id = Some(&program.build_id[..]);
+    let version = Version {
+        build_id: Some(&program.build_id),
+        facts: None,
+    };
     let level = || {
         let lines = Lines::new(DebugFiles::of_user());
-        let levels = lines.at((0, &program.path), id, program.here);
+        let levels = lines.at((0, &program.path), version, program.here);
         (levels[0].line.is_some(), lines.warnings())
     };
     assert_eq!(level(), (true, Vec::new()));

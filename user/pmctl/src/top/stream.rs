@@ -165,7 +165,7 @@ impl Stream {
         }
         let table = self.tables.entry(file.to_owned());
         let table = table.or_insert_with(|| {
-            self.build_ids.extend(build_id(file));
+            self.build_ids.extend(build_id(file, file));
             SymbolTable {
                 symbols: Vec::new(),
                 ..found.clone()
@@ -253,7 +253,10 @@ mod tests {
         for _ in 0..2 {
             stream.look_up(&program, &AHashSet::from_iter([0]));
         }
-        assert_eq!(stream.build_ids, Vec::from_iter(build_id(&program)));
+        assert_eq!(
+            stream.build_ids,
+            Vec::from_iter(build_id(&program, &program))
+        );
     }
 
     /// The functions of a process, until the file is removed.

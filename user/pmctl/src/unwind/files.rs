@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that tables are read from: those that ran, and not others of the same name.
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,111 +12,99 @@ use super::cuts::Reason;
 use super::tables::Tables;
 use crate::files::open;
 use crate::perfdata::Recording;
-use crate::profile::VDSO;
-use crate::symbols::{DebugFiles, Elf, jit};
+use crate::profile::{self as mapped, AddressSpaces, VDSO};
+use crate::symbols::{Absence, DebugFiles, Elf, jit};
 
-/// The versions of files that are asked for.
-pub(crate) struct Versions {
-    recorded: Option<Recorded>,
+/// Says where the files are that were mapped.
+pub(crate) trait Programs {
+    /// Returns the path of a file in the version that was mapped; [`VDSO`] is this process's own.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence>;
+}
+
+/// The files of a recording.
+pub(crate) struct Recorded<'a> {
+    recording: &'a Recording,
     debug_files: DebugFiles,
 }
 
-/// Those of a recording.
-struct Recorded {
-    build_ids: HashMap<PathBuf, Vec<u8>>,
-    /// When it ended, if it is known.
-    end: Option<SystemTime>,
-}
-
-impl Default for Versions {
-    /// The files as they are now.
-    fn default() -> Self {
+impl<'a> Recorded<'a> {
+    pub(crate) fn of(recording: &'a Recording) -> Self {
         Self {
-            recorded: None,
+            recording,
             debug_files: DebugFiles::of_user(),
         }
     }
+
+    fn find(&self, path: &Path) -> Result<PathBuf, Absence> {
+        let version = self.recording.version(path);
+        if path == Path::new(VDSO) {
+            return vdso(version.build_id, &self.debug_files);
+        }
+        let located = self.debug_files.locate(path, version);
+        match located.map(|located| located.path) {
+            // It can be told by its age only, if at all.
+            Err(Absence::Unknown) if is_older(path, self.recording.ended) => Ok(path.to_owned()),
+            located => located,
+        }
+    }
 }
 
-impl Versions {
-    /// Returns those of a recording.
-    pub(crate) fn of(recording: &Recording) -> Self {
-        let ids = recording.build_ids.iter().filter(|id| !id.kernel);
-        Self {
-            recorded: Some(Recorded {
-                build_ids: ids.map(|id| (id.file.clone(), id.id.clone())).collect(),
-                end: recording.ended,
-            }),
-            ..Self::default()
-        }
+impl Programs for Recorded<'_> {
+    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+        self.find(spaces.path(file))
     }
+}
 
-    pub(super) const fn debug_files(&self) -> &DebugFiles {
-        &self.debug_files
+/// Returns whether a file was last written to before a recording ended, or whether that is not known.
+fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
+    let changed = fs::metadata(path).and_then(|facts| facts.modified());
+    match (changed, end) {
+        (Ok(changed), Some(end)) => changed <= end,
+        _ => true,
     }
+}
 
-    /// Reads the tables of a file.
-    pub(super) fn tables(&self, path: &Path) -> Result<Tables, Reason> {
-        if path == Path::new(VDSO) {
-            return self.of_vdso();
-        }
-        if !path.is_absolute() || jit::process_of(path).is_some() {
-            return Err(Reason::NoFile);
-        }
-        let Some(elf) = Elf::read(path) else {
-            let copy = self.copy(path);
-            return copy.ok_or_else(|| Reason::Missing(path.to_owned()));
-        };
-        if self.is_same(path, &elf) {
-            let tables = with_file(path, |file| Tables::read(elf, Some(path.into()), file));
-            return tables.ok_or_else(|| Reason::Missing(path.to_owned()));
-        }
-        self.copy(path)
-            .ok_or_else(|| Reason::Replaced(path.to_owned()))
+/// Returns where the code with this build-id is that the kernel maps into programs: all have the same, until another
+/// kernel runs.
+pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBuf, Absence> {
+    let is_own = id.is_none() || vdso_build_id().as_deref() == id;
+    if is_own {
+        return Ok(VDSO.into());
     }
+    let copy = id.and_then(|id| debug_files.copy(id));
+    copy.map(|copy| copy.path).ok_or(Absence::Replaced)
+}
 
-    /// Returns whether a file is the one that was recorded.
-    fn is_same(&self, path: &Path, elf: &Elf) -> bool {
-        let Some(recorded) = &self.recorded else {
-            return true;
-        };
-        match (recorded.build_ids.get(path), &elf.build_id) {
-            (Some(known), found) => found.as_ref() == Some(known),
-            // Nobody knows: it can be told by its age only.
-            (None, _) => {
-                let changed = fs::metadata(path).and_then(|facts| facts.modified());
-                match (changed, recorded.end) {
-                    (Ok(changed), Some(end)) => changed <= end,
-                    _ => true,
-                }
-            }
-        }
+/// Reads the tables of a file.
+pub(super) fn tables(
+    file: mapped::File,
+    spaces: &AddressSpaces,
+    programs: &dyn Programs,
+) -> Result<Tables, Reason> {
+    let name = spaces.path(file);
+    if name != Path::new(VDSO) && (!name.is_absolute() || jit::process_of(name).is_some()) {
+        return Err(Reason::NoFile);
     }
-
-    /// Returns the tables of a copy that perf or debuginfod has of a file that is not there any more.
-    fn copy(&self, path: &Path) -> Option<Tables> {
-        let id = self.recorded.as_ref()?.build_ids.get(path)?;
-        let copies = self.debug_files.programs(id).into_iter();
-        let mut copies = copies.filter_map(|copy| Some((Elf::read_version(&copy, id)?, copy)));
-        copies.find_map(|(elf, copy)| {
-            with_file(&copy, |file| Tables::read(elf, Some(copy.clone()), file))
-        })
-    }
-
-    /// Returns the tables of the code that the kernel maps into programs: all have the same, until another kernel runs.
-    fn of_vdso(&self) -> Result<Tables, Reason> {
-        let path = PathBuf::from(VDSO);
-        let known = self.recorded.as_ref();
-        let known = known.map(|recorded| recorded.build_ids.get(&path));
-        let own = own_vdso().and_then(|bytes| {
+    let path = programs
+        .find(file, spaces)
+        .map_err(|absence| match absence {
+            Absence::Missing => Reason::Missing(name.to_owned()),
+            Absence::Replaced | Absence::Unknown => Reason::Replaced(name.to_owned()),
+        })?;
+    let tables = if path == Path::new(VDSO) {
+        own_vdso().and_then(|bytes| {
             let file = object::File::parse(&*bytes).ok()?;
-            let elf = Elf::of(&file);
-            let is_same = known.is_none_or(|known| known == elf.build_id.as_ref());
-            is_same.then(|| Tables::read(elf, None, &file))
-        });
-        own.or_else(|| self.copy(&path))
-            .ok_or(Reason::Replaced(path))
-    }
+            Some(Tables::read(Elf::of(&file), None, &file))
+        })
+    } else {
+        with_file(&path, |file| {
+            Tables::read(Elf::of(file), Some(path.clone()), file)
+        })
+    };
+    tables.ok_or_else(|| Reason::Missing(name.to_owned()))
 }
 
 /// Returns the build-id of the code that the kernel maps into programs.

@@ -19,13 +19,14 @@ use ahash::AHashMap;
 
 pub(crate) use cuts::Cuts;
 use cuts::Reason;
-pub(crate) use files::{Versions, vdso_build_id};
+pub(crate) use files::{Programs, Recorded, vdso, vdso_build_id};
 use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
 use tables::Tables;
 
 use crate::perfdata::UserStack;
 use crate::profile::{AddressSpaces, UNWOUND};
+use crate::symbols::DebugFiles;
 
 /// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
 const MOST: u32 = UserStack::MOST / 8;
@@ -35,9 +36,8 @@ const MOST: u32 = UserStack::MOST / 8;
 const CALLS: usize = 32;
 
 /// Finds out the callers of samples that have the program's stack.
-#[derive(Default)]
 pub(crate) struct Unwinder {
-    versions: Versions,
+    debug_files: DebugFiles,
     /// The tables of each file that was asked for, by its number; why there are none.
     files: AHashMap<u32, Result<Tables, Reason>>,
     /// By file and offset.
@@ -45,15 +45,27 @@ pub(crate) struct Unwinder {
     cuts: Cuts,
 }
 
-impl Unwinder {
-    /// Creates one that has read nothing yet, for files of these versions.
-    pub(crate) fn new(versions: Versions) -> Self {
+impl Default for Unwinder {
+    /// Creates one that has read nothing yet.
+    fn default() -> Self {
         Self {
-            versions,
-            ..Self::default()
+            debug_files: DebugFiles::of_user(),
+            files: AHashMap::new(),
+            steps: AHashMap::new(),
+            cuts: Cuts::default(),
         }
     }
+}
 
+/// A process, and where the files are that it has mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Process<'a> {
+    pub(crate) pid: u32,
+    pub(crate) spaces: &'a AddressSpaces,
+    pub(crate) programs: &'a dyn Programs,
+}
+
+impl Unwinder {
     /// Returns which chains are cut, and why.
     pub(crate) fn into_cuts(self) -> Cuts {
         self.cuts
@@ -66,14 +78,9 @@ impl Unwinder {
 
     /// Appends the program's part of a call chain: its address, and those of the calls that led there. These are of the
     /// calls and not behind them, as with perf.
-    pub(crate) fn append(
-        &mut self,
-        (spaces, pid): (&AddressSpaces, u32),
-        user: &UserStack,
-        chain: &mut Vec<u64>,
-    ) {
+    pub(crate) fn append(&mut self, process: Process<'_>, user: &UserStack, chain: &mut Vec<u64>) {
         chain.push(UNWOUND);
-        let result = self.walk((spaces, pid), user, chain);
+        let result = self.walk(process, user, chain);
         self.cuts.add(result.err(), user.wanted);
     }
 
@@ -87,7 +94,7 @@ impl Unwinder {
 
     fn walk(
         &mut self,
-        (spaces, pid): (&AddressSpaces, u32),
+        process: Process<'_>,
         user: &UserStack,
         chain: &mut Vec<u64>,
     ) -> Result<(), Reason> {
@@ -98,9 +105,9 @@ impl Unwinder {
         if !user.wide {
             return Err(Reason::Bits32);
         }
-        let is_code = |address| spaces.find(pid, address).is_some();
+        let is_code = |address| process.spaces.find(process.pid, address).is_some();
         for _ in 0..MOST {
-            let (caller, is_signal) = match self.step((spaces, pid), address) {
+            let (caller, is_signal) = match self.step(process, address) {
                 Ok((step, tables)) => {
                     if step.is_signal && chain.last() != Some(&registers.instruction()) {
                         // The kernel has made it up: it is no call, and the first instruction of a function.
@@ -139,19 +146,20 @@ impl Unwinder {
     }
 
     /// Returns the step at an address, and the tables that it is of.
-    fn step(
-        &mut self,
-        (spaces, pid): (&AddressSpaces, u32),
-        address: u64,
-    ) -> Result<(&Step, &Tables), Reason> {
+    fn step(&mut self, process: Process<'_>, address: u64) -> Result<(&Step, &Tables), Reason> {
+        let Process {
+            pid,
+            spaces,
+            programs,
+        } = process;
         let place = spaces.find(pid, address).ok_or(Reason::NoFile)?;
         let path = || spaces.path(place.file);
         let key = (place.file.number(), place.offset);
         let tables = self.files.entry(key.0);
-        let tables = tables.or_insert_with(|| self.versions.tables(path()));
+        let tables = tables.or_insert_with(|| files::tables(place.file, spaces, programs));
         let tables = tables.as_mut().map_err(|reason| reason.clone())?;
         let step = self.steps.entry(key).or_insert_with(|| {
-            let step = tables.step(place.offset, self.versions.debug_files());
+            let step = tables.step(place.offset, &self.debug_files);
             step.ok_or_else(|| Reason::NotInTables(path().to_owned()))
         });
         Ok((step.as_ref().map_err(Clone::clone)?, tables))

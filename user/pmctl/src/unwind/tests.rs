@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::cuts::Reason;
-use super::{Cuts, Unwinder, Versions, vdso_build_id};
+use super::{Cuts, Process, Recorded, Unwinder, vdso_build_id};
 use crate::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
 };
-use crate::profile::each_sample;
+use crate::profile::{AddressSpaces, each_sample};
 use crate::record::Places;
 
 const PID: u32 = 7;
@@ -284,6 +284,14 @@ fn a_file_of_unknown_version_is_taken_unless_it_is_younger() {
             .iter()
             .all(|id| id.file != written.program)
     );
+    // Recordings of earlier versions do not tell more.
+    for table in &mut recording.notes.symbols {
+        assert_eq!(
+            table.facts.is_some(),
+            Path::new(&table.file) == written.program
+        );
+        table.facts = None;
+    }
     let changed = written.program.metadata().expect("it is there");
     let changed = changed.modified().expect("it is known");
     recording.ended = Some(changed);
@@ -296,21 +304,33 @@ fn a_file_of_unknown_version_is_taken_unless_it_is_younger() {
 fn the_vdso_has_tables() {
     let path = Path::new(crate::profile::VDSO);
     let id = vdso_build_id().expect("there is one");
-    let versions = |id: Vec<u8>| {
-        Versions::of(&Recording {
+    let tables = |id: Vec<u8>| {
+        let recording = Recording {
             build_ids: vec![BuildId {
                 file: path.into(),
                 kernel: false,
                 id,
             }],
             ..Recording::default()
-        })
+        };
+        let map = Map {
+            file: path.into(),
+            start: 1 << 40,
+            length: 1,
+            ..Map::default()
+        };
+        let mut spaces = AddressSpaces::default();
+        let body = Body::Map(map);
+        let stamp = Stamp::default();
+        spaces.apply(&Record { stamp, body });
+        let file = spaces.find(0, 1 << 40).expect("it is mapped").file;
+        super::files::tables(file, &spaces, &Recorded::of(&recording))
     };
-    let mut tables = versions(id.clone()).tables(path).expect("it has tables");
+    let mut found = tables(id.clone()).expect("it has tables");
     let debug_files = crate::symbols::DebugFiles::of_user();
-    let mut steps = (0..0x2000).filter(|offset| tables.step(*offset, &debug_files).is_some());
+    let mut steps = (0..0x2000).filter(|offset| found.step(*offset, &debug_files).is_some());
     assert!(steps.next().is_some());
-    let other = versions([&[id[0] ^ 1], &id[1..]].concat()).tables(path);
+    let other = tables([&[id[0] ^ 1], &id[1..]].concat());
     assert!(matches!(other, Err(Reason::Replaced(_))));
 }
 
@@ -353,7 +373,7 @@ proptest! {
     ) {
         // Addresses of this program, and of its own stack.
         let maps = fs::read_to_string("/proc/self/maps").expect("it is there");
-        let mut spaces = crate::profile::AddressSpaces::default();
+        let mut spaces = AddressSpaces::default();
         for map in maps.lines().filter_map(map) {
             let body = Body::Map(map);
             spaces.apply(&Record { stamp: Stamp::default(), body });
@@ -372,7 +392,13 @@ proptest! {
         user.registers[7] = 0x7000_0000;
         user.registers[8] = near(&at);
         let mut chain = Vec::new();
-        Unwinder::default().append((&spaces, PID), &user, &mut chain);
+        let recording = Recording::default();
+        let process = Process {
+            pid: PID,
+            spaces: &spaces,
+            programs: &Recorded::of(&recording),
+        };
+        Unwinder::default().append(process, &user, &mut chain);
         prop_assert!(chain.len() <= words.len() + 2);
     }
 }
