@@ -7,6 +7,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
+use super::sections::MINI_DEBUG;
 use crate::files;
 
 /// Facts about a program, library or debug file.
@@ -16,8 +17,14 @@ pub(crate) struct Elf {
     pub(crate) build_id: Option<Vec<u8>>,
     /// It has the names of all functions, and not of the exported ones only.
     pub(crate) has_table: bool,
+    /// It has the names of all functions in a symbol table that is compressed.
+    pub(super) has_mini_table: bool,
     /// It has source lines.
     pub(crate) has_lines: bool,
+    /// Its inlined functions may be in files of each source file.
+    pub(super) may_be_split: bool,
+    /// A part of its debug information is in a file that it shares with others.
+    pub(super) is_shared: bool,
     /// The name of its separate debug file.
     pub(super) debug_link: Option<OsString>,
     /// Parts that are mapped: the offset in the file, the size, the address.
@@ -43,7 +50,10 @@ impl Elf {
         Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             has_table: has(".symtab"),
+            has_mini_table: has(MINI_DEBUG),
             has_lines: has(".debug_line"),
+            may_be_split: has(".debug_addr"),
+            is_shared: has(".gnu_debugaltlink"),
             debug_link: file
                 .gnu_debuglink()
                 .ok()

@@ -11,9 +11,13 @@ use std::rc::Rc;
 use ahash::AHashMap;
 use blazesym::symbolize::source::{self, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
+use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
+use object::ReadCache;
 
 use super::names::demangled;
+use super::sections::{content, oversized};
 use super::{DebugFiles, Elf, Located};
+use crate::files;
 use crate::perfdata::Version;
 
 /// A text with a number: equal texts have one number.
@@ -93,6 +97,9 @@ impl Lines {
             Some(found) => found.clone(),
             None => {
                 let found = self.find(file, version);
+                if let Ok(found) = &found {
+                    state.warnings.extend(unread(file, &found.path));
+                }
                 let found = found.map_err(|reason| state.warnings.push(reason)).ok();
                 state.files.insert(file.to_owned(), found.clone());
                 found
@@ -133,6 +140,11 @@ impl Lines {
             .and_then(|path| self.debug_files.no_file(path))
         {
             return Err(format!("{} is no file: {none}", other.display()));
+        }
+        if let Some(section) = path.as_deref().and_then(|path| oversized(path, true)) {
+            return Err(format!(
+                "{section} of {name} is larger than a program's, unpacked: {none}"
+            ));
         }
         match path {
             Some(path) => Ok(Found {
@@ -191,6 +203,60 @@ impl Lines {
         };
         Some(inlined.into_iter().chain([outer]).collect())
     }
+}
+
+/// Returns which parts of a program's debug information, in the file `path`, are not read.
+fn unread(file: &Path, path: &Path) -> Option<String> {
+    let elf = Elf::read(path)?;
+    let name = file.display();
+    if elf.is_shared {
+        return Some(format!(
+            "a part of the debug information of {name} is in a file that it shares with others (dwz), which is not read: \
+             some lines and inlined functions are missing"
+        ));
+    }
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    let has_package = Path::new(&package).is_file();
+    (elf.may_be_split && !has_package && is_split(path)).then(|| {
+        format!(
+            "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which are not read: `dwp -e {name} -o \
+             {name}.dwp` packs them for pmctl"
+        )
+    })
+}
+
+/// Returns whether the debug information of a file refers to one of each source file.
+fn is_split(path: &Path) -> bool {
+    let Ok(file) = files::open(path) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let Ok(file) = object::File::parse(&cache) else {
+        return false;
+    };
+    let (Some(units), Some(abbreviations)) = (
+        content(&file, ".debug_info"),
+        content(&file, ".debug_abbrev"),
+    ) else {
+        return false;
+    };
+    let abbreviations = gimli::DebugAbbrev::new(&abbreviations, LittleEndian);
+    let mut units = gimli::DebugInfo::new(&units, LittleEndian).units();
+    while let Ok(Some(unit)) = units.next() {
+        let Ok(abbreviations) = unit.abbreviations(&abbreviations) else {
+            return false;
+        };
+        let mut entries = unit.entries(&abbreviations);
+        let Ok(Some((_, root))) = entries.next_dfs() else {
+            return false;
+        };
+        let has = |name| root.attr(name).is_ok_and(|found| found.is_some());
+        if has(DW_AT_dwo_name) || has(DW_AT_GNU_dwo_name) {
+            return true;
+        }
+    }
+    false
 }
 
 fn intern(text: &str, texts: &mut AHashMap<Rc<str>, u32>) -> Text {

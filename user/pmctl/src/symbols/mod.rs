@@ -11,6 +11,7 @@ mod kallsyms;
 mod lines;
 mod located;
 mod names;
+mod sections;
 mod targets;
 
 pub(crate) use debug_files::{DebugFiles, hexadecimal};
@@ -18,6 +19,7 @@ pub(crate) use elf::Elf;
 pub(crate) use lines::{Level, Lines, SourceLine, Text};
 pub(crate) use located::{Absence, Located};
 pub(crate) use names::Names;
+pub(crate) use sections::content;
 pub(crate) use targets::Targets;
 
 #[cfg(test)]

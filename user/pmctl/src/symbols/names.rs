@@ -12,6 +12,7 @@ use blazesym::{Addr, Pid};
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
 use super::jit::{self, Functions};
+use super::sections::oversized;
 use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
 use crate::profile::VDSO;
@@ -88,7 +89,7 @@ impl Names {
             if elf.build_id.is_none() {
                 table.facts = FileFacts::of(path);
             }
-            table.partial = !elf.has_table && debug_file.is_none();
+            table.partial = !elf.has_table && !elf.has_mini_table && debug_file.is_none();
             // What is not mapped from the file is at no address of it.
             places.retain(|place| elf.address(*place).is_some());
             let addresses: Vec<Addr> = places
@@ -144,6 +145,9 @@ impl Names {
     }
 
     fn of_file(&self, file: &Path, addresses: &[Addr]) -> Vec<Option<Function>> {
+        if oversized(file, false).is_some() {
+            return vec![None; addresses.len()];
+        }
         let mut elf = source::Elf::new(file);
         elf.debug_syms = false;
         let source = Source::Elf(elf);

@@ -98,7 +98,8 @@ impl Drop for Generator {
     }
 }
 
-fn run(command: &mut Command) {
+/// Runs a command that must succeed.
+pub(crate) fn run(command: &mut Command) {
     let output = command.output().expect("it is installed");
     assert!(output.status.success(), "{command:?}: {output:?}");
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of stripped programs, with debug files and without.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::testing::{Inlined, Split, compile};
+use super::testing::{Inlined, Split, compile, run};
 use super::{DebugFiles, Lines, Names};
 use crate::perfdata::Version;
 
@@ -112,4 +114,57 @@ fn a_pipe_beside_the_debug_information_is_not_opened() {
         warnings[0].contains("inlined.dwp is no file"),
         "{warnings:?}"
     );
+}
+
+/// The line of a place in a program, and what is said of its debug information.
+fn line_of(program: &Inlined) -> (bool, Vec<String>) {
+    let version = Version {
+        build_id: Some(&program.build_id),
+        facts: None,
+    };
+    let lines = Lines::new(DebugFiles::of_user());
+    let levels = lines.at((0, &program.path), version, program.here);
+    (levels[0].line.is_some(), lines.warnings())
+}
+
+#[test]
+fn compressed_lines_are_read() {
+    for flag in [
+        "-Wl,--compress-debug-sections=zlib",
+        "-Wl,--compress-debug-sections=zstd",
+    ] {
+        let program = Inlined::new(&["-g", flag]);
+        assert_eq!(line_of(&program), (true, Vec::new()), "{flag}");
+    }
+}
+
+#[test]
+fn what_is_not_read_of_debug_information_is_told() {
+    let program = Inlined::new(&["-g", "-gsplit-dwarf"]);
+    let (is_known, warnings) = line_of(&program);
+    assert!(is_known);
+    assert!(warnings[0].contains("are in .dwo files"), "{warnings:?}");
+    let program = Inlined::new(&["-g"]);
+    run(Command::new("objcopy")
+        .arg("--add-section=.gnu_debugaltlink=/dev/null")
+        .arg(&program.path));
+    let (_, warnings) = line_of(&program);
+    assert!(warnings[0].contains("(dwz)"), "{warnings:?}");
+}
+
+#[test]
+fn a_small_symbol_table_has_all_functions() {
+    let split = Split::new();
+    let at = |name: &str| split.folder.path().join(name);
+    run(Command::new("objcopy")
+        .args(["--strip-all", "--keep-symbol=hidden"])
+        .args([at("program.whole"), at("small")]));
+    let small = fs::read(at("small")).expect("it was made");
+    let mut packer = xz2::read::XzEncoder::new(&small[..], 1);
+    let mut packed = File::create(at("small.xz")).expect("it can be made");
+    io::copy(&mut packer, &mut packed).expect("it can be written");
+    let section = format!("--add-section=.gnu_debugdata={}", at("small.xz").display());
+    run(Command::new("objcopy").arg(section).arg(&split.program));
+    let names = ["hidden", "shown"].map(str::to_owned).to_vec();
+    assert_eq!(split.names(), (names, true));
 }

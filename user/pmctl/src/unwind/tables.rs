@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of a file that say where callers' registers are.
 
-use std::io::Read;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use flate2::read::ZlibDecoder;
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     UnwindContext, UnwindExpression, UnwindSection,
 };
-use object::{CompressionFormat, Object, ObjectSection, ReadRef};
+use object::{Object, ObjectSection, ReadRef};
 
 use super::files::with_file;
 use super::step::Step;
-use crate::symbols::{DebugFiles, Elf};
-
-/// The largest section that is read, in bytes. Those of the largest programs are a tenth of it, and a small file can
-/// have one of any size, compressed.
-const LARGEST: u64 = 1 << 28;
+use crate::symbols::{DebugFiles, Elf, content};
 
 /// The size of an address.
 const WORD: u8 = 8;
@@ -239,59 +233,4 @@ fn sorted<'a, S: UnwindSection<Bytes<'a>>>(
     }
     sorted.sort_unstable();
     sorted
-}
-
-/// Returns the bytes of a section; nothing if it has none.
-fn content<'a, R: ReadRef<'a>>(file: &object::File<'a, R>, name: &str) -> Option<Vec<u8>> {
-    let section = file.section_by_name(name)?;
-    let range = section.compressed_file_range().ok()?;
-    if range.compressed_size.max(range.uncompressed_size) > LARGEST {
-        return None;
-    }
-    let content = section.compressed_data().ok()?;
-    let bytes = match content.format {
-        CompressionFormat::None => content.data.to_vec(),
-        CompressionFormat::Zlib => {
-            let mut bytes = Vec::new();
-            ZlibDecoder::new(content.data)
-                .take(content.uncompressed_size)
-                .read_to_end(&mut bytes)
-                .ok()?;
-            bytes
-        }
-        _ => return None,
-    };
-    // A debug file has only the name of what the program has.
-    (!bytes.is_empty()).then_some(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-    use std::process::Command;
-
-    #[test]
-    fn a_section_that_is_too_large_is_not_unpacked() {
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let at = |name| folder.path().join(name);
-        let source = ".section .debug_frame\n.zero 65536\n";
-        fs::write(at("a.s"), source).expect("it can be written");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-c", "-Wa,--compress-debug-sections=zlib", "-o"]);
-        let status = compiler.args([at("a.o"), at("a.s")]).status();
-        assert!(status.expect("there is a compiler").success());
-        let mut program = fs::read(at("a.o")).expect("it was compiled");
-        let length = |program: &[u8]| {
-            let file = object::File::parse(program).expect("it is well formed");
-            content(&file, ".debug_frame").map(|bytes| bytes.len())
-        };
-        assert_eq!(length(&program), Some(65536));
-        // The size stands in the header before the compressed bytes: a type, a reserved word, the size.
-        let head = [&1_u64.to_le_bytes()[..], &65536_u64.to_le_bytes()].concat();
-        let found = program.windows(head.len()).position(|part| part == head);
-        let size = found.expect("it is compressed") + 8;
-        program[size..size + 8].copy_from_slice(&(LARGEST + 1).to_le_bytes());
-        assert_eq!(length(&program), None);
-    }
 }
