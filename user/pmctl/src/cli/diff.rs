@@ -11,10 +11,15 @@ const DIFF_HELP: &str = "\
 Without a file these are perf.data.old, which `pmctl record` leaves, and perf.data; with one, that and perf.data.
 
 Each row has its part of the event count in each recording, and how much larger it is than in the first, in percent of \
-the whole. p is the probability of a difference at least this large between recordings of the same program: Fisher's \
-exact test of the samples in the row and outside of it. A difference is marked with * if it is significant at the level \
+the whole. p is the probability of a difference at least this large between recordings of the same program. Where all samples \
+stand for the same number of events (-c), the counts are compared: what did as much as before has no significant \
+difference, whatever the rest did. Otherwise (-F, or if samples were lost) the shares are: Fisher's exact test of the \
+samples in the row and outside of it. A difference is marked with * if it is significant at the level \
 of 5% for the table as a whole (Holm's correction). Rows with such a difference come first, the largest first. \
 It is about sampling only: a program that does something else in each run differs, too, and significantly.
+
+Programs that only one of two recordings has are compared with each other if they have functions of the same names, or \
+are the commands that were recorded; a line says so.
 
 Examples:
   pmctl record -- ./old; pmctl record -- ./new; pmctl diff

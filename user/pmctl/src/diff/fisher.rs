@@ -31,16 +31,37 @@ pub(super) fn p_value(a: (u64, u64), b: (u64, u64)) -> f64 {
     let ln = |k: u64| ln_choose(a.1, k) + ln_choose(b.1, inside - k) - ln_choose(whole, inside);
     let least = inside.saturating_sub(b.1);
     let most = inside.min(a.1);
-    // What is as probable as the observed one must not fall out by rounding.
-    let limit = ln(a.0) + 1e-9;
     let expected = u128::from(inside) * u128::from(a.1) / u128::from(whole);
     let mode = u64::try_from(expected).map_or(most, |expected| expected.clamp(least, most));
-    // The probability falls on both sides of the mode: what is at most as probable is behind a bound on each.
+    two_sided(ln, (least, mode, most), a.0)
+}
+
+/// Returns the two-sided p-value of the exact test of two counts: `a.0` samples, one for each `a.1` events, and `b.0`, one
+/// for each `b.1`. If there were as many events, each sample is one of A with the same probability.
+pub(super) fn p_value_of_counts(a: (u64, u64), b: (u64, u64)) -> f64 {
+    let all = a.0 + b.0;
+    if all == 0 || a.1 == 0 || b.1 == 0 {
+        return 1.0;
+    }
+    let of_a = b.1 as f64 / (a.1 as f64 + b.1 as f64);
+    let ln =
+        |k: u64| ln_choose(all, k) + k as f64 * of_a.ln() + (all - k) as f64 * (1.0 - of_a).ln();
+    let expected = u128::from(all) * u128::from(b.1) / (u128::from(a.1) + u128::from(b.1));
+    let mode = u64::try_from(expected).map_or(all, |expected| expected.min(all));
+    two_sided(ln, (0, mode, all), a.0)
+}
+
+/// Returns the probability of all outcomes that are at most as probable as the observed one. Outcomes are numbers from
+/// `least` to `most`, and `ln` gives the logarithms of their probabilities, which fall on both sides of the mode.
+fn two_sided(ln: impl Fn(u64) -> f64, (least, mode, most): (u64, u64, u64), observed: u64) -> f64 {
+    // What is as probable as the observed one must not fall out by rounding.
+    let limit = ln(observed) + 1e-9;
+    // What is at most as probable is behind a bound on each side.
     let left = partition(least, mode + 1, |k| ln(k) <= limit);
     let right = partition(mode + 1, most + 1, |k| ln(k) > limit);
     // What is smaller by so much changes no digit.
     let terms = |ks: &mut dyn Iterator<Item = u64>| -> f64 {
-        let logarithms = ks.map(ln).take_while(|ln| *ln > limit - 40.0);
+        let logarithms = ks.map(&ln).take_while(|ln| *ln > limit - 40.0);
         logarithms.map(f64::exp).sum()
     };
     let sum = terms(&mut (least..left).rev()) + terms(&mut (right..=most));
@@ -91,6 +112,17 @@ mod tests {
         assert!(near(p_value((0, 5), (5, 5)), 0.007_936_507_937));
         assert!((p_value((5, 10), (5, 10)) - 1.0).abs() < 1e-9);
         assert!((p_value((0, 10), (0, 10)) - 1.0).abs() < 1e-9);
+    }
+
+    /// Values of R's `binom.test`.
+    #[test]
+    fn values_of_counts_are_known_ones() {
+        assert!(near(p_value_of_counts((10, 1), (2, 1)), 0.038_574_218_75));
+        // As many events in both, by samples that are twice as far apart in the second one.
+        assert!((p_value_of_counts((100, 1000), (50, 2000)) - 1.0).abs() < 1e-9);
+        assert!(near(p_value_of_counts((0, 1), (5, 1)), 0.0625));
+        assert!((p_value_of_counts((0, 1), (0, 1)) - 1.0).abs() < 1e-9);
+        assert!((p_value_of_counts((7, 1), (7, 1)) - 1.0).abs() < 1e-9);
     }
 
     #[test]

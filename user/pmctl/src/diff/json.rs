@@ -31,6 +31,7 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
         let rows = rows.take(args.limit.unwrap_or(usize::MAX));
         json!({
             "event": comparison.event,
+            "tested": if comparison.periods.is_some() { "counts" } else { "shares" },
             "recordings": sides.collect::<Vec<_>>(),
             "rows": rows.map(|row| line(comparison, row, args)).collect::<Vec<_>>(),
         })

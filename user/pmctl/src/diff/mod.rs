@@ -3,14 +3,16 @@
 
 mod fisher;
 mod json;
+mod pairs;
 mod text;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use pairs::Pairs;
 
-use crate::cli::{Diff, Filter};
+use crate::cli::{Diff, Filter, Key};
 use crate::exit::Usage;
 use crate::perfdata::Recording;
 use crate::profile::{self, Details};
@@ -37,10 +39,15 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
     };
     let mut tables = Vec::new();
     for (_, recording) in &recordings {
-        let wants_lines = args.sort.contains(&crate::cli::Key::Srcline);
+        let wants_lines = args.sort.contains(&Key::Srcline);
         let details = wants_lines.then(|| Details::new(recording));
         tables.push(shares(recording, &grouping, details.as_ref())?.0);
     }
+    let first = &recordings[0].1;
+    let pairs: Vec<Pairs> = recordings[1..]
+        .iter()
+        .map(|(_, other)| Pairs::of(first, other))
+        .collect();
     let mut comparisons = Vec::new();
     for name in names {
         let sides = recordings
@@ -48,14 +55,18 @@ pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
             .zip(&tables)
             .map(|((_, recording), tables)| {
                 let event = recording.events.iter().position(|event| event.name == name);
-                event.map(|event| &tables[event])
+                event.map(|event| Side {
+                    shares: &tables[event],
+                    period: period(recording, event),
+                })
             });
         // The event is in each.
-        let sides: Vec<&Shares> = sides.flatten().collect();
-        comparisons.push(Comparison::new(name, &sides));
+        let sides: Vec<Side<'_>> = sides.flatten().collect();
+        comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
     }
     let compared = Compared {
         recordings,
+        pairs,
         comparisons,
         args,
     };
@@ -76,10 +87,20 @@ fn advice(args: &Diff) -> &'static str {
     }
 }
 
+/// Returns how many events each sample stands for, if it is the same number for all and no sample is missing: then samples
+/// can be compared as counts.
+fn period(recording: &Recording, event: usize) -> Option<u64> {
+    let period = recording.events[event].attr.fixed_period();
+    let is_whole = recording.notes.is_whole() && !recording.notes.overwritten;
+    period.filter(|_| is_whole && !recording.unfinished)
+}
+
 /// What is shown.
 struct Compared<'a> {
     /// With their files.
     recordings: Vec<(PathBuf, Recording)>,
+    /// Of each recording but the first.
+    pairs: Vec<Pairs>,
     /// One for each event.
     comparisons: Vec<Comparison>,
     args: &'a Diff,
@@ -149,21 +170,40 @@ impl Row {
     }
 }
 
+/// What a recording has of an event.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    shares: &'a Shares,
+    /// The period, if samples can be compared as counts.
+    period: Option<u64>,
+}
+
 /// The comparison of an event.
 #[derive(Clone, Debug)]
 struct Comparison {
     event: String,
     wholes: Vec<Part>,
     rows: Vec<Row>,
+    /// The periods of the recordings, if counts are tested and not shares.
+    periods: Option<Vec<u64>>,
 }
 
 impl Comparison {
-    fn new(event: String, sides: &[&Shares]) -> Self {
+    /// Compares rows with these keys. `pairs` are those of the recordings behind the first.
+    fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
         let mut parts: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
         let mut wholes = vec![Part::default(); sides.len()];
         for (index, side) in sides.iter().enumerate() {
-            for (cells, share) in *side {
-                let cells = cells.iter().map(|cell| without_number(cell).to_owned());
+            let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
+            for (cells, share) in side.shares {
+                let cells = keys.iter().zip(cells).map(|(key, cell)| {
+                    let cell = without_number(cell);
+                    match (key, pairs) {
+                        (Key::Dso, Some(pairs)) => pairs.file(cell).to_owned(),
+                        (Key::Comm, Some(pairs)) => pairs.comm(cell).to_owned(),
+                        _ => cell.to_owned(),
+                    }
+                });
                 let row = parts.entry(cells.collect());
                 let row = row.or_insert_with(|| vec![Part::default(); sides.len()]);
                 for part in [&mut row[index], &mut wholes[index]] {
@@ -181,6 +221,7 @@ impl Comparison {
             event,
             wholes,
             rows: rows.collect(),
+            periods: sides.iter().map(|side| side.period).collect(),
         };
         for side in 1..sides.len() {
             comparison.test(side);
@@ -195,7 +236,13 @@ impl Comparison {
         let count = |row: &Row, side: usize| (row.parts[side].samples, wholes[side].samples);
         let rows = self.rows.iter();
         let values: Vec<f64> = rows
-            .map(|row| fisher::p_value(count(row, 0), count(row, side)))
+            .map(|row| match &self.periods {
+                Some(periods) => fisher::p_value_of_counts(
+                    (row.parts[0].samples, periods[0]),
+                    (row.parts[side].samples, periods[side]),
+                ),
+                None => fisher::p_value(count(row, 0), count(row, side)),
+            })
             .collect();
         let significant = fisher::significant(&values);
         for ((row, value), significant) in self.rows.iter_mut().zip(values).zip(significant) {
@@ -208,11 +255,20 @@ impl Comparison {
         row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
     }
 
+    /// Returns how far a row is from that of the first recording, by what is tested, as a part of the whole.
+    fn distance(&self, row: &Row, side: usize) -> f64 {
+        if self.periods.is_none() {
+            return self.delta(row, side).abs();
+        }
+        let whole = self.wholes[0].events.max(1) as f64;
+        row.parts[side].events.abs_diff(row.parts[0].events) as f64 / whole
+    }
+
     /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
     fn sort(&mut self) {
         let mut rows = std::mem::take(&mut self.rows);
         let largest = |row: &Row| {
-            let deltas = (1..row.parts.len()).map(|side| self.delta(row, side).abs());
+            let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
             deltas.fold(0.0, f64::max)
         };
         let rank = |row: &Row| (row.is_significant(), largest(row));
@@ -254,11 +310,74 @@ mod tests {
         rows.iter().map(share).collect()
     }
 
+    /// Compares recordings of a program, with samples of 1000 events or of no fixed number.
+    fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
+        let sides = sides.iter().map(|shares| Side { shares, period });
+        let sides: Vec<_> = sides.collect();
+        Comparison::new("cycles".to_owned(), &sides, (&[Key::Symbol], &[]))
+    }
+
+    #[test]
+    fn what_did_not_change_has_no_star() {
+        let before = shares(&[("slow", 5000), ("same", 5000), ("other", 2000)]);
+        let after = shares(&[("slow", 3000), ("same", 5020), ("other", 2000)]);
+        let stars = |period| {
+            let comparison = compared(&[&before, &after], period);
+            let rows = comparison.rows.iter();
+            rows.map(|row| (row.cells[0].clone(), row.is_significant()))
+                .collect::<Vec<_>>()
+        };
+        let row = |name: &str, star| (name.to_owned(), star);
+        let rows = ["same", "other"];
+        let expected = |star| {
+            [
+                [row("slow", true)].to_vec(),
+                rows.map(|name| row(name, star)).to_vec(),
+            ]
+            .concat()
+        };
+        assert_eq!(stars(Some(1000)), expected(false));
+        // By their shares they did.
+        assert_eq!(stars(None), expected(true));
+    }
+
+    #[test]
+    fn a_program_is_compared_with_its_next_version() {
+        let program = |name: &str, samples| {
+            let share = Share {
+                samples,
+                ..Share::default()
+            };
+            Shares::from_iter([(vec![name.to_owned(), "main".to_owned()], share)])
+        };
+        let recording = |name: &str| {
+            let mut recording = Recording::default();
+            recording.notes.scope = format!("./{name}");
+            recording.notes.symbols = vec![crate::perfdata::SymbolTable {
+                file: format!("/{name}"),
+                ..Default::default()
+            }];
+            recording
+        };
+        let pairs = [Pairs::of(&recording("old"), &recording("new"))];
+        let (before, after) = (program("old", 10), program("new", 20));
+        let side = |shares| Side {
+            shares,
+            period: None,
+        };
+        let sides = [side(&before), side(&after)];
+        let keys = [Key::Dso, Key::Symbol];
+        let comparison = Comparison::new("cycles".to_owned(), &sides, (&keys, &pairs));
+        assert_eq!(comparison.rows.len(), 1);
+        let samples = comparison.rows[0].parts.iter().map(|part| part.samples);
+        assert_eq!(samples.collect::<Vec<_>>(), [10, 20]);
+    }
+
     #[test]
     fn what_is_certain_comes_before_what_is_large() {
         let before = shares(&[("slow", 5000), ("same", 5000), ("rare", 1)]);
         let after = shares(&[("slow", 3000), ("same", 5020), ("new", 400)]);
-        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after]);
+        let comparison = compared(&[&before, &after], None);
         let names: Vec<&str> = comparison
             .rows
             .iter()
@@ -274,7 +393,7 @@ mod tests {
     fn code_that_was_made_is_the_same_in_another_process() {
         let before = shares(&[("[JIT] tid 7", 50), ("[JIT] tid 8", 10), ("b", 50)]);
         let after = shares(&[("[JIT] tid 9", 60), ("b", 50)]);
-        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after]);
+        let comparison = compared(&[&before, &after], None);
         assert_eq!(comparison.rows.len(), 2);
         assert!(
             comparison
@@ -288,7 +407,7 @@ mod tests {
     fn chance_is_no_difference() {
         let before = shares(&[("a", 50), ("b", 50)]);
         let after = shares(&[("a", 55), ("b", 45)]);
-        let comparison = Comparison::new("cycles".to_owned(), &[&before, &after, &before]);
+        let comparison = compared(&[&before, &after, &before], None);
         assert!(comparison.rows.iter().all(|row| !row.is_significant()));
         assert!(comparison.rows.iter().all(|row| row.chances[1].0 > 0.999));
     }

@@ -28,6 +28,11 @@ pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> 
         )?;
         perfdata::warn(&recording.notes, output.colors, output)?;
     }
+    for (pairs, name) in compared.pairs.iter().zip(&NAMES[1..]) {
+        for line in pairs.in_words(NAMES[0], name) {
+            writeln!(output, "{line}")?;
+        }
+    }
     for comparison in &compared.comparisons {
         write_event(comparison, compared.args, output)?;
     }
@@ -79,7 +84,11 @@ fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Res
     }
     let certain = comparison.rows.iter().filter(|row| row.is_significant());
     let certain = count(certain.count() as u64, "significant difference");
-    Ok(writeln!(output, "  * {certain}")?)
+    let tested = match comparison.periods {
+        Some(_) => "counts",
+        None => "shares",
+    };
+    Ok(writeln!(output, "  * {certain} of {tested}")?)
 }
 
 /// Returns the cells of a row.
