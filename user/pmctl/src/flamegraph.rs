@@ -131,7 +131,16 @@ pub(crate) fn label(frame: &Frame<'_>) -> String {
     if frame.inlined.is_some() || frame.site.has_symbol() {
         frame.label()
     } else {
-        format!("[{}]", frame.site.dso().trim_matches(['[', ']']))
+        in_brackets(&frame.site.dso())
+    }
+}
+
+/// Returns the name of a file in the place of a function's; those of the kernel and of code without a file have brackets.
+fn in_brackets(dso: &str) -> String {
+    if dso.starts_with('[') {
+        dso.to_owned()
+    } else {
+        format!("[{dso}]")
     }
 }
 
@@ -143,6 +152,17 @@ mod tests {
     #[test]
     fn a_name_is_within_its_level() {
         assert_eq!(part("f(int);\n\x1b[31m"), "f(int):??[31m");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_function_has_brackets_once() {
+        for (dso, label) in [
+            ("libc.so.6", "[libc.so.6]"),
+            ("[perfmon]", "[perfmon]"),
+            ("[JIT] tid 7", "[JIT] tid 7"),
+        ] {
+            assert_eq!(in_brackets(dso), label);
+        }
     }
 
     #[test]

@@ -65,19 +65,14 @@ impl Functions {
     fn parse(text: &str, places: &[u64]) -> Self {
         let mut all = Self::default();
         for line in text.lines() {
-            let mut fields = line.splitn(3, ' ');
-            let mut number = || {
-                let field = fields.next()?;
-                u64::from_str_radix(field.trim_start_matches("0x"), 16).ok()
-            };
-            let (Some(start), Some(size)) = (number(), number()) else {
+            let Some((start, size, name)) = function(line) else {
                 continue;
             };
             // It covers nothing, and so takes nothing from a function around it.
             if size == 0 {
                 continue;
             }
-            if let Some(name) = fields.next().filter(|name| !name.is_empty()) {
+            if !name.is_empty() {
                 let end = start.saturating_add(size);
                 let next = places.partition_point(|place| *place < start);
                 let is_wanted = places.get(next).is_some_and(|place| *place < end);
@@ -105,6 +100,19 @@ impl Functions {
         let (start, (end, name)) = self.functions.range(..=address).next_back()?;
         (address < *end).then_some((*start, *end, name))
     }
+}
+
+/// Parses a line: address, size and name, with any blanks and tabs between them, as perf does it.
+fn function(line: &str) -> Option<(u64, u64, &str)> {
+    let mut rest = line;
+    let mut number = || {
+        let (field, behind) = rest.trim_start().split_once([' ', '\t'])?;
+        rest = behind;
+        let digits = field.strip_prefix("0x").or(field.strip_prefix("0X"));
+        u64::from_str_radix(digits.unwrap_or(field), 16).ok()
+    };
+    let (start, size) = (number()?, number()?);
+    Some((start, size, rest.trim()))
 }
 
 /// Reads a file if it is the process's: not another user's, and not from an earlier process of this number.
@@ -161,6 +169,17 @@ mod tests {
         for other in ["/tmp/perf-x.map", "/tmp/perf-42", "/var/tmp/perf-42.map"] {
             assert_eq!(process_of(Path::new(other)), None, "{other}");
         }
+    }
+
+    #[test]
+    fn fields_have_any_blanks_between_them() {
+        for line in ["1000 20 a b", "0x1000\t0X20\ta b", "  1000   20\t  a b \r"] {
+            assert_eq!(function(line), Some((0x1000, 0x20, "a b")), "{line:?}");
+        }
+        for line in ["", "1000", "1000 20", "x 20 a"] {
+            assert_eq!(function(line), None, "{line:?}");
+        }
+        assert_eq!(function("1000 20 "), Some((0x1000, 0x20, "")));
     }
 
     #[test]

@@ -268,6 +268,11 @@ pub(super) fn capped(name: &str) -> &str {
 /// Returns what a name was before a compiler encoded it; `None` if none did, or if it is too long.
 fn decoded(name: &str) -> Option<String> {
     let mut text = Limited(String::new());
+    if let Some((kind, target)) = thunk(name) {
+        // The library writes them as nobody else does.
+        let written = write!(text, "{kind} thunk to {}", decoded(&target)?);
+        return written.ok().map(|()| text.0);
+    }
     let written = if let Ok(symbol) = rustc_demangle::try_demangle(name) {
         // Without the hash at the end.
         write!(text, "{symbol:#}")
@@ -277,6 +282,35 @@ fn decoded(name: &str) -> Option<String> {
         symbol.structured_demangle(&mut text, &DemangleOptions::new())
     };
     written.ok().map(|()| text.0)
+}
+
+/// Splits the name of a small function that C++ puts in front of an override, to shift `this`, into its kind and the
+/// encoded name of the override: `_ZThn16_N1B1fEv` (Itanium C++ ABI, "Virtual Tables and RTTI", `<call-offset>`).
+fn thunk(name: &str) -> Option<(&'static str, String)> {
+    let rest = name.strip_prefix("_ZT")?;
+    let (kind, rest) = if let Some(rest) = rest.strip_prefix('c') {
+        ("covariant return", offset(offset(rest)?)?)
+    } else if rest.starts_with('v') {
+        ("virtual", offset(rest)?)
+    } else {
+        ("non-virtual", offset(rest)?)
+    };
+    Some((kind, format!("_Z{rest}")))
+}
+
+/// Returns what is behind an offset: `h` and a number, or `v` and two, each with an underscore behind it.
+fn offset(text: &str) -> Option<&str> {
+    let numbers = match text.as_bytes().first()? {
+        b'h' => 1,
+        b'v' => 2,
+        _ => return None,
+    };
+    (0..numbers).try_fold(&text[1..], |rest, _| {
+        let (number, rest) = rest.split_once('_')?;
+        let digits = number.strip_prefix('n').unwrap_or(number);
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        is_number.then_some(rest)
+    })
 }
 
 /// A text that takes no more than a name may have. The demanglers stop at the error.
@@ -322,6 +356,19 @@ mod tests {
             assert_eq!(demangled(encoded), name);
         }
     }
+
+    #[test]
+    fn what_shifts_this_is_a_thunk() {
+        for (encoded, name) in [
+            ("_ZThn16_N1B1fEv", "non-virtual thunk to B::f()"),
+            ("_ZTv0_n24_N1B1fEv", "virtual thunk to B::f()"),
+            ("_ZTchn16_h16_N1B1fEv", "covariant return thunk to B::f()"),
+            ("_ZThx_N1B1fEv", "_ZThx_N1B1fEv"),
+        ] {
+            assert_eq!(demangled(encoded), name);
+        }
+    }
+
     #[test]
     fn a_name_that_refers_to_itself_has_an_end() {
         // Each level is a template of two of the level before.
