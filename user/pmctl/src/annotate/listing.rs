@@ -10,11 +10,12 @@ use ahash::AHashMap;
 use super::Function;
 use super::assembly::disassemble;
 use super::code::Code;
+use super::rust_sources;
 use crate::cli::Syntax;
 use crate::files;
 use crate::perfdata::{Recording, is_kernel};
 use crate::symbols::{DebugFiles, Lines, SourceLine, Targets};
-use crate::text::printable;
+use crate::text::{count, printable};
 
 /// The largest source file that is read, in bytes.
 const LARGEST: u64 = 1 << 26;
@@ -193,7 +194,9 @@ impl<'a> Source<'a> {
     /// Returns a line of a source file.
     fn text(&mut self, path: &str, number: u32) -> Option<String> {
         let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
-            let text = files::read(Path::new(path), LARGEST).ok()?;
+            let text = files::read(Path::new(path), LARGEST);
+            let elsewhere = || files::read(&rust_sources::find(path)?, LARGEST).ok();
+            let text = text.ok().or_else(elsewhere)?;
             let text = String::from_utf8_lossy(&text);
             Some(text.lines().map(str::to_owned).collect())
         });
@@ -208,12 +211,28 @@ impl<'a> Source<'a> {
 
     /// Returns what could not be read.
     fn notes(self) -> Vec<String> {
-        let files = self.missing.into_iter();
-        let files = files.map(|file| {
-            format!("{file} can't be read, so its lines have their numbers and no text")
-        });
+        let files = missing_in_words(&self.missing);
         self.lines.warnings().into_iter().chain(files).collect()
     }
+}
+
+/// Returns a sentence on source files that can't be read.
+fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
+    let first = files.first()?;
+    let what = match files.len() {
+        1 => format!("{first} can't be read, so its lines have their numbers and no text"),
+        all => format!(
+            "{} can't be read, so their lines have their numbers and no text: {first} and {} more",
+            count(all as u64, "source file"),
+            all - 1
+        ),
+    };
+    let is_of_library = files.iter().any(|file| rust_sources::is_of_library(file));
+    Some(if is_of_library {
+        format!("{what}. `rustup component add rust-src` has those of Rust's library")
+    } else {
+        what
+    })
 }
 
 #[cfg(test)]
@@ -278,6 +297,25 @@ mod tests {
         let listing = listing(&recorded(&program)).expect("the instructions are there");
         let note = format!("{} can't be read", source.display());
         assert!(listing.notes[0].starts_with(&note), "{:?}", listing.notes);
+    }
+
+    #[test]
+    fn sources_that_are_missing_are_one_line() {
+        let words = |files: &[&str]| {
+            missing_in_words(&files.iter().map(|file| (*file).to_owned()).collect())
+        };
+        assert_eq!(words(&[]), None);
+        let line = words(&["/a.c", "/rustc/1/b.rs", "/rustc/1/c.rs"]).expect("some are");
+        assert!(line.starts_with("3 source files can't be read"), "{line}");
+        assert!(
+            line.contains("/a.c and 2 more. `rustup component"),
+            "{line}"
+        );
+        let line = words(&["/a.c"]).expect("one is");
+        assert!(
+            line.starts_with("/a.c can't") && !line.contains("rustup"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod assembly;
 mod code;
 mod functions;
 mod listing;
+mod rust_sources;
 
 use std::io::Write;
 
