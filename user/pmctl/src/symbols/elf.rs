@@ -21,16 +21,25 @@ pub(crate) struct Elf {
     pub(super) has_mini_table: bool,
     /// It has source lines.
     pub(crate) has_lines: bool,
-    /// Its inlined functions may be in files of each source file.
-    pub(super) may_be_split: bool,
-    /// A part of its debug information is in a file that it shares with others.
-    pub(super) is_shared: bool,
+    /// Where else its debug information is.
+    pub(super) elsewhere: Elsewhere,
     /// The name of its separate debug file.
     pub(super) debug_link: Option<OsString>,
     /// Parts that are mapped: the offset in the file, the size, the address.
     segments: Vec<(u64, u64, u64)>,
     /// Where stubs for functions elsewhere are: addresses and sizes.
     stubs: Vec<(u64, u64)>,
+}
+
+/// Where a part of the debug information is that is not in the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    #[default]
+    Nowhere,
+    /// That of inlined functions may be in a file for each source file.
+    PerhapsSplit,
+    /// In a file that several programs share.
+    Shared,
 }
 
 impl Elf {
@@ -52,8 +61,13 @@ impl Elf {
             has_table: has(".symtab"),
             has_mini_table: has(MINI_DEBUG),
             has_lines: has(".debug_line"),
-            may_be_split: has(".debug_addr"),
-            is_shared: has(".gnu_debugaltlink"),
+            elsewhere: if has(".gnu_debugaltlink") {
+                Elsewhere::Shared
+            } else if has(".debug_addr") {
+                Elsewhere::PerhapsSplit
+            } else {
+                Elsewhere::Nowhere
+            },
             debug_link: file
                 .gnu_debuglink()
                 .ok()

@@ -14,6 +14,7 @@ use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
 use object::ReadCache;
 
+use super::elf::Elsewhere;
 use super::names::demangled;
 use super::sections::{content, oversized};
 use super::{DebugFiles, Elf, Located};
@@ -209,7 +210,7 @@ impl Lines {
 fn unread(file: &Path, path: &Path) -> Option<String> {
     let elf = Elf::read(path)?;
     let name = file.display();
-    if elf.is_shared {
+    if elf.elsewhere == Elsewhere::Shared {
         return Some(format!(
             "a part of the debug information of {name} is in a file that it shares with others (dwz), which is not read: \
              some lines and inlined functions are missing"
@@ -218,7 +219,8 @@ fn unread(file: &Path, path: &Path) -> Option<String> {
     let mut package = path.as_os_str().to_owned();
     package.push(".dwp");
     let has_package = Path::new(&package).is_file();
-    (elf.may_be_split && !has_package && is_split(path)).then(|| {
+    let may_be_split = elf.elsewhere == Elsewhere::PerhapsSplit;
+    (may_be_split && !has_package && is_split(path)).then(|| {
         format!(
             "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which are not read: `dwp -e {name} -o \
              {name}.dwp` packs them for pmctl"
