@@ -61,7 +61,7 @@ refused() {
 	return 1
 }
 
-plan 19
+plan 20
 
 check "one event" recorded -e cycles -c 200003
 check "two events by frequency" recorded -e cycles,instructions:u -F 2000
@@ -107,7 +107,9 @@ record -N -e cycles:u -c 200003
 is "a program is as it was" 1 "$(named)"
 cp "$here/pmctl_loop" new
 mv new "$program"
-is "one that was replaced has no names" 0 "$(named)"
+is "one that was replaced has the names of perf's copy" 1 "$(named)"
+rm -r "${HOME:-/root}/.debug"
+is "without a copy it has none" 0 "$(named)"
 
 if record -z -e cycles:u -c 200003 2>&1 | grep -q .; then
 	skip "compressed records" "perf can't compress"
@@ -120,3 +122,5 @@ check "records in several files" refused "in several files" pmctl report -i perf
 rm -r perf.data
 perf record -q -o - -e cycles:u -- "$program" >stream 2>/dev/null
 check "a stream" refused "a stream of" pmctl report -i stream
+
+finish

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -288,9 +288,12 @@ impl FileFacts {
         })
     }
 
-    /// Returns whether the file was last written to at this time or before, in seconds since 1970.
-    pub(crate) const fn is_until(&self, time: i64) -> bool {
-        self.modified.0 <= time
+    /// Returns whether the file was last written to at this time or before.
+    pub(crate) fn is_until(&self, time: SystemTime) -> bool {
+        // Files of before 1970 count as of its beginning.
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        self.modified <= (seconds, time.subsec_nanos().into())
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ahash::{AHashMap, AHashSet};
 use nix::sys::utsname::uname;
@@ -52,8 +52,8 @@ struct First {
 struct Past {
     /// The first build-id of each file.
     build_ids: AHashMap<PathBuf, Vec<u8>>,
-    /// When it ended, in seconds since 1970, if it is known.
-    end: Option<i64>,
+    /// When it ended, if it is known.
+    end: Option<SystemTime>,
     /// The kernel's release; empty if it is not known.
     release: String,
     debug_files: DebugFiles,
@@ -68,7 +68,7 @@ impl Seen {
         Self {
             past: Some(Past {
                 build_ids,
-                end: recording.ended.map(seconds),
+                end: recording.ended,
                 release: recording.host.release.clone(),
                 debug_files: DebugFiles::of_user(),
             }),
@@ -164,12 +164,12 @@ impl Programs for Seen {
             return is_same.then(|| path.to_owned()).ok_or(Absence::Replaced);
         }
         let first = &self.files[file.index()];
-        // A file of generated functions grows, and may be in another mount namespace.
-        if jit::process_of(path).is_some() {
+        // A file of generated functions grows, also after the recording, and may be in another mount namespace.
+        if let Some(pid) = jit::process_of(path) {
             let end = self.past.as_ref().and_then(|past| past.end);
             let is_younger = |end| FileFacts::of(path).is_some_and(|facts| !facts.is_until(end));
-            let is_other = end.is_some_and(is_younger);
-            return (!is_other)
+            let is_other = |end| is_younger(end) && jit::begin(pid).is_none_or(|begin| begin > end);
+            return (!end.is_some_and(is_other))
                 .then(|| path.to_owned())
                 .ok_or(Absence::Replaced);
         }
@@ -256,23 +256,16 @@ fn is_elsewhere(start: u64) -> bool {
     is_kernel(start) && table.symbols.iter().any(|symbol| symbol.start != start)
 }
 
-/// Returns a time in seconds since 1970.
-fn seconds(time: SystemTime) -> i64 {
-    let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// Returns when the kernel was started, in seconds since 1970.
-fn boot() -> Option<i64> {
+/// Returns the second in which the kernel was started.
+fn boot() -> Option<SystemTime> {
     let facts = fs::read_to_string("/proc/stat").ok()?;
     let time = facts.lines().find_map(|line| line.strip_prefix("btime "))?;
-    time.parse().ok()
+    UNIX_EPOCH.checked_add(Duration::from_secs(time.parse().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     use crate::perfdata::{Body, BuildId, Host, Record, Stamp, Task};
 
@@ -308,21 +301,20 @@ mod tests {
             file: path.clone(),
             ..Map::default()
         };
-        let at = |hours: i64| {
-            let hour = Duration::from_secs(3600 * hours.unsigned_abs());
-            let now = SystemTime::now();
-            let ended = if hours < 0 { now - hour } else { now + hour };
-            Recording {
-                ended: Some(ended),
-                ..Recording::default()
-            }
+        let written = file.as_file().metadata().and_then(|facts| facts.modified());
+        let written = written.expect("it is known");
+        let until = |end| Recording {
+            ended: Some(end),
+            ..Recording::default()
         };
-        assert_eq!(absence(&at(1), map(inode)), None);
-        assert_eq!(absence(&at(1), map(0)), None);
-        assert_eq!(absence(&at(1), map(inode + 1)), Some(Absence::Replaced));
-        assert_eq!(absence(&at(-1), map(inode)), Some(Absence::Replaced));
+        let after = until(written);
+        assert_eq!(absence(&after, map(inode)), None);
+        assert_eq!(absence(&after, map(0)), None);
+        assert_eq!(absence(&after, map(inode + 1)), Some(Absence::Replaced));
+        let before = until(written - Duration::from_nanos(1));
+        assert_eq!(absence(&before, map(inode)), Some(Absence::Replaced));
         file.close().expect("it is there");
-        assert_eq!(absence(&at(1), map(inode)), Some(Absence::Missing));
+        assert_eq!(absence(&after, map(inode)), Some(Absence::Missing));
     }
 
     /// The mapping of a part of the kernel.

@@ -145,7 +145,7 @@ fn inner_number(pid: u32) -> Option<u32> {
 }
 
 /// Returns when a process began, or somewhat earlier; `None` if it has ended.
-fn begin(pid: u32) -> Option<SystemTime> {
+pub(crate) fn begin(pid: u32) -> Option<SystemTime> {
     /// `USER_HZ`, which is part of the ABI on x86.
     const TICKS: f64 = 100.0;
     const MARGIN: f64 = 1.0;
