@@ -28,10 +28,11 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
     let has_period = fields.contains(&Field::Period);
     let details = (args.inlined.inline || has_lines).then(|| Details::new(&recording));
     let mut line = String::new();
-    let is_filtered = !args.filter.is_empty();
+    let filter = args.choice.filter();
+    let is_filtered = !filter.is_empty();
     let mut is_empty = true;
     let cuts = profile::each_sample(&recording, |named, names| {
-        if is_filtered && !args.filter.keeps(named, names) {
+        if is_filtered && !filter.keeps(named, names) {
             return Ok(());
         }
         is_empty = false;

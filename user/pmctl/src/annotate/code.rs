@@ -11,7 +11,7 @@ use object::{Object, ObjectSegment, ReadCache};
 use super::Function;
 use crate::files;
 use crate::perfdata::{Recording, is_kernel};
-use crate::record::running_kernel;
+use crate::places::running_kernel;
 use crate::symbols::{DebugFiles, jit};
 
 /// The memory of the running kernel, as a file.

@@ -7,8 +7,9 @@ use std::path::Path;
 use ahash::AHashMap;
 use anyhow::Result;
 
+use crate::address_spaces::File;
 use crate::perfdata::{Recording, is_kernel};
-use crate::profile::{self, File};
+use crate::profile;
 use crate::symbols::{DebugFiles, Lines};
 use crate::text::printable;
 

@@ -5,9 +5,9 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use super::NS;
 use super::compared::Compared;
 use super::figures::{deviation, is_exact, mean};
+use crate::cli::NS;
 
 const HEADINGS: [&str; 11] = [
     "command",

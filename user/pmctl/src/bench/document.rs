@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::TIME;
+use crate::cli::TIME;
 
 /// The name of the form.
 const SCHEMA: &str = "pmctl-bench-v1";

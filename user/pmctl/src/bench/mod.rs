@@ -21,27 +21,19 @@ use anyhow::{Context, Result, bail};
 use perfmon::spec::{self, EventSpec};
 use perfmon::{Modes, Pmu};
 
-pub(crate) use condition::Condition;
-
 use compared::{Baseline, Compared};
 use document::Document;
 
-use crate::cli::{Bench, BenchFormat};
+use crate::cli::{Bench, BenchFormat, Condition, TIME};
 use crate::exit::{self, Usage};
 use crate::info;
 use crate::machine::Machine;
+use crate::modes;
 use crate::screen::Screen;
 use crate::signals::Signals;
-use crate::stat::modes;
 use crate::stdio::{complain, require_output};
 use crate::text::json_of;
 use crate::whole_file::WholeFile;
-
-/// The name of how long a run took, beside those of events. Its numbers are nanoseconds.
-const TIME: &str = "time";
-
-/// Nanoseconds in a second.
-const NS: f64 = 1e9;
 
 /// Runs the commands, shows what they gave, and returns the exit code.
 pub(crate) fn bench(args: &Bench) -> Result<u8> {

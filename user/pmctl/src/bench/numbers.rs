@@ -2,7 +2,7 @@
 //! Numbers for people.
 
 use super::figures::{Change, change, deviation, is_exact, mean};
-use super::{NS, TIME};
+use crate::cli::{NS, TIME};
 use crate::stat::mean_count;
 use crate::text::thousands;
 

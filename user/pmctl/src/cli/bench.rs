@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::bench::Condition;
+use super::condition::Condition;
 
 const BENCH_HELP: &str = "\
 Each COMMAND is one argument, split into words as a shell does; --shell gives it to `sh -c` instead. Behind -- stands one \

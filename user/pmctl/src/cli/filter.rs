@@ -3,13 +3,14 @@
 
 use clap::Args;
 
-use super::Cpus;
 use super::stat::{pid, tid};
+use crate::cpus::Cpus;
+use crate::profile::{Filter, Span};
 
-/// Options of the commands that may leave samples out.
+/// Options of the commands that may leave samples out: they are one [`Filter`].
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Choice of samples")]
-pub(crate) struct Filter {
+pub(crate) struct Choice {
     /// Only of tasks with these names, separated by commas
     #[arg(long, alias = "comm", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) comms: Vec<String>,
@@ -27,7 +28,7 @@ pub(crate) struct Filter {
     pub(crate) cpu: Option<Cpus>,
 
     /// Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out
-    #[arg(long, value_name = "START,STOP", value_parser = Span::parse)]
+    #[arg(long, value_name = "START,STOP", value_parser = span)]
     pub(crate) time: Option<Span>,
 
     /// Only in these functions, separated by commas
@@ -45,33 +46,38 @@ pub(crate) struct Filter {
     pub(crate) dsos: Vec<String>,
 }
 
-/// A part of the time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// The first nanosecond and the last.
-    pub(crate) first: u64,
-    pub(crate) last: u64,
+impl Choice {
+    /// Returns which samples are chosen.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            comms: self.comms.clone(),
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            cpus: self.cpu.clone(),
+            time: self.time,
+            symbols: self.symbols.clone(),
+            dsos: self.dsos.clone(),
+        }
+    }
 }
 
-impl Span {
-    /// Parses two times in seconds, with a comma between them; without a comma, the first.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (start, stop) = text.split_once(',').unwrap_or((text, ""));
-        let number = |text: &str, otherwise| match text {
-            "" => Ok(otherwise),
-            text => nanoseconds(text).ok_or_else(|| {
-                format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
-            }),
-        };
-        let span = Self {
-            first: number(start, 0)?,
-            last: number(stop, u64::MAX)?,
-        };
-        if span.first > span.last {
-            return Err("the first time is behind the second".to_owned());
-        }
-        Ok(span)
+/// Parses two times in seconds, with a comma between them; without a comma, the first.
+fn span(text: &str) -> Result<Span, String> {
+    let (start, stop) = text.split_once(',').unwrap_or((text, ""));
+    let number = |text: &str, otherwise| match text {
+        "" => Ok(otherwise),
+        text => nanoseconds(text).ok_or_else(|| {
+            format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
+        }),
+    };
+    let span = Span {
+        first: number(start, 0)?,
+        last: number(stop, u64::MAX)?,
+    };
+    if span.first > span.last {
+        return Err("the first time is behind the second".to_owned());
     }
+    Ok(span)
 }
 
 /// Parses a decimal number of seconds, exactly.
@@ -99,11 +105,11 @@ mod tests {
 
     #[test]
     fn times_are_exact() {
-        let span = |text| Span::parse(text).map(|span| (span.first, span.last));
-        assert_eq!(span("24.083599,25"), Ok((24_083_599_000, 25_000_000_000)));
-        assert_eq!(span("0.000000001,"), Ok((1, u64::MAX)));
-        assert_eq!(span(",3.5"), Ok((0, 3_500_000_000)));
-        assert_eq!(span("7"), Ok((7_000_000_000, u64::MAX)));
+        let times = |text| span(text).map(|span| (span.first, span.last));
+        assert_eq!(times("24.083599,25"), Ok((24_083_599_000, 25_000_000_000)));
+        assert_eq!(times("0.000000001,"), Ok((1, u64::MAX)));
+        assert_eq!(times(",3.5"), Ok((0, 3_500_000_000)));
+        assert_eq!(times("7"), Ok((7_000_000_000, u64::MAX)));
         for bad in ["x", "1,x", "-1,2", "1e3,", "2,1", "99999999999999999999,"] {
             assert!(span(bad).is_err(), "{bad}");
         }

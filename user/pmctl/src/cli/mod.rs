@@ -4,7 +4,7 @@
 mod annotate;
 mod bench;
 mod call_graph;
-mod cpus;
+mod condition;
 mod diff;
 mod export;
 mod filter;
@@ -25,10 +25,10 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use annotate::{Annotate, Syntax};
 pub(crate) use bench::{Bench, BenchFormat};
-pub(crate) use cpus::Cpus;
+pub(crate) use condition::{Condition, Limit, NS, TIME};
 pub(crate) use diff::Diff;
 pub(crate) use export::{Export, Format};
-pub(crate) use filter::Filter;
+pub(crate) use filter::Choice;
 pub(crate) use quick::parse as parse_quickly;
 pub(crate) use sampling::{DEFAULT_FILE, Frequency, Record, SwitchOutput};
 pub(crate) use serve::Serve;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Cpus;
 use super::call_graph::CallGraph;
 use super::stat::{interval, pid, tid};
 use super::words::Words;
 use crate::child::Streams;
+use crate::cpus::Cpus;
 use crate::perfdata::BranchKinds;
 
 /// The recording, if no other is named.

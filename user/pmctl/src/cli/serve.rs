@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
-use super::Cpus;
+use crate::cpus::Cpus;
 
 const SERVE_HELP: &str = "\
 Pages:

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::Cpus;
+use crate::cpus::Cpus;
 
 const EVENTS_HELP: &str = "\
 Events:

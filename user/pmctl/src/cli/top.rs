@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Cpus;
 use super::viewing::Rows;
+use crate::cpus::Cpus;
 
 const TOP_HELP: &str = "\
 Each table has the samples since the one before. Events and rights are those of `pmctl record`, of which it is a live \

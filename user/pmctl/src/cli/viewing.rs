@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::words::Words;
-use super::{DEFAULT_FILE, Filter};
-use crate::report::Grouping;
+use super::{Choice, DEFAULT_FILE};
 
 /// Options of the commands that read a recording.
 #[derive(Debug, Args)]
@@ -65,7 +64,7 @@ pub(crate) struct Script {
     pub(crate) inlined: Inlined,
 
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) choice: Choice,
 
     #[command(flatten)]
     pub(crate) view: View,
@@ -258,7 +257,7 @@ pub(crate) struct Report {
     pub(crate) width: Option<usize>,
 
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) choice: Choice,
 
     #[command(flatten)]
     pub(crate) view: View,
@@ -286,18 +285,6 @@ impl Report {
     pub(crate) fn graph(&self) -> Option<Graph> {
         self.graph
             .or_else(|| self.inverted.then_some(Graph::CALLER))
-    }
-
-    /// Returns what the rows are.
-    pub(crate) fn grouping(&self) -> Grouping {
-        Grouping {
-            keys: self.rows.sort.clone(),
-            children: self.children,
-            graph: self.graph().map(|graph| graph.order),
-            inline: self.inlined.inline,
-            max_stack: self.max_stack,
-            filter: self.filter.clone(),
-        }
     }
 }
 

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use pairs::Pairs;
 
-use crate::cli::{Diff, Filter, Key};
+use crate::cli::{Diff, Key};
 use crate::exit::Usage;
 use crate::perfdata::Recording;
-use crate::profile::{self, Details};
+use crate::profile::{self, Details, Filter};
 use crate::report::{Grouping, Shares, shares};
 use crate::screen::Screen;
 use crate::text::printable;

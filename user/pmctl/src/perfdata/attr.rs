@@ -5,7 +5,7 @@ use perfmon::{Encoding, Modes};
 
 use super::bytes::{Put, Reader};
 use super::record::UserStack;
-use crate::stat::values::{self, Unit};
+use crate::values::{self, Unit};
 
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;

@@ -44,7 +44,9 @@ pub(crate) use features::BuildId;
 pub(crate) use notes::{FileFacts, Gaps, Loss, Notes, Symbol, SymbolTable, warn};
 pub(crate) use pipe::Pipe;
 pub(crate) use read::{ReadError, read};
-pub(crate) use record::{Body, Branch, Map, Record, Sample, Stamp, Task, UserStack, is_kernel};
+pub(crate) use record::{
+    Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
+};
 pub(crate) use records::Records;
 pub(crate) use source::Source;
 pub(crate) use write::{Finished, Writer, is_full};

@@ -3,6 +3,12 @@
 
 use std::path::PathBuf;
 
+/// The name of the kernel's code that is mapped into all programs.
+pub(crate) const VDSO: &str = "[vdso]";
+
+/// The name of the kernel's image, to which the record of its mapping appends a symbol.
+pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
+
 /// A process and one of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Task {

@@ -11,6 +11,7 @@ use crate::perfdata::{Recording, Sample, is_kernel};
 use crate::screen::Colors;
 use crate::symbols::{DebugFiles, Level, Lines, SourceLine, Text, jit};
 use crate::text::{count, printable};
+use crate::unwind::UNWOUND;
 
 /// Source lines and inlined functions of a recording.
 pub(crate) struct Details<'a> {
@@ -184,10 +185,6 @@ impl Names<'_> {
         frames
     }
 }
-
-/// A mark of pmctl's own, in the place of `PERF_CONTEXT_USER`: the program's addresses follow, those of calls and not
-/// those that they return to.
-pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// Puts the calls that a program is in, the newest first, in the place of the program's part of a call chain, behind its
 /// first address: as perf joins them. Returns how many there are.

@@ -2,7 +2,31 @@
 //! Which samples are shown.
 
 use super::{Named, Names};
-use crate::cli::Filter;
+use crate::cpus::Cpus;
+
+/// Which samples are shown: those that have something of each list that is not empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    /// Names of tasks.
+    pub(crate) comms: Vec<String>,
+    pub(crate) pids: Vec<u32>,
+    pub(crate) tids: Vec<u32>,
+    /// All if `None`, as the time.
+    pub(crate) cpus: Option<Cpus>,
+    pub(crate) time: Option<Span>,
+    /// Names of functions.
+    pub(crate) symbols: Vec<String>,
+    /// Programs and libraries, by path or by name.
+    pub(crate) dsos: Vec<String>,
+}
+
+/// A part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first nanosecond and the last.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
 
 impl Filter {
     /// Returns whether a sample is one of those that are asked for.
@@ -11,10 +35,10 @@ impl Filter {
         let is_in = |list: &[u32], number| list.is_empty() || list.contains(&number);
         let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
         let site = &named.site;
-        is_in(&self.pid, stamp.task.pid)
-            && is_in(&self.tid, stamp.task.tid)
+        is_in(&self.pids, stamp.task.pid)
+            && is_in(&self.tids, stamp.task.tid)
             && self
-                .cpu
+                .cpus
                 .as_ref()
                 .is_none_or(|cpus| cpus.iter().any(|cpu| cpu == stamp.cpu))
             && self
@@ -30,10 +54,10 @@ impl Filter {
     /// Returns whether all samples are shown.
     pub(crate) fn is_empty(&self) -> bool {
         let lists = [&self.comms, &self.symbols, &self.dsos];
-        let numbers = [&self.pid, &self.tid];
+        let numbers = [&self.pids, &self.tids];
         lists.iter().all(|list| list.is_empty())
             && numbers.iter().all(|list| list.is_empty())
-            && self.cpu.is_none()
+            && self.cpus.is_none()
             && self.time.is_none()
     }
 }
@@ -42,14 +66,14 @@ impl Filter {
 mod tests {
     use clap::Parser;
 
-    use super::*;
+    use crate::cli::Choice;
     use crate::perfdata;
     use crate::profile::each_sample;
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        filter: Filter,
+        choice: Choice,
     }
 
     /// How many samples of a recording are left.
@@ -57,7 +81,8 @@ mod tests {
         let words = std::iter::once("x").chain(options.split_whitespace());
         let filter = Line::try_parse_from(words)
             .expect("it is well formed")
-            .filter;
+            .choice
+            .filter();
         assert_eq!(filter.is_empty(), options.is_empty());
         let bytes = include_bytes!("../../tests/recordings/timebase.data");
         let recording = perfdata::read(&bytes[..]).expect("it is whole");

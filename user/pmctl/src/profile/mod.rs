@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
 
-mod address_spaces;
 mod chain;
 mod filter;
 mod refresh;
@@ -16,14 +15,15 @@ use std::path::Path;
 use ahash::AHashSet;
 use anyhow::{Context, Result, anyhow};
 
-pub(crate) use address_spaces::{AddressSpaces, File, KERNEL, Name, UNKNOWN, VDSO, file_name};
-pub(crate) use chain::{Details, Frame, UNWOUND, is_above_its_chain};
+pub(crate) use chain::{Details, Frame, is_above_its_chain};
+pub(crate) use filter::{Filter, Span};
 
+use crate::address_spaces::{AddressSpaces, File, Name, UNKNOWN};
 use crate::perfdata::{
     self, Body, Branch, BuildId, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable,
     Task,
 };
-use crate::record::Places;
+use crate::places::Places;
 use crate::symbols::{DebugFiles, jit};
 use crate::unwind::{self, Cuts, Recorded, Unwinder};
 

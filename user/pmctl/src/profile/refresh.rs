@@ -7,7 +7,7 @@ use ahash::AHashSet;
 use anyhow::Result;
 
 use crate::perfdata::{Recording, SymbolTable};
-use crate::record::Places;
+use crate::places::Places;
 use crate::symbols::{DebugFiles, Located};
 
 /// Looks the functions of files without a symbol table up again, if there is a debug file now. The records are read

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::plan::Plan;
 use super::stream::Counted;
 use crate::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
-use crate::stat::values::Unit;
+use crate::values::Unit;
 
 /// Converts the driver's records to samples, the tasks of which are not known yet.
 ///
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::pmu::testing;
     use crate::record::plan::Planned;
-    use crate::stat::values;
+    use crate::values;
     use perfmon::abi::perfmon_last_branch;
     use perfmon::spec;
     use perfmon::trace::{Branches, Config, Event, Record as Raw};

@@ -11,15 +11,12 @@ mod convert;
 mod host;
 mod local_time;
 mod plan;
-mod processes;
 mod ring;
 mod rings;
 mod run;
 mod scope;
-mod seen;
 mod sideband;
 mod stream;
-mod symbols;
 mod target;
 mod task_log;
 mod tasks;
@@ -40,7 +37,6 @@ use plan::{Plan, Planned};
 pub(crate) use rings::OWN_COMMAND;
 use scope::Scope;
 use stream::{Ended, Stream};
-pub(crate) use symbols::{Places, build_id, running_kernel};
 use target::Target;
 pub(crate) use target::keep_old;
 use task_log::TaskLog;
@@ -50,6 +46,7 @@ use crate::cli::{DEFAULT_FILE, Record as Args, SwitchOutput};
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
 use crate::perfdata::{self, Body, Finished, Loss, Notes, Record, Stamp};
+use crate::procfs;
 use crate::screen::Colors;
 use crate::signals::Signals;
 use crate::stdio::complain;
@@ -77,7 +74,7 @@ pub(crate) fn record(args: &Args) -> Result<u8> {
         words => Some(Command::find(words)?.with(args.streams())),
     };
     let watched = args.pid.first().copied();
-    if let Some(pid) = watched.filter(|pid| !processes::is_alive(*pid)) {
+    if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
         return Err(Usage(format!("-p: there is no process {pid}.")).into());
     }
     let session = Session::open().map_err(exit::with_help)?;

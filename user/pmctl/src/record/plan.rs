@@ -11,7 +11,7 @@ use crate::cli::Record;
 use crate::exit::{self, Usage};
 use crate::perfdata::{self, Attr, Kind, Parts};
 use crate::schedule::{CounterSupply, schedule};
-use crate::stat::values::{self, Unit, Value};
+use crate::values::{self, Unit, Value};
 
 /// Default event.
 pub(super) const DEFAULT: &str = "cycles";

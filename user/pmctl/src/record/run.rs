@@ -9,9 +9,9 @@ use anyhow::Result;
 use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Ready};
-use super::processes;
 use crate::child::{Ending, Running, Waiting};
 use crate::cli::Record;
+use crate::procfs;
 use crate::signals::{Event, Signals};
 use crate::stdio::complain;
 
@@ -60,11 +60,7 @@ pub(super) fn run(
             complain_of_end(args);
             break;
         }
-        if args
-            .pid
-            .first()
-            .is_some_and(|pid| !processes::is_alive(*pid))
-        {
+        if args.pid.first().is_some_and(|pid| !procfs::is_alive(*pid)) {
             break;
         }
         if args.rotate && collector.is_nearly_full() {

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::cli::{Cpus, Record as Args};
+use crate::cli::Record as Args;
+use crate::cpus::Cpus;
 use crate::perfdata::{Body, Record};
 
 /// Selection of the records that are kept.

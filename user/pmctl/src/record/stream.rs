@@ -17,10 +17,10 @@ use perfmon::trace::{Chunk, Totals};
 use super::convert::{Values, convert};
 use super::plan::Plan;
 use super::scope::Scope;
-use super::symbols::Places;
 use super::target::Sink;
 use super::task_log::TaskLog;
 use crate::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable};
+use crate::places::Places;
 
 /// A file that is being recorded.
 pub(super) struct Stream<'a> {

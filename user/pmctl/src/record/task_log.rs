@@ -7,11 +7,11 @@ use nix::errno::Errno;
 use perfmon::Device;
 
 use super::clock::Clock;
-use super::processes;
 use super::ring::refusal_reason;
 use super::sideband::Sideband;
+use crate::address_spaces::AddressSpaces;
 use crate::perfdata::{Record, Stamp, Task, is_kernel};
-use crate::profile::AddressSpaces;
+use crate::procfs;
 
 /// Names, memory, and switches of tasks.
 pub(super) struct TaskLog {
@@ -54,7 +54,7 @@ impl TaskLog {
                 }))
             }
         };
-        let kernel = processes::kernel();
+        let kernel = procfs::kernel();
         if kernel.is_empty() {
             degraded.push(
                 "the kernel's addresses are hidden from this user (kernel.kptr_restrict): its functions have no \
@@ -65,7 +65,7 @@ impl TaskLog {
         let mut log = Self {
             source,
             // After perf has begun: so nothing is missed.
-            news: [kernel, processes::all()].concat(),
+            news: [kernel, procfs::all()].concat(),
             process,
             degraded,
         };
@@ -82,7 +82,7 @@ impl TaskLog {
             }
             Source::Proc(seen) => {
                 seen.clock.read(device);
-                let now = self.process.map(processes::process).unwrap_or_default();
+                let now = self.process.map(procfs::process).unwrap_or_default();
                 // It has none any more when it has ended.
                 if now.len() > 1 && now != seen.memory {
                     self.news.extend(now.iter().cloned());

@@ -23,9 +23,10 @@ struct Taken {
 
 /// Prints the table.
 pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
+    let filter = args.choice.filter();
     let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
     profile::each_sample_alone(recording, |named, names| {
-        if !args.filter.keeps(named, names) {
+        if !filter.keeps(named, names) {
             return Ok(());
         }
         for branch in &named.sample.branches {
@@ -39,7 +40,7 @@ pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -
         Ok(())
     })?;
     let all: u64 = pairs.values().map(|taken| taken.times).sum();
-    if all == 0 && !args.filter.is_empty() {
+    if all == 0 && !filter.is_empty() {
         return Ok(write_none_left(output)?);
     }
     let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();

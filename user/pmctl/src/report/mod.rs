@@ -13,7 +13,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
-use crate::cli::{Cpus, Key, Report};
+use crate::cli::{Key, Report};
+use crate::cpus::Cpus;
 use crate::exit::Usage;
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, Details};
@@ -78,16 +79,16 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
     }
     let wants_details = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
     let details = wants_details.then(|| Details::new(recording));
-    let grouping = args.grouping();
+    let grouping = Grouping::of(args);
     let (tables, gaps) = shares(recording, &grouping, details.as_ref())?;
     let asked = (&grouping, details.as_ref());
     gaps.write(recording, asked, output.colors, output)?;
-    if !args.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
+    if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
         return Ok(write_none_left(output)?);
     }
     for (index, shares) in tables.iter().enumerate() {
         writeln!(output)?;
-        write_event(recording, (index, shares), args, output)?;
+        write_event(recording, (index, shares), (args, &grouping), output)?;
     }
     Ok(())
 }
@@ -96,7 +97,7 @@ fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()
 fn write_event(
     recording: &Recording,
     (index, shares): (usize, &Shares),
-    args: &Report,
+    (args, grouping): (&Report, &Grouping),
     output: &mut Screen,
 ) -> Result<()> {
     let events = shares.values().map(|share| share.events);
@@ -112,7 +113,7 @@ fn write_event(
     )?;
     // Degrees are not shared by functions.
     if let Some(unit) = unit.filter(|unit| !unit.grows()) {
-        if let Some(range) = range(recording, &args.filter, (index, unit))? {
+        if let Some(range) = range(recording, &grouping.filter, (index, unit))? {
             writeln!(output, "{range}")?;
         }
         return Ok(());
@@ -122,7 +123,7 @@ fn write_event(
         "{}: {}{}{}",
         if unit.is_some() { "Sum" } else { "Event count" },
         amount(unit, events),
-        if args.filter.is_empty() {
+        if grouping.filter.is_empty() {
             ""
         } else {
             " of the chosen samples"

@@ -7,8 +7,9 @@ use std::path::Path;
 use ahash::AHashMap;
 
 use super::{packages, percent};
+use crate::address_spaces::File;
 use crate::perfdata::{Recording, SymbolTable};
-use crate::profile::{File, Named};
+use crate::profile::Named;
 use crate::screen::Colors;
 use crate::symbols::{Elf, jit};
 use crate::text::printable;

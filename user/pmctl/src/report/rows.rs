@@ -9,9 +9,10 @@ use anyhow::Result;
 
 use super::callers::{self, Tree};
 use super::nameless::Nameless;
-use crate::cli::{Filter, Key, Order};
+use crate::address_spaces::{File, Name};
+use crate::cli::{Key, Order, Report};
 use crate::perfdata::{Recording, Stamp, is_kernel};
-use crate::profile::{self, Details, File, Frame, Name, Named, Names, is_above_its_chain, number};
+use crate::profile::{self, Details, Filter, Frame, Named, Names, is_above_its_chain, number};
 use crate::screen::Colors;
 use crate::unwind::Cuts;
 
@@ -125,6 +126,20 @@ pub(crate) struct Grouping {
     pub(crate) max_stack: usize,
     /// The samples that count.
     pub(crate) filter: Filter,
+}
+
+impl Grouping {
+    /// Returns what is asked for.
+    pub(crate) fn of(args: &Report) -> Self {
+        Self {
+            keys: args.rows.sort.clone(),
+            children: args.children,
+            graph: args.graph().map(|graph| graph.order),
+            inline: args.inlined.inline,
+            max_stack: args.max_stack,
+            filter: args.choice.filter(),
+        }
+    }
 }
 
 /// Adds up the samples of each event by row.

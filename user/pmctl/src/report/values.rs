@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 
-use crate::cli::Filter;
 use crate::perfdata::Recording;
 use crate::profile;
-use crate::stat::values::Unit;
+use crate::profile::Filter;
 use crate::text::{count, thousands};
+use crate::values::Unit;
 
 /// Returns a number of events, or of what a value has grown by.
 pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {

@@ -11,7 +11,7 @@ use perfmon::event::GroupBuilder;
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group};
 
-use crate::cli::Cpus;
+use crate::cpus::Cpus;
 use crate::exit;
 
 /// The counters of all CPUs.

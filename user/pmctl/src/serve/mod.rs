@@ -32,7 +32,8 @@ use metrics::Done;
 use request::Limits;
 use server::Server;
 
-use crate::cli::{Cpus, Serve};
+use crate::cli::Serve;
+use crate::cpus::Cpus;
 use crate::exit::{self, Usage};
 use crate::files::allow_many_files;
 use crate::machine::Machine;

@@ -6,7 +6,7 @@ use perfmon::spec::EventSpec;
 use super::counters::{Counters, Lack};
 use super::names;
 use super::request::Limits;
-use crate::cli::Cpus;
+use crate::cpus::Cpus;
 
 /// For each lack that an event can have on some CPUs: what the page says, and the reason.
 const LACKS: [(Lack, &str, &str); 2] = [

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use super::request::{Refusal, Wanted};
 use crate::child::own_program;
-use crate::cli::Cpus;
+use crate::cpus::Cpus;
 use crate::exit;
 
 /// The most that is recorded, as `record --max-size` takes it.

@@ -42,7 +42,7 @@ use super::page;
 use super::profile;
 use super::request::{self, Limits, Page, Refusal, Wanted};
 use super::text::Form;
-use crate::cli::Cpus;
+use crate::cpus::Cpus;
 use crate::stdio::complain;
 
 /// The most connections.

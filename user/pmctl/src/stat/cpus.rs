@@ -9,14 +9,15 @@ use perfmon::spec::EventSpec;
 use perfmon::{Cause, Counter, Error, Pmu, Session};
 
 use super::Column;
-use super::rights;
+use super::explain::explain;
 use super::scope::{self, Place, Split};
 use super::source::{Count, Counts, Source};
 use super::turns::TooMany;
-use crate::cli::{Cpus, Stat};
+use crate::cli::Stat;
+use crate::cpus::Cpus;
 use crate::exit::{self, Usage};
-use crate::explain::explain;
 use crate::machine::Machine;
+use crate::rights;
 use crate::schedule::{CounterSupply, schedule};
 
 /// The counters of all CPUs.

@@ -49,7 +49,7 @@ impl<'a, W: Write> Csv<'a, W> {
             let value = figures.counts[index].map(number);
             self.writer
                 .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
-            let unit = column.unit.map_or("", super::values::Unit::name);
+            let unit = column.unit.map_or("", crate::values::Unit::name);
             self.writer.write_field(unit)?;
             self.writer.write_field(&column.event.label)?;
             if runs.len() > 1 {

@@ -12,10 +12,10 @@ use super::metrics::Value;
 use super::ratio::metric;
 use super::scope::Title;
 use super::summary::Summary;
-use super::values::Unit;
 use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject, side_by_side};
 use crate::screen::Colors;
 use crate::text::{self, thousands};
+use crate::values::Unit;
 
 /// In place of a number that can't be trusted, or that there is not.
 const UNTRUSTED: &str = "<not trusted>";
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
         assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
         let tasks = Scope::Tasks {
-            asked: super::super::threads::Asked::default(),
+            asked: crate::threads::Asked::default(),
             threads: Vec::new(),
             words: "process id '1'".to_owned(),
         };

@@ -8,8 +8,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::ratio::metric;
-use super::values::Unit;
 use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
+use crate::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct Perf<'a, W> {

@@ -14,37 +14,32 @@
 mod check;
 mod cpus;
 mod csv;
+mod explain;
 mod human;
 mod input;
 mod json;
 mod measure;
 mod metrics;
-pub(crate) mod modes;
 mod order;
 mod output;
 mod ratio;
 mod recorded;
-mod rights;
 mod run;
 mod scope;
 pub(crate) mod series;
 mod side_by_side;
-mod software;
 mod source;
 mod summary;
 mod tasks;
 #[cfg(test)]
 mod testing;
-pub(crate) mod threads;
 mod turns;
 mod v1;
-pub(crate) mod values;
 mod wanted;
+mod with_software;
+mod with_values;
 
-pub(crate) use rights::{explained_of_samples, paranoid};
-pub(crate) use software::is_software;
 pub(crate) use summary::mean_count;
-pub(crate) use values::is_value;
 
 use std::time::Duration;
 
@@ -57,17 +52,19 @@ use measure::{Begun, Plan};
 use metrics::{Counted, Metrics};
 use run::{Figures, Run, Stopped, running_time};
 use scope::{Place, PlaceKind, Scope};
-use software::WithSoftware;
 use source::{Count, Source, Uncounted};
 use tasks::{Manner, Tasks};
-use values::{Unit, WithValues};
+use with_software::WithSoftware;
+use with_values::WithValues;
 
 use crate::child::{CannotRun, Command, Ending};
 use crate::cli::Stat;
 use crate::exit::{self, Failed};
 use crate::machine::Machine;
 use crate::signals::Signals;
+use crate::software;
 use crate::stdio::complain;
+use crate::values::{self, Unit};
 
 /// What is counted, and where.
 pub(crate) struct Subject {
@@ -148,8 +145,8 @@ pub(crate) fn stat(args: &Stat) -> Result<u8> {
         runs: parts,
         metrics,
     } = metrics::counted(args, events, (&machine, &pmu))?;
-    values::refuse_the_impossible(args, &values, parts.len())?;
-    software::refuse_the_impossible(args, &software, parts.len())?;
+    with_values::refuse_the_impossible(args, &values, parts.len())?;
+    with_software::refuse_the_impossible(args, &software, parts.len())?;
     let plan = plan(args)?;
 
     // From here on Ctrl-C asks for the counts.

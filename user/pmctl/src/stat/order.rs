@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Column;
-use super::software::{self, Software};
 use super::source::{Counts, Source, Uncounted};
-use super::values::{self, Value};
 use crate::cli::Stat;
+use crate::software::{self, Software};
+use crate::values::{self, Value};
 
 /// A place among the columns: how many events are in front, and how many words are.
 type Place = (usize, usize);

@@ -14,12 +14,13 @@ use perfmon::{Encoding, EventSelect, Modes};
 
 use super::metrics::Metrics;
 use super::source::Count;
-use super::threads::Asked;
 use super::v1::{Document, SCHEMA, UNITS, V1Event};
 use super::{Column, Place, PlaceKind, Run, Scope, Subject, output};
-use crate::cli::{Cpus, Json, Stat};
+use crate::cli::{Json, Stat};
+use crate::cpus::Cpus;
 use crate::metrics::Facts;
 use crate::text::json_of;
+use crate::threads::Asked;
 
 /// Shows a file.
 pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {

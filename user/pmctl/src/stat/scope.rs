@@ -4,10 +4,11 @@
 use std::fmt;
 use std::fs;
 
-use crate::cli::{Cpus, Stat};
+use crate::cli::Stat;
+use crate::cpus::Cpus;
 use crate::exit::Usage;
 
-use super::threads::{Asked, Thread};
+use crate::threads::{Asked, Thread};
 
 /// What is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,14 +8,15 @@ use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
 use perfmon::spec::EventSpec;
 use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
 
+use super::Column;
 use super::scope::{Place, PlaceKind, Scope};
 use super::source::{Count, Counts, Source, Uncounted};
-use super::threads::{Asked, Thread};
 use super::turns::TooMany;
-use super::{Column, modes, rights};
 use crate::cli::Stat;
 use crate::exit::{self, Usage};
 use crate::schedule::{self, CounterSupply, ScheduleError};
+use crate::threads::{Asked, Thread};
+use crate::{modes, rights};
 
 /// How events of tasks count.
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,9 @@ use anyhow::Result;
 use perfmon::Modes;
 use serde::{Deserialize, Serialize};
 
-use super::values::Unit;
 use super::{Column, PlaceKind, Report, Run, Scope, Subject};
 use crate::child::Ending;
+use crate::values::Unit;
 
 /// The name of the form.
 pub(super) const SCHEMA: &str = "pmctl-stat-v1";

@@ -6,7 +6,7 @@ use perfmon::Pmu;
 use perfmon::pmu::Vendor;
 use perfmon::spec::{self, EventSpec};
 
-use super::modes;
+use crate::modes;
 
 use crate::cli::Stat;
 use crate::exit::Usage;

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::profile::KERNEL;
+use crate::perfdata::KERNEL;
 
 /// A symbol: it reaches to the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use cpp_demangle::{DemangleOptions, ParseOptions};
 use super::jit::{self, Functions};
 use super::sections::oversized;
 use super::{DebugFiles, Elf, Targets, kallsyms};
+use crate::perfdata::VDSO;
 use crate::perfdata::{FileFacts, Symbol, SymbolTable, is_kernel};
-use crate::profile::VDSO;
 
 /// Looks functions up.
 pub(crate) struct Names {

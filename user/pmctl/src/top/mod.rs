@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Error, Result};
 
-use crate::cli::{Filter, Order, Top};
+use crate::cli::{Order, Top};
+use crate::profile::Filter;
 use crate::report::Grouping;
 use crate::screen::Screen;
 use crate::tui::{self, Show};

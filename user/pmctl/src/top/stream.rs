@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use ahash::{AHashMap, AHashSet};
 use anyhow::{Context, Result};
 
+use crate::address_spaces::AddressSpaces;
 use crate::perfdata::{self, Body, BuildId, Record, Recording, Records, SymbolTable, Task};
-use crate::profile::AddressSpaces;
-use crate::record::build_id;
+use crate::places::build_id;
 use crate::symbols::{DebugFiles, Names, jit};
 
 /// Size of the stream's header, and of that of a record.

@@ -68,10 +68,11 @@ mod tests {
     use perfmon::Modes;
 
     use super::*;
-    use crate::cli::{Filter, Key};
+    use crate::cli::Key;
     use crate::perfdata::example::example;
     use crate::perfdata::{Attr, Kind, Parts};
-    use crate::stat::values;
+    use crate::profile::Filter;
+    use crate::values;
 
     /// Returns the tables of a value with one sample, and of another event.
     fn tables(name: &str) -> String {

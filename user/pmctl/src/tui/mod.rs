@@ -43,7 +43,7 @@ pub(crate) fn has_terminal() -> bool {
 pub(crate) fn report(args: &Report) -> Result<u8> {
     let recording = profile::open(&args.input.input)?;
     report::check(args, &recording)?;
-    let mut grouping = args.grouping();
+    let mut grouping = Grouping::of(args);
     if recording.parts().chain {
         grouping.graph = grouping.graph.or(Some(Order::Callee));
     }

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use crate::report::{Share, Shares, Tree, at_least, total};
-use crate::stat::values::Unit;
 use crate::text::{printable, thousands};
+use crate::values::Unit;
 
 /// The report of an event.
 #[derive(Clone, Debug, Default)]

@@ -10,10 +10,11 @@ use ratatui::style::{Color, Modifier};
 use super::app::{Mode, Wish};
 use super::draw::{Theme, draw};
 use super::*;
-use crate::cli::{Filter, Key};
+use crate::cli::Key;
 use crate::perfdata::example::example;
 use crate::perfdata::{Attr, Kind, Parts};
-use crate::stat::values;
+use crate::profile::Filter;
+use crate::values;
 
 const RECORDING: &[u8] = include_bytes!("../../tests/recordings/callers.data");
 const TIMEBASE: &[u8] = include_bytes!("../../tests/recordings/timebase.data");

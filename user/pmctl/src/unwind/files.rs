@@ -10,9 +10,10 @@ use object::ReadCache;
 
 use super::cuts::Reason;
 use super::tables::Tables;
+use crate::address_spaces::{self as mapped, AddressSpaces};
 use crate::files::open;
 use crate::perfdata::Recording;
-use crate::profile::{self as mapped, AddressSpaces, VDSO};
+use crate::perfdata::VDSO;
 use crate::symbols::{Absence, DebugFiles, Elf, jit};
 
 /// Says where the files are that were mapped.

@@ -24,12 +24,16 @@ use memory::{Registers, Stack};
 use step::{Step, by_frame_pointer, is_outermost};
 use tables::Tables;
 
+use crate::address_spaces::AddressSpaces;
 use crate::perfdata::UserStack;
-use crate::profile::{AddressSpaces, UNWOUND};
 use crate::symbols::DebugFiles;
 
 /// The most callers of a sample. Each has a return address in the stack; tables may claim that none has, without an end.
 const MOST: u32 = UserStack::MOST / 8;
+
+/// A mark of pmctl's own, in the place of `PERF_CONTEXT_USER`: the program's addresses follow, those of calls and not
+/// those that they return to.
+pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
 /// How many calls processors keep that have room for calls (Intel's manual, volume 3B, "Last branch, interrupt and
 /// exception recording for processors based on Skylake microarchitecture").

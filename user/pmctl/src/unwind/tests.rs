@@ -11,11 +11,12 @@ use tempfile::TempDir;
 
 use super::cuts::Reason;
 use super::{Cuts, Process, Recorded, Unwinder, vdso_build_id};
+use crate::address_spaces::AddressSpaces;
 use crate::perfdata::{
     Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
 };
-use crate::profile::{AddressSpaces, each_sample};
-use crate::record::Places;
+use crate::places::Places;
+use crate::profile::each_sample;
 
 const PID: u32 = 7;
 
@@ -302,7 +303,7 @@ fn a_file_of_unknown_version_is_taken_unless_it_is_younger() {
 
 #[test]
 fn the_vdso_has_tables() {
-    let path = Path::new(crate::profile::VDSO);
+    let path = Path::new(crate::perfdata::VDSO);
     let id = vdso_build_id().expect("there is one");
     let tables = |id: Vec<u8>| {
         let recording = Recording {

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::plan::Tasks;
 use crate::perfdata::{Attr, Body, Parts, Record, Stamp, decode};
-use crate::record::processes;
+use crate::procfs;
 use crate::record::ring::{ALL_TASKS, Ring, refusal_reason};
 
 /// Pages of a ring of perf's: a user may have 129 for each CPU, and the samples need some, too.
@@ -56,7 +56,7 @@ impl Maps {
 
     /// Reads the state before the recording, which has samples `of_kernel` or not.
     pub(super) fn begin(&mut self, tasks: &Tasks, of_kernel: bool) {
-        let kernel = processes::kernel();
+        let kernel = procfs::kernel();
         if kernel.is_empty() && of_kernel {
             self.degraded.push(
                 "the kernel's addresses are hidden from this user (kernel.kptr_restrict): its functions have no \
@@ -66,17 +66,17 @@ impl Maps {
         }
         self.news.extend(kernel);
         if tasks.are_some() {
-            let processes = tasks.tids().iter().map(|tid| processes::process_of(*tid));
+            let processes = tasks.tids().iter().map(|tid| procfs::process_of(*tid));
             let processes: AHashSet<u32> = processes.collect();
             for pid in processes {
                 // The command's is pmctl's own until the exec: names from there would be wrong ones.
                 if !matches!(tasks, Tasks::Command { .. }) {
-                    self.news.extend(processes::process(pid));
+                    self.news.extend(procfs::process(pid));
                 }
                 self.watched.insert(pid);
             }
         } else {
-            self.news.extend(processes::all());
+            self.news.extend(procfs::all());
         }
     }
 
@@ -125,13 +125,12 @@ impl Maps {
                 },
                 ..record
             };
-            self.news
-                .extend(processes::process(pid).into_iter().map(at));
+            self.news.extend(procfs::process(pid).into_iter().map(at));
         }
         let now: Vec<Record> = self
             .watched
             .iter()
-            .flat_map(|pid| processes::process(*pid))
+            .flat_map(|pid| procfs::process(*pid))
             .collect();
         if now.len() > self.watched.len() && now != self.before {
             self.news.extend(now.iter().cloned());

@@ -24,15 +24,16 @@ use self::plan::{Plan, Tasks};
 pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
 use self::stream::Stream;
+use super::host;
 use super::target::Target;
-use super::{host, processes};
 use crate::child::{Command, Ending, Waiting};
 use crate::cli::Record as Args;
 use crate::exit::{self, Usage};
 use crate::machine::Machine;
+use crate::procfs;
 use crate::signals::Signals;
-use crate::stat::threads::Asked;
 use crate::stdio::complain;
+use crate::threads::Asked;
 
 /// Records, and returns the exit code.
 pub(super) fn record(args: &Args) -> Result<u8> {
@@ -114,5 +115,5 @@ pub(super) fn record(args: &Args) -> Result<u8> {
 
 /// Returns whether one of these processes or threads lives.
 fn is_one_alive(tids: &[u32]) -> bool {
-    tids.iter().any(|tid| processes::is_alive(*tid))
+    tids.iter().any(|tid| procfs::is_alive(*tid))
 }

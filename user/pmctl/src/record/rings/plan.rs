@@ -9,12 +9,12 @@ use perfmon::{Device, Modes, Pmu};
 use super::limit::{limit, no_limit, takes, too_often};
 use crate::cli::{Frequency, Record as Args};
 use crate::exit::Usage;
+use crate::modes;
 use crate::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
 use crate::pmu::idle;
 use crate::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
 use crate::schedule;
-use crate::stat::modes;
-use crate::stat::threads::Thread;
+use crate::threads::Thread;
 
 /// The frequency of `-F max`, until [`Plan::ask_highest`] has asked for it. No driver takes it.
 const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
@@ -250,13 +250,16 @@ pub(in crate::record) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
         )));
     }
     let mut words = text.split(',');
-    if let Some(event) = words.clone().find(|word| crate::stat::is_software(word)) {
+    if let Some(event) = words
+        .clone()
+        .find(|word| crate::software::is_software(word))
+    {
         return Err(Usage(format!(
             "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
              COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
         )));
     }
-    match words.find(|word| crate::stat::is_value(word)) {
+    match words.find(|word| crate::values::is_value(word)) {
         Some(value) => Err(Usage(format!(
             "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
              COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."

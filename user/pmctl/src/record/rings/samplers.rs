@@ -11,7 +11,7 @@ use perfmon::{Cause, Device, Error};
 
 use super::plan::{Manner, Plan, Tasks};
 use crate::exit::{self, Usage};
-use crate::stat::{explained_of_samples, paranoid};
+use crate::rights::{explained_of_samples, paranoid};
 
 /// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
 /// pin.

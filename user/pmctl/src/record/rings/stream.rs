@@ -21,8 +21,9 @@ use super::samplers::Samplers;
 use crate::perfdata::{
     Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
 };
+use crate::places::Places;
+use crate::procfs;
 use crate::record::target::Sink;
-use crate::record::{Places, processes};
 use crate::stdio::complain;
 use crate::unwind::Cuts;
 
@@ -117,7 +118,7 @@ impl Stream {
         // All that was told before the newest sample.
         self.keep(maps);
         if let (true, Some(history)) = (maps.are_ours(), &mut self.history) {
-            let all = processes::all();
+            let all = procfs::all();
             all.iter().for_each(|record| history.fold(record));
         }
         // The oldest first.

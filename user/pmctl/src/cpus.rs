@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers of CPUs in options.
+//! Sets of CPUs, by their numbers.
 
 use std::fmt;
 use std::ops::Range;

@@ -18,7 +18,7 @@ const COUNT: Deed = ("count", "stat");
 const SAMPLE: Deed = ("sample", "record");
 
 /// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
-pub(super) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
+pub(crate) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
     advised(error, tid, COUNT)
 }
 
@@ -43,7 +43,7 @@ fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
 }
 
 /// Adds advice to an error of counting all that runs on CPUs.
-pub(super) fn explained_of_cpus(error: Error) -> anyhow::Error {
+pub(crate) fn explained_of_cpus(error: Error) -> anyhow::Error {
     let is_forbidden = error.cause == Cause::Forbidden;
     let text = exit::with_help(error);
     if is_forbidden {

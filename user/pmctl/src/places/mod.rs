@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of what was sampled, looked up while the files are those that ran.
 
+mod mapped_files;
+
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 
 use ahash::AHashSet;
 
-use super::seen::Seen;
-use crate::perfdata::{Body, BuildId, Record, Recording, SymbolTable, Task};
-use crate::profile::{AddressSpaces, KERNEL, VDSO};
+use crate::address_spaces::AddressSpaces;
+use crate::perfdata::{Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO};
 use crate::symbols::{Absence, DebugFiles, Elf, Names};
 use crate::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
+use mapped_files::MappedFiles;
 
 /// Addresses of samples, call chains and branches.
 #[derive(Default)]
@@ -21,7 +23,7 @@ pub(crate) struct Places {
     /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
     files: Vec<AHashSet<u64>>,
     /// Where the files are that were mapped.
-    programs: Seen,
+    programs: MappedFiles,
     /// Addresses since the last change of what is mapped, by process: most samples are where others were.
     seen: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
@@ -34,7 +36,7 @@ impl Places {
     /// Creates one for a recording of the past: what has changed since has no names.
     pub(crate) fn of_past(recording: &Recording) -> Self {
         Self {
-            programs: Seen::of_past(recording),
+            programs: MappedFiles::of_past(recording),
             ..Self::default()
         }
     }
@@ -272,7 +274,7 @@ mod tests {
         let main = offset(&program.path, &elf, "main");
         // What has been seen of it by now, with a sample.
         let places = || {
-            let mut records = super::super::processes::process(task.pid);
+            let mut records = crate::procfs::process(task.pid);
             let maps = records.iter().filter_map(|record| match &record.body {
                 Body::Map(map) => Some(map),
                 _ => None,
@@ -320,7 +322,7 @@ mod tests {
     fn a_function_that_a_program_made_has_its_name() {
         let mut program = Generator::start();
         let task = Task::leader(program.process.id());
-        let mut records = super::super::processes::process(task.pid);
+        let mut records = crate::procfs::process(task.pid);
         let sample = Body::Sample(Sample {
             ip: program.address + 5,
             ..Sample::default()
@@ -353,7 +355,7 @@ mod tests {
     /// What is found at an address in this test's own process, and where its file is mapped.
     fn look_up(address: u64) -> (Symbol, Map) {
         let task = Task::leader(std::process::id());
-        let mut records = super::super::processes::process(task.pid);
+        let mut records = crate::procfs::process(task.pid);
         records.push(Record {
             stamp: Stamp {
                 task,

@@ -9,8 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use crate::files::read_lossy;
-use crate::perfdata::{Body, Map, Record, Stamp, Task};
-use crate::profile::KERNEL;
+use crate::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
 
 /// Time of the state before the recording.
 const ALWAYS: u64 = 0;
@@ -27,12 +26,12 @@ fn record(task: Task, body: Body) -> Record {
 }
 
 /// Returns the names and the memory of all processes.
-pub(super) fn all() -> Vec<Record> {
+pub(crate) fn all() -> Vec<Record> {
     numbers("/proc").into_iter().flat_map(process).collect()
 }
 
 /// Returns the names of a process's threads and its memory; nothing if it has ended.
-pub(super) fn process(pid: u32) -> Vec<Record> {
+pub(crate) fn process(pid: u32) -> Vec<Record> {
     let names = numbers(format!("/proc/{pid}/task"))
         .into_iter()
         .filter_map(|tid| {
@@ -46,7 +45,7 @@ pub(super) fn process(pid: u32) -> Vec<Record> {
 }
 
 /// Returns whether a process runs; a zombie does not.
-pub(super) fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
     let mut behind = status.rsplit(|byte| *byte == b')');
@@ -54,7 +53,7 @@ pub(super) fn is_alive(pid: u32) -> bool {
 }
 
 /// Returns the process of a thread; the thread's number if it has ended.
-pub(super) fn process_of(tid: u32) -> u32 {
+pub(crate) fn process_of(tid: u32) -> u32 {
     let status = read_lossy(format!("/proc/{tid}/status")).unwrap_or_default();
     let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     number
@@ -117,7 +116,7 @@ fn mapping(line: &str) -> Option<Map> {
 }
 
 /// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
-pub(super) fn kernel() -> Vec<Record> {
+pub(crate) fn kernel() -> Vec<Record> {
     let symbols = File::open("/proc/kallsyms").map(BufReader::new);
     let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
     let Some((start, end)) = symbols.ok().and_then(|symbols| image(symbols, length)) else {
@@ -152,7 +151,7 @@ pub(super) fn kernel() -> Vec<Record> {
 
 /// Returns the names of the kernel's modules, where they begin, and how long they are; nothing if their addresses are hidden
 /// from this user.
-pub(super) fn modules() -> Vec<(String, u64, u64)> {
+pub(crate) fn modules() -> Vec<(String, u64, u64)> {
     let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
     modules.lines().filter_map(module).collect()
 }

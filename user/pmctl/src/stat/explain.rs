@@ -7,10 +7,10 @@ use anyhow::Result;
 use perfmon::{Counter, CounterId, Pmu};
 use perfmon_core::logic::regs::Registers;
 
+use super::Column;
 use crate::decode;
 use crate::machine::Machine;
 use crate::msr::Msrs;
-use crate::stat::Column;
 
 /// Starts the counters for a moment, and writes what was asked for, what the driver says, and what the
 /// registers of each CPU hold.

@@ -15,17 +15,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ahash::{AHashMap, AHashSet};
 use nix::sys::utsname::uname;
 
-use super::processes;
-use super::symbols::build_id;
+use super::build_id;
+use crate::address_spaces::{self as mapped, AddressSpaces};
 use crate::files;
-use crate::perfdata::{FileFacts, Map, Recording, Version, is_kernel};
-use crate::profile::{self as mapped, AddressSpaces, KERNEL, VDSO};
+use crate::perfdata::{FileFacts, KERNEL, Map, Recording, VDSO, Version, is_kernel};
+use crate::procfs;
 use crate::symbols::{Absence, DebugFiles, Names, jit};
 use crate::unwind::{self, Programs};
 
 /// What is known of the files that were mapped, and of the kernel.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct MappedFiles {
     /// The recording, if it is of the past.
     past: Option<Past>,
     /// Of each file, by its number.
@@ -59,7 +59,7 @@ struct Past {
     debug_files: DebugFiles,
 }
 
-impl Seen {
+impl MappedFiles {
     /// Knows what a recording tells.
     pub(super) fn of_past(recording: &Recording) -> Self {
         // With --buildid-mmap there is one for each mapping.
@@ -115,7 +115,7 @@ impl Seen {
 
     fn kernel_now(&self) -> &AHashMap<PathBuf, u64> {
         self.kernel_now.get_or_init(|| {
-            let modules = processes::modules().into_iter();
+            let modules = procfs::modules().into_iter();
             modules
                 .map(|(name, start, _)| (name.into(), start))
                 .collect()
@@ -148,7 +148,7 @@ impl Seen {
     }
 }
 
-impl Programs for Seen {
+impl Programs for MappedFiles {
     fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
         let path = spaces.path(file);
         if path == Path::new(VDSO) {
@@ -270,8 +270,8 @@ mod tests {
     use crate::perfdata::{Body, BuildId, Host, Record, Stamp, Task};
 
     /// What is known of a recording with these mappings.
-    fn seen(recording: &Recording, maps: &[Map]) -> (Seen, AddressSpaces) {
-        let (mut seen, mut spaces) = (Seen::of_past(recording), AddressSpaces::default());
+    fn seen(recording: &Recording, maps: &[Map]) -> (MappedFiles, AddressSpaces) {
+        let (mut seen, mut spaces) = (MappedFiles::of_past(recording), AddressSpaces::default());
         for map in maps {
             let body = Body::Map(map.clone());
             let stamp = Stamp::default();
@@ -343,7 +343,7 @@ mod tests {
             ended: Some(SystemTime::now()),
             ..Recording::default()
         };
-        let is_other = |recording: &Recording| Seen::of_past(recording).is_other_kernel();
+        let is_other = |recording: &Recording| MappedFiles::of_past(recording).is_other_kernel();
         let image = Path::new(KERNEL);
         let same = build_id(image, image).expect("each kernel has one");
         let mut other = same.clone();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ahash::AHashMap;
 
-use crate::perfdata::{Body, Map, Record, Stamp, Task, is_kernel};
+use crate::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel};
 use crate::symbols::jit;
 
 /// Names and mappings of the processes of a recording, kept while its records are read.
@@ -287,12 +287,8 @@ impl File {
 /// Stands for a missing name.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
-/// The name of the kernel's code that is mapped into all programs; of the one for programs of 32 bits, which is another.
-pub(crate) const VDSO: &str = "[vdso]";
+/// The name of the kernel's code that is mapped into programs of 32 bits, which is another one.
 const VDSO32: &str = "[vdso32]";
-
-/// The name of the kernel's image, to which the record of its mapping appends a symbol.
-pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 
 /// Returns whether memory of this name is of no file, so that code in it was made at run time.
 fn is_anonymous(name: &Path) -> bool {
