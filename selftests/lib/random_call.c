@@ -83,7 +83,7 @@ static __u16 random_model_id(struct rng *rng)
 {
 	static const __u16 edges[] = {
 		0, MODEL_EVENT(PERFMON_MAX_EVENT), MODEL_EVENT(-1),
-		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 0), 0xffff,
+		MISC_EVENT(ENERGY_PACKAGE), 0xffff,
 	};
 
 	if (rng_once_in(rng, 8))
@@ -119,7 +119,7 @@ static __u16 random_event_id(struct rng *rng)
 {
 	static const __u16 edges[] = {
 		PERFMON_EVENT_ID_NONE, 1,
-		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 0),
+		MISC_EVENT(ENERGY_PACKAGE),
 		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_ARCH, 8),
 		PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_FIXED, 0),
 		PERFMON_MAKE_EVENT_ID(PERFMON_MAX_GROUP, PERFMON_MAX_EVENT),

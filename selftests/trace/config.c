@@ -244,11 +244,11 @@ ROW(model_undefined) { never, {
 ROW(model_undefined_second) { never, {
 	.events = { FIRST, UNDEFINED }, .flags = { FLAG_USER, FLAG_USER },
 } };
-ROW(misc) { never, {
+ROW(misc_of_fuchsia) { never, {
 	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1) },
 } };
 ROW(misc_as_a_timebase) { never, {
-	.events = { PERFMON_MAKE_EVENT_ID(PERFMON_GROUP_MISC, 1), FIRST },
+	.events = { MISC_EVENT(APERF), FIRST },
 	.rate = { 1000 },
 	.flags = { 0, FLAG_USER | FLAG_TIMEBASE0 },
 } };

@@ -23,7 +23,8 @@
 
 #define PAGES	256
 #define N	2000000UL
-#define ALL	10
+/* Ids, of which those below 32 are Fuchsia's own. */
+#define ALL	(PERFMON_MISC_EVENT_MPERF + 1)
 
 /* What an instruction takes, in the unit of the records: 2^-32 Joules */
 #define PACKAGE_ENERGY	4096ULL
@@ -299,7 +300,7 @@ static __s64 last_value(const struct perfmon_config *c,
 {
 	int i;
 
-	for (i = 0; i < ALL; i++) {
+	for (i = 0; i < PERFMON_MAX_EVENTS; i++) {
 		if (c->events[i] == misc(v))
 			return sums->event[i].value;
 	}

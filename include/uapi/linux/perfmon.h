@@ -396,8 +396,8 @@ typedef __u16 perfmon_event_id_t;
  * @PERFMON_GROUP_FIXED: 1 to 4, PERFMON_FIXED_EVENT_*: event n is fixed-function
  *	counter n - 1, which counts nothing else
  * @PERFMON_GROUP_MODEL: 0 to 1023, each defined by PERFMON_DEFINE_EVENT
- * @PERFMON_GROUP_MISC: 0 to 9, PERFMON_MISC_EVENT_*: values that no counter of the
- *	PMU counts
+ * @PERFMON_GROUP_MISC: 32 to 41, PERFMON_MISC_EVENT_*: values that no counter of the
+ *	PMU counts. Fuchsia's own are below 32: there are none of these
  */
 enum perfmon_group_type {
 	PERFMON_GROUP_RESERVED	= 0,
@@ -427,8 +427,10 @@ typedef enum perfmon_group_type perfmon_group_type_t;
 /**
  * DOC: Values
  *
- * The events of PERFMON_GROUP_MISC need no counter. Their ids are an extension; which
- * ones the CPUs have is in &perfmon_info.misc_events. Each record has
+ * The events of PERFMON_GROUP_MISC need no counter. Their ids are an extension, from 32
+ * on: lower ones are Fuchsia's, which count the traffic of Skylake's memory controller,
+ * and are refused with EINVAL. &perfmon_info.misc_events tells which values the CPUs
+ * have. Each record has
  *
  * =======================================  =======  ============================
  * event                                    scope    value
@@ -458,16 +460,16 @@ typedef enum perfmon_group_type perfmon_group_type_t;
  * IOCTL_PERFMON_START, and on no other. When that CPU goes offline, its records end.
  * A temperature that the sensor does not have now is in no record.
  */
-#define PERFMON_MISC_EVENT_ENERGY_PACKAGE	0
-#define PERFMON_MISC_EVENT_ENERGY_CORES		1
-#define PERFMON_MISC_EVENT_ENERGY_CORE		2
-#define PERFMON_MISC_EVENT_ENERGY_MEMORY	3
-#define PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE	4
-#define PERFMON_MISC_EVENT_TEMPERATURE_CORE	5
-#define PERFMON_MISC_EVENT_MARGIN_PACKAGE	6
-#define PERFMON_MISC_EVENT_MARGIN_CORE		7
-#define PERFMON_MISC_EVENT_APERF		8
-#define PERFMON_MISC_EVENT_MPERF		9
+#define PERFMON_MISC_EVENT_ENERGY_PACKAGE	32
+#define PERFMON_MISC_EVENT_ENERGY_CORES		33
+#define PERFMON_MISC_EVENT_ENERGY_CORE		34
+#define PERFMON_MISC_EVENT_ENERGY_MEMORY	35
+#define PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE	36
+#define PERFMON_MISC_EVENT_TEMPERATURE_CORE	37
+#define PERFMON_MISC_EVENT_MARGIN_PACKAGE	38
+#define PERFMON_MISC_EVENT_MARGIN_CORE		39
+#define PERFMON_MISC_EVENT_APERF		40
+#define PERFMON_MISC_EVENT_MPERF		41
 
 /**
  * struct perfmon_event_definition - what an event of PERFMON_GROUP_MODEL counts

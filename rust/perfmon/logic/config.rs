@@ -409,8 +409,8 @@ mod tests {
     #[test]
     fn values_take_no_counter_and_no_rate() {
         const MISC: u16 = (abi::PERFMON_GROUP_MISC as u16) << 10;
-        const ENERGY: u16 = MISC;
-        const APERF: u16 = MISC + 8;
+        const ENERGY: u16 = MISC + 32;
+        const APERF: u16 = ENERGY + 8;
 
         let cpus = Capabilities {
             values: 1 << 8 | 1 << 0,
@@ -419,6 +419,7 @@ mod tests {
         let refusal = |rows| new(&cpus, rows).err();
         assert_eq!(refusal(&[(ENERGY, 0, 0), (APERF, 0, USER)]), None);
         assert_eq!(refusal(&[(ENERGY + 1, 0, 0)]), Some(InvalidConfig::Event));
+        assert_eq!(refusal(&[(MISC, 0, 0)]), Some(InvalidConfig::Event));
         assert_eq!(refusal(&[(ENERGY, 1, 0)]), Some(InvalidConfig::Rate));
         // A value is no timebase.
         assert_eq!(

@@ -251,11 +251,12 @@ mod tests {
             Some(Encoding::Value(value)) => Some(value.index()),
             _ => None,
         };
-        assert_eq!(value(&some, 3), Some(3));
-        assert_eq!(value(&some, 9), Some(9));
-        assert_eq!(value(&some, 0), None);
-        assert_eq!(value(&some, 10), None);
-        assert_eq!(value(&INTEL, 3), None);
+        assert_eq!(value(&some, 35), Some(3));
+        assert_eq!(value(&some, 41), Some(9));
+        assert_eq!(value(&some, 32), None);
+        assert_eq!(value(&some, 42), None);
+        assert_eq!(value(&some, 3), None);
+        assert_eq!(value(&INTEL, 35), None);
     }
 
     #[test]

@@ -7,30 +7,37 @@ use crate::abi;
 /// The number of values.
 pub const VALUES: usize = 10;
 
-/// A value, by its number in `PERFMON_GROUP_MISC`.
+/// The number of the first value in `PERFMON_GROUP_MISC`. Lower numbers are Fuchsia's, which has other values.
+const FIRST: u32 = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE;
+
+const fn index_of(number: u32) -> u8 {
+    (number - FIRST) as u8
+}
+
+/// A value, by its index: the number in `PERFMON_GROUP_MISC` less that of the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValueId {
     /// The energy of a package.
-    EnergyPackage = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE as u8,
+    EnergyPackage = index_of(abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE),
     /// The energy of all cores of a package.
-    EnergyCores = abi::PERFMON_MISC_EVENT_ENERGY_CORES as u8,
+    EnergyCores = index_of(abi::PERFMON_MISC_EVENT_ENERGY_CORES),
     /// The energy of a core.
-    EnergyCore = abi::PERFMON_MISC_EVENT_ENERGY_CORE as u8,
+    EnergyCore = index_of(abi::PERFMON_MISC_EVENT_ENERGY_CORE),
     /// The energy of a package's memory.
-    EnergyMemory = abi::PERFMON_MISC_EVENT_ENERGY_MEMORY as u8,
+    EnergyMemory = index_of(abi::PERFMON_MISC_EVENT_ENERGY_MEMORY),
     /// The temperature of a package.
-    TemperaturePackage = abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE as u8,
+    TemperaturePackage = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE),
     /// The temperature of a core.
-    TemperatureCore = abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE as u8,
+    TemperatureCore = index_of(abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE),
     /// The temperature of a package, below that at which it throttles.
-    MarginPackage = abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE as u8,
+    MarginPackage = index_of(abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE),
     /// The temperature of a core, below that at which it throttles.
-    MarginCore = abi::PERFMON_MISC_EVENT_MARGIN_CORE as u8,
+    MarginCore = index_of(abi::PERFMON_MISC_EVENT_MARGIN_CORE),
     /// The core's clock.
-    Aperf = abi::PERFMON_MISC_EVENT_APERF as u8,
+    Aperf = index_of(abi::PERFMON_MISC_EVENT_APERF),
     /// The clock of the time-stamp counter.
-    Mperf = abi::PERFMON_MISC_EVENT_MPERF as u8,
+    Mperf = index_of(abi::PERFMON_MISC_EVENT_MPERF),
 }
 
 /// A register that is only read.
@@ -122,17 +129,22 @@ impl ValueId {
     /// Returns the value with this number in `PERFMON_GROUP_MISC`; `None` if there is none.
     #[must_use]
     pub fn new(number: u32) -> Option<Self> {
-        Self::ALL.get(number as usize).copied()
+        Self::at(number.checked_sub(FIRST)?)
     }
 
-    /// Returns the number: below [`VALUES`].
+    #[inline]
+    fn at(index: u32) -> Option<Self> {
+        Self::ALL.get(index as usize).copied()
+    }
+
+    /// Returns the index: below [`VALUES`].
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns the value as a set of one.
+    /// Returns the value as a set of one: by its index.
     #[must_use]
     pub const fn bit(self) -> u16 {
         1 << self as u8
@@ -141,7 +153,7 @@ impl ValueId {
     /// Returns the id of the event.
     #[must_use]
     pub const fn event(self) -> u16 {
-        (abi::PERFMON_GROUP_MISC as u16) << 10 | self as u16
+        (abi::PERFMON_GROUP_MISC as u16) << 10 | FIRST as u16 + self as u16
     }
 
     /// Returns what the value is.
@@ -191,11 +203,17 @@ impl ValueId {
     }
 }
 
+/// Returns a set of values by their numbers: bit n for event n of `PERFMON_GROUP_MISC`.
+#[must_use]
+pub const fn by_number(set: u16) -> u64 {
+    (set as u64) << FIRST
+}
+
 /// Returns the values of a set, lowest number first.
 #[inline]
 pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
     core::iter::from_fn(move || {
-        let id = ValueId::new(set.trailing_zeros())?;
+        let id = ValueId::at(set.trailing_zeros())?;
         set &= set.wrapping_sub(1);
         Some(id)
     })
@@ -327,22 +345,29 @@ mod tests {
                 .map(Sensor::number)
         };
         let (intel, amd) = (Architecture::Intel, Architecture::AmdV2);
-        let all = |architecture| (0..11).map(move |id| number(id, architecture));
+        let all = |architecture| (32..43).map(move |id| number(id, architecture));
         let of_intel = [
             0x611, 0x639, 0, 0x619, 0x1b1, 0x19c, 0x1b1, 0x19c, 0xe8, 0xe7, 0,
         ];
         let of_amd = [0xc001_029b, 0, 0xc001_029a, 0, 0, 0, 0, 0, 0xe8, 0xe7, 0];
         assert!(all(intel).map(Option::unwrap_or_default).eq(of_intel));
         assert!(all(amd).map(Option::unwrap_or_default).eq(of_amd));
-        assert_eq!(ValueId::Aperf.event(), 0x1008);
+        assert_eq!(ValueId::Aperf.event(), 0x1028);
         assert!(Scope::Cpu == ValueId::Aperf.scope() && Kind::Cycles == ValueId::Aperf.kind());
+    }
+
+    #[test]
+    fn the_numbers_of_fuchsia_have_no_value() {
+        assert!((0..32).all(|number| ValueId::new(number).is_none()));
+        assert_eq!(by_number(ValueId::EnergyPackage.bit()), 1 << 32);
+        assert_eq!(by_number(ValueId::Mperf.bit()), 1 << 41);
     }
 
     #[test]
     fn sets_have_all_values_of_a_vendor() {
         let all = |architecture| {
             (0..VALUES as u32)
-                .filter_map(ValueId::new)
+                .filter_map(ValueId::at)
                 .filter(|id| id.sensor(architecture).is_some())
                 .fold(0, |set, id| set | id.bit())
         };

@@ -2,7 +2,7 @@
 //! The calls that describe the PMU to users of traces.
 
 use super::Trace;
-use crate::{abi, pmu};
+use crate::{abi, logic::values::by_number, pmu};
 use kernel::{cpu::nr_cpu_ids, prelude::*};
 
 /// `IOCTL_PERFMON_GET_PROPERTIES`
@@ -39,7 +39,7 @@ pub(crate) fn info(_trace: &Trace) -> Result<abi::perfmon_info> {
         } else {
             0
         },
-        misc_events: pmu::common().capabilities.values.into(),
+        misc_events: by_number(pmu::common().capabilities.values),
         reserved: [0; 5],
     })
 }

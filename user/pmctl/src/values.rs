@@ -155,8 +155,14 @@ fn without_pmu(word: &str) -> &str {
     names.next().unwrap_or(word)
 }
 
-/// Returns the value with this number in `PERFMON_GROUP_MISC`.
+/// Returns the value with this number in `PERFMON_GROUP_MISC`. Recordings of earlier versions number the values from 0.
 pub(crate) fn numbered(number: u64) -> Option<Value> {
+    let first = u64::from(VALUES[0].event as u32);
+    let number = if number < first {
+        first + number
+    } else {
+        number
+    };
     let mut values = VALUES.into_iter();
     values.find(|value| u64::from(value.event as u32) == number)
 }
@@ -221,6 +227,17 @@ mod tests {
             )
         );
         assert_eq!(of(&["energy"]), (texts(&["energy"]), String::new()));
+    }
+
+    #[test]
+    fn numbers_are_those_of_today_and_of_earlier_versions() {
+        let name = |number| numbered(number).map(|value| value.name);
+        assert_eq!(name(32), Some("energy-pkg"));
+        assert_eq!(name(41), Some("mperf"));
+        assert_eq!(name(42), None);
+        assert_eq!(name(0), Some("energy-pkg"));
+        assert_eq!(name(9), Some("mperf"));
+        assert_eq!(name(10), None);
     }
 
     #[test]

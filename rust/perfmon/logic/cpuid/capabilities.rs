@@ -68,7 +68,7 @@ pub struct Capabilities {
     pub select_bits: u64,
     /// Branches are recorded, in the stack of 32 that [`lbr`](super::super::lbr) describes.
     pub last_branch: bool,
-    /// Values: bit n for event n of `PERFMON_GROUP_MISC`.
+    /// Values, as a set ([`ValueId::bit`](super::super::values::ValueId::bit)).
     pub values: u16,
     /// The energy of the memory has a unit of its own ([`values`](super::super::values)).
     pub server_memory_unit: bool,
