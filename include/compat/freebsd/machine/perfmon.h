@@ -21,7 +21,9 @@
 
 /*
  * Event selects of the P6 family. On today's processors only some of them mean
- * the same: PMC6_INST_RETIRED, PMC6_BR_INST_RETIRED, PMC6_BR_MISS_PRED_RETIRED.
+ * the same: PMC6_INST_RETIRED everywhere, PMC6_BR_INST_RETIRED and
+ * PMC6_BR_MISS_PRED_RETIRED on Intel's alone. On AMD's 0xc4 and 0xc5 count taken
+ * branches only; all branches are 0xc2, mispredicted ones 0xc3.
  */
 #define PMC6_LD_BLOCKS				0x03
 #define PMC6_SB_DRAINS				0x04
