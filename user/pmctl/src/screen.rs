@@ -105,6 +105,19 @@ pub(crate) fn has_dumb_terminal() -> bool {
     env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
 
+/// Returns whether the locale's characters are those of Unicode, in UTF-8.
+pub(crate) fn has_unicode() -> bool {
+    is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].map(env::var_os))
+}
+
+/// Returns whether the first variable that has a value, in the order of setlocale(3), names UTF-8.
+fn is_unicode(variables: [Option<OsString>; 3]) -> bool {
+    let mut given = variables.into_iter().flatten();
+    let locale = given.find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// Returns whether a pager could read keys: a process may write to a terminal that does not control it, as in a
 /// machine's console, and no key leaves the pager there.
 fn has_keys() -> bool {

@@ -208,6 +208,26 @@ fn keys_work_and_q_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_box_has_characters_of_the_locale() {
+    let locales = [
+        ("C", "en_US.UTF-8", "+ Keys -"),
+        ("", "C", "+ Keys -"),
+        ("", "", "+ Keys -"),
+        ("", "en_US.utf8", "\u{250c} Keys \u{2500}"),
+        ("C.UTF-8", "C", "\u{250c} Keys \u{2500}"),
+    ];
+    for (all, lang, top) in locales {
+        let mut session = Session::with(&["report", "-i", RECORDING], |command| {
+            let command = command.env_remove("LC_CTYPE");
+            command.env("LC_ALL", all).env("LANG", lang);
+        });
+        session.shows(" q  quit").keys("h").shows(top);
+        session.keys("xq");
+        assert_eq!(session.end().code(), Some(0));
+    }
+}
+
+#[test]
 fn a_new_size_is_drawn() {
     let mut session = report();
     session.screen.set_size(6, 30);

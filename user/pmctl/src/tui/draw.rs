@@ -4,6 +4,7 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::border;
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
@@ -56,11 +57,24 @@ const HELP: [&str; 16] = [
     "Any key goes on.",
 ];
 
-/// Colours are left out if the user wants none.
+/// What the terminal shows, and the user wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     pub(super) colors: bool,
+    /// Boxes have lines of Unicode.
+    pub(super) unicode: bool,
 }
+
+const ASCII: border::Set = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
 
 impl Theme {
     /// Returns the style of a share of the whole. The limits are perf's.
@@ -71,6 +85,11 @@ impl Theme {
             medium if medium >= 0.005 => Style::new().fg(Color::Green),
             _ => Style::new(),
         }
+    }
+
+    /// Returns the lines around a box.
+    const fn border(self) -> border::Set {
+        if self.unicode { border::PLAIN } else { ASCII }
     }
 }
 
@@ -95,8 +114,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     }
     draw_keys(frame, app, keys);
     match app.mode {
-        Mode::Help => draw_help(frame),
-        Mode::Warnings => draw_warnings(frame, &app.warnings, &mut app.scroll),
+        Mode::Help => draw_help(frame, theme),
+        Mode::Warnings => draw_warnings(frame, &app.warnings, &mut app.scroll, theme),
         Mode::Table | Mode::Search => {}
     }
 }
@@ -330,14 +349,14 @@ fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
     frame.render_widget(Paragraph::new(line), area);
 }
 
-fn draw_help(frame: &mut Frame<'_>) {
+fn draw_help(frame: &mut Frame<'_>, theme: Theme) {
     let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
     let lines = HELP.map(|line| Text::raw(format!(" {line}")));
     let text = Paragraph::new(lines.to_vec());
-    draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2));
+    draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2), theme);
 }
 
-fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll) {
+fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll, theme: Theme) {
     const BORDERS: usize = 2;
     let area = frame.area();
     let height = usize::from(area.height).saturating_sub(BORDERS);
@@ -368,7 +387,7 @@ fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll
     }
     let lines: Vec<Text<'_>> = lines.into_iter().map(Text::raw).collect();
     let text = Paragraph::new(lines);
-    draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX));
+    draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX), theme);
 }
 
 /// Returns a line as lines of at most `width` characters, each with the blanks that it begins with.
@@ -391,6 +410,7 @@ fn draw_over(
     title: &str,
     text: Paragraph<'_>,
     (width, height): (usize, usize),
+    theme: Theme,
 ) {
     let area = frame.area();
     let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(most).min(most);
@@ -402,5 +422,6 @@ fn draw_over(
         height,
     };
     frame.render_widget(Clear, place);
-    frame.render_widget(text.block(Block::bordered().title(title)), place);
+    let block = Block::bordered().border_set(theme.border()).title(title);
+    frame.render_widget(text.block(block), place);
 }

@@ -20,7 +20,7 @@ use crate::cli::{Key, Order, Report};
 use crate::perfdata::{self, Recording};
 use crate::profile::{self, Details};
 use crate::report::{self, Grouping, Shares, heading};
-use crate::screen::Colors;
+use crate::screen::{Colors, has_unicode};
 use app::{App, Wish};
 use draw::Theme;
 use functions::Functions;
@@ -126,7 +126,10 @@ impl Show {
     pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<bool>) -> Result<u8> {
         const TICK: Duration = Duration::from_millis(250);
         let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let theme = Theme { colors: !no_color };
+        let theme = Theme {
+            colors: !no_color,
+            unicode: has_unicode(),
+        };
         let mut terminal = Terminal::take()?;
         loop {
             terminal.draw(|frame| draw::draw(frame, &mut self.app, theme))?;

@@ -71,7 +71,10 @@ impl Test {
 
     /// The lines of the screen without the blanks at their ends.
     fn screen(&mut self) -> Vec<String> {
-        let theme = Theme { colors: true };
+        let theme = Theme {
+            colors: true,
+            unicode: true,
+        };
         let app = &mut self.show.app;
         let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
         let buffer = drawn.expect("it is memory").buffer;
