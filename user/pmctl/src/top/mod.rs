@@ -6,7 +6,7 @@ mod stream;
 mod text;
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result};
 
@@ -18,6 +18,9 @@ use crate::tui::{self, Show};
 use recorder::{News, Recorder};
 use stream::Stream;
 
+/// How long the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a second.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Shows tables until the user ends it, and returns the exit code.
 pub(crate) fn top(args: &Top) -> Result<u8> {
     let grouping = Grouping {
@@ -28,8 +31,11 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
         max_stack: 127,
         filter: Filter::default(),
     };
-    // What is refused is told by the recorder, before the screen changes.
-    let (mut recorder, first) = Recorder::start(args)?;
+    let mut recorder = Recorder::start(args)?;
+    let is_text = args.stdio || !tui::has_terminal();
+    // What is refused is told before the screen changes, unless the recorder takes so long that keys would have to wait.
+    let limit = (!is_text).then(|| Instant::now() + PATIENCE);
+    let first = recorder.begin(limit)?;
     let mut live = Live {
         stream: Stream::new(),
         tables: 0,
@@ -37,7 +43,7 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
         failure: None,
     };
     live.stream.push(&first)?;
-    if args.stdio || !tui::has_terminal() {
+    if is_text {
         return live.print(args, &grouping, &mut recorder);
     }
     let mut show = Show::new(&grouping, String::new());

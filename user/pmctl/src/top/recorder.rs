@@ -39,14 +39,15 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it, and returns the first bytes that it writes.
-    ///
-    /// # Errors
-    /// Its own message and exit code, if it refuses to record.
-    pub(super) fn start(args: &Top) -> Result<(Self, Vec<u8>)> {
+    /// Starts it.
+    pub(super) fn start(args: &Top) -> Result<Self> {
         let mut command = Command::new(own_program());
+        command.args(arguments(args));
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Result<Self> {
         command
-            .args(arguments(args))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -57,21 +58,12 @@ impl Recorder {
             .spawn()
             .context("can't start pmctl once more, as the recorder")?;
         let mut output = child.stdout.take().context("the recorder has no output")?;
-        let mut first = vec![0; BLOCK];
-        let number = output
-            .read(&mut first)
-            .context("can't read from the recorder")?;
-        first.truncate(number);
         let (sender, blocks) = sync_channel(WAITING);
-        let mut recorder = Self {
+        let recorder = Self {
             child,
             blocks,
             has_ended: false,
         };
-        if number == 0 {
-            let code = recorder.end()?;
-            return Err(Failed::new(code, "the recorder has ended before it began").into());
-        }
         // Signals are the main thread's, which may have to give a terminal back.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let before = before.context("can't block signals")?;
@@ -84,7 +76,27 @@ impl Recorder {
             }
         });
         before.thread_set_mask().context("can't restore signals")?;
-        Ok((recorder, first))
+        Ok(recorder)
+    }
+
+    /// Waits for the first bytes that it writes, until a time if there is one; returns none if it needs longer.
+    ///
+    /// # Errors
+    /// Its own message and exit code, if it refuses to record.
+    pub(super) fn begin(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
+        let first = match until {
+            Some(until) => self.wait(until),
+            None => self.blocks.recv().map_or(News::End, News::Bytes),
+        };
+        match first {
+            News::Bytes(bytes) => Ok(bytes),
+            News::Nothing => Ok(Vec::new()),
+            News::End => {
+                self.has_ended = true;
+                let code = self.end()?;
+                Err(Failed::new(code, "the recorder has ended before it began").into())
+            }
+        }
     }
 
     /// Waits for something until a time.
@@ -170,7 +182,40 @@ fn arguments(args: &Top) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn recorder(script: &str) -> Recorder {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Recorder::run(command).expect("there is a shell")
+    }
+
+    #[test]
+    fn one_that_needs_long_is_not_waited_for() {
+        let mut slow = recorder("exec sleep 1000");
+        let until = Instant::now() + Duration::from_millis(50);
+        assert!(
+            slow.begin(Some(until))
+                .expect("it has not failed")
+                .is_empty()
+        );
+        let start = Instant::now();
+        drop(slow);
+        assert!(start.elapsed() < Duration::from_secs(100), "it was ended");
+    }
+
+    #[test]
+    fn its_message_and_its_first_bytes_are_taken() {
+        let mut quick = recorder("printf first; exec sleep 1000");
+        assert_eq!(quick.begin(None).expect("it records"), b"first");
+        for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {
+            let mut refused = recorder("echo pmctl: no counter >&2; exit 3");
+            let error = refused.begin(limit).expect_err("it refuses");
+            assert_eq!(error.to_string(), "no counter");
+        }
+    }
 
     #[test]
     fn advice_is_for_top() {
