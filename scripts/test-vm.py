@@ -685,6 +685,22 @@ def too_little_memory_is_told():
     expect((code != 0, "is used up" in err), (True, True), err)
 
 
+@test
+def a_command_that_needs_a_network_is_told():
+    connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
+    code, _, err = run("--run", "--", "python3", "-c", connect)
+    expect((code, "has no network" in err), (1, True), err)
+    # glibc asks where no file names a resolver: loopback.
+    resolve = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'?', ('127.0.0.53', 53)); raise SystemExit(4)"
+    code, _, err = run("--run", "--", "python3", "-c", resolve)
+    expect((code, "has no network" in err), (4, True), err)
+    listen = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname()); raise SystemExit(4)"
+    code, _, err = run("--run", "--", "python3", "-c", listen)
+    expect((code, "network" in err), (4, False), err)
+    code, _, err = run("--run", "--", "python3", "-c", f"try:\n    {connect}\nexcept OSError:\n    pass")
+    expect((code, "network" in err), (0, False), err)
+
+
 @long_test
 def a_damaged_snapshot_is_made_again():
     cache = writable("cache")

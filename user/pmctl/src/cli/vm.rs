@@ -15,7 +15,8 @@ terminal and signals; its exit code is that of `pmctl vm`.
 
 Nothing here changes: what the command writes stays in the machine's memory and ends with it, but for the recording of \
 `record`, the files of `stat -o` and `--record` and of `bench --save`, those that --out names, and what is in the \
-directories that --write names. There is no network.
+directories that --write names. There is no network but loopback: fetch what a command \
+needs before.
 
 User counts repeat to the instruction if the program itself does: addresses are not random, the environment is HOME, PATH, \
 USER, TERM and a few that are fixed, and the clock starts in 2037. Counts of the kernel vary by some percent, by more \

@@ -222,6 +222,12 @@ fn advise(args: &Vm, ended: Ended) {
              give it more with --memory."
         ));
     }
+    if ended.asked_network && ended.code != 0 {
+        complain(
+            "the command tried to reach another machine or to look up a name, and the virtual machine has no network. Fetch what \
+             it needs before, without `vm`.",
+        );
+    }
     if ended.code == ILLEGAL {
         complain(
             "the command used an instruction that the virtual CPU does not have. It has AVX2, and not AVX-512; build the program \

@@ -73,4 +73,8 @@ pub(super) struct Ended {
     pub(super) out_of_memory: bool,
     /// The memory for new files is used up.
     pub(super) out_of_room: bool,
+    /// Something was sent to another machine, or to a port of this one where nothing listens, as a resolver of names is
+    /// asked.
+    #[serde(default)]
+    pub(super) asked_network: bool,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The guest's main loop: bytes between the command and the host, signals for the command, and its end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -85,6 +85,8 @@ pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended
         code,
         out_of_memory: has_killed().unwrap_or(false),
         out_of_room: statvfs("/").is_ok_and(|facts| facts.blocks_available() == 0),
+        asked_network: fs::read_to_string("/proc/net/snmp")
+            .is_ok_and(|text| has_asked_network(&text)),
     })
 }
 
@@ -294,5 +296,43 @@ fn has_killed() -> Result<bool> {
             Err(error) => return Err(error).context("can't read the kernel's log"),
             Ok(_) => {}
         }
+    }
+}
+
+/// Returns whether /proc/net/snmp counts packets that had no way to another machine, or that were sent by UDP to a port of
+/// loopback where nothing listens: resolvers of names are often there.
+fn has_asked_network(text: &str) -> bool {
+    let count = |protocol: &str, name: &str| {
+        let of_protocol = |line: &&str| line.starts_with(protocol);
+        let mut lines = text.lines().filter(of_protocol).map(str::split_whitespace);
+        let (names, values) = (lines.next()?, lines.next()?);
+        let (_, value) = names.zip(values).find(|(known, _)| *known == name)?;
+        value.parse::<u64>().ok()
+    };
+    [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")]
+        .into_iter()
+        .any(|(protocol, name)| count(protocol, name).is_some_and(|count| count > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(no_routes: u32, no_ports: u32) -> String {
+        format!(
+            "Ip: Forwarding DefaultTTL OutDiscards OutNoRoutes ReasmTimeout\nIp: 2 64 7 {no_routes} 8\n\
+             Tcp: RtoMin OutRsts\nTcp: 200 9\n\
+             Udp: InDatagrams NoPorts InErrors\nUdp: 5 {no_ports} 6\n\
+             UdpLite: InDatagrams NoPorts InErrors\nUdpLite: 1 2 3\n"
+        )
+    }
+
+    #[test]
+    fn the_kernel_counts_what_had_no_way() {
+        assert!(!has_asked_network(&counts(0, 0)));
+        assert!(has_asked_network(&counts(1, 0)));
+        assert!(has_asked_network(&counts(0, 4)));
+        assert!(!has_asked_network(""));
+        assert!(!has_asked_network("Ip: OutNoRoutes\n"));
     }
 }
