@@ -110,6 +110,25 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     "\u{2588}".repeat((0..width).filter(is_filled).count())
 }
 
+/// Returns the names as `a, b or c`, with another word for `or`.
+pub(crate) fn listed(names: &[&str], word: &str) -> String {
+    match names {
+        [] => String::new(),
+        [name] => (*name).to_owned(),
+        [front @ .., last] => format!("{} {word} {last}", front.join(", ")),
+    }
+}
+
+/// Returns the question after a wrong name whether one of these is meant; `None` without any.
+pub(crate) fn did_you_mean(names: &[&str]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Some(format!("Did you mean {}?", listed(&names, "or")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@ use std::error::Error;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::text::{did_you_mean, listed};
+
 /// Returns the message about a mistake in the words of `command`, which is empty if there is none. `None` of what clap
 /// says as well.
 pub(crate) fn message(answer: &clap::Error, command: &str) -> Option<String> {
@@ -83,15 +85,10 @@ fn value(answer: &clap::Error) -> Option<String> {
     ))
 }
 
-/// Returns the question whether something similar is meant; empty if there is none.
+/// Returns the question whether something similar is meant, behind a blank; empty if there is none.
 fn similar(answer: &clap::Error, kind: ContextKind) -> String {
     let names = names(answer, kind).unwrap_or_default();
-    if names.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    format!(" Is it {}?", listed(&names, "or"))
+    did_you_mean(&names).map_or_else(String::new, |question| format!(" {question}"))
 }
 
 /// Returns an option as clap shows it without the placeholder of its value.
@@ -124,14 +121,5 @@ fn names(answer: &clap::Error, kind: ContextKind) -> Option<Vec<&str>> {
         ContextValue::String(text) => Some(vec![text]),
         ContextValue::Strings(texts) => Some(texts.iter().map(String::as_str).collect()),
         _ => None,
-    }
-}
-
-/// Returns the names as `a, b or c`.
-fn listed(names: &[&str], word: &str) -> String {
-    match names {
-        [] => String::new(),
-        [name] => (*name).to_owned(),
-        [front @ .., last] => format!("{} {word} {last}", front.join(", ")),
     }
 }

@@ -100,7 +100,7 @@ pub(super) fn unknown(word: &Piece, pmu: &Pmu) -> Fault {
             "`pmctl list` shows the names; an event without a name is given by number: `rUUEE` or `cpu/event=..,umask=../`.",
         ),
         [one] => fault.help(format!("Did you mean `{one}`?")),
-        several => fault.help(format!("Did you mean `{}`?", several.join("`, `"))),
+        [others @ .., last] => fault.help(format!("Did you mean `{}` or `{last}`?", others.join("`, `"))),
     }
 }
 

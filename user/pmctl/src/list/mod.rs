@@ -19,7 +19,7 @@ use crate::decode;
 use crate::exit::{FAILURE, Usage};
 use crate::machine::Machine;
 use crate::stdio::complain;
-use crate::text::{count, wrap};
+use crate::text::{count, did_you_mean, wrap};
 
 /// The argument of --model that asks for the names of the models.
 const HELP: &str = "help";
@@ -192,16 +192,8 @@ fn unknown_model(name: &str) -> Usage {
         .filter(|model| likeness(model) > 0.85)
         .collect();
     alike.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-    let alike: Vec<String> = alike
-        .iter()
-        .take(3)
-        .map(|model| format!("`{}`", model.name()))
-        .collect();
-    let meant = if alike.is_empty() {
-        String::new()
-    } else {
-        format!("Did you mean {}? ", alike.join(", "))
-    };
+    let alike: Vec<&str> = alike.iter().take(3).map(|model| model.name()).collect();
+    let meant = did_you_mean(&alike).map_or_else(String::new, |question| question + " ");
     Usage(format!(
         "--model: no model is called `{name}`.\n{meant}`pmctl list --model help` shows them all."
     ))

@@ -13,6 +13,7 @@ use perfmon::{Encoding, Pmu};
 
 use crate::exit::Usage;
 use crate::schedule;
+use crate::text::did_you_mean;
 
 pub(crate) use formulas::{Facts, Formulas};
 pub(crate) use pack::{Item, pack};
@@ -84,7 +85,7 @@ pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<Wanted, Usag
     )))
 }
 
-/// Returns the names that look most like `word`, as a question.
+/// Returns the names that look most like `word`, as a question with a blank behind it; empty if there are none.
 fn nearest(word: &str, all: &[Metric]) -> String {
     let lower = word.to_ascii_lowercase();
     let names = all
@@ -99,16 +100,8 @@ fn nearest(word: &str, all: &[Metric]) -> String {
         });
     let mut names: Vec<(f64, &str)> = names.filter(|(likeness, _)| *likeness > 0.85).collect();
     names.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let names: Vec<String> = names
-        .iter()
-        .take(3)
-        .map(|(_, name)| format!("`{name}`"))
-        .collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!("Did you mean {}? ", names.join(", "))
-    }
+    let names: Vec<&str> = names.iter().take(3).map(|(_, name)| *name).collect();
+    did_you_mean(&names).map_or_else(String::new, |question| question + " ")
 }
 
 /// Returns the events of a metric by their names, or why one of them can't be counted. Those `of_tasks` are counted where
