@@ -6,10 +6,10 @@ use std::io::Cursor;
 
 use perfmon::{CounterId, EventSelect, Modes, spec};
 
-use crate::perfdata::{self, Recording};
-use crate::pmu::testing;
-use crate::profile;
-use crate::schedule::{CounterSupply, schedule};
+use crate::events::schedule::{CounterSupply, schedule};
+use crate::recording::perfdata::{self, Recording};
+use crate::recording::profile;
+use crate::system::pmu::testing;
 
 /// Bits of an event select that no text may set: pins, interrupt, any thread, enable.
 const DRIVERS: u64 = 0xf << 19 & !(1 << 23);

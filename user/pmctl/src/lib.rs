@@ -3,59 +3,12 @@
 //!
 //! A library only for [`fuzz`] and [`command`].
 
-mod address_spaces;
-mod annotate;
-mod bench;
-mod child;
-mod cli;
-mod cpus;
-mod decode;
-mod diff;
-mod doctor;
-mod encode;
-mod exit;
-mod export;
-mod files;
-mod flamegraph;
+mod args;
+mod commands;
+mod events;
 pub mod fuzz;
-mod hints;
-mod hypervisor;
-mod info;
-mod list;
-mod machine;
-mod metrics;
-mod modes;
-mod msr;
-mod perf_event;
-mod perfdata;
-mod places;
-mod pmu;
-mod processes;
-mod procfs;
-mod profile;
-mod record;
-mod regs;
-mod report;
-mod rights;
-mod schedule;
-mod screen;
-mod script;
-mod serve;
-mod signals;
-mod software;
-mod stat;
-mod stdio;
-mod symbols;
-mod text;
-mod threads;
-mod top;
-mod tui;
-mod unwind;
-mod usage;
-mod values;
-mod vm;
-mod whole_file;
-mod wrap;
+mod recording;
+mod system;
 
 use std::env;
 use std::error::Error;
@@ -69,11 +22,16 @@ use clap::CommandFactory;
 use clap::error::ContextKind;
 use nix::sys::signal::Signal;
 
-use child::CannotRun;
-use cli::{Cli, Command};
-use machine::Machine;
-use screen::Screen;
-use stdio::complain;
+use args::{Cli, Command, hints, usage};
+use commands::{
+    annotate, bench, diff, doctor, encode, export, flamegraph, info, list, record, regs, report,
+    script, serve, stat, top, tui, vm, wrap,
+};
+use system::child::CannotRun;
+use system::machine::Machine;
+use system::screen::Screen;
+use system::stdio::complain;
+use system::{exit, signals, stdio};
 
 /// Runs the program.
 #[must_use]
@@ -83,7 +41,7 @@ pub fn main() -> ExitCode {
     if vm::is_guest(&words) {
         return vm::guest();
     }
-    let command = match cli::parse_quickly(&words) {
+    let command = match args::parse_quickly(&words) {
         Some(command) => command,
         None => match Cli::parse_words(&words) {
             Ok(cli) => cli.command,
@@ -150,7 +108,7 @@ fn print(mut answer: clap::Error, command: Option<&OsString>) -> ExitCode {
     }
 }
 
-pub use hints::page as perfs_options;
+pub use args::hints::page as perfs_options;
 
 /// Returns the definition of the command line, of which `cargo xtask pmctl` makes the manual page.
 #[must_use]

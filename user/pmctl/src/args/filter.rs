@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options that choose samples, in perf's words.
+
+use clap::Args;
+
+use super::stat::{pid, tid};
+use crate::events::cpus::Cpus;
+use crate::recording::profile::{Filter, Span};
+
+/// Options of the commands that may leave samples out: they are one [`Filter`].
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Choice of samples")]
+pub(crate) struct Choice {
+    /// Only of tasks with these names, separated by commas
+    #[arg(long, alias = "comm", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) comms: Vec<String>,
+
+    /// Only of these processes, separated by commas
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
+    pub(crate) pid: Vec<u32>,
+
+    /// Only of these threads, separated by commas
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = tid)]
+    pub(crate) tid: Vec<u32>,
+
+    /// Only on these CPUs, as 0-2,5
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
+    pub(crate) cpu: Option<Cpus>,
+
+    /// Only from START to STOP, in seconds as `pmctl script` shows them; one may be left out
+    #[arg(long, value_name = "START,STOP", value_parser = span)]
+    pub(crate) time: Option<Span>,
+
+    /// Only in these functions, separated by commas
+    #[arg(
+        short = 'S',
+        long,
+        alias = "symbol",
+        value_name = "SYMBOLS",
+        value_delimiter = ','
+    )]
+    pub(crate) symbols: Vec<String>,
+
+    /// Only in these programs and libraries, separated by commas
+    #[arg(long, alias = "dso", value_name = "DSOS", value_delimiter = ',')]
+    pub(crate) dsos: Vec<String>,
+}
+
+impl Choice {
+    /// Returns which samples are chosen.
+    pub(crate) fn filter(&self) -> Filter {
+        Filter {
+            comms: self.comms.clone(),
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            cpus: self.cpu.clone(),
+            time: self.time,
+            symbols: self.symbols.clone(),
+            dsos: self.dsos.clone(),
+        }
+    }
+}
+
+/// Parses two times in seconds, with a comma between them; without a comma, the first.
+fn span(text: &str) -> Result<Span, String> {
+    let (start, stop) = text.split_once(',').unwrap_or((text, ""));
+    let number = |text: &str, otherwise| match text {
+        "" => Ok(otherwise),
+        text => nanoseconds(text).ok_or_else(|| {
+            format!("`{text}` is no time: it takes seconds, as in `24.083,24.5` or `24.083,`")
+        }),
+    };
+    let span = Span {
+        first: number(start, 0)?,
+        last: number(stop, u64::MAX)?,
+    };
+    if span.first > span.last {
+        return Err("the first time is behind the second".to_owned());
+    }
+    Ok(span)
+}
+
+/// Parses a decimal number of seconds, exactly.
+fn nanoseconds(text: &str) -> Option<u64> {
+    const DIGITS: usize = 9;
+    let (seconds, part) = text.split_once('.').unwrap_or((text, ""));
+    let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if seconds.is_empty() || !all_digits(seconds) || !all_digits(part) {
+        return None;
+    }
+    let part: String = part
+        .chars()
+        .chain("0".repeat(DIGITS).chars())
+        .take(DIGITS)
+        .collect();
+    let seconds: u64 = seconds.parse().ok()?;
+    seconds
+        .checked_mul(1_000_000_000)?
+        .checked_add(part.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact() {
+        let times = |text| span(text).map(|span| (span.first, span.last));
+        assert_eq!(times("24.083599,25"), Ok((24_083_599_000, 25_000_000_000)));
+        assert_eq!(times("0.000000001,"), Ok((1, u64::MAX)));
+        assert_eq!(times(",3.5"), Ok((0, 3_500_000_000)));
+        assert_eq!(times("7"), Ok((7_000_000_000, u64::MAX)));
+        for bad in ["x", "1,x", "-1,2", "1e3,", "2,1", "99999999999999999999,"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What users of perf type, and what to type instead where pmctl has no such option or command.
+
+mod page;
+mod record;
+mod stat;
+mod viewing;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use page::is_called;
+
+/// An option and what to type instead.
+type Hint = (&'static str, &'static str);
+
+pub use page::page;
+
+/// Returns what perf's command of this name has and pmctl's has not.
+fn hints_of(command: &str) -> &'static [Hint] {
+    match command {
+        "stat" => &stat::HINTS,
+        "record" => &record::HINTS,
+        "report" => &viewing::REPORT,
+        "script" => &viewing::SCRIPT,
+        "annotate" => &viewing::ANNOTATE,
+        "top" => &viewing::TOP,
+        "diff" => &viewing::DIFF,
+        _ => &[],
+    }
+}
+
+/// Returns the message about a mistake of one who knows perf, in the options of `command`; `None` if it is none.
+pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
+    if let Some(message) = conflict(answer) {
+        return Some(message.to_owned());
+    }
+    if let Some((name, instead)) = perfs_option(answer, command) {
+        return Some(format!("there is no option `{name}`.\n{instead}"));
+    }
+    if let Some(file) = stray_file(answer, command) {
+        return Some(format!(
+            "a recording is named by -i: `pmctl {command} -i {file}`."
+        ));
+    }
+    let (name, instead) = perfs_command(answer)?;
+    Some(format!("there is no command `{name}`.\n{instead}"))
+}
+
+/// Returns whether the option that clap suggests is not in the help of `command`.
+pub(crate) fn suggests_hidden(answer: &clap::Error, command: &clap::Command) -> bool {
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::SuggestedArg) else {
+        return false;
+    };
+    let mut options = command.get_arguments();
+    options.any(|option| option.is_hide_set() && is_called(option, name))
+}
+
+const TWICE_DETAILED: &str = "-d: once is all, since the further events of perf's `-d -d` would have to share counters. Name those that \
+                              you want: `pmctl stat -e dTLB-load-misses,iTLB-load-misses -- COMMAND`.";
+
+const PERIOD_AND_FREQUENCY: &str = "-c, -F: pmctl cannot set frequency and period at the same time. -c N takes a sample each N events, -F HZ \
+                                    about HZ in a second: give one of the two.";
+
+/// Returns what to say of options that exclude each other, where perf's users expect something else.
+fn conflict(answer: &clap::Error) -> Option<&'static str> {
+    if answer.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    match answer.get(ContextKind::InvalidArg)? {
+        ContextValue::String(name) if name == "--detailed" => Some(TWICE_DETAILED),
+        ContextValue::String(name) if name == "--period <N>" || name == "--freq <HZ>" => {
+            Some(PERIOD_AND_FREQUENCY)
+        }
+        _ => None,
+    }
+}
+
+/// Returns an option that perf has and pmctl has not, and what to type instead, if that is the mistake.
+fn perfs_option(answer: &clap::Error, command: &str) -> Option<Hint> {
+    let name = unknown_word(answer)?;
+    let mut hints = hints_of(command).iter().copied();
+    hints.find(|(known, _)| *known == name)
+}
+
+/// Returns the option or the argument that a command does not take, if that is the mistake.
+fn unknown_word(answer: &clap::Error) -> Option<&str> {
+    match (answer.kind(), answer.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns a file that stands alone behind a command that takes none so, as behind `perf report`, if that is the mistake.
+fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
+    const COMMANDS: [&str; 4] = ["report", "script", "flamegraph", "export"];
+    unknown_word(answer).filter(|name| COMMANDS.contains(&command) && !name.starts_with('-'))
+}
+
+/// Returns a command that one looks for who knows perf, and what to type instead, if that is the mistake.
+fn perfs_command(answer: &clap::Error) -> Option<Hint> {
+    const TRACEPOINTS: &str =
+        "It shows what tracepoints tell, which are the kernel's and not the CPU's: perf has it.";
+    const ADDRESSES: &str =
+        "The driver records where the program is, and not the data that it uses: perf has it.";
+    const NAMES: &str =
+        "Leave it out: the names of functions are in the recording, which any machine shows.";
+    const COMMANDS: [Hint; 13] = [
+        ("version", "The version is shown by `pmctl -V`."),
+        ("events", "Events are shown by `pmctl list`."),
+        (
+            "metrics",
+            "Metrics are shown by `pmctl list metrics`, and counted by `pmctl stat -M`.",
+        ),
+        (
+            "evlist",
+            "The events of a recording are shown by `pmctl report --stdio`, each with a table.",
+        ),
+        ("archive", NAMES),
+        ("buildid-cache", NAMES),
+        ("mem", ADDRESSES),
+        ("c2c", ADDRESSES),
+        ("trace", TRACEPOINTS),
+        ("sched", TRACEPOINTS),
+        ("lock", TRACEPOINTS),
+        ("kvm", TRACEPOINTS),
+        ("probe", TRACEPOINTS),
+    ];
+    let Some(ContextValue::String(name)) = answer.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    COMMANDS.into_iter().find(|(known, _)| known == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+
+    fn parsed(command: &str, words: &[&str]) -> Option<clap::Error> {
+        Cli::try_parse_from([&["pmctl", command], words, &["true"]].concat()).err()
+    }
+
+    #[test]
+    fn an_option_of_perf_works_or_has_a_hint() {
+        let all = [("record", record::OPTIONS), ("stat", stat::OPTIONS)];
+        let options = |(command, options): (&'static str, &'static str)| {
+            let options = options.split_whitespace();
+            options.map(move |option| (command, option))
+        };
+        for (command, option) in all.into_iter().flat_map(options) {
+            // What it needs beside it.
+            let with: &[&str] = match option.split('=').next() {
+                Some("--interval-count" | "--interval-clear" | "--summary") => &["-I100"],
+                Some("--append") => &["-ox"],
+                Some("--td-level") => &["--topdown"],
+                Some("--switch-max-files") => &["--switch-output"],
+                Some("--log-fd") => &["-x,"],
+                _ => &[],
+            };
+            let word = match option.split_once('=') {
+                Some((name, value)) if !name.starts_with("--") => format!("{name}{value}"),
+                _ => option.to_owned(),
+            };
+            if let Some(error) = parsed(command, &[with, &[&word]].concat()) {
+                assert!(
+                    instead(&error, command).is_some(),
+                    "{command} {option}: {error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_recording_without_its_option_has_a_hint() {
+        let error = Cli::try_parse_from(["pmctl", "report", "old.data"]).expect_err("it needs -i");
+        let message = instead(&error, "report").unwrap_or_default();
+        assert!(message.contains("`pmctl report -i old.data`"), "{error}");
+        let error = Cli::try_parse_from(["pmctl", "report", "--olddata"]).expect_err("it is none");
+        assert_eq!(instead(&error, "report"), None);
+    }
+
+    #[test]
+    fn no_hint_is_for_what_there_is() {
+        for command in [
+            "record", "stat", "report", "script", "annotate", "top", "diff",
+        ] {
+            let hints = hints_of(command);
+            assert!(!hints.is_empty(), "{command}");
+            for (name, _) in hints {
+                let error = parsed(command, &[name]).expect(name);
+                let message = instead(&error, command).unwrap_or_default();
+                assert!(
+                    message.contains(&format!("no option `{name}`")),
+                    "{name}: {error}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page of documentation with perf's options and what pmctl does with each.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, Command};
+
+use super::{hints_of, record, stat};
+
+const HEAD: &str = "\
+.. SPDX-License-Identifier: GPL-2.0-only
+.. Made by `cargo xtask pmctl`: not to be edited.
+
+pmctl for users of perf
+=======================
+
+What ``perf stat`` and ``perf record`` have of options (Linux 7.3), and what pmctl does with each; of
+the commands that look at samples, the commonest options that pmctl has not. Such an option is answered
+on the command line with the same words. In each row one of three columns says what pmctl does: it has
+the option, it has another way, or it has none.
+
+The counters are the driver's: each event has one all the time, and no number is an estimate. What
+perf scales, pmctl refuses.
+
+``perf stat record`` and ``perf stat report`` are ``pmctl stat --record FILE`` and
+``pmctl stat --report FILE``; the file is the JSON object of ``--json=v1``, and ``--report`` shows it in
+any form: with ``-x,``, ``--json``, ``--metric-only``.
+
+The kernel counts ``task-clock``, ``cpu-clock``, ``page-faults``, ``minor-faults``, ``major-faults``,
+``context-switches`` and ``cpu-migrations`` without a counter: ``-e`` takes them beside others, as one
+number for all that is counted. Those who may not count the kernel get its part left out, as with
+perf, and the name ends in ``:u``. They are not among the events without ``-e``: the time of a command,
+and its time in user mode and in the kernel, are below every ``pmctl stat``. Tracepoints are
+``pmctl wrap -- perf stat``'s.
+";
+
+/// Returns the page.
+#[must_use]
+pub fn page(pmctl: &Command) -> String {
+    let mut text = HEAD.to_owned();
+    for (name, options) in all() {
+        let hints = hints_of(name);
+        let Some(command) = pmctl.find_subcommand(name) else {
+            continue;
+        };
+        let title = format!("perf {name}");
+        let _ = write!(
+            text,
+            "\n{title}\n{}\n\n.. list-table::\n   :header-rows: 1\n   :widths: 25 25 25 25\n\n   * - perf's option\n     - \
+             pmctl has it\n     - another way\n     - not\n",
+            "-".repeat(title.len())
+        );
+        for (options, answer) in rows(command, &options, hints) {
+            let [has, other, not] = answer.columns();
+            let _ = writeln!(
+                text,
+                "   * - {}\n     -{has}\n     -{other}\n     -{not}",
+                options.join(", ")
+            );
+        }
+    }
+    text
+}
+
+/// Returns perf's commands with their options: of those that look at samples only what pmctl answers with something else.
+fn all() -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("stat", stat::OPTIONS.to_owned()),
+        ("record", record::OPTIONS.to_owned()),
+    ];
+    let viewing = ["report", "script", "annotate", "top", "diff"].into_iter();
+    all.extend(viewing.map(|name| {
+        let options: Vec<&str> = hints_of(name).iter().map(|(option, _)| *option).collect();
+        (name, options.join(" "))
+    }));
+    all
+}
+
+/// What pmctl says of an option of perf's.
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Has(String),
+    OtherWay(String),
+    Not(String),
+}
+
+impl Answer {
+    /// Returns what is in each column, with a blank in front.
+    fn columns(&self) -> [String; 3] {
+        let mut columns = [const { String::new() }; 3];
+        let (column, text) = match self {
+            Self::Has(text) => (0, text),
+            Self::OtherWay(text) => (1, text),
+            Self::Not(text) => (2, text),
+        };
+        columns[column] = format!(" {text}");
+        columns
+    }
+}
+
+/// Returns what a hint says.
+fn hinted(hint: &str) -> Answer {
+    let text = literal(hint);
+    if stat::NOT.contains(&hint) || record::NOT.contains(&hint) {
+        Answer::Not(text)
+    } else {
+        Answer::OtherWay(text)
+    }
+}
+
+/// Returns the options that have the same answer, and the answer. An option without one is left out.
+fn rows(command: &Command, options: &str, hints: &[super::Hint]) -> Vec<(Vec<String>, Answer)> {
+    let mut rows: Vec<(Vec<String>, Answer)> = Vec::new();
+    for option in options.split_whitespace() {
+        let name = option.split('=').next().unwrap_or(option);
+        let of_pmctl = command.get_arguments().find(|arg| is_called(arg, name));
+        let hint = hints.iter().find(|(known, _)| *known == name);
+        let answer = match (of_pmctl, hint) {
+            (Some(arg), _) => Answer::Has(known(arg, name)),
+            (None, Some((_, hint))) => hinted(hint),
+            (None, None) => continue,
+        };
+        let shown = format!("``{name}``");
+        match rows.iter_mut().find(|(_, known)| *known == answer) {
+            Some((names, _)) if !names.contains(&shown) => names.push(shown),
+            Some(_) => {}
+            None => rows.push((vec![shown], answer)),
+        }
+    }
+    rows
+}
+
+/// Returns whether this is one of an option's names.
+pub(super) fn is_called(arg: &Arg, name: &str) -> bool {
+    match name.strip_prefix("--") {
+        Some(long) => {
+            arg.get_long() == Some(long)
+                || arg
+                    .get_all_aliases()
+                    .is_some_and(|aliases| aliases.contains(&long))
+        }
+        None => name
+            .chars()
+            .nth(1)
+            .is_some_and(|short| arg.get_short() == Some(short)),
+    }
+}
+
+/// Returns what an option of pmctl's does, with its own name if it has another.
+fn known(arg: &Arg, name: &str) -> String {
+    if arg.is_hide_set() {
+        return "Taken, and without effect: it is always so, or has no meaning here.".to_owned();
+    }
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let own = arg.get_long().unwrap_or_default();
+    let is_other = name.starts_with("--") && own != &name[2..];
+    let other = if is_other {
+        format!(" (``--{own}``)")
+    } else {
+        String::new()
+    };
+    format!("{}{other}.", literal(&help))
+}
+
+/// Returns a text for reStructuredText, in which code has two backticks.
+fn literal(text: &str) -> String {
+    text.replace('*', "\\*").replace('`', "``")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn every_option_has_an_answer() {
+        let mut pmctl = Cli::command();
+        pmctl.build();
+        for (name, options) in all() {
+            let command = pmctl.find_subcommand(name).expect("it is there");
+            let rows = rows(command, &options, hints_of(name));
+            let answered: Vec<&String> = rows.iter().flat_map(|(names, _)| names).collect();
+            for option in options.split_whitespace() {
+                let option = option.split('=').next().unwrap_or(option);
+                assert!(answered.contains(&&format!("``{option}``")), "{option}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of one command, read without the definition of all others: making that takes more instructions than
+//! anything else in a short `pmctl stat`.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser};
+
+use super::{Command, Json, Record, Stat, call_graph};
+
+/// The options of one command.
+#[derive(Debug, Parser)]
+#[command(name = "pmctl")]
+struct Only<A: Args> {
+    #[command(flatten)]
+    options: A,
+}
+
+/// Returns the command of a command line that is right; `None` if it is another command, asks for help, or is wrong: the
+/// whole definition tells what is to be said then.
+pub(crate) fn parse(words: &[OsString]) -> Option<Command> {
+    let line = words.get(1..)?;
+    match line.first()?.to_str()? {
+        "stat" => usual(&line[1..])
+            .or_else(|| options(line))
+            .map(Command::Stat),
+        // Its call graphs may take another look.
+        "record" => options(line)
+            .filter(|record: &Record| call_graph::with_mode(words, &record.command).is_none())
+            .map(Command::Record),
+        "report" => options(line).map(Command::Report),
+        "script" => options(line).map(Command::Script),
+        _ => None,
+    }
+}
+
+/// Reads the options that `pmctl stat` has most often, without any definition; `None` if there are others, or one is
+/// wrong or given twice.
+fn usual(words: &[OsString]) -> Option<Stat> {
+    let mut stat = Stat {
+        td_level: 1,
+        ..Stat::default()
+    };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let mut value = || {
+            let value = rest.next()?.to_str()?;
+            let is_option = value.len() > 1 && value.starts_with('-');
+            (!value.is_empty() && !is_option).then_some(value)
+        };
+        match word.to_str()? {
+            "-e" => stat.events.push(value()?.to_owned()),
+            "-a" if !stat.all_cpus => stat.all_cpus = true,
+            "-j" | "--json" if stat.json.is_none() => stat.json = Some(Json::Perf),
+            "-o" if stat.output.is_none() => stat.output = Some(value()?.into()),
+            "-r" if stat.repeat.is_none() => stat.repeat = Some(value()?.parse().ok()?),
+            "--" => {
+                stat.command = rest.cloned().collect();
+                return Some(stat);
+            }
+            option if option.starts_with('-') => return None,
+            _ => {
+                stat.command = [word].into_iter().chain(rest).cloned().collect();
+                let has_mark = stat.command.iter().any(|word| word == "--");
+                return (!has_mark).then_some(stat);
+            }
+        }
+    }
+    Some(stat)
+}
+
+fn options<A: Args>(line: &[OsString]) -> Option<A> {
+    let only = Only::<A>::try_parse_from(line).ok()?;
+    Some(only.options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+
+    #[test]
+    fn both_ways_read_the_same() {
+        for line in [
+            "pmctl stat true",
+            "pmctl stat -e cycles,instructions:u -r 3 -x, -- ls -l --json",
+            "pmctl stat -a -I100 --timeout 1000",
+            "pmctl record -g -F 99 -o x -- make -j2",
+            "pmctl report -i x --sort comm",
+            "pmctl script -i x",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let quick = parse(&words).expect(line);
+            let whole = Cli::parse_words(&words).expect(line);
+            assert_eq!(format!("{quick:?}"), format!("{:?}", whole.command));
+        }
+    }
+
+    #[test]
+    fn usual_options_mean_what_the_definition_says() {
+        let words = [
+            "-e", "cycles", "-a", "-j", "--json", "-o", "-", "x", "-r", "3", "--", "true", "-v",
+            "", "-e5",
+        ];
+        let mut random = 1_u64;
+        let mut number = |limit: usize| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(random >> 33).expect("31 bits") % limit
+        };
+        let mut same = 0;
+        for _ in 0..3000 {
+            let mut line = vec![OsString::from("stat")];
+            line.extend((0..number(7)).map(|_| OsString::from(words[number(words.len())])));
+            let Some(stat) = usual(&line[1..]) else {
+                continue;
+            };
+            let whole: Stat = options(&line).unwrap_or_else(|| panic!("{line:?} is refused"));
+            assert_eq!(format!("{stat:?}"), format!("{whole:?}"), "{line:?}");
+            same += 1;
+        }
+        assert!(same > 300, "{same}");
+    }
+
+    #[test]
+    fn what_needs_an_answer_is_left_to_the_whole() {
+        for line in [
+            "pmctl",
+            "pmctl list",
+            "pmctl stat --help",
+            "pmctl stat --no-such",
+            "pmctl stat -r x true",
+            "pmctl help stat",
+            "pmctl -V",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert!(parse(&words).is_none(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::call_graph::CallGraph;
+use super::stat::{interval, pid, tid};
+use super::words::Words;
+use crate::events::cpus::Cpus;
+use crate::recording::perfdata::BranchKinds;
+use crate::system::child::Streams;
+
+/// The recording, if no other is named.
+pub(crate) const DEFAULT_FILE: &str = "perf.data";
+
+const RECORD_HELP: &str = "\
+A sample is taken each time that an event has happened -c times. It tells which program was running, and where; with -g \
+also who called it. Events are written as for `pmctl stat`. Samples go to the file as they come: a recording that was killed \
+can be read up to that moment.
+
+Everybody may sample their own programs; without CAP_PERFMON in user mode only, unless kernel.perf_event_paranoid is below 2. \
+-a and -C, and --timebase and --rotate, sample all programs: for root, or with CAP_PERFMON.
+
+The default period is a prime number, so that few loops are in step with it. To make sure, compare with another period.
+
+Examples:
+  pmctl record -- make                       where `make` spends its cycles
+  pmctl record -c 10007 -- ls                more samples, of a short command
+  pmctl record -g -F 999 -- make             call chains, 999 in a second
+  pmctl record --call-graph dwarf -F 99 -- ls
+                                             of programs without frame pointers
+  pmctl record -a --duration 10              the whole system
+  pmctl record -p 1234                       a process that is running already
+  pmctl record -e branches:u -- ls           another event
+  pmctl record -e cycles -e cpu/branch-misses,period=1009/ -- ls
+                                             each with a period of its own
+  pmctl record -b -- gzip file               with the last branches
+  pmctl record -a --overwrite --switch-output
+                                             a flight recorder (kill -USR2)
+  pmctl record -o - -- make | perf script -i -
+                                             perf shows them as they come
+  pmctl record --timebase cycles --count branches,instructions -- ls
+                                             count others from sample to sample
+  pmctl record -a --timebase cycles --count energy-pkg,temperature -- make
+                                             where energy goes
+
+See the recording with `pmctl report`, `script` or `flamegraph`. It is a perf.data file, which `perf report` and other \
+tools read, too.
+
+Exit codes are those of `pmctl stat`; 125 also if samples were lost.";
+
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Record {
+    /// Sample by these events, separated by commas; may be repeated [default: cycles]
+    #[arg(short = 'e', long = "event", value_name = "EVENTS")]
+    pub(crate) events: Vec<String>,
+
+    /// Take a sample each time that an event has happened N times
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1_000_003, value_parser = period, conflicts_with = "frequency")]
+    pub(crate) period: u32,
+
+    /// Take about HZ samples a second, and not one each N events; `max` for as many as the module allows
+    #[arg(short = 'F', long = "freq", value_name = "HZ", value_parser = frequency)]
+    pub(crate) frequency: Option<Frequency>,
+
+    /// Record call chains, by frame pointers
+    #[arg(short = 'g')]
+    pub(crate) chains: bool,
+
+    /// Record call chains by frame pointers (fp, as -g), or for programs without them by copies of the stack (dwarf, or
+    /// dwarf,BYTES [8192]) or the calls that the CPU records (lbr)
+    #[arg(long, value_name = "MODE", hide_possible_values = true, value_parser = Words { parse: CallGraph::parse, known: &["fp", "dwarf", "lbr"] })]
+    pub(crate) call_graph: Option<CallGraph>,
+
+    /// Record call chains of programs only; with -g
+    #[arg(long, conflicts_with = "kernel_callchains")]
+    pub(crate) user_callchains: bool,
+
+    /// Record call chains of the kernel only; with -g
+    #[arg(long)]
+    pub(crate) kernel_callchains: bool,
+
+    /// Sample user mode only, as `:u` behind each event
+    #[arg(long, conflicts_with = "all_kernel")]
+    pub(crate) all_user: bool,
+
+    /// Sample the kernel only, as `:k` behind each event
+    #[arg(long)]
+    pub(crate) all_kernel: bool,
+
+    /// Sample all programs; without a command until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) all_cpus: bool,
+
+    /// Sample all programs on these CPUs, as 0-2,5
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = Cpus::parse)]
+    pub(crate) cpu: Option<Cpus>,
+
+    /// Sample these processes, separated by commas, and the children that they start, until they end or Ctrl-C
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = pid, conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) pid: Vec<u32>,
+
+    /// Sample these threads, separated by commas, and what they start
+    #[arg(short, long, value_name = "TID", value_delimiter = ',', value_parser = tid, conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) tid: Vec<u32>,
+
+    /// Don't sample what the command or the tasks create
+    #[arg(short = 'i', long, conflicts_with_all = ["all_cpus", "cpu"])]
+    pub(crate) no_inherit: bool,
+
+    /// Record the last branches before each sample
+    #[arg(short, long, alias = "branch-any")]
+    pub(crate) branches: bool,
+
+    /// Record the last branches of these kinds only, separated by commas: `any`, `any_call`, `any_ret`, `ind_call`,
+    /// `ind_jmp`, `cond`, `call`, and modes `u`, `k`
+    #[arg(short = 'j', long = "branch-filter", value_name = "KINDS", value_parser = BranchKinds::parse)]
+    pub(crate) branch_filter: Option<BranchKinds>,
+
+    /// Sample by this event only, and count those of --count, by a trace of the whole machine
+    #[arg(
+        long,
+        value_name = "EVENT",
+        requires = "count",
+        conflicts_with = "events"
+    )]
+    pub(crate) timebase: Option<String>,
+
+    /// Count these events from sample to sample, or read values, as energy-pkg and temperature; may be repeated
+    #[arg(long, value_name = "EVENTS", requires = "timebase")]
+    pub(crate) count: Vec<String>,
+
+    /// Size of each CPU's ring in pages of 4 KiB, or as 1M (B, K, M, G); rounded up to a power of 2 of pages [default: 64, with
+    /// stacks 512, of a trace 1024, or fewer if the memory limit is lower]
+    #[arg(short = 'm', long, alias = "mmap-pages", value_name = "PAGES", value_parser = pages)]
+    pub(crate) pages: Option<u32>,
+
+    /// Trace the whole machine, and change the buffers when one is nearly full: a moment is lost instead of the rest
+    #[arg(long)]
+    pub(crate) rotate: bool,
+
+    /// Begin to sample MS milliseconds after the start
+    #[arg(short = 'D', long, value_name = "MS", value_parser = interval)]
+    pub(crate) delay: Option<Duration>,
+
+    /// Stop recording when its records have SIZE, as 100M (B, K, M, G); a command goes on
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
+
+    /// Stop recording after SECS seconds; a command goes on
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+
+    /// Write the recording to FILE; - is standard output, as a stream for `-i -`
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    pub(crate) output: PathBuf,
+
+    /// Keep the newest samples only, as many as the rings have room for; write them at the end, or as --switch-output says
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Begin a new file, FILE.<time>, at SIGUSR2 (signal), after a time (10m: s, m, h, d) or with a size (100M: B, K, M, G)
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_output)]
+    pub(crate) switch_output: Option<SwitchOutput>,
+
+    /// Keep the last N files of --switch-output
+    #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) switch_max_files: Option<u32>,
+
+    /// Print no summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) perfs: Perfs,
+
+    /// Command to run, with its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Options of perf that ask for what is so anyway.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
+pub(crate) struct Perfs {
+    #[arg(short = 'N', long, hide = true)]
+    no_buildid_cache: bool,
+
+    #[arg(short = 'B', long, hide = true)]
+    no_buildid: bool,
+
+    #[arg(short = 'T', long, hide = true)]
+    timestamp: bool,
+
+    #[arg(short = 'P', long = "sample-period", hide = true)]
+    sample_period: bool,
+
+    #[arg(short = 'R', long, hide = true)]
+    raw_samples: bool,
+
+    #[arg(long, hide = true)]
+    sample_cpu: bool,
+
+    #[arg(long, hide = true)]
+    sample_identifier: bool,
+
+    #[arg(long, hide = true)]
+    timestamp_boundary: bool,
+
+    #[arg(long, hide = true)]
+    no_buffering: bool,
+}
+
+/// How many samples a second -F asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frequency {
+    Hertz(u32),
+    /// As many as the module allows.
+    Max,
+}
+
+/// When a new file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwitchOutput {
+    Signal,
+    /// In bytes.
+    Size(u64),
+    Time(Duration),
+}
+
+impl Record {
+    /// Returns the streams of the command: a recording that goes to standard output has that for itself.
+    pub(crate) fn streams(&self) -> Streams {
+        if self.output.as_os_str() == "-" {
+            Streams::Error
+        } else {
+            Streams::Own
+        }
+    }
+
+    /// Returns whether only a trace can do it.
+    pub(crate) const fn needs_trace(&self) -> bool {
+        self.timebase.is_some() || self.rotate
+    }
+
+    /// Returns the kinds of branches that are asked for.
+    pub(crate) fn branch_kinds(&self) -> Option<BranchKinds> {
+        let any = self.branches.then_some(BranchKinds::ANY);
+        let calls = self.has_calls().then_some(BranchKinds::CALL_STACK);
+        self.branch_filter.or(any).or(calls)
+    }
+
+    /// Returns whether call chains are asked for.
+    pub(crate) const fn has_chains(&self) -> bool {
+        self.chains || self.call_graph.is_some()
+    }
+}
+
+fn period(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(period) if period > 0 => Ok(period),
+        _ => Err(format!(
+            "it takes a number of events, from 1 to {}",
+            u32::MAX
+        )),
+    }
+}
+
+fn frequency(text: &str) -> Result<Frequency, String> {
+    if text == "max" {
+        return Ok(Frequency::Max);
+    }
+    let hertz = text.parse().ok().filter(|hertz| *hertz > 0);
+    hertz
+        .map(Frequency::Hertz)
+        .ok_or_else(|| "it takes a number of samples in a second, 1 or more, or `max`".to_owned())
+}
+
+/// A letter behind a number, and what it stands for.
+type Unit = (char, u64);
+const SIZES: [Unit; 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];
+const TIMES: [Unit; 4] = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
+
+/// The bytes of a page, and the most pages of a ring.
+const PAGE: u64 = 4 << 10;
+const MOST_PAGES: u32 = 1 << 16;
+
+/// Returns a number above 0 with one of these units.
+fn number(text: &str, units: &[Unit]) -> Option<u64> {
+    units.iter().find_map(|(unit, factor)| {
+        let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+        number.checked_mul(*factor).filter(|number| *number > 0)
+    })
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    number(text, &SIZES).ok_or_else(|| "it takes a size as 100M (B, K, M, G)".to_owned())
+}
+
+/// Returns the pages of a ring, of a number of them or of a size.
+fn pages(text: &str) -> Result<u32, String> {
+    let of_size = || {
+        number(text, &SIZES)?
+            .div_ceil(PAGE)
+            .checked_next_power_of_two()
+    };
+    let pages = text.parse().ok().or_else(of_size);
+    pages
+        .and_then(|pages| u32::try_from(pages).ok())
+        .filter(|pages| (1..=MOST_PAGES).contains(pages))
+        .ok_or_else(|| {
+            format!(
+                "it takes a number of pages of 4 KiB, 1 to {MOST_PAGES}, or a size as 512K or 1M"
+            )
+        })
+}
+
+fn switch_output(text: &str) -> Result<SwitchOutput, String> {
+    let time = |seconds| SwitchOutput::Time(Duration::from_secs(seconds));
+    match text {
+        "signal" => Some(SwitchOutput::Signal),
+        text => number(text, &SIZES)
+            .map(SwitchOutput::Size)
+            .or_else(|| number(text, &TIMES).map(time)),
+    }
+    .ok_or_else(|| {
+        "it takes `signal`, a time as 10m (s, m, h, d) or a size as 100M (B, K, M, G)".to_owned()
+    })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "it takes a number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_have_pages_or_a_size() {
+        for (text, wanted) in [
+            ("1", 1),
+            ("3", 3),
+            ("65536", 65536),
+            ("1B", 1),
+            ("4097B", 2),
+            ("512K", 128),
+            ("700K", 256),
+            ("1M", 256),
+            ("256M", 65536),
+        ] {
+            assert_eq!(pages(text), Ok(wanted), "{text}");
+        }
+        for wrong in [
+            "",
+            "0",
+            "-1",
+            "65537",
+            "0M",
+            "1T",
+            "1.5M",
+            "257M",
+            "16777216G",
+        ] {
+            assert!(pages(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machine code as text.
+
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, IntelFormatter};
+
+use super::code::Code;
+use crate::args::Syntax;
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    pub(super) address: u64,
+    pub(super) length: u64,
+    pub(super) text: String,
+    /// The address of the instruction that it jumps to or calls.
+    pub(super) target: Option<u64>,
+}
+
+/// Disassembles code. `name` returns the function that an address is in, and the offset in it.
+pub(super) fn disassemble<'a>(
+    code: &Code,
+    syntax: Syntax,
+    name: impl Fn(u64) -> Option<(&'a str, u64)>,
+) -> Vec<Instruction> {
+    const MNEMONIC: u32 = 7;
+    let mut formatter: Box<dyn Formatter> = match syntax {
+        Syntax::Att => Box::new(GasFormatter::new()),
+        Syntax::Intel => Box::new(IntelFormatter::new()),
+    };
+    let options = formatter.options_mut();
+    options.set_uppercase_hex(false);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_first_operand_char_index(MNEMONIC);
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_rip_relative_addresses(true);
+    let mut decoder = Decoder::with_ip(64, &code.bytes, code.address, DecoderOptions::NONE);
+    let mut instructions = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        let target = Some(instruction.near_branch_target()).filter(|target| *target != 0);
+        let mut text = String::new();
+        match target {
+            None => formatter.format(&instruction, &mut text),
+            Some(target) => {
+                formatter.format_mnemonic(&instruction, &mut text);
+                text = format!("{text:width$}{target:x}", width = MNEMONIC as usize);
+                if let Some((name, offset)) = name(target) {
+                    text += &match offset {
+                        0 => format!(" <{name}>"),
+                        _ => format!(" <{name}+{offset:#x}>"),
+                    };
+                }
+            }
+        }
+        instructions.push(Instruction {
+            address: instruction.ip(),
+            length: instruction.len() as u64,
+            text,
+            target,
+        });
+    }
+    instructions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What gas and objdump make of this: `f: dec %rax; jnz f; call g; mov 0x10(%rip),%edx; ret`, and a prefix alone.
+    const CODE: [u8; 18] = [
+        0x48, 0xff, 0xc8, 0x75, 0xfb, 0xe8, 0xf6, 0x0f, 0x00, 0x00, 0x8b, 0x15, 0x10, 0x00, 0x00,
+        0x00, 0xc3, 0x48,
+    ];
+
+    fn texts(syntax: Syntax) -> Vec<String> {
+        let code = Code {
+            bytes: CODE.to_vec(),
+            address: 0x40_1000,
+            path: None,
+        };
+        let name = |address| match address {
+            0x40_1000..0x40_1012 => Some(("f", address - 0x40_1000)),
+            0x40_2000.. => Some(("g", address - 0x40_2000)),
+            _ => None,
+        };
+        let all = disassemble(&code, syntax, name);
+        assert_eq!(all.iter().map(|i| i.length).sum::<u64>(), CODE.len() as u64);
+        assert_eq!(all[1].target, Some(0x40_1000));
+        all.into_iter()
+            .map(|instruction| instruction.text)
+            .collect()
+    }
+
+    #[test]
+    fn targets_have_names() {
+        let expected = [
+            "dec    %rax",
+            "jne    401000 <f>",
+            "call   402000 <g>",
+            "mov    0x10(%rip),%edx",
+            "ret",
+            "(bad)",
+        ];
+        assert_eq!(texts(Syntax::Att), expected);
+        assert_eq!(texts(Syntax::Intel)[0], "dec    rax");
+        assert_eq!(texts(Syntax::Intel)[3], "mov    edx,[rip+0x10]");
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bytes of a function.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSegment, ReadCache};
+
+use super::Function;
+use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::places::running_kernel;
+use crate::recording::symbols::{DebugFiles, jit};
+use crate::system::files;
+
+/// The memory of the running kernel, as a file.
+const KCORE: &str = "/proc/kcore";
+/// The largest function that is shown, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Machine code.
+#[derive(Debug)]
+pub(super) struct Code {
+    pub(super) bytes: Vec<u8>,
+    /// The address of the first byte, as the file or the kernel has it.
+    pub(super) address: u64,
+    /// The file that they are from; `None` if it is the kernel.
+    pub(super) path: Option<PathBuf>,
+}
+
+impl Code {
+    /// Reads that of a function, from the file that ran.
+    ///
+    /// # Errors
+    /// Why it can't be had, and what to do, in words.
+    pub(super) fn of(recording: &Recording, function: &Function) -> Result<Self, String> {
+        let path = Path::new(&function.path);
+        let size = usize::try_from(function.length.min(LARGEST)).unwrap_or(0);
+        let mut bytes = vec![0; size];
+        let id = recording.build_id(path);
+        if is_kernel(function.start) {
+            let is_same = id.is_some() && running_kernel().as_deref() == id;
+            if !is_same {
+                return Err(
+                    "the recording is of another kernel than the running one: only that kernel's instructions can be shown"
+                        .to_owned(),
+                );
+            }
+            kernel_memory(function.start, &mut bytes)?;
+            return Ok(Self {
+                bytes,
+                address: function.start,
+                path: None,
+            });
+        }
+        let name = &function.path;
+        if jit::process_of(path).is_some() {
+            return Err(
+                "the program made this function at run time: its instructions are gone".to_owned(),
+            );
+        }
+        let located = DebugFiles::of_user().locate(path, recording.version(path));
+        let located = located.map_err(|absence| {
+            format!("{}: its instructions are not shown", absence.reason(name))
+        })?;
+        let address = located.elf.address(function.start);
+        let address = address.ok_or_else(|| format!("{name}: this function is not in the file"))?;
+        let read = files::open(&located.path)
+            .and_then(|file| file.read_exact_at(&mut bytes, function.start));
+        read.map_err(|error| format!("can't read {name}: {error}"))?;
+        Ok(Self {
+            bytes,
+            address,
+            path: Some(located.path),
+        })
+    }
+}
+
+/// Reads memory of the running kernel.
+fn kernel_memory(start: u64, bytes: &mut [u8]) -> Result<(), String> {
+    let cannot = |reason: String| {
+        format!(
+            "can't read the kernel's instructions from {KCORE}: {reason}. Try as root (CAP_SYS_RAWIO)"
+        )
+    };
+    let file = File::open(KCORE).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "can't read the kernel's instructions: there is no {KCORE}, as this kernel is built without \
+             CONFIG_PROC_KCORE. `pmctl annotate SYMBOL` shows a function of a program"
+        ),
+        _ => cannot(error.to_string()),
+    })?;
+    let cache = ReadCache::new(&file);
+    let core = object::File::parse(&cache).map_err(|error| cannot(error.to_string()))?;
+    let place = core.segments().find_map(|segment| {
+        let inside = start.checked_sub(segment.address())?;
+        (inside < segment.size()).then(|| segment.file_range().0 + inside)
+    });
+    let place = place.ok_or_else(|| cannot("the address is not in it".to_owned()))?;
+    let read = file.read_exact_at(bytes, place);
+    read.map_err(|error| cannot(error.to_string()))
+}

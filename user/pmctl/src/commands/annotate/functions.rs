@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions of a recording, with the samples at each of their instructions.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ahash::AHashMap;
+use anyhow::Result;
+
+use crate::recording::address_spaces::File;
+use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::profile;
+use crate::recording::symbols::{DebugFiles, Lines};
+use crate::system::text::printable;
+
+/// A function with samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    /// The program or library, without and with its folder.
+    pub(crate) dso: String,
+    pub(crate) path: String,
+    pub(super) number: Option<File>,
+    /// Offset in the file; for the kernel, the address.
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(crate) events: u64,
+    pub(crate) samples: u64,
+    /// Event count at each offset.
+    pub(super) places: BTreeMap<u64, u64>,
+}
+
+/// The functions of an event, the largest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Functions {
+    pub(crate) list: Vec<Function>,
+    /// Event count of all samples, those without a function too.
+    all: u64,
+}
+
+impl Functions {
+    /// Reads those of a recording.
+    pub(crate) fn of(recording: &Recording, event: usize) -> Result<Self> {
+        let mut found: AHashMap<(Option<File>, u64), Function> = AHashMap::new();
+        let mut all: u64 = 0;
+        profile::each_sample_alone(recording, |named, _| {
+            if named.sample.event != event {
+                return Ok(());
+            }
+            let period = named.sample.period;
+            all = all.saturating_add(period);
+            let site = &named.site;
+            let Some((start, length)) = site.range() else {
+                return Ok(());
+            };
+            let function = found.entry((site.number(), start));
+            let function = function.or_insert_with(|| Function {
+                name: site.symbol().to_owned(),
+                dso: site.dso().into_owned(),
+                path: site.path().into_owned(),
+                number: site.number(),
+                start,
+                length,
+                ..Function::default()
+            });
+            function.events = function.events.saturating_add(period);
+            function.samples += 1;
+            let place = function.places.entry(site.place()).or_default();
+            *place = place.saturating_add(period);
+            Ok(())
+        })?;
+        let mut list: Vec<Function> = found.into_values().collect();
+        list.sort_by(|a, b| {
+            let order = b.events.cmp(&a.events);
+            order.then_with(|| (&a.name, &a.path, a.start).cmp(&(&b.name, &b.path, b.start)))
+        });
+        Ok(Self { list, all })
+    }
+
+    /// Returns the share of a function in the event count of all samples.
+    pub(crate) fn share(&self, function: &Function) -> f64 {
+        function.events as f64 / self.all.max(1) as f64
+    }
+
+    /// Returns the functions with a name, or the largest one.
+    ///
+    /// # Errors
+    /// In words, if there is none: with the names that are similar.
+    pub(crate) fn named(&self, name: Option<&str>) -> Result<Vec<&Function>, String> {
+        let Some(name) = name else {
+            let first = self.list.first();
+            let none = "no sample of this event is in a function with a name.";
+            return first.map(|first| vec![first]).ok_or(none.to_owned());
+        };
+        let all = self.list.iter();
+        let found: Vec<&Function> = all.filter(|function| function.name == name).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        Err(format!(
+            "no sample of this event is in a function `{}`.{}",
+            printable(name),
+            self.similar(name)
+        ))
+    }
+
+    /// Returns the functions that have samples in a part which the compiler made of a function with this name.
+    pub(super) fn with_inlined(&self, recording: &Recording, name: &str) -> Vec<&Function> {
+        let lines = Lines::new(DebugFiles::of_user());
+        let is_part = |function: &&Function| {
+            let path = Path::new(&function.path);
+            let key = function.number.map_or(u32::MAX, File::number);
+            let version = recording.version(path);
+            function.places.keys().any(|place| {
+                let levels = lines.at((key, path), version, *place);
+                let mut inlined = levels.iter().filter_map(|level| level.inlined.as_ref());
+                inlined.any(|inlined| *inlined.text == *name)
+            })
+        };
+        let user = self
+            .list
+            .iter()
+            .filter(|function| !is_kernel(function.start));
+        user.filter(is_part).collect()
+    }
+
+    /// Returns a sentence with names that are like this one.
+    fn similar(&self, name: &str) -> String {
+        const MOST: usize = 5;
+        const ALIKE: f64 = 0.7;
+        let likeness = |function: &&Function| {
+            if last_part(&function.name).contains(name) {
+                return 1.0;
+            }
+            strsim::normalized_damerau_levenshtein(&function.name, name)
+        };
+        let mut names: Vec<(f64, &str)> = self
+            .list
+            .iter()
+            .map(|function| (likeness(&function), &function.name[..]))
+            .filter(|(likeness, _)| *likeness >= ALIKE)
+            .collect();
+        names.sort_by(|a, b| b.0.total_cmp(&a.0));
+        names.dedup_by_key(|(_, name)| *name);
+        let names: Vec<String> = names
+            .iter()
+            .take(MOST)
+            .map(|(_, name)| printable(name))
+            .collect();
+        if names.is_empty() {
+            return "\n`pmctl report --sort symbol` lists those that there are.".to_owned();
+        }
+        format!("\nThere is `{}`.", names.join("`, `"))
+    }
+}
+
+/// Returns the last part of a path, as `tick` of `<crate::Watch as Timer>::tick`, without arguments.
+fn last_part(name: &str) -> &str {
+    let path = match name.find('(') {
+        Some(end) if end > 0 => &name[..end],
+        _ => name,
+    };
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn similar_is_what_a_function_is_called_and_not_its_crate() {
+        let function = |name: &str| Function {
+            name: name.to_owned(),
+            ..Function::default()
+        };
+        let names = [
+            "<perfmon_main::watch::Watch as Timer>::tick",
+            "main_loop(int)",
+        ];
+        let functions = Functions {
+            list: names.map(function).to_vec(),
+            all: 0,
+        };
+        assert_eq!(functions.similar("main"), "\nThere is `main_loop(int)`.");
+        assert_eq!(last_part("(anonymous namespace)::f"), "f");
+        assert_eq!(last_part("std::sort(std::less)"), "sort");
+    }
+}

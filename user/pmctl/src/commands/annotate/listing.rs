@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lines of an annotated function: instructions, and the source lines that they were made of.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ahash::AHashMap;
+
+use super::Function;
+use super::assembly::disassemble;
+use super::code::Code;
+use super::rust_sources;
+use crate::args::Syntax;
+use crate::recording::perfdata::{Recording, is_kernel};
+use crate::recording::symbols::{DebugFiles, Lines, SourceLine, Targets};
+use crate::system::files;
+use crate::system::text::{count, printable};
+
+/// The largest source file that is read, in bytes.
+const LARGEST: u64 = 1 << 26;
+
+/// An annotated function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) lines: Vec<Line>,
+    /// What is missing and why.
+    pub(crate) notes: Vec<String>,
+    /// Event count at the instructions.
+    pub(super) shown: u64,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Part of the function's event count; 0 of a source line.
+    pub(crate) share: f64,
+    pub(crate) content: Content,
+}
+
+/// Content of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The name of a source file.
+    File(String),
+    Source {
+        number: u32,
+        text: String,
+    },
+    Instruction {
+        address: u64,
+        text: String,
+    },
+}
+
+impl Line {
+    /// Returns the share in percent; nothing if it is 0.
+    pub(crate) fn percent(&self) -> String {
+        if self.share > 0.0 {
+            format!("{:.2}", self.share * 100.0)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Returns the rest of the line.
+    pub(crate) fn text(&self) -> String {
+        match &self.content {
+            Content::File(name) => printable(name),
+            Content::Source { number, text } => {
+                let text = text.replace('\t', "        ");
+                format!("{number:<6}{}", printable(&text))
+            }
+            Content::Instruction { address, text } => {
+                format!("{address:10x}:  {}", printable(text))
+            }
+        }
+    }
+}
+
+impl Listing {
+    /// Appends a line.
+    pub(crate) fn push(&mut self, share: f64, content: Content) {
+        self.lines.push(Line { share, content });
+    }
+
+    /// Reads a function's instructions, and its source if that is wanted.
+    ///
+    /// # Errors
+    /// Why there are no instructions, in words.
+    pub(super) fn new(
+        recording: &Recording,
+        function: &Function,
+        (syntax, with_source): (Syntax, bool),
+    ) -> Result<Self, String> {
+        let code = Code::of(recording, function)?;
+        let delta = code.address.wrapping_sub(function.start);
+        let end = code.address.wrapping_add(code.bytes.len() as u64);
+        let mut tables = recording.notes.symbols.iter();
+        let table = tables.find(|table| table.file == function.path);
+        let targets = OnceCell::new();
+        let name = |address: u64| {
+            if (code.address..end).contains(&address) {
+                return Some((&function.name[..], address - code.address));
+            }
+            if let Some(path) = &code.path {
+                let targets = targets.get_or_init(|| Targets::of(path));
+                if let Some(found) = targets.at(address) {
+                    return Some(found);
+                }
+            }
+            let offset = address.wrapping_sub(delta);
+            let symbol = table?.at(offset)?;
+            Some((&symbol.name[..], offset - symbol.start))
+        };
+        let mut source =
+            (with_source && !is_kernel(function.start)).then(|| Source::new(recording, function));
+        let mut listing = Self::default();
+        for instruction in disassemble(&code, syntax, name) {
+            let offset = instruction.address.wrapping_sub(delta);
+            if let Some(source) = &mut source {
+                listing.lines.extend(source.before(offset));
+            }
+            // A sample within an instruction is one of it.
+            let places = function.places.range(offset..offset + instruction.length);
+            let events = places.fold(0, |sum: u64, (_, events)| sum.saturating_add(*events));
+            listing.shown = listing.shown.saturating_add(events);
+            listing.push(
+                events as f64 / function.events.max(1) as f64,
+                Content::Instruction {
+                    address: instruction.address,
+                    text: instruction.text,
+                },
+            );
+        }
+        listing.notes = source.map(Source::notes).unwrap_or_default();
+        Ok(listing)
+    }
+}
+
+/// The source lines of a function.
+struct Source<'a> {
+    lines: Lines,
+    recording: &'a Recording,
+    function: &'a Function,
+    /// The lines of each file; `None` if it can't be read.
+    files: AHashMap<String, Option<Vec<String>>>,
+    /// The line that was shown last.
+    last: Option<(u32, u32)>,
+    missing: BTreeSet<String>,
+}
+
+impl<'a> Source<'a> {
+    fn new(recording: &'a Recording, function: &'a Function) -> Self {
+        Self {
+            lines: Lines::new(DebugFiles::of_user()),
+            recording,
+            function,
+            files: AHashMap::new(),
+            last: None,
+            missing: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the lines to show before the instruction at an offset: none if it is of the same line as the one before.
+    fn before(&mut self, offset: u64) -> Vec<Line> {
+        let path = Path::new(&self.function.path);
+        let version = self.recording.version(path);
+        let levels = self.lines.at((0, path), version, offset);
+        let Some(SourceLine { path, number }) =
+            levels.first().and_then(|level| level.source.clone())
+        else {
+            return Vec::new();
+        };
+        let here = Some((path.number, number));
+        let is_new_file = self.last.is_none_or(|(file, _)| file != path.number);
+        if self.last == here || number == 0 {
+            return Vec::new();
+        }
+        self.last = here;
+        let line = |content| Line {
+            share: 0.0,
+            content,
+        };
+        let mut lines = Vec::new();
+        if is_new_file {
+            lines.push(line(Content::File(path.text.to_string())));
+        }
+        let text = self.text(&path.text, number).unwrap_or_default();
+        lines.push(line(Content::Source { number, text }));
+        lines
+    }
+
+    /// Returns a line of a source file.
+    fn text(&mut self, path: &str, number: u32) -> Option<String> {
+        let lines = self.files.entry(path.to_owned()).or_insert_with(|| {
+            let text = files::read(Path::new(path), LARGEST);
+            let elsewhere = || files::read(&rust_sources::find(path)?, LARGEST).ok();
+            let text = text.ok().or_else(elsewhere)?;
+            let text = String::from_utf8_lossy(&text);
+            Some(text.lines().map(str::to_owned).collect())
+        });
+        match lines {
+            Some(lines) => lines.get(number as usize - 1).cloned(),
+            None => {
+                self.missing.insert(path.to_owned());
+                None
+            }
+        }
+    }
+
+    /// Returns what could not be read.
+    fn notes(self) -> Vec<String> {
+        let files = missing_in_words(&self.missing);
+        self.lines.warnings().into_iter().chain(files).collect()
+    }
+}
+
+/// Returns a sentence on source files that can't be read.
+fn missing_in_words(files: &BTreeSet<String>) -> Option<String> {
+    let first = files.first()?;
+    let what = match files.len() {
+        1 => format!("{first} can't be read, so its lines have their numbers and no text"),
+        all => format!(
+            "{} can't be read, so their lines have their numbers and no text: {first} and {} more",
+            count(all as u64, "source file"),
+            all - 1
+        ),
+    };
+    let is_of_library = files.iter().any(|file| rust_sources::is_of_library(file));
+    Some(if is_of_library {
+        format!("{what}. `rustup component add rust-src` has those of Rust's library")
+    } else {
+        what
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    use crate::commands::annotate::Functions;
+    use crate::recording::perfdata::{Sample, Symbol, SymbolTable};
+    use crate::recording::symbols::testing::Inlined;
+
+    /// A recording with samples at a place of a program, in a function around it.
+    fn recorded(program: &Inlined) -> Recording {
+        let sample = Sample {
+            ip: Inlined::START + program.here,
+            period: 5,
+            ..Sample::default()
+        };
+        let mut recording = program.recorded(&[sample.clone(), sample]);
+        recording.notes.symbols = vec![SymbolTable {
+            file: program.path.to_string_lossy().into_owned(),
+            symbols: vec![Symbol {
+                start: program.here,
+                length: 4,
+                name: "outer".to_owned(),
+            }],
+            ..SymbolTable::default()
+        }];
+        recording
+    }
+
+    fn listing(recording: &Recording) -> Result<Listing, String> {
+        let functions = Functions::of(recording, 0).expect("nothing fails");
+        let function = functions.named(Some("outer"))?[0];
+        assert_eq!((function.events, function.samples), (10, 2));
+        Listing::new(recording, function, (Syntax::Att, true))
+    }
+
+    #[test]
+    fn an_instruction_has_its_share_and_its_line() {
+        let program = Inlined::new(&["-g"]);
+        let listing = listing(&recorded(&program)).expect("all is there");
+        assert_eq!(listing.shown, 10);
+        let [file, source, first, ..] = &listing.lines[..] else {
+            panic!("{listing:?}")
+        };
+        assert!(matches!(&file.content, Content::File(name) if name.ends_with("inlined.c")));
+        assert!(
+            matches!(&source.content, Content::Source { number: 2, text } if !text.is_empty()),
+            "{source:?}"
+        );
+        assert!((first.share - 1.0).abs() < 1e-12, "{first:?}");
+        assert_eq!(first.percent(), "100.00");
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_source_is_not_read() {
+        let program = Inlined::new(&["-g"]);
+        let source = program.path.with_file_name("inlined.c");
+        fs::remove_file(&source).expect("it is there");
+        nix::unistd::mkfifo(&source, nix::sys::stat::Mode::S_IRWXU).expect("it can be made");
+        let listing = listing(&recorded(&program)).expect("the instructions are there");
+        let note = format!("{} can't be read", source.display());
+        assert!(listing.notes[0].starts_with(&note), "{:?}", listing.notes);
+    }
+
+    #[test]
+    fn sources_that_are_missing_are_one_line() {
+        let words = |files: &[&str]| {
+            missing_in_words(&files.iter().map(|file| (*file).to_owned()).collect())
+        };
+        assert_eq!(words(&[]), None);
+        let line = words(&["/a.c", "/rustc/1/b.rs", "/rustc/1/c.rs"]).expect("some are");
+        assert!(line.starts_with("3 source files can't be read"), "{line}");
+        assert!(
+            line.contains("/a.c and 2 more. `rustup component"),
+            "{line}"
+        );
+        let line = words(&["/a.c"]).expect("one is");
+        assert!(
+            line.starts_with("/a.c can't") && !line.contains("rustup"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn another_version_has_no_instructions() {
+        let program = Inlined::new(&["-g"]);
+        let mut recording = recorded(&program);
+        recording.build_ids[0].id[0] ^= 1;
+        let error = listing(&recording).expect_err("it is another version");
+        assert!(error.contains("was replaced"), "{error}");
+        recording.build_ids.clear();
+        let error = listing(&recording).expect_err("it may be another version");
+        assert!(error.contains("no build-id"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_similar_ones() {
+        let recording = recorded(&Inlined::new(&[]));
+        let functions = Functions::of(&recording, 0).expect("nothing fails");
+        let error = functions.named(Some("outre")).expect_err("there is none");
+        assert!(error.contains("There is `outer`"), "{error}");
+        assert_eq!(functions.named(None).map(|list| list.len()), Ok(1));
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl annotate`: instructions and source lines of a function, with their parts of its samples.
+
+mod assembly;
+mod code;
+mod functions;
+mod listing;
+mod rust_sources;
+
+use std::io::Write;
+
+use anyhow::{Result, anyhow};
+
+use crate::args::{Annotate, Syntax};
+use crate::commands::flamegraph;
+use crate::recording::perfdata::{self, Recording};
+use crate::recording::profile;
+use crate::system::exit::Usage;
+use crate::system::screen::Screen;
+use crate::system::text::{count, printable, thousands};
+
+pub(crate) use functions::{Function, Functions};
+pub(crate) use listing::{Content, Listing};
+
+/// Prints the functions with a name, or the one with the most samples.
+pub(crate) fn annotate(args: &Annotate, output: &mut Screen) -> Result<()> {
+    let recording = profile::open(&args.input.input)?;
+    let event = flamegraph::event(&recording, args.event.as_deref())?;
+    let functions = Functions::of(&recording, event)?;
+    let name = args.symbol.as_deref();
+    let (chosen, inlined) = match functions.named(name) {
+        Ok(chosen) => (chosen, None),
+        Err(reason) => {
+            let around = name.map(|name| functions.with_inlined(&recording, name));
+            let around = around.filter(|around| !around.is_empty());
+            let reason = || match name.filter(|name| is_seen(&recording, name)) {
+                Some(name) => format!(
+                    "no sample of this event is in `{}` itself: it is a caller or a branch of others. \
+                     `pmctl report --children -g caller` shows what it calls.",
+                    printable(name)
+                ),
+                None => reason,
+            };
+            (around.ok_or_else(|| Usage(reason()))?, name)
+        }
+    };
+    perfdata::warn(&recording.notes, output.colors, output)?;
+    if let Some(name) = inlined {
+        let names: Vec<String> = chosen.iter().map(|f| printable(&f.name)).collect();
+        let (mark, name) = (output.colors.warning, printable(name));
+        let names = names.join("` and `");
+        writeln!(
+            output,
+            "{mark}NOTE{mark:#}: `{name}` was inlined: it is a part of `{names}`."
+        )?;
+    }
+    let mut listings = Vec::new();
+    for function in chosen {
+        let listing = Listing::new(&recording, function, (args.syntax, !args.no_source));
+        listings.push((function, listing));
+    }
+    // One of several with the same name may be without code.
+    if let [(_, Err(reason)), rest @ ..] = &listings[..] {
+        if rest.iter().all(|(_, listing)| listing.is_err()) {
+            return Err(anyhow!("{reason}"));
+        }
+    }
+    for (index, (function, listing)) in listings.iter().enumerate() {
+        if index > 0 {
+            writeln!(output)?;
+        }
+        let share = functions.share(function);
+        let style = output.colors.heading;
+        writeln!(
+            output,
+            "{style}{} ({}){style:#}: {:.2}% of event '{}', {}",
+            printable(&function.name),
+            printable(&function.dso),
+            share * 100.0,
+            printable(&recording.events[event].name),
+            count(function.samples, "sample"),
+        )?;
+        match listing {
+            Ok(listing) => write(function, listing, output)?,
+            Err(reason) => writeln!(output, "{}", printable(reason))?,
+        }
+    }
+    if args.symbol.is_none() {
+        let next = functions.list.iter().skip(1).take(4);
+        let next: Vec<String> = next.map(|function| printable(&function.name)).collect();
+        if !next.is_empty() {
+            writeln!(output, "\nThe next: {}", next.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether an address of the recording is in a function of this name.
+fn is_seen(recording: &Recording, name: &str) -> bool {
+    let tables = recording.notes.symbols.iter();
+    let mut symbols = tables.flat_map(|table| &table.symbols);
+    recording.parts().chain && symbols.any(|symbol| symbol.name == name)
+}
+
+/// Prints a function, as perf does it: `PERCENT : ADDRESS: INSTRUCTION`, and source lines between.
+fn write(function: &Function, listing: &Listing, output: &mut Screen) -> Result<()> {
+    for note in &listing.notes {
+        let mark = output.colors.warning;
+        writeln!(output, "{mark}NOTE{mark:#}: {}.", printable(note))?;
+    }
+    for line in &listing.lines {
+        let style = output.colors.share(line.share);
+        let percent = line.percent();
+        let text = line.text();
+        let mark = match line.content {
+            Content::Source { .. } => output.colors.heading,
+            _ => style,
+        };
+        writeln!(
+            output,
+            "{style}{percent:>8}{style:#} : {mark}{text}{mark:#}"
+        )?;
+    }
+    let outside = function.events.saturating_sub(listing.shown);
+    if outside > 0 {
+        writeln!(
+            output,
+            "Event count of {} is at no instruction of these.",
+            thousands(outside)
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the instructions of a function, for the TUI.
+pub(crate) fn listing(recording: &Recording, function: &Function) -> Result<Listing, String> {
+    Listing::new(recording, function, (Syntax::default(), true))
+}

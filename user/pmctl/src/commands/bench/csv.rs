@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The numbers as CSV: a line for each command and event. Times are in seconds, changes are parts: 0.01 is 1 %.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::compared::Compared;
+use super::figures::{deviation, is_exact, mean};
+use crate::args::NS;
+
+const HEADINGS: [&str; 11] = [
+    "command",
+    "event",
+    "runs",
+    "mean",
+    "deviation",
+    "min",
+    "max",
+    "change",
+    "low",
+    "high",
+    "exact",
+];
+
+/// Writes the lines.
+pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<()> {
+    let mut lines = csv::Writer::from_writer(output);
+    lines.write_record(HEADINGS)?;
+    for row in compared.rows() {
+        let values = row.values;
+        let unit = if row.is_time { NS } else { 1.0 };
+        let extreme =
+            |value: Option<&u64>| value.map_or(0.0, |value| *value as f64 / unit).to_string();
+        let part = |part: Option<f64>| part.map_or_else(String::new, |part| part.to_string());
+        lines.write_record([
+            row.command.to_owned(),
+            row.event.to_owned(),
+            values.len().to_string(),
+            (mean(values) / unit).to_string(),
+            (deviation(values) / unit).to_string(),
+            extreme(values.iter().min()),
+            extreme(values.iter().max()),
+            part(row.change.map(|change| change.part)),
+            part(row.change.map(|change| change.interval.low)),
+            part(row.change.map(|change| change.interval.high)),
+            is_exact(values).to_string(),
+        ])?;
+    }
+    Ok(lines.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::testing;
+
+    #[test]
+    fn numbers_are_not_rounded() {
+        let text = testing::written(write);
+        assert_eq!(text.lines().count(), 5);
+        assert!(
+            text.contains("./new,instructions:u,3,1020,0,1020,1020,0.02,0.02,0.02,true"),
+            "{text}"
+        );
+        assert!(
+            text.contains("./old 'a b',time,3,0.001,0.0001,0.0009,0.0011,,,,false"),
+            "{text}"
+        );
+    }
+}

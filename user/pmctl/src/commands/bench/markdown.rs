@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table in Markdown, for the summary of a CI run.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::compared::Compared;
+use crate::system::text::printable;
+
+/// Writes the table.
+pub(super) fn write(compared: &Compared<'_>, output: &mut impl Write) -> Result<()> {
+    writeln!(
+        output,
+        "| event | command | mean | spread | change | 95% interval |"
+    )?;
+    writeln!(output, "|:--|:--|--:|--:|--:|:--|")?;
+    for row in compared.rows() {
+        writeln!(
+            output,
+            "| {} | {} | {} |",
+            cell(row.event),
+            code(row.command),
+            row.cells().join(" | "),
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns text as it stands in a cell.
+fn cell(text: &str) -> String {
+    printable(text).replace('|', "\\|")
+}
+
+/// Returns a command in its letters: the marks are more than it has in a row.
+fn code(text: &str) -> String {
+    let text = cell(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let marks = "`".repeat(longest + 1);
+    let blank = if longest > 0 { " " } else { "" };
+    format!("{marks}{blank}{text}{blank}{marks}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::bench::testing;
+
+    #[test]
+    fn each_line_is_a_row() {
+        let text = testing::written(write);
+        assert_eq!(text.lines().count(), 6);
+        assert!(text.ends_with("| instructions:u | `./new` | 1,020 | exact | +2.00% |  |\n"));
+    }
+
+    #[test]
+    fn a_command_can_end_no_cell() {
+        assert_eq!(code("a | b"), "`a \\| b`");
+        assert_eq!(code("a `b`\n"), "`` a `b`? ``");
+    }
+}

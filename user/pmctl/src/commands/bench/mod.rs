@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl bench`: compares commands by any counter, over several runs.
+
+mod compared;
+mod condition;
+mod csv;
+mod document;
+mod figures;
+mod markdown;
+mod numbers;
+mod runs;
+mod table;
+#[cfg(test)]
+mod testing;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use perfmon::spec::{self, EventSpec};
+use perfmon::{Modes, Pmu};
+
+use compared::{Baseline, Compared};
+use document::Document;
+
+use crate::args::{Bench, BenchFormat, Condition, TIME};
+use crate::commands::info;
+use crate::events::modes;
+use crate::system::exit::{self, Usage};
+use crate::system::machine::Machine;
+use crate::system::screen::Screen;
+use crate::system::signals::Signals;
+use crate::system::stdio::{complain, require_output};
+use crate::system::text::json_of;
+use crate::system::whole_file::WholeFile;
+
+/// Runs the commands, shows what they gave, and returns the exit code.
+pub(crate) fn bench(args: &Bench) -> Result<u8> {
+    require_output()?;
+    let machine = Machine::here();
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let events = if args.events.is_empty() {
+        // None of them is asked for by its name: those that the CPU lacks are left out.
+        let usual = DEFAULT.iter();
+        usual
+            .filter_map(|name| spec::parse(name, &pmu).ok())
+            .flatten()
+            .collect()
+    } else {
+        spec::parse(&args.events.join(","), &pmu).map_err(|error| Usage(error.to_string()))?
+    };
+    let commands = runs::commands(args)?;
+    let names: Vec<&str> = commands.iter().map(|command| &command.name[..]).collect();
+    let baseline = args.baseline.as_deref();
+    let baseline = baseline
+        .map(|file| Baseline::new((file, read(file)?), &names))
+        .transpose()?;
+    let is_alone = baseline.is_none() && names.len() == 1;
+    if let Some(condition) = args.fail_if.iter().find(|c| c.is_relative() && is_alone) {
+        return Err(Usage(format!(
+            "--fail-if '{}': there is nothing that {} could have changed from.\nGive another COMMAND in front of it, or \
+             --baseline FILE.",
+            condition.text, names[0]
+        ))
+        .into());
+    }
+    check(args, &events)?;
+    let save = args.save.as_deref().map(WholeFile::create).transpose()?;
+
+    // Until all is saved: whoever asks for the end twice gets the numbers, too.
+    let signals = Signals::hold()?;
+    let ran = runs::run(args, &events, commands, &signals);
+    let code = ran.and_then(|(events, entries)| {
+        let labels = events.iter().map(|event| event.label.clone());
+        let names = [TIME.to_owned()].into_iter().chain(labels).collect();
+        let measured = Document::new(info::brand(&machine), names, entries);
+        finish(args, (&measured, &events), baseline.as_ref(), save)
+    });
+    signals.forget();
+    code
+}
+
+/// Shows and saves the numbers, and returns the exit code.
+fn finish(
+    args: &Bench,
+    (measured, events): (&Document, &[EventSpec]),
+    baseline: Option<&Baseline>,
+    save: Option<WholeFile>,
+) -> Result<u8> {
+    let compared = Compared { measured, baseline };
+    let shown = show(args, &compared);
+    let code = conclude(args, &compared, events);
+    // A pipe that has no reader any more costs the table alone, not the numbers.
+    if let Some(mut file) = save {
+        if code != 0 && is_own_baseline(args) {
+            complain("--save: the file is the baseline's, too, and stays as it was");
+        } else {
+            document::write(measured, &mut file)?;
+            file.finish()?;
+        }
+    }
+    shown?;
+    Ok(code)
+}
+
+/// Prints the numbers in the form that is asked for.
+fn show(args: &Bench, compared: &Compared<'_>) -> Result<()> {
+    let mut output = Screen::open(false)?;
+    match args.export {
+        None => table::write(compared, &mut output)?,
+        Some(BenchFormat::Json) => document::write(compared.measured, &mut output)?,
+        Some(BenchFormat::Csv) => csv::write(compared, &mut output)?,
+        Some(BenchFormat::Markdown) => markdown::write(compared, &mut output)?,
+    }
+    Ok(output.flush()?)
+}
+
+/// Returns whether --save and --baseline name one file. A change that fails a condition must not become what the next
+/// one is compared with.
+fn is_own_baseline(args: &Bench) -> bool {
+    let place = |path: &Option<PathBuf>| path.as_ref().and_then(|path| fs::canonicalize(path).ok());
+    let saved = place(&args.save);
+    saved.is_some() && saved == place(&args.baseline)
+}
+
+/// Events that are counted unless others are wanted. The first is exact for a program that does the same each time.
+const DEFAULT: [&str; 4] = ["instructions:u", "cycles", "branches", "branch-misses"];
+
+/// Reads a file of --save.
+fn read(path: &Path) -> Result<Document> {
+    let name = path.display();
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+            "--baseline: there is no file {name}.\nMake it without --baseline: `pmctl bench --save {name} -- COMMAND`."
+        ),
+        read => read.with_context(|| format!("--baseline: can't read {name}"))?,
+    };
+    let document: Document = json_of(text.as_bytes(), || {
+        format!("--baseline: {name} is no file of `pmctl bench --save`")
+    })?;
+    document
+        .checked()
+        .with_context(|| format!("--baseline: {name} can't be used"))
+}
+
+/// Fails if a condition is about something that is not counted.
+fn check(args: &Bench, events: &[EventSpec]) -> Result<(), Usage> {
+    let labels = events.iter().map(|event| &event.label[..]);
+    let counted: Vec<&str> = [TIME].into_iter().chain(labels).collect();
+    let is_other = |condition: &&Condition| !counted.contains(&&condition.event[..]);
+    match args.fail_if.iter().find(is_other) {
+        None => Ok(()),
+        Some(Condition { text, event, .. }) => Err(Usage(format!(
+            "--fail-if '{text}': `{event}` is not counted. Counted are {}; add it with -e.",
+            counted.join(", ")
+        ))),
+    }
+}
+
+/// Returns whether an event of this name counts user mode only, where processors count the same. Its name may not tell:
+/// `cpu/event=0xc0,name=mine/u` is `mine`.
+fn is_of_user_mode(label: &str, events: &[EventSpec]) -> bool {
+    let mut events = events.iter();
+    events.any(|event| event.label == label && event.modes == Modes::User)
+}
+
+/// Says it if the baseline is of another command.
+fn tell_other_command(baseline: &Baseline, measured: &Document) {
+    if let Some(old) = baseline.other_command(measured) {
+        complain(format_args!(
+            "the baseline {} is of another command, `{old}`; this is `{}`.",
+            baseline.file.display(),
+            measured.commands[0].command
+        ));
+    }
+}
+
+/// Says which conditions hold, and returns the exit code.
+fn conclude(args: &Bench, compared: &Compared<'_>, events: &[EventSpec]) -> u8 {
+    let measured = compared.measured;
+    if let Some(baseline) = compared.baseline {
+        tell_other_command(baseline, measured);
+    }
+    let old = compared.baseline.map(|baseline| &baseline.document);
+    let other = old.filter(|old| old.machine != measured.machine);
+    if let Some(old) = other {
+        complain(format_args!(
+            "the baseline is of another processor, {}; this is {}. Only counts of user mode compare.",
+            old.machine, measured.machine
+        ));
+    }
+    let mut holds = false;
+    for condition in &args.fail_if {
+        // Where this user may not count the kernel, it is that of user mode.
+        let name = &condition.event;
+        let event = measured.index(name);
+        let Some(event) = event.or_else(|| measured.index(&modes::label(name, Modes::User))) else {
+            continue;
+        };
+        let compares = other.is_none() || is_of_user_mode(&measured.events[event], events);
+        if condition.is_relative() && !compares {
+            complain(format_args!(
+                "--fail-if '{}': `{name}` of different processors does not compare. Make the baseline anew on this one, or \
+                 use instructions:u.",
+                condition.text
+            ));
+            return exit::NO_COUNT;
+        }
+        for (index, command) in measured.commands.iter().enumerate() {
+            let before = compared.before(index, event);
+            if condition.is_relative() && before.is_none() && compared.baseline.is_some() {
+                complain(format_args!(
+                    "--fail-if '{}': the baseline has no `{}`",
+                    condition.text, condition.event
+                ));
+                return exit::NO_COUNT;
+            }
+            if condition.holds(before, &command.values[event]) {
+                holds = true;
+                complain(format_args!(
+                    "--fail-if '{}' holds for `{}`: {}",
+                    condition.text,
+                    command.command,
+                    numbers::in_words(&condition.event, before, &command.values[event])
+                ));
+            }
+        }
+    }
+    if holds { exit::FAILURE } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+
+    #[test]
+    fn the_mode_is_the_events_and_not_its_names() {
+        let text =
+            "instructions:u,cpu/event=0xc0,name=mine/u,cpu/event=0xc0,name=kernel:u/k,cycles";
+        let events = spec::parse(text, &testing::intel()).expect("the CPU has them");
+        let of_user = |name| is_of_user_mode(name, &events);
+        assert!(of_user("instructions:u") && of_user("mine"));
+        assert!(!of_user("kernel:u") && !of_user("cycles") && !of_user(TIME));
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for people.
+
+use super::figures::{Change, change, deviation, is_exact, mean};
+use crate::args::{NS, TIME};
+use crate::commands::stat::mean_count;
+use crate::system::text::thousands;
+
+/// Returns a mean with its unit.
+pub(super) fn shown_mean(is_time: bool, values: &[u64]) -> String {
+    let mean = mean(values);
+    if is_time {
+        return duration(mean / NS);
+    }
+    if mean < 100.0 && !is_exact(values) {
+        return format!("{mean:.1}");
+    }
+    let counts = values.iter().copied().map(Some);
+    thousands(mean_count(counts).unwrap_or(0))
+}
+
+/// Returns how much the runs differ.
+pub(super) fn shown_spread(values: &[u64]) -> String {
+    if is_exact(values) {
+        return "exact".to_owned();
+    }
+    if values.len() < 2 {
+        return "1 run".to_owned();
+    }
+    let mean = mean(values);
+    let part = if mean > 0.0 {
+        deviation(values) / mean
+    } else {
+        0.0
+    };
+    format!("\u{b1} {}", percent(part))
+}
+
+/// Returns a change.
+pub(super) fn shown_change(change: Change) -> String {
+    if change.part.is_infinite() {
+        return "from 0".to_owned();
+    }
+    if change.part == 0.0 && !is_wide(change) {
+        return "none".to_owned();
+    }
+    signed(change.part)
+}
+
+/// Returns the interval of a change, if it has a width.
+pub(super) fn shown_interval(change: Change) -> String {
+    if !is_wide(change) {
+        return String::new();
+    }
+    let text = format!(
+        "{} to {}",
+        signed(change.interval.low),
+        signed(change.interval.high)
+    );
+    if change.is_sure() {
+        text
+    } else {
+        format!("{text}, may be none")
+    }
+}
+
+fn is_wide(change: Change) -> bool {
+    let interval = change.interval;
+    interval.low.is_finite() && interval.high.is_finite() && interval.low < interval.high
+}
+
+/// Returns the numbers of one command, and their change, in a sentence's end.
+pub(super) fn in_words(event: &str, before: Option<&[u64]>, values: &[u64]) -> String {
+    let now = shown_mean(event == TIME, values);
+    let Some(before) = before else {
+        return format!("{event} is {now}");
+    };
+    let change = change(before, values);
+    let interval = match shown_interval(change) {
+        none if none.is_empty() => none,
+        interval => format!(" ({interval})"),
+    };
+    format!(
+        "{event} went from {} to {now}, {}{interval}",
+        shown_mean(event == TIME, before),
+        shown_change(change),
+    )
+}
+
+/// Returns a part in percent, with its sign.
+fn signed(part: f64) -> String {
+    let sign = if part < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", percent(part.abs()))
+}
+
+/// Returns a part in percent, with three digits that count.
+fn percent(part: f64) -> String {
+    /// Below each of them one more digit behind the point counts.
+    const LIMITS: [f64; 9] = [100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6];
+    let number = 100.0 * part;
+    let below = LIMITS
+        .iter()
+        .filter(|limit| number < **limit && number > 0.0);
+    let digits = below.count();
+    format!("{number:.digits$}%")
+}
+
+/// Returns seconds in the unit that suits them.
+fn duration(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        long if long >= 1.0 => (long, "s"),
+        middle if middle >= 1e-3 => (middle * 1e3, "ms"),
+        short => (short * 1e6, "\u{b5}s"),
+    };
+    format!("{number:.2} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_count() {
+        let texts = [0.5, 0.0123, 0.000_001_234, 12.0, 0.0].map(percent);
+        assert_eq!(texts, ["50.0%", "1.23%", "0.000123%", "1200%", "0%"]);
+        assert_eq!(signed(-0.0123), "-1.23%");
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration(1.5), "1.50 s");
+        assert_eq!(duration(0.0123), "12.30 ms");
+        assert_eq!(duration(0.000_045), "45.00 \u{b5}s");
+    }
+
+    #[test]
+    fn a_sentence_has_the_change() {
+        let words = in_words("instructions:u", Some(&[1000; 3]), &[1020; 3]);
+        assert_eq!(words, "instructions:u went from 1,000 to 1,020, +2.00%");
+        let words = in_words("cycles", Some(&[900, 1100]), &[950, 1050]);
+        assert!(words.ends_with("may be none)"), "{words}");
+        assert_eq!(in_words(TIME, None, &[2_000_000]), "time is 2.00 ms");
+        assert_eq!(
+            in_words("x", Some(&[0]), &[5]),
+            "x went from 0.0 to 5.0, from 0"
+        );
+    }
+}

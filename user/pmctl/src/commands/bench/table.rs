@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of `pmctl bench`.
+
+use std::io::Write;
+
+use anstyle::Style;
+use anyhow::Result;
+
+use super::compared::Compared;
+use crate::commands::report::{Align, Table};
+use crate::system::screen::Screen;
+use crate::system::text::{count, printable};
+
+/// Prints the table.
+pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+    let heading = output.colors.heading;
+    for line in head(compared) {
+        writeln!(output, "{line}")?;
+    }
+    writeln!(output)?;
+    table(compared).write(None, heading, output)?;
+    Ok(())
+}
+
+/// Returns what ran.
+fn head(compared: &Compared<'_>) -> Vec<String> {
+    let measured = compared.measured;
+    let runs = measured.commands[0].values[0].len() as u64;
+    let mut lines = Vec::new();
+    if let Some(baseline) = compared.baseline {
+        if let Some(old) = baseline.other_command(measured) {
+            let file = baseline.file.display().to_string();
+            lines.push(format!("{}: {}", printable(&file), printable(old)));
+        }
+    }
+    let commands = measured.commands.iter().zip(1..);
+    let commands =
+        commands.map(|(entry, number)| format!("{number}: {}", printable(&entry.command)));
+    lines.extend(commands);
+    let turns = if measured.commands.len() > 1 {
+        " of each, in turns"
+    } else {
+        ""
+    };
+    let from = match compared.baseline {
+        Some(_) => "; changes are from the baseline",
+        None if measured.commands.len() > 1 => "; changes are from 1",
+        None => "",
+    };
+    lines.push(format!("{}{turns}{from}", count(runs, "run")));
+    lines
+}
+
+fn table(compared: &Compared<'_>) -> Table {
+    let headings = [
+        ("event", Align::Left),
+        ("", Align::Left),
+        ("mean", Align::Right),
+        ("spread", Align::Right),
+        ("change", Align::Right),
+        ("95% interval of the change", Align::Left),
+    ];
+    let mut table = Table::new(&headings);
+    for row in compared.rows() {
+        // The event's name stands beside its first command only.
+        let name = if row.index == 0 { row.event } else { "" };
+        let [mean, spread, change, interval] = row.cells();
+        let number = (row.index + 1).to_string();
+        table.row(
+            &[name.to_owned(), number, mean, spread, change, interval],
+            Style::new(),
+        );
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::commands::bench::compared::Baseline;
+    use crate::commands::bench::document::Document;
+    use crate::commands::bench::testing;
+
+    #[test]
+    fn a_baseline_of_another_command_is_shown() {
+        let mut measured = testing::document();
+        let mut old = measured.clone();
+        old.commands.truncate(1);
+        measured.commands.remove(0);
+        let lines = |old: &Document, name| {
+            let file = Path::new("old.json");
+            let baseline = Baseline::new((file, old.clone()), &[name]).expect("it is the only one");
+            let compared = Compared {
+                measured: &measured,
+                baseline: Some(&baseline),
+            };
+            head(&compared)
+        };
+        let runs = "3 runs; changes are from the baseline";
+        let other = lines(&old, "./new");
+        assert_eq!(other, ["old.json: ./old 'a b'", "1: ./new", runs]);
+        old.commands[0].command = "./new".to_owned();
+        assert_eq!(lines(&old, "./new"), ["1: ./new", runs]);
+    }
+
+    #[test]
+    fn exact_counts_have_no_interval() {
+        let text = testing::written(|compared, text| {
+            let expected = [
+                "1: ./old 'a b'",
+                "2: ./new",
+                "3 runs of each, in turns; changes are from 1",
+            ];
+            assert_eq!(head(compared), expected);
+            Ok(table(compared).write(None, Style::new(), text)?)
+        });
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!(lines[3], "  instructions:u  1    1,000    exact");
+        assert_eq!(lines[4], "                  2    1,020    exact  +2.00%");
+        assert!(
+            lines[2].contains("+1.00%") && lines[2].ends_with("may be none"),
+            "{}",
+            lines[2]
+        );
+    }
+}

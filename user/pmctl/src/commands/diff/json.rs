@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison as JSON.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::{Compared, Comparison, Row};
+use crate::args::Diff;
+use crate::commands::report::heading;
+use crate::system::screen::Screen;
+
+/// Prints an array with an object for each event.
+pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+    let (recordings, args) = (&compared.recordings, compared.args);
+    let side = |index: usize, comparison: &Comparison| {
+        let (file, recording) = &recordings[index];
+        let whole = comparison.wholes[index];
+        json!({
+            "file": file.to_string_lossy(),
+            "recorded": recording.notes.scope,
+            "events": whole.events,
+            "samples": whole.samples,
+            "complete": recording.notes.is_whole(),
+        })
+    };
+    let table = |comparison: &Comparison| {
+        let sides = (0..recordings.len()).map(|index| side(index, comparison));
+        let rows = comparison.rows.iter();
+        let rows = rows.take(args.limit.unwrap_or(usize::MAX));
+        json!({
+            "event": comparison.event,
+            "tested": if comparison.periods.is_some() { "counts" } else { "shares" },
+            "recordings": sides.collect::<Vec<_>>(),
+            "rows": rows.map(|row| line(comparison, row, args)).collect::<Vec<_>>(),
+        })
+    };
+    let tables: Vec<Value> = compared.comparisons.iter().map(table).collect();
+    serde_json::to_writer_pretty(&mut *output, &tables)?;
+    Ok(writeln!(output)?)
+}
+
+/// Returns a row: its keys, what each recording has, and how each but the first differs.
+fn line(comparison: &Comparison, row: &Row, args: &Diff) -> Value {
+    let keys = args.sort.iter().zip(&row.cells);
+    let keys = keys.map(|(key, cell)| (heading(*key).to_owned(), Value::from(cell.as_str())));
+    let mut object: Map<String, Value> = keys.collect();
+    let parts = row.parts.iter().zip(&comparison.wholes);
+    let parts = parts.map(|(part, whole)| {
+        json!({ "share": part.of(*whole), "events": part.events, "samples": part.samples })
+    });
+    object.insert("recordings".to_owned(), parts.collect());
+    let chances = row.chances.iter().zip(1..);
+    let differences = chances.map(|((p, significant), side)| {
+        json!({ "delta": comparison.delta(row, side), "p": p, "significant": significant })
+    });
+    object.insert("differences".to_owned(), differences.collect());
+    object.into()
+}

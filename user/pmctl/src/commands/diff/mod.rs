@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl diff`: compares recordings, row by row.
+
+mod fisher;
+mod json;
+mod pairs;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use pairs::Pairs;
+
+use crate::args::{Diff, Key};
+use crate::commands::report::{Grouping, Shares, shares};
+use crate::recording::perfdata::Recording;
+use crate::recording::profile::{self, Details, Filter};
+use crate::system::exit::Usage;
+use crate::system::screen::Screen;
+use crate::system::text::printable;
+
+/// Compares recordings, and prints a table for each event.
+pub(crate) fn diff(args: &Diff, output: &mut Screen) -> Result<()> {
+    let files = args.files();
+    let mut recordings = Vec::new();
+    for file in files {
+        let recording = profile::open_or(&file, advice(args))?;
+        recordings.push((file, recording));
+    }
+    let names = events(&recordings, args.event.as_deref())?;
+    let grouping = Grouping {
+        keys: args.sort.clone(),
+        children: false,
+        graph: None,
+        inline: false,
+        max_stack: 1,
+        filter: Filter::default(),
+    };
+    let mut tables = Vec::new();
+    for (_, recording) in &recordings {
+        let wants_lines = args.sort.contains(&Key::Srcline);
+        let details = wants_lines.then(|| Details::new(recording));
+        tables.push(shares(recording, &grouping, details.as_ref())?.0);
+    }
+    let first = &recordings[0].1;
+    let pairs: Vec<Pairs> = recordings[1..]
+        .iter()
+        .map(|(_, other)| Pairs::of(first, other))
+        .collect();
+    let mut comparisons = Vec::new();
+    for name in names {
+        let sides = recordings
+            .iter()
+            .zip(&tables)
+            .map(|((_, recording), tables)| {
+                let event = recording.events.iter().position(|event| event.name == name);
+                event.map(|event| Side {
+                    shares: &tables[event],
+                    period: period(recording, event),
+                })
+            });
+        // The event is in each.
+        let sides: Vec<Side<'_>> = sides.flatten().collect();
+        comparisons.push(Comparison::new(name, &sides, (&args.sort, &pairs)));
+    }
+    let compared = Compared {
+        recordings,
+        pairs,
+        comparisons,
+        args,
+    };
+    if args.json {
+        json::write(&compared, output)
+    } else {
+        text::write(&compared, output)
+    }
+}
+
+/// Returns what to do if there is no such file.
+fn advice(args: &Diff) -> &'static str {
+    if args.files.is_empty() {
+        "The second `pmctl record` keeps the recording before it as perf.data.old. Or name two recordings: \
+         `pmctl diff BEFORE AFTER`."
+    } else {
+        "Name two recordings: `pmctl diff BEFORE AFTER`."
+    }
+}
+
+/// Returns how many events each sample stands for, if it is the same number for all and no sample is missing: then samples
+/// can be compared as counts.
+fn period(recording: &Recording, event: usize) -> Option<u64> {
+    let period = recording.events[event].attr.fixed_period();
+    let is_whole = recording.notes.is_whole() && !recording.notes.overwritten;
+    period.filter(|_| is_whole && !recording.unfinished)
+}
+
+/// What is shown.
+struct Compared<'a> {
+    /// With their files.
+    recordings: Vec<(PathBuf, Recording)>,
+    /// Of each recording but the first.
+    pairs: Vec<Pairs>,
+    /// One for each event.
+    comparisons: Vec<Comparison>,
+    args: &'a Diff,
+}
+
+/// Returns the names of the events that all recordings have, or the one that is asked for.
+fn events(recordings: &[(PathBuf, Recording)], wanted: Option<&str>) -> Result<Vec<String>> {
+    let names = |recording: &Recording| -> Vec<String> {
+        let names = recording.events.iter().map(|event| event.name.clone());
+        names.collect()
+    };
+    let mut common = names(&recordings[0].1);
+    common.retain(|name| {
+        let mut others = recordings[1..].iter();
+        others.all(|(_, other)| names(other).contains(name))
+            && wanted.is_none_or(|wanted| wanted == name)
+    });
+    if !common.is_empty() {
+        return Ok(common);
+    }
+    let lists = recordings.iter().map(|(file, recording)| {
+        let names = names(recording).join("`, `");
+        format!("{} has `{}`", file.display(), printable(&names))
+    });
+    let lists: Vec<String> = lists.collect();
+    let what = match wanted {
+        Some(name) => format!(
+            "-e: the event `{}` is not in all recordings",
+            printable(name)
+        ),
+        None => "no event is in all recordings".to_owned(),
+    };
+    Err(Usage(format!(
+        "{what}: {}.\nRecord the same event each time, as with `pmctl record -e cycles`.",
+        lists.join("; ")
+    ))
+    .into())
+}
+
+/// A part of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Part {
+    events: u64,
+    samples: u64,
+}
+
+impl Part {
+    /// Returns the share of a whole.
+    fn of(self, whole: Self) -> f64 {
+        self.events as f64 / whole.events.max(1) as f64
+    }
+}
+
+/// A row of the comparison: what it has of each recording.
+#[derive(Clone, Debug)]
+struct Row {
+    cells: Vec<String>,
+    parts: Vec<Part>,
+    /// Of each recording but the first: the p-value of the difference from the first, and whether it is significant
+    /// among those of all rows.
+    chances: Vec<(f64, bool)>,
+}
+
+impl Row {
+    fn is_significant(&self) -> bool {
+        self.chances.iter().any(|(_, significant)| *significant)
+    }
+}
+
+/// What a recording has of an event.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    shares: &'a Shares,
+    /// The period, if samples can be compared as counts.
+    period: Option<u64>,
+}
+
+/// The comparison of an event.
+#[derive(Clone, Debug)]
+struct Comparison {
+    event: String,
+    wholes: Vec<Part>,
+    rows: Vec<Row>,
+    /// The periods of the recordings, if counts are tested and not shares.
+    periods: Option<Vec<u64>>,
+}
+
+impl Comparison {
+    /// Compares rows with these keys. `pairs` are those of the recordings behind the first.
+    fn new(event: String, sides: &[Side<'_>], (keys, pairs): (&[Key], &[Pairs])) -> Self {
+        let mut parts: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
+        let mut wholes = vec![Part::default(); sides.len()];
+        for (index, side) in sides.iter().enumerate() {
+            let pairs = index.checked_sub(1).and_then(|index| pairs.get(index));
+            for (cells, share) in side.shares {
+                let cells = keys.iter().zip(cells).map(|(key, cell)| {
+                    let cell = without_number(cell);
+                    match (key, pairs) {
+                        (Key::Dso, Some(pairs)) => pairs.file(cell).to_owned(),
+                        (Key::Comm, Some(pairs)) => pairs.comm(cell).to_owned(),
+                        _ => cell.to_owned(),
+                    }
+                });
+                let row = parts.entry(cells.collect());
+                let row = row.or_insert_with(|| vec![Part::default(); sides.len()]);
+                for part in [&mut row[index], &mut wholes[index]] {
+                    part.events = part.events.saturating_add(share.events);
+                    part.samples += share.samples;
+                }
+            }
+        }
+        let rows = parts.into_iter().map(|(cells, parts)| Row {
+            cells,
+            parts,
+            chances: Vec::new(),
+        });
+        let mut comparison = Self {
+            event,
+            wholes,
+            rows: rows.collect(),
+            periods: sides.iter().map(|side| side.period).collect(),
+        };
+        for side in 1..sides.len() {
+            comparison.test(side);
+        }
+        comparison.sort();
+        comparison
+    }
+
+    /// Tests the differences between the first recording and another.
+    fn test(&mut self, side: usize) {
+        let wholes = &self.wholes;
+        let count = |row: &Row, side: usize| (row.parts[side].samples, wholes[side].samples);
+        let rows = self.rows.iter();
+        let values: Vec<f64> = rows
+            .map(|row| match &self.periods {
+                Some(periods) => fisher::p_value_of_counts(
+                    (row.parts[0].samples, periods[0]),
+                    (row.parts[side].samples, periods[side]),
+                ),
+                None => fisher::p_value(count(row, 0), count(row, side)),
+            })
+            .collect();
+        let significant = fisher::significant(&values);
+        for ((row, value), significant) in self.rows.iter_mut().zip(values).zip(significant) {
+            row.chances.push((value, significant));
+        }
+    }
+
+    /// Returns the difference of a row's share in a recording from that in the first.
+    fn delta(&self, row: &Row, side: usize) -> f64 {
+        row.parts[side].of(self.wholes[side]) - row.parts[0].of(self.wholes[0])
+    }
+
+    /// Returns how far a row is from that of the first recording, by what is tested, as a part of the whole.
+    fn distance(&self, row: &Row, side: usize) -> f64 {
+        if self.periods.is_none() {
+            return self.delta(row, side).abs();
+        }
+        let whole = self.wholes[0].events.max(1) as f64;
+        row.parts[side].events.abs_diff(row.parts[0].events) as f64 / whole
+    }
+
+    /// Sorts the rows: significant differences first, then the largest differences, then the largest rows.
+    fn sort(&mut self) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let largest = |row: &Row| {
+            let deltas = (1..row.parts.len()).map(|side| self.distance(row, side));
+            deltas.fold(0.0, f64::max)
+        };
+        let rank = |row: &Row| (row.is_significant(), largest(row));
+        rows.sort_by(|a, b| {
+            let (a_rank, b_rank) = (rank(a), rank(b));
+            let order = b_rank.0.cmp(&a_rank.0);
+            let order = order.then(b_rank.1.total_cmp(&a_rank.1));
+            let order = order.then(b.parts[0].events.cmp(&a.parts[0].events));
+            order.then_with(|| a.cells.cmp(&b.cells))
+        });
+        self.rows = rows;
+    }
+}
+
+/// Returns a cell as it is in all recordings of a program: the code that it makes at run time is called by the number of
+/// the process.
+fn without_number(cell: &str) -> &str {
+    const MADE: &str = "[JIT]";
+    match cell.strip_prefix(MADE) {
+        Some(rest) if rest.starts_with(" tid ") => MADE,
+        _ => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::report::Share;
+
+    fn shares(rows: &[(&str, u64)]) -> Shares {
+        let share = |(name, samples): &(&str, u64)| {
+            let share = Share {
+                events: samples * 1000,
+                samples: *samples,
+                ..Share::default()
+            };
+            (vec![(*name).to_owned()], share)
+        };
+        rows.iter().map(share).collect()
+    }
+
+    /// Compares recordings of a program, with samples of 1000 events or of no fixed number.
+    fn compared(sides: &[&Shares], period: Option<u64>) -> Comparison {
+        let sides = sides.iter().map(|shares| Side { shares, period });
+        let sides: Vec<_> = sides.collect();
+        Comparison::new("cycles".to_owned(), &sides, (&[Key::Symbol], &[]))
+    }
+
+    #[test]
+    fn what_did_not_change_has_no_star() {
+        let before = shares(&[("slow", 5000), ("same", 5000), ("other", 2000)]);
+        let after = shares(&[("slow", 3000), ("same", 5020), ("other", 2000)]);
+        let stars = |period| {
+            let comparison = compared(&[&before, &after], period);
+            let rows = comparison.rows.iter();
+            rows.map(|row| (row.cells[0].clone(), row.is_significant()))
+                .collect::<Vec<_>>()
+        };
+        let row = |name: &str, star| (name.to_owned(), star);
+        let rows = ["same", "other"];
+        let expected = |star| {
+            [
+                [row("slow", true)].to_vec(),
+                rows.map(|name| row(name, star)).to_vec(),
+            ]
+            .concat()
+        };
+        assert_eq!(stars(Some(1000)), expected(false));
+        // By their shares they did.
+        assert_eq!(stars(None), expected(true));
+    }
+
+    #[test]
+    fn a_program_is_compared_with_its_next_version() {
+        let program = |name: &str, samples| {
+            let share = Share {
+                samples,
+                ..Share::default()
+            };
+            Shares::from_iter([(vec![name.to_owned(), "main".to_owned()], share)])
+        };
+        let recording = |name: &str| {
+            let mut recording = Recording::default();
+            recording.notes.scope = format!("./{name}");
+            recording.notes.symbols = vec![crate::recording::perfdata::SymbolTable {
+                file: format!("/{name}"),
+                ..Default::default()
+            }];
+            recording
+        };
+        let pairs = [Pairs::of(&recording("old"), &recording("new"))];
+        let (before, after) = (program("old", 10), program("new", 20));
+        let side = |shares| Side {
+            shares,
+            period: None,
+        };
+        let sides = [side(&before), side(&after)];
+        let keys = [Key::Dso, Key::Symbol];
+        let comparison = Comparison::new("cycles".to_owned(), &sides, (&keys, &pairs));
+        assert_eq!(comparison.rows.len(), 1);
+        let samples = comparison.rows[0].parts.iter().map(|part| part.samples);
+        assert_eq!(samples.collect::<Vec<_>>(), [10, 20]);
+    }
+
+    #[test]
+    fn what_is_certain_comes_before_what_is_large() {
+        let before = shares(&[("slow", 5000), ("same", 5000), ("rare", 1)]);
+        let after = shares(&[("slow", 3000), ("same", 5020), ("new", 400)]);
+        let comparison = compared(&[&before, &after], None);
+        let names: Vec<&str> = comparison
+            .rows
+            .iter()
+            .map(|row| &row.cells[0][..])
+            .collect();
+        assert_eq!(names, ["slow", "same", "new", "rare"]);
+        assert!(comparison.rows[2].is_significant() && !comparison.rows[3].is_significant());
+        let delta = comparison.delta(&comparison.rows[0], 1);
+        assert!((delta - (3000.0 / 8420.0 - 5000.0 / 10001.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn code_that_was_made_is_the_same_in_another_process() {
+        let before = shares(&[("[JIT] tid 7", 50), ("[JIT] tid 8", 10), ("b", 50)]);
+        let after = shares(&[("[JIT] tid 9", 60), ("b", 50)]);
+        let comparison = compared(&[&before, &after], None);
+        assert_eq!(comparison.rows.len(), 2);
+        assert!(
+            comparison
+                .rows
+                .iter()
+                .all(|row| row.parts[0] == row.parts[1])
+        );
+    }
+
+    #[test]
+    fn chance_is_no_difference() {
+        let before = shares(&[("a", 50), ("b", 50)]);
+        let after = shares(&[("a", 55), ("b", 45)]);
+        let comparison = compared(&[&before, &after, &before], None);
+        assert!(comparison.rows.iter().all(|row| !row.is_significant()));
+        assert!(comparison.rows.iter().all(|row| row.chances[1].0 > 0.999));
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that have another name in each recording: they are one row, for a program is often compared with its next
+//! version.
+
+use std::path::Path;
+
+use ahash::{AHashMap, AHashSet};
+
+use crate::recording::perfdata::Recording;
+use crate::system::text::printable;
+
+/// The most bytes of a task's name.
+const COMM: usize = 15;
+
+/// The programs of a recording that are called as in the first one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pairs {
+    /// The name in the first recording, by the name in this one.
+    names: Vec<(String, String)>,
+    /// Names of programs that only the first has, and of those that only this one has.
+    alone: (Vec<String>, Vec<String>),
+}
+
+impl Pairs {
+    /// Finds those of a recording. Programs with the most functions in common are a pair, and else the two that the
+    /// recordings are of.
+    pub(super) fn of(first: &Recording, other: &Recording) -> Self {
+        let (first_files, other_files) = (files(first), files(other));
+        let only = |files: &AHashMap<String, AHashSet<&str>>, others: &AHashMap<_, _>| {
+            let names = files.keys().filter(|name| !others.contains_key(*name));
+            let mut names: Vec<String> = names.cloned().collect();
+            names.sort_unstable();
+            names
+        };
+        let mut alone = (
+            only(&first_files, &other_files),
+            only(&other_files, &first_files),
+        );
+        let mut names = Vec::new();
+        let commands = (command(first), command(other));
+        loop {
+            let all = alone
+                .0
+                .iter()
+                .flat_map(|a| alone.1.iter().map(move |b| (a, b)));
+            let common = |(a, b): (&String, &String)| {
+                let functions = first_files[a].intersection(&other_files[b]).count();
+                let are_commands = commands == (Some(&a[..]), Some(&b[..]));
+                ((functions, are_commands), (a.clone(), b.clone()))
+            };
+            let Some((_, (a, b))) = all
+                .map(common)
+                .filter(|(rank, _)| *rank > (0, false))
+                .max_by(|one, two| one.0.cmp(&two.0).then_with(|| two.1.cmp(&one.1)))
+            else {
+                break;
+            };
+            alone.0.retain(|name| *name != a);
+            alone.1.retain(|name| *name != b);
+            names.push((b, a));
+        }
+        Self { names, alone }
+    }
+
+    /// Returns what a file is called in the first recording.
+    pub(super) fn file<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut names = self.names.iter();
+        let found = names.find(|(here, _)| here == name);
+        found.map_or(name, |(_, first)| first)
+    }
+
+    /// Returns what a task is called in the first recording, if it has the name of its program.
+    pub(super) fn comm<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut names = self.names.iter();
+        let found = names.find(|(here, _)| cut(here) == name);
+        found.map_or(name, |(_, first)| cut(first))
+    }
+
+    /// Returns what is compared with what, in lines; the recordings have these names.
+    pub(super) fn in_words(&self, first: &str, other: &str) -> Vec<String> {
+        let pairs = self.names.iter().map(|(here, before)| {
+            let (here, before) = (printable(here), printable(before));
+            format!("`{here}` of {other} is compared with `{before}` of {first}.")
+        });
+        let (before, here) = &self.alone;
+        let alone = (!before.is_empty() && !here.is_empty()).then(|| {
+            let list = |names: &[String]| printable(&names.join("`, `"));
+            format!(
+                "`{}` is in {first} only, and `{}` in {other} only: `--sort symbol` compares functions, whatever their \
+                 program.",
+                list(before),
+                list(here)
+            )
+        });
+        pairs.chain(alone).collect()
+    }
+}
+
+/// Returns the programs and libraries with samples, by their names without the folder, and their functions.
+fn files(recording: &Recording) -> AHashMap<String, AHashSet<&str>> {
+    let mut files: AHashMap<String, AHashSet<&str>> = AHashMap::new();
+    for table in &recording.notes.symbols {
+        let path = Path::new(&table.file);
+        let Some(name) = path.file_name().filter(|_| path.is_absolute()) else {
+            continue;
+        };
+        // What a program made at run time is called by the process.
+        if crate::recording::symbols::jit::process_of(path).is_some() {
+            continue;
+        }
+        let names = table.symbols.iter().map(|symbol| &symbol.name[..]);
+        let file = files.entry(name.to_string_lossy().into_owned());
+        file.or_default().extend(names);
+    }
+    files
+}
+
+/// Returns the name of the program that a recording is of.
+fn command(recording: &Recording) -> Option<&str> {
+    let word = recording.notes.scope.split_whitespace().next()?;
+    Path::new(word).file_name()?.to_str()
+}
+
+/// Returns a task's name of the program with this one.
+fn cut(name: &str) -> &str {
+    let mut length = COMM.min(name.len());
+    while !name.is_char_boundary(length) {
+        length -= 1;
+    }
+    &name[..length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::{Symbol, SymbolTable};
+
+    fn recording(scope: &str, files: &[(&str, &[&str])]) -> Recording {
+        let table = |(file, names): &(&str, &[&str])| SymbolTable {
+            file: (*file).to_owned(),
+            symbols: names
+                .iter()
+                .map(|name| Symbol {
+                    name: (*name).to_owned(),
+                    ..Symbol::default()
+                })
+                .collect(),
+            ..SymbolTable::default()
+        };
+        let mut recording = Recording::default();
+        recording.notes.scope = scope.to_owned();
+        recording.notes.symbols = files.iter().map(table).collect();
+        recording
+    }
+
+    #[test]
+    fn two_versions_of_a_program_are_one() {
+        let libc: (&str, &[&str]) = ("/lib/libc.so.6", &["memcpy"]);
+        let first = recording("./old", &[("/x/old", &["main", "sort"]), libc]);
+        let other = recording("./new 1", &[("/x/new", &["main", "sort2"]), libc]);
+        let pairs = Pairs::of(&first, &other);
+        assert_eq!(
+            (pairs.file("new"), pairs.file("libc.so.6")),
+            ("old", "libc.so.6")
+        );
+        assert_eq!((pairs.comm("new"), pairs.comm("sh")), ("old", "sh"));
+        let words = ["`new` of B is compared with `old` of A."];
+        assert_eq!(pairs.in_words("A", "B"), words);
+    }
+
+    #[test]
+    fn programs_without_names_are_a_pair_if_they_are_the_commands() {
+        let first = recording("./old", &[("/x/old", &[])]);
+        let other = recording("./new", &[("/x/new", &[])]);
+        assert_eq!(Pairs::of(&first, &other).file("new"), "old");
+        let other = recording("sh -c ./new", &[("/x/new", &[])]);
+        let pairs = Pairs::of(&first, &other);
+        assert_eq!(pairs.file("new"), "new");
+        let words = pairs.in_words("A", "B");
+        assert!(words[0].contains("--sort symbol"), "{words:?}");
+    }
+
+    #[test]
+    fn the_same_programs_need_no_pairs() {
+        let same = recording("./x", &[("/x/x", &["main"]), ("/x/y", &["main"])]);
+        let pairs = Pairs::of(&same, &same);
+        assert_eq!(pairs, Pairs::default());
+        assert_eq!(pairs.in_words("A", "B"), [""; 0]);
+        let with_one = recording("./x", &[("/x/x", &["main"])]);
+        assert_eq!(Pairs::of(&same, &with_one).in_words("A", "B"), [""; 0]);
+    }
+
+    #[test]
+    fn long_names_are_cut_as_the_kernel_does_it() {
+        let first = recording("", &[("/x/a_program_with_a_name", &["main"])]);
+        let other = recording("", &[("/x/another_program_of_it", &["main"])]);
+        let pairs = Pairs::of(&first, &other);
+        assert_eq!(pairs.comm("another_program"), "a_program_with_");
+    }
+}

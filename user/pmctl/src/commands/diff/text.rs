@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison as text.
+
+use std::io::Write;
+
+use anstyle::Style;
+use anyhow::Result;
+
+use super::{Compared, Comparison, Row};
+use crate::args::Diff;
+use crate::commands::report::{Align, Table, heading};
+use crate::recording::perfdata;
+use crate::system::screen::Screen;
+use crate::system::text::{count, printable, thousands};
+
+/// The names of the recordings.
+const NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// Prints a table for each event.
+pub(super) fn write(compared: &Compared<'_>, output: &mut Screen) -> Result<()> {
+    for ((file, recording), name) in compared.recordings.iter().zip(NAMES) {
+        let file = file.to_string_lossy();
+        writeln!(
+            output,
+            "{name}: {} ({})",
+            printable(&file),
+            printable(&recording.notes.scope)
+        )?;
+        perfdata::warn(&recording.notes, output.colors, output)?;
+    }
+    for (pairs, name) in compared.pairs.iter().zip(&NAMES[1..]) {
+        for line in pairs.in_words(NAMES[0], name) {
+            writeln!(output, "{line}")?;
+        }
+    }
+    for comparison in &compared.comparisons {
+        write_event(comparison, compared.args, output)?;
+    }
+    Ok(())
+}
+
+fn write_event(comparison: &Comparison, args: &Diff, output: &mut Screen) -> Result<()> {
+    let style = output.colors.heading;
+    let event = printable(&comparison.event);
+    writeln!(output, "\n{style}Event '{event}'{style:#}")?;
+    let base = comparison.wholes[0];
+    for (index, (whole, name)) in comparison.wholes.iter().zip(NAMES).enumerate() {
+        let samples = count(whole.samples, "sample");
+        let events = thousands(whole.events);
+        let change = match index {
+            0 => String::new(),
+            _ => format!(" ({})", change(base.events, whole.events)),
+        };
+        writeln!(output, "{name}: {samples}, event count {events}{change}")?;
+    }
+    let mut headings: Vec<(&str, Align)> = vec![("A", Align::Right)];
+    for name in &NAMES[1..comparison.wholes.len()] {
+        headings.extend([*name, "delta", "p"].map(|name| (name, Align::Right)));
+    }
+    for name in ["count A", "count B", "count C"]
+        .iter()
+        .take(comparison.wholes.len())
+    {
+        headings.push((name, Align::Right));
+    }
+    if comparison.wholes.len() == 2 {
+        headings.push(("change", Align::Right));
+    }
+    headings.extend(args.sort.iter().map(|key| (heading(*key), Align::Left)));
+    let mut table = Table::new(&headings);
+    let limit = args.limit.unwrap_or(usize::MAX);
+    for row in comparison.rows.iter().take(limit) {
+        let style = if row.is_significant() {
+            output.colors.heading
+        } else {
+            Style::new()
+        };
+        table.row(&cells(comparison, row), style);
+    }
+    table.write(None, output.colors.heading, output)?;
+    let rest = comparison.rows.len().saturating_sub(limit);
+    if rest > 0 {
+        writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+    }
+    let certain = comparison.rows.iter().filter(|row| row.is_significant());
+    let certain = count(certain.count() as u64, "significant difference");
+    let tested = match comparison.periods {
+        Some(_) => "counts",
+        None => "shares",
+    };
+    Ok(writeln!(output, "  * {certain} of {tested}")?)
+}
+
+/// Returns the cells of a row.
+fn cells(comparison: &Comparison, row: &Row) -> Vec<String> {
+    let share = |side: usize| {
+        let share = row.parts[side].of(comparison.wholes[side]);
+        format!("{:.2}%", share * 100.0)
+    };
+    let mut cells = vec![share(0)];
+    for (side, (p, significant)) in (1..).zip(&row.chances) {
+        let mark = if *significant { "*" } else { " " };
+        let p = if *p < 0.001 {
+            "<0.001".to_owned()
+        } else {
+            format!("{p:.3}")
+        };
+        let delta = comparison.delta(row, side) * 100.0;
+        cells.extend([share(side), format!("{delta:+.2}%"), format!("{p}{mark}")]);
+    }
+    cells.extend(row.parts.iter().map(|part| thousands(part.events)));
+    if let [before, after] = row.parts[..] {
+        cells.push(change(before.events, after.events));
+    }
+    cells.extend(row.cells.iter().cloned());
+    cells
+}
+
+/// Returns how much larger a count is than another.
+fn change(before: u64, after: u64) -> String {
+    match (before, after) {
+        (0, 0) => "0.0%".to_owned(),
+        (0, _) => "new".to_owned(),
+        (_, 0) => "gone".to_owned(),
+        _ => format!("{:+.1}%", (after as f64 / before as f64 - 1.0) * 100.0),
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernels of the machine, and which of them have the module.
+
+use std::fs;
+
+use crate::system::machine::Machine;
+
+/// Returns the release of the running kernel, as uname(1) prints it with `-r`.
+pub(super) fn running(machine: &Machine) -> Option<String> {
+    machine.text("/proc/sys/kernel/osrelease").ok().flatten()
+}
+
+/// Returns whether modprobe(8) finds the module for a kernel.
+pub(super) fn has_module(machine: &Machine, release: &str) -> bool {
+    let list = machine.text(&format!("/lib/modules/{release}/modules.dep"));
+    list.ok().flatten().is_some_and(|list| {
+        let files = list.lines().filter_map(|line| line.split(':').next());
+        let mut names = files.filter_map(|file| file.rsplit('/').next());
+        names.any(|name| name.split('.').next() == Some("perfmon"))
+    })
+}
+
+/// Returns the releases of the installed kernels that are newer than this one, the oldest first.
+pub(super) fn newer_than(machine: &Machine, release: &str) -> Vec<String> {
+    let folders = fs::read_dir(machine.path("/lib/modules"));
+    let mut newer: Vec<String> = folders
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|folder| folder.path().join("modules.dep").exists())
+        .filter_map(|folder| folder.file_name().into_string().ok())
+        .filter(|other| version(other) > version(release))
+        .collect();
+    newer.sort_by_key(|release| version(release));
+    newer
+}
+
+/// Returns the numbers that a release begins with: 7, 3, 4 of `7.3.4+deb13-amd64`.
+fn version(release: &str) -> Vec<u32> {
+    release
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map_while(|number| number.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_ordered_by_their_numbers() {
+        assert_eq!(version("7.3.4+deb13-amd64"), [7, 3, 4]);
+        assert_eq!(version("7.3-rc1"), [7, 3]);
+        assert!(version("7.10.1") > version("7.9.12+deb13-amd64"));
+        assert!(version("") < version("7"));
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl doctor`: why counting would not work here, and what to do.
+
+mod checks;
+mod kernels;
+mod refuted;
+mod trial;
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::Pmu;
+
+use crate::system::exit;
+use crate::system::hypervisor::Hypervisor;
+use crate::system::machine::Machine;
+use crate::system::text::{self, count};
+use trial::Trials;
+
+/// Input of the checks.
+struct Facts<'a> {
+    machine: &'a Machine,
+    pmu: Pmu,
+    hypervisor: Option<Hypervisor>,
+    trials: Trials,
+}
+
+/// One thing that counting needs.
+struct Check {
+    name: &'static str,
+    look: fn(&Facts<'_>) -> Finding,
+}
+
+/// Result of a check.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    verdict: Verdict,
+    found: String,
+    fix: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Counting works as far as this goes.
+    Good,
+    /// Worth to know; counting works all the same.
+    Note,
+    /// Counting does not work because of it.
+    Bad,
+    /// Not known here.
+    Unknown,
+}
+
+impl Verdict {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Note => "note",
+            Self::Bad => "FAIL",
+            Self::Unknown => "?",
+        }
+    }
+}
+
+impl Finding {
+    fn new(verdict: Verdict, found: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            found: found.into(),
+            fix: None,
+        }
+    }
+
+    fn good(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Good, found)
+    }
+
+    fn note(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Note, found)
+    }
+
+    fn bad(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Bad, found)
+    }
+
+    fn unknown(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Unknown, found)
+    }
+
+    fn fix(self, fix: impl Into<String>) -> Self {
+        Self {
+            fix: Some(fix.into()),
+            ..self
+        }
+    }
+}
+
+/// Stands in front of the advice.
+const FIX: &str = "fix: ";
+
+/// Width of the column of findings.
+const WIDTH: usize = 58;
+
+/// Makes all checks; returns the exit code, 0 if counting works.
+pub(crate) fn doctor(machine: &Machine, output: &mut dyn Write) -> Result<u8> {
+    let facts = Facts {
+        machine,
+        pmu: Pmu::from_cpuid(machine.cpuid()),
+        hypervisor: Hypervisor::find(machine.cpuid()),
+        trials: if machine.is_here() {
+            Trials::run()
+        } else {
+            Trials::none()
+        },
+    };
+    let mut problems = 0u64;
+    for check in checks::ALL {
+        let finding = (check.look)(&facts);
+        problems += u64::from(finding.verdict == Verdict::Bad);
+        let mark = finding.verdict.mark();
+        let mut lines = text::wrap(&finding.found, WIDTH);
+        if let Some(fix) = finding.fix {
+            let fix = text::wrap(&fix, WIDTH - FIX.len());
+            lines.extend(fix.into_iter().enumerate().map(|(index, line)| {
+                let before = if index == 0 { FIX } else { "" };
+                format!("{before:width$}{line}", width = FIX.len())
+            }));
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let (mark, name) = if index == 0 {
+                (mark, check.name)
+            } else {
+                ("", "")
+            };
+            writeln!(output, "{mark:<5} {name:<13} {line}")?;
+        }
+    }
+    if problems == 0 {
+        let what = if facts.trials.event.is_counted() && !facts.trials.counter.is_counted() {
+            "Counting programs works: `pmctl stat -- COMMAND`. What keeps this user from counting\nthe whole system (`pmctl stat -a`) and from sampling is in the notes."
+        } else {
+            "Nothing that counting needs is missing."
+        };
+        writeln!(output, "\n{what}")?;
+        return Ok(0);
+    }
+    let what = if facts.trials.event.is_counted() {
+        "Counting programs works here, not all else does"
+    } else {
+        "Counting does not work here"
+    };
+    writeln!(
+        output,
+        "\n{what}: {}. Begin at the top.",
+        count(problems, "problem")
+    )?;
+    if !facts.trials.event.is_counted() {
+        writeln!(
+            output,
+            "Without any of it, `pmctl vm -- stat -- COMMAND` counts in a virtual machine."
+        )?;
+    }
+    Ok(exit::FAILURE)
+}

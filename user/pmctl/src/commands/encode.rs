@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl encode`: what an event is for the hardware.
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::spec::models::Event;
+use perfmon::{CounterId, Encoding, Pmu, spec};
+use perfmon_core::logic::evtsel::EventSelect;
+
+use crate::args::Encode;
+use crate::commands::list;
+use crate::events::decode;
+use crate::system::exit::Usage;
+use crate::system::machine::Machine;
+
+/// The bits of a select that are written as `:u` and `:k`.
+const MODES: u64 = EventSelect::USER | EventSelect::KERNEL;
+
+/// Writes the event select of each event and the counters it can use.
+pub(crate) fn encode(args: &Encode, machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let pmu = list::pmu(args.model.as_deref(), machine)?;
+    let events = match spec::parse_without_groups(&args.events, &pmu) {
+        Ok(events) => events,
+        Err(error) => {
+            let known = listed(&args.events, &pmu).filter(|_| error.is_absent());
+            let event = known.ok_or_else(|| Usage(error.to_string()))?;
+            return uncountable(&event, &pmu, output);
+        }
+    };
+    for event in events {
+        writeln!(output, "{}", event.label)?;
+        let pinned = |counter| event.pinned.is_none_or(|pinned| pinned == counter);
+        if event.general.is_some() && !matches!(event.pinned, Some(CounterId::Fixed(_))) {
+            let first = match event.pinned {
+                Some(counter @ CounterId::General(_)) => counter,
+                _ => CounterId::General(0),
+            };
+            let counters: Vec<String> = (0..pmu.general())
+                .filter(|number| event.general_counters >> number & 1 != 0)
+                .map(CounterId::General)
+                .filter(|counter| pinned(*counter))
+                .map(decode::counter)
+                .collect();
+            let bits = event.select_on(first).bits();
+            writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
+            writeln!(output, "  raw       r{:x}", bits & !MODES)?;
+            let none = "none that the module can use here".to_owned();
+            let counters = if counters.is_empty() {
+                none
+            } else {
+                counters.join(" ")
+            };
+            writeln!(output, "  counters  {counters}")?;
+        }
+        if let Some(number) = event
+            .fixed
+            .filter(|number| pinned(CounterId::Fixed(*number)))
+        {
+            let counter = CounterId::Fixed(number);
+            let bits = event.select_on(counter).bits();
+            // Of bits 17:16, the kernel is bit 0 and the user bit 1 there.
+            let field = bits >> 17 & 1 | bits >> 15 & 2;
+            writeln!(
+                output,
+                "  fixed     {}: {field:#x} in its field of IA32_FIXED_CTR_CTRL",
+                decode::counter(counter)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the event of the CPU's model that a text with one name asks for.
+fn listed(text: &str, pmu: &Pmu) -> Option<Event> {
+    let name = text.split(':').next().unwrap_or_default().trim();
+    pmu.model()?.event(name)
+}
+
+/// Writes an event that the driver can't count here: its registers, and why.
+fn uncountable(event: &Event, pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+    writeln!(output, "{}", event.name)?;
+    if let Some(select) = spec::select_of(event).filter(|_| event.fixed.is_none()) {
+        let bits = select.bits();
+        writeln!(output, "  select    {bits:#010x}  {}", decode::select(bits))?;
+        writeln!(output, "  raw       {}", Encoding::Raw(select))?;
+    }
+    if let Some(extra) = event.extra {
+        let name = spec::register_name(extra.register);
+        writeln!(
+            output,
+            "  register  {name} ({:#x}): {:#x}",
+            extra.register, extra.value
+        )?;
+    }
+    if let Err(reason) = spec::listed_on(event, pmu) {
+        writeln!(output, "  counters  none here: {reason}")?;
+    }
+    Ok(())
+}

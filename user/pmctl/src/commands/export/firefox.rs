@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Firefox Profiler's format, its "processed profile": tables as columns, which point into each other.
+//!
+//! Crate fxprof-processed-profile has no source lines and no inlined functions of ours: it leaves both to a server of
+//! symbols.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use ahash::AHashMap;
+use serde_json::{Map, Value, json};
+
+use super::profile::{Profile, Shot, Table, Thread};
+use crate::recording::symbols::hexadecimal;
+
+/// The version of the format.
+const VERSION: u32 = 55;
+
+/// Indices of the categories.
+const USER: usize = 1;
+const KERNEL: usize = 2;
+
+/// Writes the stacks of an event and the counts of the others.
+pub(super) fn write(profile: &Profile<'_>, event: usize, output: impl Write) -> io::Result<()> {
+    let mut by_thread: BTreeMap<Thread, Vec<&Shot>> = BTreeMap::new();
+    for thread in profile.threads.keys() {
+        by_thread.insert(*thread, Vec::new());
+    }
+    for shot in profile.of_event(event) {
+        by_thread.entry(shot.thread).or_default().push(shot);
+    }
+    let threads = by_thread.iter();
+    let threads: Vec<Value> = threads
+        .map(|(thread, shots)| Tables::new(profile).json(*thread, shots))
+        .collect();
+    let times = profile.of_event(event).map(|shot| shot.time);
+    let last = profile.shots.last().map_or(0, |shot| shot.time);
+    let interval = milliseconds(last) / times.count().max(1) as f64;
+    let file = json!({
+        "meta": {
+            "version": 24,
+            "preprocessedProfileVersion": VERSION,
+            "product": profile.recording.notes.scope,
+            "importedFrom": "pmctl",
+            "oscpu": format!("Linux {}", profile.recording.host.release),
+            "interval": interval,
+            "startTime": 0,
+            "processType": 0,
+            "symbolicated": true,
+            "debug": false,
+            "usesOnlyOneStackType": true,
+            "sourceCodeIsNotOnSearchfox": true,
+            "markerSchema": [],
+            "pausedRanges": [],
+            "extensions": { "length": 0, "baseURL": [], "id": [], "name": [] },
+            "sampleUnits": { "time": "ms", "eventDelay": "ms", "threadCPUDelta": "µs" },
+            "categories": [
+                { "name": "Other", "color": "grey", "subcategories": ["Other"] },
+                { "name": "User", "color": "yellow", "subcategories": ["Other"] },
+                { "name": "Kernel", "color": "orange", "subcategories": ["Other"] },
+            ],
+        },
+        "libs": profile.objects.things.iter().map(|object| library(profile, object)).collect::<Vec<_>>(),
+        "threads": threads,
+        "pages": [],
+        "profilerOverhead": [],
+        "counters": counters(profile, event, &by_thread),
+    });
+    let mut output = output;
+    serde_json::to_writer(&mut output, &file)?;
+    writeln!(output)
+}
+
+fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
+/// Returns times as what lies between them.
+fn deltas(times: impl Iterator<Item = u64>) -> Vec<f64> {
+    let mut last = 0;
+    let delta = |time| milliseconds(time - std::mem::replace(&mut last, time));
+    times.map(delta).collect()
+}
+
+fn library(profile: &Profile<'_>, path: &str) -> Value {
+    let id = profile.recording.build_id(path.as_ref());
+    let name = path.rsplit('/').next().unwrap_or(path);
+    json!({
+        "name": name, "path": path, "debugName": name, "debugPath": path, "arch": "x86_64",
+        "breakpadId": id.map(breakpad).unwrap_or_default(),
+        "codeId": id.map(hexadecimal),
+    })
+}
+
+/// Returns a build-id as symbol servers write it: its first 16 bytes as a GUID, the first three parts of which are
+/// little-endian, and an age of 0.
+fn breakpad(id: &[u8]) -> String {
+    const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let bytes = ORDER.map(|index| id.get(index).copied().unwrap_or(0));
+    hexadecimal(&bytes).to_uppercase() + "0"
+}
+
+/// Returns a track for each other event and process.
+fn counters(
+    profile: &Profile<'_>,
+    event: usize,
+    by_thread: &BTreeMap<Thread, Vec<&Shot>>,
+) -> Vec<Value> {
+    let mut tracks: BTreeMap<(usize, u32, u32), Vec<&Shot>> = BTreeMap::new();
+    for shot in profile.shots.iter().filter(|shot| shot.event != event) {
+        let thread = shot.thread;
+        let process = (shot.event, thread.task.pid, thread.before);
+        let track = tracks.entry(process).or_default();
+        track.push(shot);
+    }
+    let counter = |((event, pid, before), shots): ((usize, u32, u32), Vec<&Shot>)| {
+        let name = profile.event(event);
+        let is_of = |thread: &Thread| thread.task.pid == pid && thread.before == before;
+        let main = by_thread.keys().position(is_of);
+        json!({
+            "name": name,
+            "category": "events",
+            "description": format!("{name} since the sample before"),
+            "pid": shots[0].thread.process(),
+            "mainThreadIndex": main.unwrap_or(0),
+            "samples": {
+                "length": shots.len(),
+                "timeDeltas": deltas(shots.iter().map(|shot| shot.time)),
+                "count": shots.iter().map(|shot| shot.period).collect::<Vec<_>>(),
+                "number": vec![0; shots.len()],
+            },
+        })
+    };
+    tracks.into_iter().map(counter).collect()
+}
+
+/// A table as its columns.
+fn columns<const N: usize>(length: usize, columns: [(&str, Value); N]) -> Value {
+    let mut map = Map::new();
+    map.insert("length".to_owned(), length.into());
+    map.extend(columns.map(|(name, column)| (name.to_owned(), column)));
+    map.into()
+}
+
+/// The same value in every row.
+fn all(length: usize, value: &Value) -> Value {
+    vec![value.clone(); length].into()
+}
+
+/// What the stacks of a thread consist of: each thread has tables of its own.
+struct Tables<'a> {
+    profile: &'a Profile<'a>,
+    texts: Table<String>,
+    objects: Table<usize>,
+    functions: Table<usize>,
+    places: Table<usize>,
+    stacks: Table<(Option<usize>, usize)>,
+    /// The numbers of the profile's stacks here.
+    numbers: AHashMap<usize, usize>,
+}
+
+impl<'a> Tables<'a> {
+    fn new(profile: &'a Profile<'a>) -> Self {
+        Self {
+            profile,
+            texts: Table::default(),
+            objects: Table::default(),
+            functions: Table::default(),
+            places: Table::default(),
+            stacks: Table::default(),
+            numbers: AHashMap::new(),
+        }
+    }
+
+    /// Returns the number of a stack here.
+    fn stack(&mut self, number: usize) -> usize {
+        if let Some(known) = self.numbers.get(&number) {
+            return *known;
+        }
+        let (parent, place) = self.profile.stacks.things[number];
+        let parent = parent.map(|parent| self.stack(parent));
+        let place = self.places.number(place);
+        let here = self.stacks.number((parent, place));
+        self.numbers.insert(number, here);
+        here
+    }
+
+    fn json(mut self, thread: Thread, shots: &[&Shot]) -> Value {
+        let stacks: Vec<usize> = shots.iter().map(|shot| self.stack(shot.stack)).collect();
+        // Without weights, each sample counts the same.
+        let uniform = shots
+            .windows(2)
+            .all(|pair| pair[0].period == pair[1].period);
+        let weights: Option<Vec<u64>> =
+            (!uniform).then(|| shots.iter().map(|shot| shot.period).collect());
+        let samples = columns(
+            shots.len(),
+            [
+                ("stack", stacks.into()),
+                (
+                    "timeDeltas",
+                    deltas(shots.iter().map(|shot| shot.time)).into(),
+                ),
+                ("weight", weights.into()),
+                ("weightType", "samples".into()),
+            ],
+        );
+        let frames = self.frames();
+        let functions = self.functions();
+        let resources = self.resources();
+        let (parents, places): (Vec<Option<usize>>, Vec<usize>) =
+            self.stacks.things.iter().copied().unzip();
+        let none = Vec::<usize>::new;
+        let start = shots.first().map_or(0, |shot| shot.time);
+        json!({
+            "name": self.profile.threads[&thread],
+            "processName": self.profile.process(thread),
+            "processType": "default",
+            "isMainThread": thread.task.pid == thread.task.tid,
+            "pid": thread.process(),
+            "tid": thread.thread(),
+            "processStartupTime": 0,
+            "processShutdownTime": null,
+            "registerTime": milliseconds(start),
+            "unregisterTime": null,
+            "pausedRanges": [],
+            "showMarkersInTimeline": false,
+            "samples": samples,
+            "stackTable": columns(places.len(), [("prefix", parents.into()), ("frame", places.into())]),
+            "frameTable": frames,
+            "funcTable": functions,
+            "resourceTable": resources,
+            "nativeSymbols": columns(0, ["address", "functionSize", "libIndex", "name"].map(|name| (name, none().into()))),
+            "markers": columns(0, ["category", "data", "endTime", "name", "phase", "startTime"].map(|name| (name, none().into()))),
+            "stringArray": self.texts.things,
+        })
+    }
+
+    fn frames(&mut self) -> Value {
+        let places = self.places.things.iter();
+        let places: Vec<_> = places
+            .map(|place| self.profile.places.things[*place])
+            .collect();
+        let length = places.len();
+        let category = |place: &super::profile::Place| {
+            let function = &self.profile.functions.things[place.function];
+            if function.in_kernel { KERNEL } else { USER }
+        };
+        let categories: Vec<usize> = places.iter().map(category).collect();
+        let functions: Vec<usize> = places
+            .iter()
+            .map(|place| self.functions.number(place.function))
+            .collect();
+        let lines = places
+            .iter()
+            .map(|place| Some(place.line).filter(|line| *line > 0));
+        let depths = places.iter().map(|place| place.depth);
+        columns(
+            length,
+            [
+                ("address", all(length, &(-1).into())),
+                ("inlineDepth", depths.collect::<Vec<_>>().into()),
+                ("category", categories.into()),
+                ("subcategory", all(length, &0.into())),
+                ("func", functions.into()),
+                ("nativeSymbol", all(length, &Value::Null)),
+                ("innerWindowID", all(length, &0.into())),
+                ("line", lines.collect::<Vec<_>>().into()),
+                ("column", all(length, &Value::Null)),
+            ],
+        )
+    }
+
+    fn functions(&mut self) -> Value {
+        let functions = self.functions.things.iter();
+        let functions: Vec<_> = functions
+            .map(|function| &self.profile.functions.things[*function])
+            .collect();
+        let length = functions.len();
+        let (mut names, mut resources, mut sources) = (Vec::new(), Vec::new(), Vec::new());
+        for function in functions {
+            names.push(self.texts.number(function.name.clone()));
+            resources.push(self.objects.number(function.object));
+            let source = function.source.clone();
+            sources.push(source.map(|source| self.texts.number(source)));
+        }
+        columns(
+            length,
+            [
+                ("name", names.into()),
+                ("isJS", all(length, &false.into())),
+                ("relevantForJS", all(length, &false.into())),
+                ("resource", resources.into()),
+                ("fileName", sources.into()),
+                ("lineNumber", all(length, &Value::Null)),
+                ("columnNumber", all(length, &Value::Null)),
+            ],
+        )
+    }
+
+    fn resources(&mut self) -> Value {
+        const LIBRARY: u32 = 1;
+        let length = self.objects.things.len();
+        let objects = self.objects.things.iter();
+        let names: Vec<usize> = objects
+            .map(|object| {
+                let path = &self.profile.objects.things[*object];
+                let name = path.rsplit('/').next().unwrap_or(path);
+                self.texts.number(name.to_owned())
+            })
+            .collect();
+        columns(
+            length,
+            [
+                ("lib", self.objects.things.clone().into()),
+                ("name", names.into()),
+                ("host", all(length, &Value::Null)),
+                ("type", all(length, &LIBRARY.into())),
+            ],
+        )
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl export`: writes a recording in the format of another viewer.
+
+mod chrome;
+mod firefox;
+mod pprof;
+mod profile;
+mod speedscope;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::args::{Export, Format};
+use crate::commands::flamegraph;
+use crate::recording::perfdata::{self, Recording};
+use crate::recording::profile::{self as recordings, Details};
+use crate::system::exit::Usage;
+use crate::system::screen::{Colors, Screen};
+use crate::system::whole_file;
+use profile::Profile;
+
+/// Writes the file.
+pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
+    let recording = recordings::open(&args.input.input)?;
+    let chosen = args.event.as_deref();
+    let event = flamegraph::event(&recording, chosen)?;
+    if args.to == Format::PerfData {
+        if args.path().as_os_str() == "-" {
+            return Err(Usage(
+                "--to perf-data: it takes a file, -o FILE; `pmctl record -o -` writes a stream."
+                    .to_owned(),
+            )
+            .into());
+        }
+        // A recording is its owner's, whoever wrote it: it may have parts of stacks.
+        whole_file::write_private(args.path(), |file| {
+            Ok(perfdata::write(&recording, file).map(drop)?)
+        })?;
+    } else if args.path().as_os_str() == "-" {
+        convert(args, &recording, event, output)?;
+        output.flush()?;
+    } else {
+        whole_file::write(args.path(), |file| convert(args, &recording, event, file))?;
+    }
+    let errors = &mut anstream::stderr().lock();
+    perfdata::warn(&recording.notes, Colors::new(true), errors)?;
+    if args.path().as_os_str() != "-" {
+        let (path, viewer) = (args.path().display(), args.to.viewer(args.path()));
+        writeln!(output, "wrote {path}: {viewer}")?;
+    }
+    Ok(())
+}
+
+/// Writes a recording in the format that was asked for.
+fn convert(
+    args: &Export,
+    recording: &Recording,
+    event: usize,
+    mut output: &mut dyn Write,
+) -> Result<()> {
+    let details = (!args.no_inline).then(|| Details::new(recording));
+    if args.to == Format::Collapsed {
+        let (stacks, cuts) = flamegraph::stacks(recording, event, details.as_ref())?;
+        cuts.write(Colors::new(true), &mut anstream::stderr())?;
+        for (stack, count) in stacks {
+            writeln!(output, "{stack} {count}")?;
+        }
+    } else {
+        let profile = Profile::new(recording, details.as_ref())?;
+        let events: Vec<usize> = match args.event {
+            Some(_) => vec![event],
+            None => (0..recording.events.len()).collect(),
+        };
+        match args.to {
+            Format::Pprof => pprof::write(&profile, &events, &mut output)?,
+            Format::Speedscope => speedscope::write(&profile, &events, &mut output)?,
+            Format::Chrome => chrome::write(&profile, event, &mut output)?,
+            Format::Firefox => firefox::write(&profile, event, &mut output)?,
+            // Without stacks, or as it is.
+            Format::Collapsed | Format::PerfData => {}
+        }
+    }
+    if let Some(details) = &details {
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! pprof's format: a gzip'd message of Protocol Buffers. The numbers of its fields are public, in pprof's profile.proto.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+
+use super::profile::{Profile, Table, Thread};
+
+use crate::recording::symbols::hexadecimal;
+
+#[derive(Clone, PartialEq, Message)]
+struct Pprof {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
+    #[prost(int64, repeated, tag = "13")]
+    comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "2")]
+    text: i64,
+    #[prost(int64, tag = "3")]
+    number: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+#[expect(clippy::struct_excessive_bools, reason = "the format has them")]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    memory_start: u64,
+    #[prost(uint64, tag = "3")]
+    memory_limit: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(int64, tag = "6")]
+    build_id: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "8")]
+    has_filenames: bool,
+    #[prost(bool, tag = "9")]
+    has_line_numbers: bool,
+    #[prost(bool, tag = "10")]
+    has_inline_frames: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
+    #[prost(uint64, tag = "3")]
+    address: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// The texts of a profile, each with its number; 0 is the empty one.
+struct Texts(Table<String>);
+
+impl Texts {
+    fn new() -> Self {
+        let mut table = Table::default();
+        table.number(String::new());
+        Self(table)
+    }
+
+    fn number(&mut self, text: &str) -> i64 {
+        signed(self.0.number(text.to_owned()) as u64)
+    }
+}
+
+/// Numbers are signed in this format; none is so large.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// An identifier: 0 means none.
+const fn id(index: usize) -> u64 {
+    index as u64 + 1
+}
+
+/// Writes the samples of these events: of each the count, and behind it their number.
+pub(super) fn write(profile: &Profile<'_>, events: &[usize], output: impl Write) -> io::Result<()> {
+    let mut texts = Texts::new();
+    let mut sample_type: Vec<ValueType> = Vec::new();
+    for event in events {
+        sample_type.push(ValueType {
+            kind: texts.number(profile.event(*event)),
+            unit: texts.number("count"),
+        });
+    }
+    sample_type.push(ValueType {
+        kind: texts.number("samples"),
+        unit: texts.number("count"),
+    });
+    let (location, sample) = samples(profile, events, &mut texts);
+    let command = format!("recorded by pmctl: {}", profile.recording.notes.scope);
+    let message = Pprof {
+        period_type: Some(sample_type[0]),
+        default_sample_type: sample_type[0].kind,
+        sample_type,
+        sample,
+        mapping: mappings(profile, &mut texts),
+        location,
+        function: functions(profile, &mut texts),
+        duration_nanos: signed(profile.shots.last().map_or(0, |shot| shot.time)),
+        period: signed(period(profile, events[0])),
+        comment: vec![texts.number(&command)],
+        string_table: texts.0.things,
+    };
+    let mut output = GzEncoder::new(output, Compression::default());
+    output.write_all(&message.encode_to_vec())?;
+    output.finish()?.flush()
+}
+
+/// Returns the period of an event. With a frequency each sample has its own, and this is their mean: Parca shows numbers
+/// of samples times the period.
+fn period(profile: &Profile<'_>, event: usize) -> u64 {
+    let attr = &profile.recording.events[event].attr;
+    attr.fixed_period().unwrap_or_else(|| {
+        let (mut sum, mut samples) = (0_u64, 0_u64);
+        for shot in profile.of_event(event) {
+            sum = sum.saturating_add(shot.period);
+            samples += 1;
+        }
+        sum.checked_div(samples).map_or(0, |mean| mean.max(1))
+    })
+}
+
+/// Returns the locations, each with the functions that are inlined there, and the samples: one for each stack of a task.
+fn samples(
+    profile: &Profile<'_>,
+    events: &[usize],
+    texts: &mut Texts,
+) -> (Vec<Location>, Vec<Sample>) {
+    let mut locations: Table<Vec<usize>> = Table::default();
+    let mut values: BTreeMap<(usize, Thread), Vec<u64>> = BTreeMap::new();
+    for shot in &profile.shots {
+        let Some(index) = events.iter().position(|event| *event == shot.event) else {
+            continue;
+        };
+        let sums = values.entry((shot.stack, shot.thread));
+        let sums = sums.or_insert_with(|| vec![0; events.len() + 1]);
+        sums[index] = sums[index].saturating_add(shot.period);
+        // Counts of other events come with the sample of the first.
+        sums[events.len()] += u64::from(index == 0);
+    }
+    let mut samples = Vec::new();
+    for ((stack, thread), sums) in values {
+        let mut ids = Vec::new();
+        let mut here = Vec::new();
+        for place in profile.stack(stack) {
+            here.push(place);
+            if profile.places.things[place].depth == 0 {
+                ids.push(id(locations.number(std::mem::take(&mut here))));
+            }
+        }
+        let name = texts.number(&profile.threads[&thread]);
+        samples.push(Sample {
+            location_id: ids,
+            value: sums.into_iter().map(signed).collect(),
+            label: vec![
+                Label {
+                    key: texts.number("comm"),
+                    text: name,
+                    number: 0,
+                },
+                Label {
+                    key: texts.number("pid"),
+                    text: 0,
+                    number: i64::from(thread.task.pid),
+                },
+                Label {
+                    key: texts.number("tid"),
+                    text: 0,
+                    number: i64::from(thread.task.tid),
+                },
+            ],
+        });
+    }
+    let location = |(index, places): (usize, &Vec<usize>)| {
+        let outer = &profile.places.things[places[places.len() - 1]];
+        let line = places.iter().map(|place| {
+            let place = &profile.places.things[*place];
+            Line {
+                function_id: id(place.function),
+                line: i64::from(place.line),
+            }
+        });
+        Location {
+            id: id(index),
+            mapping_id: id(profile.functions.things[outer.function].object),
+            address: outer.address,
+            line: line.collect(),
+        }
+    };
+    let locations = locations.things.iter().enumerate().map(location).collect();
+    (locations, samples)
+}
+
+fn mappings(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Mapping> {
+    let objects = profile.objects.things.iter().enumerate();
+    objects
+        .map(|(index, object)| {
+            let build_id = profile.recording.build_id(object.as_ref());
+            Mapping {
+                id: id(index),
+                memory_start: 0,
+                memory_limit: u64::MAX,
+                filename: texts.number(object),
+                build_id: texts.number(&build_id.map(hexadecimal).unwrap_or_default()),
+                has_functions: true,
+                has_filenames: true,
+                has_line_numbers: true,
+                has_inline_frames: true,
+            }
+        })
+        .collect()
+}
+
+fn functions(profile: &Profile<'_>, texts: &mut Texts) -> Vec<Function> {
+    let functions = profile.functions.things.iter().enumerate();
+    functions
+        .map(|(index, function)| {
+            let name = texts.number(&function.name);
+            Function {
+                id: id(index),
+                name,
+                system_name: name,
+                filename: texts.number(function.source.as_deref().unwrap_or_default()),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Body, Record, Recording, Records};
+
+    /// Writes the first event of a recording and reads it again.
+    fn written(recording: &Recording) -> Pprof {
+        let profile = Profile::new(recording, None).expect("it is whole");
+        let mut bytes = Vec::new();
+        write(&profile, &[0], &mut bytes).expect("a vector takes everything");
+        let mut message = Vec::new();
+        let read = GzDecoder::new(&bytes[..]).read_to_end(&mut message);
+        read.expect("it is whole");
+        Pprof::decode(&message[..]).expect("it is a message")
+    }
+
+    /// The example with a frequency, and with samples of these periods.
+    fn with_periods(periods: &[u64]) -> Recording {
+        let mut recording = example(false);
+        recording.events[0].attr = recording.events[0].attr.with_frequency();
+        let records: Vec<Record> = recording.records.iter().flatten().collect();
+        let of_first =
+            |record: &Record| matches!(&record.body, Body::Sample(sample) if sample.event == 0);
+        let sample = records.iter().find(|record| of_first(record));
+        let sample = sample.expect("it has one").clone();
+        let mut records: Vec<Record> = records.into_iter().filter(|one| !of_first(one)).collect();
+        for period in periods {
+            let mut record = sample.clone();
+            if let Body::Sample(sample) = &mut record.body {
+                sample.period = *period;
+            }
+            records.push(record);
+        }
+        recording.records = Records::from(&records[..]);
+        recording
+    }
+
+    #[test]
+    fn the_period_is_that_of_all_samples_or_their_mean() {
+        assert_eq!(written(&example(false)).period, 1000);
+        for (periods, mean) in [
+            (&[1000, 3000, 3000][..], 2333),
+            (&[0, 1], 1),
+            (&[u64::MAX, 1], i64::MAX),
+            (&[], 0),
+        ] {
+            let profile = written(&with_periods(periods));
+            assert_eq!(profile.period, mean, "{periods:?}");
+        }
+    }
+}

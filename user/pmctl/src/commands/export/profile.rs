@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recording in numbered tables: what all viewers ask for.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+use ahash::AHashMap;
+use anyhow::Result;
+
+use crate::commands::flamegraph::label;
+use crate::recording::perfdata::{Recording, Task, is_kernel};
+use crate::recording::profile::{self, Details, Frame, Named, Names};
+use crate::system::screen::Colors;
+
+/// Numbered things; equal ones have one number.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    pub(super) things: Vec<T>,
+    numbers: AHashMap<T, usize>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            things: Vec::new(),
+            numbers: AHashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Table<T> {
+    /// Returns the number of a thing, a new one if it is not there yet.
+    pub(super) fn number(&mut self, thing: T) -> usize {
+        if let Some(number) = self.numbers.get(&thing) {
+            return *number;
+        }
+        let number = self.things.len();
+        self.things.push(thing.clone());
+        self.numbers.insert(thing, number);
+        number
+    }
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// The number of its program or library.
+    pub(super) object: usize,
+    /// Path of its source file.
+    pub(super) source: Option<String>,
+    pub(super) in_kernel: bool,
+}
+
+/// A place in a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) function: usize,
+    /// Offset in the program or library; the address if there is none.
+    pub(super) address: u64,
+    /// Line in the function's source file; 0 if it is not known.
+    pub(super) line: u32,
+    /// How many functions around it, at the same address, it is inlined into.
+    pub(super) depth: u32,
+}
+
+/// A thread. Others may have had its number, and that of its process, before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Thread {
+    pub(super) task: Task,
+    /// How many processes with this number have samples before this one.
+    pub(super) before: u32,
+}
+
+impl Thread {
+    /// Returns the number of the process, and another one for each further process that has it.
+    pub(super) fn process(self) -> String {
+        self.number(self.task.pid)
+    }
+
+    /// Returns the same of the thread.
+    pub(super) fn thread(self) -> String {
+        self.number(self.task.tid)
+    }
+
+    fn number(self, number: u32) -> String {
+        match self.before {
+            0 => number.to_string(),
+            before => format!("{number}.{before}"),
+        }
+    }
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shot {
+    /// In nanoseconds since the first sample.
+    pub(super) time: u64,
+    pub(super) thread: Thread,
+    pub(super) event: usize,
+    pub(super) period: u64,
+    /// The number of its stack.
+    pub(super) stack: usize,
+}
+
+/// A recording in tables.
+pub(super) struct Profile<'a> {
+    pub(super) recording: &'a Recording,
+    /// Paths of programs and libraries.
+    pub(super) objects: Table<String>,
+    pub(super) functions: Table<Function>,
+    pub(super) places: Table<Place>,
+    /// Stacks as trees: the stack of the callers, which has a smaller number, and the place.
+    pub(super) stacks: Table<(Option<usize>, usize)>,
+    pub(super) shots: Vec<Shot>,
+    /// The last name of each thread with samples.
+    pub(super) threads: BTreeMap<Thread, String>,
+    /// The processes of a number that have samples, in their order.
+    instances: AHashMap<u32, Vec<u32>>,
+}
+
+impl<'a> Profile<'a> {
+    /// Reads a recording; with `details`, also source lines and inlined functions.
+    pub(super) fn new(recording: &'a Recording, details: Option<&Details<'_>>) -> Result<Self> {
+        let mut profile = Self {
+            recording,
+            objects: Table::default(),
+            functions: Table::default(),
+            places: Table::default(),
+            stacks: Table::default(),
+            shots: Vec::new(),
+            threads: BTreeMap::new(),
+            instances: AHashMap::new(),
+        };
+        let mut start = None;
+        let cuts = profile::each_sample(recording, |named, names| {
+            let start = *start.get_or_insert(named.stamp.time);
+            profile.take(named, names, details, start);
+            Ok(())
+        })?;
+        cuts.write(Colors::new(true), &mut anstream::stderr())?;
+        Ok(profile)
+    }
+
+    fn take(
+        &mut self,
+        named: &Named<'_>,
+        names: &Names<'_>,
+        details: Option<&Details<'_>>,
+        start: u64,
+    ) {
+        let frames: Vec<Frame<'_>> = match details {
+            Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+            None => names.chain(named).collect(),
+        };
+        let mut stack = None;
+        let mut depth = 0;
+        for frame in frames.iter().rev() {
+            depth = if frame.inlined.is_some() {
+                depth + 1
+            } else {
+                0
+            };
+            let place = self.place(frame, depth);
+            stack = Some(self.stacks.number((stack, place)));
+        }
+        let task = named.stamp.task;
+        let comm = names.comm(task);
+        let thread = self.thread(task, names);
+        let known = self.threads.entry(thread).or_default();
+        if known != comm {
+            comm.clone_into(known);
+        }
+        if let Some(stack) = stack {
+            self.shots.push(Shot {
+                time: named.stamp.time.saturating_sub(start),
+                thread,
+                event: named.sample.event,
+                period: named.sample.period,
+                stack,
+            });
+        }
+    }
+
+    fn thread(&mut self, task: Task, names: &Names<'_>) -> Thread {
+        let instance = names.instance(task.pid);
+        let known = self.instances.entry(task.pid).or_default();
+        let place = known.iter().position(|known| *known == instance);
+        let place = place.unwrap_or_else(|| {
+            known.push(instance);
+            known.len() - 1
+        });
+        Thread {
+            task,
+            before: u32::try_from(place).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns the number of a frame's place.
+    fn place(&mut self, frame: &Frame<'_>, depth: u32) -> usize {
+        let source = frame.source.as_ref();
+        let name = match &frame.inlined {
+            Some(name) => name.text.to_string(),
+            None => label(frame),
+        };
+        let object = self.objects.number(frame.site.path().into_owned());
+        let function = self.functions.number(Function {
+            name,
+            object,
+            source: source.map(|source| source.path.text.to_string()),
+            in_kernel: is_kernel(frame.address),
+        });
+        let address = match frame.site.number() {
+            Some(_) => frame.site.place(),
+            None => frame.address,
+        };
+        self.places.number(Place {
+            function,
+            address: address.saturating_sub(u64::from(frame.is_return)),
+            line: source.map_or(0, |source| source.number),
+            depth,
+        })
+    }
+
+    /// Returns the numbers of a stack's places, from inside outward.
+    pub(super) fn stack(&self, stack: usize) -> impl Iterator<Item = usize> + '_ {
+        let mut next = Some(stack);
+        std::iter::from_fn(move || {
+            let (parent, place) = self.stacks.things[next?];
+            next = parent;
+            Some(place)
+        })
+    }
+
+    /// Returns the name of an event.
+    pub(super) fn event(&self, event: usize) -> &str {
+        &self.recording.events[event].name
+    }
+
+    /// Returns the samples of an event.
+    pub(super) fn of_event(&self, event: usize) -> impl Iterator<Item = &Shot> + '_ {
+        self.shots.iter().filter(move |shot| shot.event == event)
+    }
+
+    /// Returns the name of a thread's process: that of its first thread.
+    pub(super) fn process(&self, thread: Thread) -> &str {
+        let pid = thread.task.pid;
+        let task = Task::leader(pid);
+        let leader = self.threads.get(&Thread { task, ..thread });
+        let mut others = self.threads.iter();
+        let other = || {
+            let is_of = |other: &Thread| other.task.pid == pid && other.before == thread.before;
+            others.find(|(other, _)| is_of(other)).map(|(_, name)| name)
+        };
+        leader.or_else(other).map_or("", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::export::{chrome, firefox, speedscope};
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Body, Record, Records, Sample, Stamp};
+
+    /// A recording in which two processes have one number after the other.
+    fn reused() -> Recording {
+        let (parent, task) = (Task::leader(1), Task::leader(7));
+        let name = |name: &str| Body::Comm {
+            task,
+            name: name.to_owned(),
+            exec: true,
+        };
+        let sample = Body::Sample(Sample {
+            ip: 0x1000,
+            ..Sample::default()
+        });
+        let fork = Body::Fork {
+            child: task,
+            parent,
+        };
+        let bodies = [name("first"), sample.clone(), fork, name("second"), sample];
+        let record = |(time, body)| Record {
+            stamp: Stamp { time, task, cpu: 0 },
+            body,
+        };
+        let records: Vec<Record> = (0..).zip(bodies).map(record).collect();
+        Recording {
+            records: Records::from(&records[..]),
+            ..example(false)
+        }
+    }
+
+    #[test]
+    fn processes_with_the_same_number_have_tracks_of_their_own() {
+        let recording = reused();
+        let profile = Profile::new(&recording, None).expect("it is whole");
+        let threads = profile.threads.iter();
+        let threads: Vec<_> = threads
+            .map(|(thread, name)| (thread.process(), profile.process(*thread), &name[..]))
+            .collect();
+        let expected = ["7", "7.1"].into_iter().zip(["first", "second"]);
+        let expected: Vec<_> = expected
+            .map(|(number, name)| (number.to_owned(), name, name))
+            .collect();
+        assert_eq!(threads, expected);
+        let text = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            write(&mut bytes);
+            String::from_utf8(bytes).expect("it is text")
+        };
+        let firefox = text(&|bytes| firefox::write(&profile, 0, bytes).expect("all is taken"));
+        assert!(firefox.contains(r#""pid":"7.1""#), "{firefox}");
+        let chrome = text(&|bytes| chrome::write(&profile, 0, bytes).expect("all is taken"));
+        assert!(chrome.contains(r#""pid":4194311"#), "{chrome}");
+        let speedscope = text(&|bytes| speedscope::write(&profile, &[0], bytes).expect("all"));
+        assert!(speedscope.contains("second 7.1 ("), "{speedscope}");
+    }
+}

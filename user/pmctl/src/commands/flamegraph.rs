@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl flamegraph`: draws a recording as a picture.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::Result;
+use inferno::flamegraph::{self, Options};
+
+use crate::args::Flamegraph;
+use crate::recording::perfdata::Recording;
+use crate::recording::profile::{self, Details, Frame};
+use crate::recording::unwind::Cuts;
+use crate::system::exit::Usage;
+use crate::system::screen::Colors;
+use crate::system::text::{printable, thousands};
+use crate::system::whole_file;
+
+/// Draws the picture.
+pub(crate) fn flamegraph(args: &Flamegraph, output: &mut impl Write) -> Result<()> {
+    let recording = profile::open(&args.input.input)?;
+    let event = event(&recording, args.event.as_deref())?;
+    let details = args.inline.then(|| Details::new(&recording));
+    let (stacks, cuts) = stacks(&recording, event, details.as_ref())?;
+    cuts.write(Colors::new(true), &mut anstream::stderr().lock())?;
+    if let Some(details) = &details {
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
+    if stacks.is_empty() {
+        return Err(Usage("there is no sample of this event to draw.".to_owned()).into());
+    }
+    if args.folded {
+        return Ok(stacks
+            .iter()
+            .try_for_each(|(stack, events)| writeln!(output, "{stack} {events}"))?);
+    }
+    let name = &recording.events[event].name;
+    let mut options = Options::default();
+    options.title = format!("{}: {name}", recording.notes.scope);
+    options.count_name = format!("events of {name}");
+    if let Some(total) = recording.notes.total(event) {
+        options.notes = format!("{} events counted", thousands(total));
+    }
+    let path = &args.output;
+    if path.as_os_str() == "-" {
+        return Ok(draw(&mut options, &stacks, output)?);
+    }
+    whole_file::write(path, |file| Ok(draw(&mut options, &stacks, file)?))?;
+    writeln!(
+        output,
+        "wrote {}, a picture: open it in a web browser",
+        path.display()
+    )?;
+    Ok(())
+}
+
+/// Writes the picture of these stacks.
+fn draw(
+    options: &mut Options<'_>,
+    stacks: &BTreeMap<String, u64>,
+    output: impl Write,
+) -> io::Result<()> {
+    // Stacks have a box together where they are neighbours: by their levels, for as text, `main;foo.part.0` is between
+    // `main;foo` and `main;foo;bar`.
+    let mut stacks: Vec<_> = stacks.iter().collect();
+    stacks.sort_unstable_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
+    // inferno keeps an order other than the text's only for a chart over time, of which it takes the last line first.
+    options.flame_chart = true;
+    let lines = stacks.iter().rev();
+    let lines: Vec<String> = lines
+        .map(|(stack, events)| format!("{stack} {events}"))
+        .collect();
+    flamegraph::from_lines(options, lines.iter().map(String::as_str), output)
+}
+
+/// Returns the index of the event with this name, or of the first.
+pub(crate) fn event(recording: &Recording, name: Option<&str>) -> Result<usize> {
+    let Some(name) = name else {
+        return Ok(0);
+    };
+    let mut names = recording.events.iter().map(|event| &event.name);
+    Ok(names.position(|known| known == name).ok_or_else(|| {
+        let known: Vec<_> = recording.events.iter().map(|e| e.name.as_str()).collect();
+        Usage(format!(
+            "-e: this event was not recorded. The recording has `{}`.",
+            known.join("`, `")
+        ))
+    })?)
+}
+
+/// Returns the stacks, and the event count of each.
+pub(crate) fn stacks(
+    recording: &Recording,
+    event: usize,
+    details: Option<&Details<'_>>,
+) -> Result<(BTreeMap<String, u64>, Cuts)> {
+    let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+    let has_chains = recording.parts().chain;
+    let cuts = profile::each_sample(recording, |named, names| {
+        if named.sample.event == event {
+            let comm = names.comm(named.stamp.task).to_owned();
+            let mut levels = vec![comm];
+            let frames: Vec<Frame<'_>> = match details {
+                Some(details) => names.detailed_chain(named, details, (true, usize::MAX)),
+                None if has_chains => names.chain(named).collect(),
+                None => vec![Frame::of_sample(named)],
+            };
+            if has_chains {
+                levels.extend(frames.iter().rev().map(label));
+            } else {
+                levels.push(named.site.dso().into_owned());
+                levels.extend(frames.iter().rev().map(Frame::label));
+            }
+            let levels = levels.iter().map(|level| part(level));
+            let stack = levels.collect::<Vec<_>>().join(";");
+            let events = stacks.entry(stack).or_default();
+            *events = events.saturating_add(named.sample.period);
+        }
+        Ok(())
+    })?;
+    Ok((stacks, cuts))
+}
+
+/// Returns a name as it stands in a line: the semicolon stands between two levels, and a line has one end.
+fn part(name: &str) -> String {
+    printable(&name.replace(';', ":"))
+}
+
+/// Returns the name of a function in a stack; that of its file if the function is not known.
+pub(crate) fn label(frame: &Frame<'_>) -> String {
+    if frame.inlined.is_some() || frame.site.has_symbol() {
+        frame.label()
+    } else {
+        in_brackets(&frame.site.dso())
+    }
+}
+
+/// Returns the name of a file in the place of a function's; those of the kernel and of code without a file have brackets.
+fn in_brackets(dso: &str) -> String {
+    if dso.starts_with('[') {
+        dso.to_owned()
+    } else {
+        format!("[{dso}]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata;
+
+    #[test]
+    fn a_name_is_within_its_level() {
+        assert_eq!(part("f(int);\n\x1b[31m"), "f(int):??[31m");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_function_has_brackets_once() {
+        for (dso, label) in [
+            ("libc.so.6", "[libc.so.6]"),
+            ("[perfmon]", "[perfmon]"),
+            ("[JIT] tid 7", "[JIT] tid 7"),
+        ] {
+            assert_eq!(in_brackets(dso), label);
+        }
+    }
+
+    #[test]
+    fn a_function_has_one_box_on_its_caller() {
+        let stacks = [("main;foo", 5), ("main;foo.part.0", 3), ("main;foo;bar", 2)];
+        let stacks = stacks.map(|(stack, events)| (stack.to_owned(), events));
+        let mut picture = Vec::new();
+        let drawn = draw(&mut Options::default(), &stacks.into(), &mut picture);
+        drawn.expect("a vector takes everything");
+        let picture = String::from_utf8(picture).expect("it is text");
+        let boxes = |name: &str| picture.matches(&format!("<title>{name} (")).count();
+        assert_eq!([boxes("foo"), boxes("foo.part.0"), boxes("bar")], [1; 3]);
+        assert!(picture.contains("<title>foo (7 "), "{picture}");
+    }
+
+    #[test]
+    fn what_stands_on_each_other_is_one_events() {
+        let bytes = include_bytes!("../../tests/recordings/timebase.data");
+        let recording = perfdata::read(&bytes[..]).expect("it is whole");
+        for index in 0..recording.events.len() {
+            let (stacks, _) = stacks(&recording, index, None).expect("nothing fails");
+            let of_event = recording.samples().filter(|(_, s)| s.event == index);
+            let events: u64 = of_event.map(|(_, sample)| sample.period).sum();
+            assert_eq!(stacks.values().sum::<u64>(), events);
+            assert!(stacks.contains_key("pmctl_shares;pmctl_shares;share_60"));
+        }
+    }
+}

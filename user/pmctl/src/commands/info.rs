@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl info`: what this machine can count with.
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::spec::{self, OnCounters};
+use perfmon::{CounterId, Device, Encoding, Pmu};
+use raw_cpuid::CpuId;
+
+use crate::commands::list::counters;
+use crate::events::decode;
+use crate::system::hypervisor::Hypervisor;
+use crate::system::machine::Machine;
+use crate::system::pmu::architecture;
+use crate::system::processes;
+use crate::system::text::{count, thousands};
+
+/// Writes a table of facts, and one of events.
+pub(crate) fn info(machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let device = if machine.is_here() {
+        Some(Device::open())
+    } else {
+        None
+    };
+    for (name, value) in facts(machine, &pmu, device.as_ref()) {
+        writeln!(output, "{name:<12} {value}")?;
+    }
+    if pmu.capabilities().is_ok() {
+        writeln!(output)?;
+        write_events(&pmu, output)?;
+    }
+    Ok(())
+}
+
+type Row = (&'static str, String);
+
+/// Returns what the processor calls itself.
+pub(crate) fn brand(machine: &Machine) -> String {
+    let cpuid = CpuId::with_cpuid_reader(machine.cpuid().clone());
+    let brand = cpuid.get_processor_brand_string();
+    let brand = brand.as_ref().map(|brand| brand.as_str().trim());
+    brand
+        .filter(|brand| !brand.is_empty())
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+fn facts(
+    machine: &Machine,
+    pmu: &Pmu,
+    device: Option<&Result<Device, perfmon::Error>>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+
+    let brand = brand(machine);
+    let (family, model) = (pmu.processor().family(), pmu.processor().model());
+    rows.push(("CPU", format!("{brand} (family {family}, model {model})")));
+    if let Some(hypervisor) = Hypervisor::find(machine.cpuid()) {
+        rows.push(("run by", hypervisor.name.to_owned()));
+    }
+    match pmu.capabilities() {
+        Err(reason) => rows.push(("PMU", format!("none: {}", reason.reason()))),
+        Ok(capabilities) => {
+            rows.push(("PMU", architecture(capabilities)));
+            let general = count(capabilities.general, "counter");
+            let width = capabilities.general_width;
+            rows.push(("general", format!("{general} of {width} bits, PMC0 and up")));
+            let fixed: Vec<String> = pmu
+                .fixed()
+                .map(|number| decode::counter(CounterId::Fixed(number)))
+                .collect();
+            rows.push((
+                "fixed",
+                match fixed.len() {
+                    0 => "none".to_owned(),
+                    _ => format!("{} of {} bits", fixed.join(" "), capabilities.fixed_width),
+                },
+            ));
+        }
+    }
+    if let Some(depth) = architectural_lbr_depth(machine) {
+        rows.push(("last branch", format!("{depth} entries (architectural)")));
+    }
+    match device {
+        None => {}
+        Some(Err(error)) => {
+            rows.push(("driver", format!("{error}; `pmctl doctor` says what to do")));
+        }
+        Some(Ok(device)) => rows.extend(driver(device)),
+    }
+    let users = processes::holding(machine, |target| target == perfmon::PATH);
+    // This process has it open to look.
+    let users: Vec<String> = users
+        .into_iter()
+        .filter(|user| user.pid != std::process::id())
+        .map(|user| user.to_string())
+        .collect();
+    if !users.is_empty() {
+        rows.push(("in use by", users.join(", ")));
+    }
+    rows
+}
+
+/// Prints what the driver reports.
+fn driver(device: &Device) -> Vec<Row> {
+    let properties = device.properties();
+    let kinds = [(properties.general, "general"), (properties.fixed, "fixed")];
+    let kinds = kinds.map(|(kind, name)| format!("{} {name} of {} bits", kind.number, kind.width));
+    let branches = if properties.last_branch {
+        "last branches"
+    } else {
+        "no last branches"
+    };
+    let mut rows = vec![(
+        "driver",
+        format!("{}: {}, {branches}", perfmon::PATH, kinds.join(", ")),
+    )];
+    rows.push((
+        "TSC",
+        match device.timestamp() {
+            Ok(stamp) => format!("{} MHz", thousands(stamp.mhz.into())),
+            Err(error) => error.cause.to_string(),
+        },
+    ));
+    rows
+}
+
+/// CPUID leaf 1CH: bit n of AL stands for a depth of 8 (n + 1).
+fn architectural_lbr_depth(machine: &Machine) -> Option<u32> {
+    use raw_cpuid::CpuIdReader;
+    let cpuid = machine.cpuid();
+    if cpuid.cpuid2(0, 0).eax < 0x1c {
+        return None;
+    }
+    let depths = cpuid.cpuid2(0x1c, 0).eax & 0xff;
+    depths.checked_ilog2().map(|highest| 8 * (highest + 1))
+}
+
+/// Events that have the same names on all CPUs: their encodings, and the counters that count them here. Of events of
+/// caches, those that the CPU has.
+fn write_events(pmu: &Pmu, output: &mut dyn Write) -> Result<()> {
+    let named = spec::named_events(pmu.vendor()).map(|event| {
+        let mut names = event.names();
+        let name = names.next().unwrap_or_default().to_owned();
+        (name, event.on(pmu), names.collect::<Vec<_>>().join(", "))
+    });
+    let caches = spec::cache_events(pmu);
+    let caches = caches.map(|event| (event.to_string(), event.on(pmu), String::new()));
+    let rows: Vec<(String, Option<OnCounters>, String)> = named.chain(caches).collect();
+    let names = rows.iter().map(|(name, ..)| name.len());
+    let width = names.max().unwrap_or(0);
+    writeln!(
+        output,
+        "{:width$}  {:<10} {:<11} also called",
+        "event", "raw", "counters"
+    )?;
+    for (name, found, others) in rows {
+        let (raw, counters) = found.map_or((String::new(), "not here".to_owned()), |found| {
+            encoding(&found, pmu)
+        });
+        let line = format!("{name:width$}  {raw:<10} {counters:<11} {others}");
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn encoding(found: &OnCounters, pmu: &Pmu) -> (String, String) {
+    let raw = found.select.map(|select| Encoding::Raw(select).to_string());
+    (raw.unwrap_or_default(), counters(found, pmu))
+}

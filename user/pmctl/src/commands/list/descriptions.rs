@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Descriptions of events, from perf's files if they are installed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use perfmon::spec::models::{Kind, Model};
+use serde::Deserialize;
+
+use crate::system::machine::Machine;
+use crate::system::text::printable;
+
+/// The folder with a folder for each model.
+const FOLDER: &str = "/usr/share/perfmon/events";
+
+/// Descriptions by the names of events in lower case.
+#[derive(Default)]
+pub(super) struct Descriptions(HashMap<String, String>);
+
+/// What is read of an entry.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    /// Metrics have none.
+    event_name: Option<String>,
+    brief_description: Option<String>,
+    unit: Option<String>,
+}
+
+impl Descriptions {
+    /// Reads the files of a model.
+    ///
+    /// # Errors
+    /// A file that can't be read; that there are none, with what to do.
+    pub(super) fn read(model: &Model, machine: &Machine) -> Result<Self> {
+        // The kinds of cores of a hybrid processor are in the same files.
+        let (name, unit) = match model.kind() {
+            Kind::Only => (model.name(), None),
+            Kind::Core => (model.name().trim_end_matches("-core"), Some("cpu_core")),
+            Kind::Atom => (model.name().trim_end_matches("-atom"), Some("cpu_atom")),
+            Kind::LowPower => (
+                model.name().trim_end_matches("-lowpower"),
+                Some("cpu_lowpower"),
+            ),
+        };
+        let folder = format!("{FOLDER}/{name}");
+        let entries = match fs::read_dir(machine.path(&folder)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
+                "there are no descriptions of {name}'s events.\nThey are in Linux's source: copy \
+                 tools/perf/pmu-events/arch/x86/{name} to {folder}."
+            ),
+            entries => entries.with_context(|| format!("can't read {folder}"))?,
+        };
+        let mut found = Self::default();
+        for entry in entries {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                found.add(&path, unit)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds those of a file; of a unit only, if one is given.
+    fn add(&mut self, path: &Path, unit: Option<&str>) -> Result<()> {
+        let text = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+        // Names of groups of metrics are an object.
+        if text.trim_ascii_start().first() == Some(&b'{') {
+            return Ok(());
+        }
+        let entries: Vec<Entry> =
+            serde_json::from_slice(&text).with_context(|| format!("{}", path.display()))?;
+        for entry in entries {
+            if let (Some(name), Some(text)) = (entry.event_name, entry.brief_description) {
+                if unit.is_none_or(|unit| entry.unit.as_deref() == Some(unit)) {
+                    self.0.insert(name.to_ascii_lowercase(), printable(&text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns that of the first of these names that has one.
+    pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> Option<&str> {
+        names.find_map(|name| self.0.get(&name.to_ascii_lowercase()).map(String::as_str))
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The metrics of `pmctl list`.
+
+use std::io::Write;
+
+use anyhow::Result;
+use perfmon::Pmu;
+use perfmon::spec::models::Model;
+use perfmon::spec::models::metrics::Metric;
+use serde::Serialize;
+
+use super::matches;
+use crate::events::metrics::{self, Facts, Formulas};
+use crate::system::machine::Machine;
+
+/// A metric, and whether it can be counted.
+pub(super) struct Listed {
+    name: &'static str,
+    /// `None` if it needs more than events of cores.
+    metric: Option<Metric>,
+    events: Vec<String>,
+    /// Why it can't be counted.
+    missing: Option<String>,
+}
+
+/// Returns the metrics of a PMU whose names or groups match.
+pub(super) fn listed(glob: Option<&str>, pmu: &Pmu, machine: &Machine) -> Result<Vec<Listed>> {
+    let all = metrics::all(pmu);
+    let mut formulas = Formulas::new(Facts::of(machine));
+    let mut found = Vec::new();
+    for metric in all {
+        let names = std::iter::once(metric.name).chain(metric.groups());
+        if !is_wanted(glob, names) {
+            continue;
+        }
+        let events = formulas.add(&metric, pmu.model())?;
+        found.push(Listed {
+            name: metric.name,
+            missing: metrics::events(&events, pmu, false).err(),
+            metric: Some(metric),
+            events,
+        });
+    }
+    let left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
+    let left_out = left_out.filter(|(name, _)| is_wanted(glob, std::iter::once(*name)));
+    found.extend(left_out.map(|(name, needed)| Listed {
+        name,
+        metric: None,
+        events: Vec::new(),
+        missing: Some(format!("it needs {needed}, which is no event of a core.")),
+    }));
+    Ok(found)
+}
+
+fn is_wanted<'a>(glob: Option<&str>, mut names: impl Iterator<Item = &'a str>) -> bool {
+    glob.is_none_or(|glob| {
+        let glob = glob.to_ascii_lowercase();
+        names.any(|name| matches(&glob, &name.to_ascii_lowercase()))
+    })
+}
+
+impl Listed {
+    pub(super) fn is_countable(&self) -> bool {
+        self.missing.is_none()
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns its groups, with commas between them.
+    fn groups(&self) -> String {
+        let groups: Vec<&str> = self.metric.iter().flat_map(Metric::groups).collect();
+        groups.join(",")
+    }
+}
+
+/// Returns the groups of these metrics, each once.
+pub(super) fn groups(listed: &[Listed]) -> Vec<&'static str> {
+    let all: Vec<Metric> = listed.iter().filter_map(|listed| listed.metric).collect();
+    metrics::groups(&all).into_iter().collect()
+}
+
+/// Returns the groups of these metrics whose names match.
+pub(super) fn matching_groups(glob: Option<&str>, listed: &[Listed]) -> Vec<&'static str> {
+    let mut groups = groups(listed);
+    groups.retain(|group| is_wanted(glob, std::iter::once(*group)));
+    groups
+}
+
+/// Writes a table of metrics.
+pub(super) fn write_table(listed: &[Listed], output: &mut dyn Write) -> Result<()> {
+    let width = |of: &dyn Fn(&Listed) -> usize, least: usize| {
+        listed.iter().map(of).max().unwrap_or(0).max(least)
+    };
+    let unit = |listed: &Listed| listed.metric.map_or("", |metric| metric.unit);
+    let names = width(&|listed| listed.name.len(), "metric".len());
+    let units = width(&|listed| unit(listed).len(), "unit".len());
+    writeln!(output, "{:names$}  {:units$}  groups", "metric", "unit")?;
+    for metric in listed {
+        let note = match &metric.missing {
+            None => metric.groups(),
+            Some(reason) => format!("not here: {}", reason.replace('\n', " ")),
+        };
+        let line = format!("{:names$}  {:units$}  {note}", metric.name, unit(metric));
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// What JSON has of a metric. Keys without a value are left out.
+#[derive(Serialize)]
+pub(super) struct Row<'a> {
+    metric: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<&'static str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    unit: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<f64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    formula: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    threshold: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    events: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_here: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(listed: &'a Listed) -> Self {
+        let metric = listed.metric.as_ref();
+        Self {
+            metric: listed.name,
+            groups: metric.into_iter().flat_map(Metric::groups).collect(),
+            unit: metric.map_or("", |metric| metric.unit),
+            factor: metric.map(|metric| metric.factor),
+            formula: metric.map_or("", |metric| metric.formula),
+            threshold: metric.map_or("", |metric| metric.threshold),
+            events: &listed.events,
+            not_here: listed.missing.as_deref(),
+        }
+    }
+}

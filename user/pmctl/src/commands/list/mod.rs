@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl list`: the events that have names.
+
+mod descriptions;
+mod metrics;
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use perfmon::spec::models::{Event, Model, models};
+use perfmon::spec::{self, OnCounters};
+use perfmon::{CounterId, Encoding, EventSelect, Pmu};
+use serde::Serialize;
+
+use descriptions::Descriptions;
+
+use crate::args::List;
+use crate::events::decode;
+use crate::system::exit::{FAILURE, Usage};
+use crate::system::machine::Machine;
+use crate::system::stdio::complain;
+use crate::system::text::{count, did_you_mean, wrap};
+
+/// The argument of --model that asks for the names of the models.
+const HELP: &str = "help";
+
+/// An event that has a name.
+struct Named {
+    name: String,
+    also: Vec<&'static str>,
+    /// How it is counted, or why not.
+    on: Result<OnCounters, String>,
+    /// What the vendor's list has of it.
+    listed: Option<Event>,
+}
+
+/// Writes the events that match, and returns the exit code.
+pub(crate) fn list(args: &List, machine: &Machine, output: &mut dyn Write) -> Result<u8> {
+    if args.model.as_deref() == Some(HELP) {
+        for model in models() {
+            writeln!(output, "{}", model.name())?;
+        }
+        return Ok(0);
+    }
+    let pmu = pmu(args.model.as_deref(), machine)?;
+    let descriptions = if args.desc {
+        let model = pmu
+            .model()
+            .context("there are no descriptions for this CPU, whose model is unknown")?;
+        Descriptions::read(model, machine)?
+    } else {
+        Descriptions::default()
+    };
+    let (kind, glob) = kind_and_glob(&args.words)?;
+    let of_metrics = match kind {
+        Kind::Events => Vec::new(),
+        // Names of events are for -e.
+        Kind::All if args.raw => Vec::new(),
+        // Their names may have what no metric's name has.
+        Kind::Groups => metrics::listed(None, &pmu, machine)?,
+        _ => metrics::listed(glob, &pmu, machine)?,
+    };
+    if kind == Kind::Groups {
+        let groups = metrics::matching_groups(glob, &of_metrics);
+        write_groups(args, &groups, output)?;
+        let number = groups.len();
+        tell_of_others(args, (kind, glob), &pmu, (number, number));
+        return Ok(if number == 0 { FAILURE } else { 0 });
+    }
+    let all = if kind == Kind::Metrics {
+        Vec::new()
+    } else {
+        named(&pmu)
+    };
+    let matching: Vec<Named> = all
+        .into_iter()
+        .filter(|event| glob.is_none_or(|glob| event.matches(glob)))
+        .collect();
+    let found = matching.len() + of_metrics.len();
+    let shown: Vec<Named> = matching
+        .into_iter()
+        .filter(|event| args.all || event.is_current())
+        .collect();
+    let of_metrics: Vec<metrics::Listed> = of_metrics
+        .into_iter()
+        .filter(|metric| args.all || metric.is_countable())
+        .collect();
+    if args.json {
+        let events = shown.iter().map(|event| Row::new(event, &descriptions));
+        let metrics = of_metrics.iter().map(metrics::Row::new);
+        let rows: Vec<AnyRow<'_>> = events
+            .map(AnyRow::Event)
+            .chain(metrics.map(AnyRow::Metric))
+            .collect();
+        serde_json::to_writer_pretty(&mut *output, &rows)?;
+        writeln!(output)?;
+    } else if args.raw {
+        for event in &shown {
+            writeln!(output, "{}", event.name)?;
+        }
+        let names = of_metrics.iter().map(metrics::Listed::name);
+        for name in names.chain(metrics::groups(&of_metrics)) {
+            writeln!(output, "{name}")?;
+        }
+    } else {
+        if !shown.is_empty() {
+            write_table(&shown, &pmu, &descriptions, output)?;
+        }
+        if !of_metrics.is_empty() {
+            if !shown.is_empty() {
+                writeln!(output)?;
+            }
+            metrics::write_table(&of_metrics, output)?;
+        }
+    }
+    output.flush()?;
+    let number = shown.len() + of_metrics.len();
+    tell_of_others(args, (kind, glob), &pmu, (number, found));
+    Ok(if number == 0 { FAILURE } else { 0 })
+}
+
+/// Writes the groups of metrics.
+fn write_groups(args: &List, groups: &[&str], output: &mut dyn Write) -> Result<()> {
+    if args.json {
+        serde_json::to_writer_pretty(&mut *output, groups)?;
+        writeln!(output)?;
+    } else {
+        for group in groups {
+            writeln!(output, "{group}")?;
+        }
+    }
+    Ok(output.flush()?)
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    All,
+    Events,
+    Metrics,
+    Groups,
+}
+
+/// Returns what the words ask for: a kind, a pattern, or both.
+fn kind_and_glob(words: &[String]) -> Result<(Kind, Option<&str>), Usage> {
+    const KINDS: [(&str, Kind); 6] = [
+        ("event", Kind::Events),
+        ("events", Kind::Events),
+        ("metric", Kind::Metrics),
+        ("metrics", Kind::Metrics),
+        ("metricgroup", Kind::Groups),
+        ("metricgroups", Kind::Groups),
+    ];
+    let kind = words.first().and_then(|word| {
+        let found = KINDS.iter().find(|(name, _)| name == word);
+        found.map(|(_, kind)| *kind)
+    });
+    match (kind, words) {
+        (Some(kind), [_]) => Ok((kind, None)),
+        (Some(kind), [_, glob]) => Ok((kind, Some(glob))),
+        (None, []) => Ok((Kind::All, None)),
+        (None, [glob]) => Ok((Kind::All, Some(glob))),
+        _ => Err(Usage(
+            "it lists `events`, `metrics` or `metricgroups`, and behind that one pattern."
+                .to_owned(),
+        )),
+    }
+}
+
+/// Returns the PMU of a model, or of the machine.
+pub(crate) fn pmu(model: Option<&str>, machine: &Machine) -> Result<Pmu, Usage> {
+    let Some(name) = model else {
+        return Ok(Pmu::from_cpuid(machine.cpuid()));
+    };
+    let model = spec::models::model(name).ok_or_else(|| unknown_model(name))?;
+    Ok(Pmu::of_model(model))
+}
+
+fn unknown_model(name: &str) -> Usage {
+    let lower = name.to_ascii_lowercase();
+    let likeness = |model: &&Model| {
+        let known = model.name();
+        let starts = lower.len() >= 3 && known.contains(&lower);
+        if starts {
+            1.0
+        } else {
+            strsim::jaro_winkler(&lower, known)
+        }
+    };
+    let mut alike: Vec<&Model> = models()
+        .iter()
+        .filter(|model| likeness(model) > 0.85)
+        .collect();
+    alike.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    let alike: Vec<&str> = alike.iter().take(3).map(|model| model.name()).collect();
+    let meant = did_you_mean(&alike).map_or_else(String::new, |question| question + " ");
+    Usage(format!(
+        "--model: no model is called `{name}`.\n{meant}`pmctl list --model help` shows them all."
+    ))
+}
+
+/// Returns the events of a PMU: those of all CPUs, of caches, and of the model.
+fn named(pmu: &Pmu) -> Vec<Named> {
+    let model = pmu.model();
+    let common = spec::named_events(pmu.vendor()).map(|event| {
+        let mut names = event.names();
+        let name = names.next().unwrap_or_default();
+        let also: Vec<&str> = names.collect();
+        Named {
+            name: name.to_owned(),
+            on: event
+                .on(pmu)
+                .ok_or_else(|| "This CPU does not have it.".to_owned()),
+            listed: model.and_then(|model| {
+                std::iter::once(name)
+                    .chain(also.clone())
+                    .find_map(|name| model.event(name))
+            }),
+            also,
+        }
+    });
+    let caches = spec::cache_events(pmu).map(|event| Named {
+        name: event.to_string(),
+        also: Vec::new(),
+        on: event.on(pmu).ok_or_else(String::new),
+        listed: None,
+    });
+    let mut all: Vec<Named> = common.chain(caches).collect();
+    let is_common = |name: &str| {
+        spec::named_events(pmu.vendor())
+            .any(|event| event.names().any(|known| known.eq_ignore_ascii_case(name)))
+    };
+    all.extend(
+        model
+            .into_iter()
+            .flat_map(Model::events)
+            .filter(|event| !is_common(&event.name))
+            .map(|event| Named {
+                name: event.name.clone(),
+                also: Vec::new(),
+                on: spec::listed_on(&event, pmu),
+                listed: Some(event),
+            }),
+    );
+    all
+}
+
+impl Named {
+    /// Returns whether a name of it has `glob`, or is of its form.
+    fn matches(&self, glob: &str) -> bool {
+        self.all_names()
+            .any(|name| matches(&glob.to_ascii_lowercase(), &name.to_ascii_lowercase()))
+    }
+
+    fn all_names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.also.iter().copied())
+    }
+
+    /// Returns whether it can be counted, and its name is not outdated.
+    fn is_current(&self) -> bool {
+        let is_deprecated = self.listed.as_ref().is_some_and(|event| event.deprecated);
+        self.on.is_ok() && !(is_deprecated && self.also.is_empty())
+    }
+
+    /// Returns the event select without modes.
+    fn raw(&self) -> Option<String> {
+        let select = match &self.on {
+            Ok(found) => found.select,
+            Err(_) => self
+                .listed
+                .as_ref()
+                .filter(|event| event.fixed.is_none())
+                .and_then(spec::select_of),
+        };
+        select.map(|select: EventSelect| Encoding::Raw(select).to_string())
+    }
+}
+
+/// Returns whether `name` has `glob`, or is of its form if it is a pattern.
+fn matches(glob: &str, name: &str) -> bool {
+    if !glob.contains(['*', '?']) {
+        return name.contains(glob);
+    }
+    is_like(glob.as_bytes(), name.as_bytes())
+}
+
+fn is_like(glob: &[u8], name: &[u8]) -> bool {
+    // Where the last `*` is, and what is left of the name behind what it stands for.
+    let (mut glob, mut name) = (glob, name);
+    let mut back: Option<(&[u8], &[u8])> = None;
+    loop {
+        match (glob, name) {
+            ([b'*', rest @ ..], _) => {
+                back = Some((rest, name));
+                glob = rest;
+            }
+            ([], []) => return true,
+            ([first, rest @ ..], [byte, others @ ..]) if first == byte || *first == b'?' => {
+                (glob, name) = (rest, others);
+            }
+            _ => match back {
+                Some((rest, [_, others @ ..])) => {
+                    back = Some((rest, others));
+                    (glob, name) = (rest, others);
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+fn write_table(
+    events: &[Named],
+    pmu: &Pmu,
+    descriptions: &Descriptions,
+    output: &mut dyn Write,
+) -> Result<()> {
+    /// The width of descriptions.
+    const WIDTH: usize = 76;
+    let width = |of: &dyn Fn(&Named) -> usize, least: usize| {
+        events.iter().map(of).max().unwrap_or(0).max(least)
+    };
+    let counters = |event: &Named| match &event.on {
+        Ok(found) => counters(found, pmu),
+        Err(_) => "none".to_owned(),
+    };
+    let names = width(&|event| event.name.len(), "event".len());
+    let raws = width(&|event| event.raw().map_or(0, |raw| raw.len()), "raw".len());
+    let places = width(&|event| counters(event).len(), "counters".len());
+    writeln!(
+        output,
+        "{:names$}  {:raws$}  {:places$}  also called",
+        "event", "raw", "counters"
+    )?;
+    for event in events {
+        let note = match &event.on {
+            Ok(_) if event.listed.as_ref().is_some_and(|event| event.deprecated) => {
+                "(outdated)".to_owned()
+            }
+            Ok(_) => event.also.join(", "),
+            Err(reason) => reason.clone(),
+        };
+        let raw = event.raw().unwrap_or_default();
+        let line = format!(
+            "{:names$}  {raw:raws$}  {:places$}  {note}",
+            event.name,
+            counters(event)
+        );
+        writeln!(output, "{}", line.trim_end())?;
+        for line in descriptions
+            .of(event.all_names())
+            .map_or(Vec::new(), |text| wrap(text, WIDTH))
+        {
+            writeln!(output, "    {line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the counters in words: `PMC` for all, `PMC0-3`, `PMC1 FIXED0`.
+pub(crate) fn counters(found: &OnCounters, pmu: &Pmu) -> String {
+    let number = found.general.count_ones();
+    let general = match found.general {
+        0 => None,
+        _ if number == u32::from(pmu.general()) => Some("PMC".to_owned()),
+        // Some events are counted by some of the counters only; mostly by the first ones.
+        mask if number > 1 && mask.trailing_ones() == number => {
+            Some(format!("PMC0-{}", number - 1))
+        }
+        mask => {
+            let some = (0..pmu.general()).filter(|number| mask >> number & 1 != 0);
+            let names: Vec<String> = some
+                .map(|number| decode::counter(CounterId::General(number)))
+                .collect();
+            Some(names.join(" "))
+        }
+    };
+    let fixed = found
+        .fixed
+        .map(|number| decode::counter(CounterId::Fixed(number)));
+    general
+        .into_iter()
+        .chain(fixed)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Says on standard error what the list lacks.
+fn tell_of_others(
+    args: &List,
+    (kind, glob): (Kind, Option<&str>),
+    pmu: &Pmu,
+    (shown, found): (usize, usize),
+) {
+    let of = pmu
+        .model()
+        .map(|model| format!("{} ({})", model.name(), model.version()));
+    if let (0, Some(glob)) = (found, glob) {
+        let of = of.map_or(String::new(), |of| format!(" of {of}"));
+        let what = match kind {
+            Kind::Metrics => "metric",
+            Kind::Groups => "group of metrics",
+            _ => "event",
+        };
+        complain(format_args!("no {what}{of} has `{glob}` in its name"));
+        tell_of_category(glob);
+        return;
+    }
+    if args.raw || args.json {
+        return;
+    }
+    if found > shown {
+        let what = match kind {
+            Kind::Metrics => "more metric",
+            Kind::Events => "more event",
+            _ => "more name",
+        };
+        let others = u64::try_from(found - shown).unwrap_or(u64::MAX);
+        match shown {
+            0 => complain(format_args!(
+                "{}, and none that can be counted here; `--all` shows what there is, and why.",
+                count(others, what.trim_start_matches("more "))
+            )),
+            _ => complain(format_args!(
+                "{} that can't be counted here or are outdated: `--all` shows them, and why.",
+                count(others, what)
+            )),
+        }
+    }
+    if let (0, Some(glob)) = (shown, glob) {
+        tell_of_category(glob);
+    }
+    if of.is_none() {
+        let processor = pmu.processor();
+        complain(format_args!(
+            "there is no list of events for this CPU (family {:#x}, model {:#x}); those that all CPUs may have are shown.",
+            processor.family(),
+            processor.model()
+        ));
+    }
+}
+
+/// Says where the events of one of perf's categories are, if that was asked for.
+fn tell_of_category(glob: &str) {
+    const COUNTERS: &str =
+        "`pmctl info` lists the events that all CPUs may have, `pmctl list` those of this one.";
+    const KERNEL: &str = "The kernel's events are `pmctl stat -e task-clock,page-faults,context-switches` and the like.";
+    const CACHE: &str =
+        "The events of caches are named as `L1-dcache-load-misses`: `pmctl list L1-`.";
+    const PERF: &str = "`perf list` lists what the kernel counts otherwise.";
+    let categories = [
+        ("hw", COUNTERS),
+        ("hardware", COUNTERS),
+        ("sw", KERNEL),
+        ("software", KERNEL),
+        ("cache", CACHE),
+        ("hwcache", CACHE),
+        ("tracepoint", PERF),
+        ("pmu", PERF),
+        ("sdt", PERF),
+    ];
+    let glob = glob.to_ascii_lowercase();
+    if let Some((_, advice)) = categories.iter().find(|(name, _)| *name == glob) {
+        complain(format_args!("a word is a part of a name here. {advice}"));
+    }
+}
+
+/// What JSON has of an event or a metric.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AnyRow<'a> {
+    Event(Row<'a>),
+    Metric(metrics::Row<'a>),
+}
+
+/// What JSON has of an event. Keys without a value are left out.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    also: &'a [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<String>,
+    /// The numbers of general counters that count it.
+    counters: Vec<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixed: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register_value: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deprecated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_here: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn new(event: &'a Named, descriptions: &'a Descriptions) -> Self {
+        let (listed, found) = (event.listed.as_ref(), event.on.as_ref().ok());
+        let general = found.map_or(0, |found| found.general);
+        Self {
+            name: &event.name,
+            also: &event.also,
+            raw: event.raw(),
+            counters: (0..64)
+                .filter(|number| general >> number & 1 != 0)
+                .collect(),
+            fixed: found
+                .and_then(|found| found.fixed)
+                .or(listed.and_then(|event| event.fixed)),
+            register: listed
+                .and_then(|event| event.extra)
+                .map(|extra| extra.register),
+            register_value: listed
+                .and_then(|event| event.extra)
+                .map(|extra| extra.value),
+            period: listed.and_then(|event| event.period),
+            deprecated: listed.is_some_and(|event| event.deprecated),
+            not_here: event.on.as_ref().err().map(String::as_str),
+            description: descriptions.of(event.all_names()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a recording says of the machine that it was made on.
+
+use std::{env, fs};
+
+use anyhow::{Context, Result};
+use nix::sys::sysinfo::sysinfo;
+use nix::sys::utsname::uname;
+use raw_cpuid::{CpuId, CpuIdReaderNative};
+
+use crate::recording::perfdata::Host;
+
+/// Returns what a recording says of the machine, which has this number of CPUs online.
+pub(super) fn host(online: usize) -> Result<Host> {
+    let names = uname().context("can't ask for the kernel's release")?;
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let possible = fs::read_to_string("/sys/devices/system/cpu/possible").ok();
+    let possible = possible.and_then(|list| crate::system::machine::parse_cpus(list.trim()));
+    let online = u32::try_from(online)?;
+    let cpuid = CpuId::new();
+    Ok(Host {
+        name: text(names.nodename()),
+        release: text(names.release()),
+        architecture: text(names.machine()),
+        cpus_possible: possible.map_or(Ok(online), |cpus| u32::try_from(cpus.len()))?,
+        cpus_online: online,
+        processor: processor(&cpuid),
+        cpuid: vendor_and_model(&cpuid),
+        memory: sysinfo()
+            .context("can't ask for the size of memory")?
+            .ram_total()
+            / 1024,
+        command_line: env::args_os().map(|word| text(&word)).collect(),
+    })
+}
+
+/// Returns what the vendor calls the processor; what the kernel calls one that doesn't tell.
+fn processor(cpuid: &CpuId<CpuIdReaderNative>) -> String {
+    let brand = cpuid.get_processor_brand_string();
+    let brand = brand.map(|brand| brand.as_str().trim().to_owned());
+    brand.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Returns the processor's vendor, family, model and stepping.
+fn vendor_and_model(cpuid: &CpuId<CpuIdReaderNative>) -> String {
+    let vendor = cpuid.get_vendor_info();
+    let (family, model, stepping) = cpuid.get_feature_info().map_or((0, 0, 0), |info| {
+        (info.family_id(), info.model_id(), info.stepping_id())
+    });
+    let vendor = vendor.as_ref().map_or("unknown", |vendor| vendor.as_str());
+    format!("{vendor},{family},{model},{stepping}")
+}

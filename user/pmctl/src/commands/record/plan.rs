@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events of a recording: from the command line to the driver's config and to perf's description.
+
+use anyhow::{Result, anyhow};
+use perfmon::spec::{self, EventSpec, Meaning, SampleRate};
+use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
+use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
+
+use super::rings::refuse_unsampled;
+use crate::args::Record;
+use crate::events::schedule::{CounterSupply, schedule};
+use crate::events::values::{self, Unit, Value};
+use crate::recording::perfdata::{self, Attr, Kind, Parts};
+use crate::system::exit::{self, Usage};
+
+/// Default event.
+pub(super) const DEFAULT: &str = "cycles";
+
+/// Why events of different modes have no branches.
+pub(super) const MIXED_BRANCHES: &str =
+    "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
+
+/// Events of the fixed counters, by number.
+const FIXED: [FixedEvent; 4] = [
+    FixedEvent::Instructions,
+    FixedEvent::CoreCycles,
+    FixedEvent::ReferenceCycles,
+    FixedEvent::TopdownSlots,
+];
+
+/// The events of a recording.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) config: Config,
+    /// In the order of the config.
+    pub(super) events: Vec<Planned>,
+}
+
+/// An event of a recording.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) label: String,
+    modes: Modes,
+    kind: Kind,
+    /// It is no count, and in this unit.
+    pub(super) unit: Option<Unit>,
+    pub(super) id: EventId,
+    /// Period; `None` if it is counted at the samples of the first event.
+    pub(super) period: Option<u32>,
+}
+
+impl Plan {
+    /// Makes the plan of the command line, and defines the events that have no id of their own.
+    pub(super) fn new(args: &Record, pmu: &Pmu, session: &Session) -> Result<Self> {
+        let (counted_texts, values) = values::split(&args.count);
+        let (sampled, counted) = wanted(args, &counted_texts, pmu)?;
+        let period = |index: usize, event: &EventSpec| {
+            if index >= sampled.len() {
+                return Ok(None);
+            }
+            match event.rate {
+                None => Ok(Some(args.period)),
+                Some(SampleRate::Period(period)) if u32::try_from(period).is_ok() => {
+                    Ok(u32::try_from(period).ok())
+                }
+                _ => Err(Usage(format!(
+                    "{}: a trace of the whole machine takes a period below 2^32, and no frequency.",
+                    event.label
+                ))),
+            }
+        };
+        let events: Vec<EventSpec> = [&sampled[..], &counted[..]].concat();
+        refuse_the_impossible(args, &events)?;
+
+        if args.branches && !session.device().properties().last_branch {
+            return Err(Usage(
+                "-b: this CPU does not record branches (LBR). Leave -b out.".to_owned(),
+            )
+            .into());
+        }
+        let supply = CounterSupply::of(session.device(), pmu);
+        let places = schedule(&events, supply).map_err(|error| Usage(error.to_string()))?;
+
+        let mut planned = Vec::new();
+        for (index, (event, counter)) in events.into_iter().zip(places).enumerate() {
+            let id = id(session, &event, counter, planned.len())?;
+            planned.push(Planned::counted(&event, id, period(index, &event)?));
+        }
+        if !values.is_empty() {
+            values::require(&session.device().info().map_err(exit::with_help)?, &values)?;
+            planned.extend(values.iter().map(Planned::read));
+        }
+        let mut config = Config::builder();
+        for event in &planned {
+            config = config.event(event.to_trace(args.branches));
+        }
+        Ok(Self {
+            config: config.build()?,
+            events: planned,
+        })
+    }
+
+    /// Describes the events for the file.
+    pub(super) fn describe(&self, branches: bool) -> Vec<perfdata::Event> {
+        let parts = Parts {
+            branches,
+            ..Parts::default()
+        };
+        let describe = |planned: &Planned| perfdata::Event {
+            name: planned.label.clone(),
+            attr: Attr::sampled(
+                planned.kind,
+                planned.period.unwrap_or(0).into(),
+                planned.modes,
+                parts,
+            ),
+        };
+        self.events.iter().map(describe).collect()
+    }
+}
+
+impl Planned {
+    /// Returns an event with a counter.
+    pub(super) fn counted(event: &EventSpec, id: EventId, period: Option<u32>) -> Self {
+        Self {
+            label: event.label.clone(),
+            modes: event.modes,
+            kind: kind(event),
+            unit: None,
+            id,
+            period,
+        }
+    }
+
+    /// Returns a value, which is read with the others.
+    pub(super) fn read(value: &Value) -> Self {
+        Self {
+            label: value.name.to_owned(),
+            // Of the machine, whatever it executes.
+            modes: Modes::Both,
+            kind: Kind::Value(u64::from(value.event as u32)),
+            unit: Some(value.unit),
+            id: value.event.into(),
+            period: None,
+        }
+    }
+
+    fn to_trace(&self, branches: bool) -> TraceEvent {
+        let event = match self.period {
+            Some(period) => TraceEvent::sampling(self.id, period).pc(),
+            None => TraceEvent::with_timebase(self.id),
+        };
+        // A value has no modes; but without one there is no event.
+        let modes = if self.unit.is_some() {
+            Modes::User
+        } else {
+            self.modes
+        };
+        let event = event.modes(modes);
+        if branches && self.period.is_some() {
+            event.last_branch()
+        } else {
+            event
+        }
+    }
+}
+
+/// Returns the events that make samples, and those that are counted at them.
+fn wanted(
+    args: &Record,
+    counted: &[String],
+    pmu: &Pmu,
+) -> Result<(Vec<EventSpec>, Vec<EventSpec>), Usage> {
+    let parse = |texts: &[String]| -> Result<Vec<EventSpec>, Usage> {
+        texts.iter().try_for_each(|text| refuse_unsampled(text))?;
+        let lists = texts
+            .iter()
+            .map(|text| spec::parse_without_groups(text, pmu));
+        let lists: Result<Vec<_>, _> = lists.collect();
+        let lists = lists.map_err(|error| Usage(error.to_string()))?;
+        Ok(lists.into_iter().flatten().collect())
+    };
+    let Some(timebase) = &args.timebase else {
+        let texts = match &args.events[..] {
+            [] => &[DEFAULT.to_owned()],
+            texts => texts,
+        };
+        return Ok((parse(texts)?, Vec::new()));
+    };
+    let sampled = parse(std::slice::from_ref(timebase))?;
+    if sampled.len() != 1 {
+        return Err(Usage(
+            "--timebase takes one event; the others belong to --count.".to_owned(),
+        ));
+    }
+    Ok((sampled, parse(counted)?))
+}
+
+fn refuse_the_impossible(args: &Record, events: &[EventSpec]) -> Result<(), Usage> {
+    let pinned = events
+        .iter()
+        .any(|event| matches!(event.pinned, Some(CounterId::General(_))));
+    let mixed = events.iter().any(|event| event.modes != events[0].modes);
+    let refused = [
+        (
+            pinned,
+            "`:PMC0` and the like: the driver chooses the general counters of a recording. Leave the modifier out.",
+        ),
+        (
+            args.branches && args.timebase.is_none() && mixed,
+            MIXED_BRANCHES,
+        ),
+    ];
+    match refused.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage(reason.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the id of an event on a counter: fixed counters have ids, others are defined.
+fn id(session: &Session, event: &EventSpec, counter: CounterId, index: usize) -> Result<EventId> {
+    match counter {
+        CounterId::Fixed(number) => FIXED
+            .get(usize::from(number))
+            .map(|event| EventId::fixed(*event))
+            .ok_or_else(|| anyhow!("{}: {counter} makes no samples", event.label)),
+        CounterId::General(_) => {
+            let id = EventId::model(u16::try_from(index)?);
+            let select = event.select_on(counter);
+            session.define_event(id, select).map_err(exit::with_help)?;
+            Ok(id)
+        }
+    }
+}
+
+/// Returns perf's number of an event, or its event select.
+pub(super) fn kind(event: &EventSpec) -> Kind {
+    if let Some(number) = event.meaning.and_then(Meaning::number) {
+        return Kind::Hardware(number.into());
+    }
+    // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
+    let modes = EventSelect::fixed().modes(Modes::Both).bits();
+    let general = event.general.map(|select| select.bits() & !modes);
+    let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
+    Kind::Raw(general.unwrap_or(fixed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+
+    fn event(text: &str) -> EventSpec {
+        let mut events = spec::parse(text, &testing::intel()).expect("it exists");
+        events.remove(0)
+    }
+
+    #[test]
+    fn perf_knows_events_by_its_own_numbers_or_by_their_select() {
+        for (text, kind) in [
+            ("cycles:u", Kind::Hardware(0)),
+            ("BR_MISP_RETIRED.ALL_BRANCHES", Kind::Hardware(5)),
+            ("r1c0:k", Kind::Raw(0x1c0)),
+            ("cpu/event=0xc0,cmask=2/", Kind::Raw(0x200_00c0)),
+            ("fixed1", Kind::Raw(0x200)),
+        ] {
+            assert_eq!(super::kind(&event(text)), kind, "{text}");
+        }
+    }
+}

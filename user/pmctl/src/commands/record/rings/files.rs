@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files of a recording: one, or with `--switch-output` one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::maps::Maps;
+use super::plan::{Plan, Tasks};
+use super::samplers::Samplers;
+use super::stream::Stream;
+use crate::args::{Record as Args, SwitchOutput};
+use crate::commands::record::local_time::LocalTime;
+use crate::commands::record::target::{Target, old};
+use crate::commands::record::{Written, summarize};
+use crate::recording::perfdata::{Event, Finished, Host, Loss, Notes};
+use crate::system::files::private;
+use crate::system::stdio::complain;
+use crate::system::text::count;
+
+/// Why there are no samples of a program that the events have left.
+const LEFT: &str = "a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or \
+                    one that the caller may not read: what it does is not sampled; start pmctl with its rights, or sample \
+                    all that runs with -a";
+
+/// The files of a recording.
+pub(super) struct Files<'a> {
+    args: &'a Args,
+    target: Target,
+    events: Vec<Event>,
+    host: Host,
+    scope: String,
+    /// Reasons why samples are not as they were asked for.
+    degraded: Vec<String>,
+    smallest_period: Option<u32>,
+    tasks_only: bool,
+    /// When the file was begun, and when the recording was.
+    since: Instant,
+    /// When the samples ended.
+    stopped: Option<Instant>,
+    /// The delay, if the end came first.
+    delay: Option<Duration>,
+    /// The counts and the lost samples that were told in the files before.
+    totals: Vec<u64>,
+    lost: BTreeMap<u32, u64>,
+    /// The files that are finished, the oldest first.
+    finished: VecDeque<PathBuf>,
+}
+
+impl<'a> Files<'a> {
+    /// Opens the destination of the command line.
+    pub(super) fn new(
+        args: &'a Args,
+        target: Target,
+        (plan, tasks): (&Plan, &Tasks),
+        host: Host,
+    ) -> Self {
+        Self {
+            args,
+            target,
+            events: plan.describe(),
+            host,
+            scope: tasks.in_words(args),
+            degraded: plan.degraded.clone(),
+            smallest_period: plan.smallest_period(),
+            tasks_only: tasks.are_some(),
+            since: Instant::now(),
+            stopped: None,
+            delay: None,
+            totals: vec![0; plan.events.len()],
+            lost: BTreeMap::new(),
+            finished: VecDeque::new(),
+        }
+    }
+
+    fn cannot_write(&self) -> String {
+        format!("can't write {}", self.target.name())
+    }
+
+    /// Returns how long the file may get by the clock: until the next one begins.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        match self.args.switch_output {
+            Some(SwitchOutput::Time(limit)) => Some(limit.saturating_sub(self.since.elapsed())),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a new file is due.
+    pub(super) fn is_due(&self, stream: &Stream) -> bool {
+        match self.args.switch_output {
+            Some(SwitchOutput::Time(limit)) => self.since.elapsed() >= limit,
+            Some(SwitchOutput::Size(limit)) => stream.size() >= limit,
+            Some(SwitchOutput::Signal) | None => false,
+        }
+    }
+
+    /// Begins the first file, unless it is written at the end only.
+    pub(super) fn begin(&mut self, stream: &mut Stream) -> Result<()> {
+        self.since = Instant::now();
+        if self.args.overwrite {
+            return Ok(());
+        }
+        self.open(stream)
+    }
+
+    fn open(&self, stream: &mut Stream) -> Result<()> {
+        let sink = self.target.begin(self.events.clone(), &self.host);
+        sink.and_then(|sink| stream.begin(sink))
+            .with_context(|| self.cannot_write())
+    }
+
+    /// Ends the file, and begins the next one.
+    pub(super) fn switch(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<()> {
+        let (_, written) = self.close(stream, samplers, maps)?;
+        complain(format_args!(
+            "wrote {} to {}",
+            count(written.samples, "sample"),
+            written.name
+        ));
+        if self.args.overwrite {
+            Ok(())
+        } else {
+            self.open(stream)
+        }
+    }
+
+    /// The samples have ended: what comes until [`Self::end`] is no time of the recording. Had they not begun, `delay`
+    /// is why.
+    pub(super) fn stop(&mut self, delay: Option<Duration>) {
+        self.stopped = Some(Instant::now());
+        self.delay = delay;
+    }
+
+    /// Ends the last file, and tells the user about it. Returns whether it has all samples.
+    pub(super) fn end(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<bool> {
+        let (notes, written) = self.close(stream, samplers, maps)?;
+        // The recording is whole without it.
+        let _ = summarize(self.args, &notes, &written);
+        Ok(notes.is_whole() && !written.has_left)
+    }
+
+    fn close(
+        &mut self,
+        stream: &mut Stream,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<(Notes, Written)> {
+        let now = self.stopped.unwrap_or_else(Instant::now);
+        let elapsed = now.saturating_duration_since(self.since);
+        self.since = now;
+        if self.args.overwrite {
+            self.open(stream)?;
+            stream.dump(samplers, maps)?;
+        }
+        let name = self.target.name();
+        let cannot_write = || format!("can't write {name}");
+        let (symbols, build_ids) = stream.end().with_context(cannot_write)?;
+        let totals = samplers.totals()?;
+        let before = mem::replace(&mut self.totals, totals.clone());
+        let has_left = samplers.have_left()?;
+        let left = has_left.then(|| LEFT.to_owned());
+        let mut notes = Notes {
+            version: Notes::VERSION,
+            scope: self.scope.clone(),
+            totals: totals
+                .iter()
+                .zip(before)
+                .map(|(now, before)| now.saturating_sub(before))
+                .collect(),
+            degraded: [self.degraded.clone(), maps.degraded(), Vec::from_iter(left)].concat(),
+            losses: self.losses(samplers)?,
+            tasks_only: self.tasks_only,
+            overwritten: self.args.overwrite,
+            symbols,
+            ..Notes::default()
+        };
+        let Finished {
+            samples,
+            size,
+            output,
+        } = stream
+            .finish(&self.host, &build_ids, &mut notes)
+            .with_context(cannot_write)?;
+        let renamed = match (self.args.switch_output, &self.target) {
+            (Some(_), Target::File(path)) => {
+                Some(rename(path, &output).with_context(cannot_write)?)
+            }
+            _ => None,
+        };
+        let name_now = renamed.as_ref().map(|path| path.display().to_string());
+        self.finished.extend(renamed);
+        self.remove_oldest();
+        let written = Written {
+            cuts: stream.take_cuts(),
+            name: name_now.unwrap_or(name),
+            samples,
+            size,
+            others: 0,
+            has_left,
+            elapsed,
+            delay: self.delay,
+            cpus: self.host.cpus_online,
+            period: self.smallest_period,
+            is_all: self.finished.len() <= 1,
+        };
+        Ok((notes, written))
+    }
+
+    /// Returns the losses since the file before.
+    fn losses(&mut self, samplers: &Samplers) -> Result<Vec<Loss>> {
+        let mut losses = Vec::new();
+        for (cpu, lost) in samplers.lost()? {
+            let before = self.lost.insert(cpu, lost).unwrap_or(0);
+            let samples = lost.saturating_sub(before);
+            if samples > 0 {
+                losses.push(Loss {
+                    cpu,
+                    // Nothing is ever too much for a ring that is overwritten.
+                    reason: if self.args.overwrite {
+                        "throttled"
+                    } else {
+                        "too fast"
+                    }
+                    .to_owned(),
+                    samples,
+                    counted: true,
+                });
+            }
+        }
+        losses.extend(samplers.missed().into_iter().map(|cpu| Loss {
+            cpu,
+            reason: "lost".to_owned(),
+            ..Loss::default()
+        }));
+        Ok(losses)
+    }
+
+    /// Removes the files beyond `--switch-max-files`.
+    fn remove_oldest(&mut self) {
+        let most = self.args.switch_max_files.unwrap_or(u32::MAX) as usize;
+        while self.finished.len() > most {
+            if let Some(path) = self.finished.pop_front() {
+                if let Err(error) = fs::remove_file(&path) {
+                    complain(format_args!("can't remove {}: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
+/// Adds the time to the name of this file, as perf does, and returns the new name.
+///
+/// It can have the name with `.old`: another recording to the same name moves away what is there.
+fn rename(path: &Path, file: &File) -> io::Result<PathBuf> {
+    let own = file.metadata()?;
+    let is_own = |path: &PathBuf| {
+        let there = fs::metadata(path);
+        there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()))
+    };
+    let now = [path.to_owned(), old(path)].into_iter().find(is_own);
+    let now = now.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "the file was removed, or replaced by other recordings to this name. Give each a name of its own with -o",
+        )
+    })?;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}", LocalTime::now()));
+        let name = PathBuf::from(name);
+        match private().create_new(true).open(&name) {
+            // Two within a hundredth of a second.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(error),
+            // The name is this recording's.
+            Ok(_) => {
+                fs::rename(&now, &name)?;
+                return Ok(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::record::target::Sink;
+
+    #[test]
+    fn two_recordings_with_one_name_keep_their_files() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("q.data");
+        let begin = |text: &str| {
+            let target = Target::open(&path).expect("it can be written");
+            let sink = target.begin(Vec::new(), &Host::default());
+            assert!(matches!(sink, Ok(Sink::File(_))));
+            drop(sink);
+            fs::write(&path, text).expect("there is room");
+            File::open(&path).expect("it is there")
+        };
+        let read = |path: &Path| fs::read_to_string(path).expect("it is there");
+        let (first, second) = (begin("first"), begin("second"));
+        let moved = rename(&path, &first).expect("it was moved to another name");
+        assert_eq!(read(&moved), "first");
+        let moved = rename(&path, &second).expect("it has its name");
+        assert_eq!(read(&moved), "second");
+        assert_eq!(folder.path().read_dir().expect("it is ours").count(), 2);
+
+        // With a third, there are more files than names.
+        let files = ["third", "fourth", "fifth"].map(begin);
+        let error = rename(&path, &files[0]).expect_err("it is gone");
+        assert!(error.to_string().contains("name of its own with -o"));
+        for file in &files[1..] {
+            rename(&path, file).expect("it is there");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was told of tasks and their memory before a file begins: each file of `--switch-output` has to say it again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::recording::perfdata::{Body, Map, Record, Stamp, Task};
+
+/// The most records that [`History::keep`] keeps by their times: some MB.
+const RECENT: usize = 1 << 16;
+
+/// The tasks that live, and what they have mapped.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    processes: BTreeMap<u32, Process>,
+    /// The kernel's memory, by address.
+    kernel: BTreeMap<u64, Record>,
+    /// What was not folded into the others yet.
+    recent: VecDeque<Record>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Process {
+    /// Of the threads, by number.
+    names: BTreeMap<u32, String>,
+    maps: Vec<Map>,
+}
+
+impl History {
+    /// Keeps a record with its time: samples from before may come.
+    pub(super) fn keep(&mut self, record: Record) {
+        self.recent.push_back(record);
+        if self.recent.len() > RECENT {
+            if let Some(oldest) = self.recent.pop_front() {
+                self.fold(&oldest);
+            }
+        }
+    }
+
+    /// Returns the records that were kept, which now belong to what was before.
+    pub(super) fn take_recent(&mut self) -> Vec<Record> {
+        let recent: Vec<Record> = self.recent.drain(..).collect();
+        for record in &recent {
+            self.fold(record);
+        }
+        recent
+    }
+
+    /// Makes a record part of what was before.
+    pub(super) fn fold(&mut self, record: &Record) {
+        match &record.body {
+            Body::Map(map) if map.kernel => {
+                self.kernel.insert(map.start, record.clone());
+            }
+            Body::Code { address, flags, .. } => {
+                const UNREGISTERED: u16 = 1;
+                if flags & UNREGISTERED == 0 {
+                    self.kernel.insert(*address, record.clone());
+                } else {
+                    self.kernel.remove(address);
+                }
+            }
+            Body::Map(map) => {
+                let maps = &mut self.processes.entry(map.task.pid).or_default().maps;
+                let end = |map: &Map| map.start.saturating_add(map.length);
+                maps.retain(|old| end(old) <= map.start || end(map) <= old.start);
+                maps.push(map.clone());
+            }
+            Body::Comm { task, name, exec } => {
+                let process = self.processes.entry(task.pid).or_default();
+                if *exec {
+                    *process = Process::default();
+                }
+                process.names.insert(task.tid, name.clone());
+            }
+            Body::Fork { child, parent } => self.fork(*child, *parent),
+            Body::Exit { task, .. } => {
+                if let Some(process) = self.processes.get_mut(&task.pid) {
+                    process.names.remove(&task.tid);
+                    if process.names.is_empty() {
+                        self.processes.remove(&task.pid);
+                    }
+                }
+            }
+            Body::Switch { .. } | Body::Lost(_) | Body::Sample(_) => {}
+        }
+    }
+
+    fn fork(&mut self, child: Task, parent: Task) {
+        let Some(process) = self.processes.get(&parent.pid) else {
+            return;
+        };
+        let name = process.names.get(&parent.tid);
+        let Some(name) = name.or(process.names.values().next()).cloned() else {
+            return;
+        };
+        let mut maps = Vec::new();
+        if child.pid != parent.pid {
+            let task = Task::leader(child.pid);
+            let copies = process.maps.iter().cloned();
+            maps.extend(copies.map(|map| Map { task, ..map }));
+            self.processes.remove(&child.pid);
+        }
+        let process = self.processes.entry(child.pid).or_default();
+        process.names.insert(child.tid, name);
+        process.maps.extend(maps);
+    }
+
+    /// Returns records of what was before, at the time 0.
+    pub(super) fn before(&self) -> Vec<Record> {
+        let record = |task, body| Record {
+            stamp: Stamp {
+                task,
+                ..Stamp::default()
+            },
+            body,
+        };
+        let mut records: Vec<Record> = self
+            .kernel
+            .values()
+            .map(|known| record(known.stamp.task, known.body.clone()))
+            .collect();
+        for (pid, process) in &self.processes {
+            for (tid, name) in &process.names {
+                let task = Task {
+                    pid: *pid,
+                    tid: *tid,
+                };
+                let (name, exec) = (name.clone(), false);
+                records.push(record(task, Body::Comm { task, name, exec }));
+            }
+            let maps = process.maps.iter();
+            records.extend(maps.map(|map| record(map.task, Body::Map(map.clone()))));
+        }
+        records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(body: Body) -> Record {
+        Record {
+            stamp: Stamp {
+                time: 5,
+                ..Stamp::default()
+            },
+            body,
+        }
+    }
+
+    fn comm(pid: u32, tid: u32, name: &str, exec: bool) -> Record {
+        record(Body::Comm {
+            task: Task { pid, tid },
+            name: name.to_owned(),
+            exec,
+        })
+    }
+
+    fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
+        record(Body::Map(Map {
+            task: Task::leader(pid),
+            start,
+            length,
+            file: file.into(),
+            ..Map::default()
+        }))
+    }
+
+    fn fork(child: (u32, u32), parent: (u32, u32)) -> Record {
+        let task = |(pid, tid)| Task { pid, tid };
+        record(Body::Fork {
+            child: task(child),
+            parent: task(parent),
+        })
+    }
+
+    fn exit(pid: u32, tid: u32) -> Record {
+        record(Body::Exit {
+            task: Task { pid, tid },
+            parent: Task::default(),
+        })
+    }
+
+    /// Names as `pid/tid name`, memory as `pid file`.
+    fn before(history: &History) -> Vec<String> {
+        let text = |record: Record| match record.body {
+            Body::Comm { task, name, .. } => format!("{}/{} {name}", task.pid, task.tid),
+            Body::Map(map) => format!("{} {}", map.task.pid, map.file.display()),
+            other => panic!("{other:?}"),
+        };
+        let records = history.before().into_iter();
+        records
+            .inspect(|record| assert_eq!(record.stamp.time, 0))
+            .map(text)
+            .collect()
+    }
+
+    fn folded(records: &[Record]) -> Vec<String> {
+        let mut history = History::default();
+        records.iter().for_each(|record| history.fold(record));
+        before(&history)
+    }
+
+    #[test]
+    fn what_lives_is_told_again() {
+        let mut records = vec![
+            comm(7, 7, "sh", true),
+            map(7, 0x1000, 0x1000, "sh"),
+            map(7, 0x2000, 0x1000, "libc"),
+            fork((8, 8), (7, 7)),
+            fork((7, 9), (7, 7)),
+        ];
+        let sh = ["7/7 sh", "7/9 sh", "7 sh", "7 libc"];
+        let child = ["8/8 sh", "8 sh", "8 libc"];
+        assert_eq!(folded(&records), [&sh[..], &child[..]].concat());
+        records.push(comm(8, 8, "ls", true));
+        records.push(map(8, 0x1000, 0x1000, "ls"));
+        let child = ["8/8 ls", "8 ls"];
+        assert_eq!(folded(&records), [&sh[..], &child[..]].concat());
+        records.extend([exit(7, 7), exit(8, 8)]);
+        assert_eq!(folded(&records), ["7/9 sh", "7 sh", "7 libc"]);
+        records.push(exit(7, 9));
+        assert!(folded(&records).is_empty());
+    }
+
+    #[test]
+    fn memory_takes_the_place_of_what_was_there() {
+        let records = [
+            comm(7, 7, "x", true),
+            map(7, 0x1000, 0x1000, "below"),
+            map(7, 0x2000, 0x1000, "old"),
+            map(7, 0x3000, 0x1000, "above"),
+            map(7, 0x2800, 0x100, "new"),
+        ];
+        assert_eq!(folded(&records), ["7/7 x", "7 below", "7 above", "7 new"]);
+    }
+
+    #[test]
+    fn recent_records_keep_their_times_as_long_as_they_are_few() {
+        let mut history = History::default();
+        history.keep(comm(7, 7, "x", true));
+        assert!(before(&history).is_empty());
+        assert_eq!(history.take_recent(), [comm(7, 7, "x", true)]);
+        assert_eq!(before(&history), ["7/7 x"]);
+        for pid in 0..u32::try_from(RECENT).expect("it is small") + 2 {
+            history.keep(comm(pid, pid, "y", true));
+        }
+        assert_eq!(before(&history), ["0/0 y", "1/1 y", "7/7 x"]);
+        assert_eq!(history.take_recent().len(), RECENT);
+    }
+}

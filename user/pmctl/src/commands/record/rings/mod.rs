@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recording by rings: each CPU has one, which the kernel writes samples to while pmctl streams them to the file.
+//!
+//! Samples name their task, so only what is mapped where is left to find out: [`maps`]. [`stream`] puts both in the
+//! order of time, and [`files`] begins and ends what it is written to.
+
+mod files;
+mod history;
+mod limit;
+mod maps;
+mod plan;
+mod run;
+mod samplers;
+mod stream;
+
+use anyhow::Result;
+use nix::sys::signal::Signal;
+use perfmon::{Device, Pmu};
+
+use self::files::Files;
+use self::maps::Maps;
+pub(super) use self::plan::refuse_unsampled;
+use self::plan::{Plan, Tasks};
+pub(crate) use self::samplers::OWN_COMMAND;
+use self::samplers::Samplers;
+use self::stream::Stream;
+use super::host;
+use super::target::Target;
+use crate::args::Record as Args;
+use crate::events::threads::Asked;
+use crate::recording::procfs;
+use crate::system::child::{Command, Ending, Waiting};
+use crate::system::exit::{self, Usage};
+use crate::system::machine::Machine;
+use crate::system::signals::Signals;
+use crate::system::stdio::complain;
+
+/// Records, and returns the exit code.
+pub(super) fn record(args: &Args) -> Result<u8> {
+    let machine = Machine::here();
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let online = machine.online_cpus()?;
+    if let Some(cpus) = &args.cpu {
+        cpus.require_online(&online)?;
+    }
+    let online: Vec<u32> = online
+        .into_iter()
+        .map(u32::try_from)
+        .collect::<Result<_, _>>()?;
+    let command = match &args.command[..] {
+        [] => None,
+        words => Some(Command::find(words)?.with(args.streams())),
+    };
+    // Before the events: what there is not can't be sampled.
+    let asked = Asked {
+        pids: args.pid.clone(),
+        tids: args.tid.clone(),
+    };
+    asked.threads()?;
+    let mut plan = Plan::new(args, &pmu)?;
+    let device = Device::open().map_err(exit::with_help)?;
+    plan.ask_highest(&device)?;
+    let properties = device.properties();
+    if args.branch_kinds().is_some() && !properties.last_branch {
+        let reason = if args.has_calls() {
+            "--call-graph=lbr: this CPU does not record branches (LBR). --call-graph=dwarf copies the stack, -g follows \
+             frame pointers."
+        } else {
+            "-b: this CPU does not record branches (LBR). Leave -b out."
+        };
+        return Err(Usage(reason.to_owned()).into());
+    }
+    // Before the work: whoever can't write learns it now.
+    let target = Target::open(&args.output)?;
+    let signals = match args.switch_output {
+        Some(_) => Signals::hold_with(Signal::SIGUSR2)?,
+        None => Signals::hold()?,
+    };
+    let waiting = command
+        .as_ref()
+        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .transpose()?;
+    let pid = waiting.as_ref().map(Waiting::pid);
+    let (tasks, mut maps, mut samplers) = asked.settle(|threads| {
+        let tasks = Tasks::new(args, (pid, &threads), &online);
+        // Before the samples: what they need to be understood comes first.
+        let maps = Maps::open(&tasks, &online);
+        // Those of rings that are overwritten would be lost.
+        let with_tasks = maps.are_ours() && !args.overwrite;
+        let samplers = Samplers::open(&mut plan, &tasks, &device, (args.pages, with_tasks))?;
+        Ok((tasks, maps, samplers))
+    })?;
+    maps.begin(&tasks, plan.has_kernel());
+    let mut files = Files::new(args, target, (&plan, &tasks), host(online.len())?);
+    let has_history = args.overwrite || args.switch_output.is_some();
+    let mut stream = Stream::new(&plan, has_history, args.max_size);
+    files.begin(&mut stream)?;
+    let ending = run::run(
+        args,
+        (&mut samplers, &tasks),
+        (&signals, waiting),
+        (&mut stream, &mut files),
+        &mut maps,
+    )?;
+    let is_whole = files.end(&mut stream, &mut samplers, &mut maps)?;
+
+    if let Some(words) = ending.and_then(Ending::in_words) {
+        complain(words);
+    }
+    if !is_whole {
+        return Ok(exit::NO_COUNT);
+    }
+    Ok(ending.map_or(0, Ending::exit_code))
+}
+
+/// Returns whether one of these processes or threads lives.
+fn is_one_alive(tids: &[u32]) -> bool {
+    tids.iter().any(|tid| procfs::is_alive(*tid))
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is sampled, and of which tasks.
+
+use anyhow::Result;
+use perfmon::event::Builder;
+use perfmon::spec::{self, EventSpec, SampleRate};
+use perfmon::{Device, Modes, Pmu};
+
+use super::limit::{limit, no_limit, takes, too_often};
+use crate::args::{Frequency, Record as Args};
+use crate::commands::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
+use crate::events::modes;
+use crate::events::schedule;
+use crate::events::threads::Thread;
+use crate::recording::perfdata::{self, Attr, BranchKinds, Parts, UserStack};
+use crate::system::exit::Usage;
+use crate::system::pmu::idle;
+
+/// The frequency of `-F max`, until [`Plan::ask_highest`] has asked for it. No driver takes it.
+const HIGHEST: SampleRate = SampleRate::Frequency(u64::MAX);
+
+/// An event of a recording.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) spec: EventSpec,
+    rate: SampleRate,
+}
+
+impl Planned {
+    /// Returns a function that tells whether the driver takes a frequency; `None` if it refuses the event at any frequency.
+    fn taken<'a>(&self, device: &'a Device) -> Option<impl Fn(u64) -> bool + use<'a>> {
+        // In user mode, which everybody may sample.
+        let event = self.spec.builder()?.disabled().user();
+        let taken = move |hertz| takes(&event, device, hertz);
+        taken(1).then_some(taken)
+    }
+}
+
+/// How tasks are sampled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Also what they create.
+    pub(super) inherit: bool,
+    /// A command from its exec on; else from the start.
+    pub(super) from_exec: bool,
+}
+
+/// The events of a recording.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) events: Vec<Planned>,
+    parts: Parts,
+    /// The chains of programs and of the kernel.
+    chains: (bool, bool),
+    /// Bytes of the program's stack in each sample.
+    stack: Option<u32>,
+    /// The kinds of branches.
+    branches: Option<BranchKinds>,
+    /// The rings keep the newest samples.
+    overwrite: bool,
+    pub(super) manner: Manner,
+    /// What is not as it was asked for.
+    pub(super) degraded: Vec<String>,
+}
+
+impl Plan {
+    /// Makes the plan of the command line.
+    pub(super) fn new(args: &Args, pmu: &Pmu) -> Result<Self, Usage> {
+        let texts = match &args.events[..] {
+            [] => &[DEFAULT.to_owned()],
+            texts => texts,
+        };
+        let general = match args.frequency {
+            Some(Frequency::Hertz(hertz)) => SampleRate::Frequency(hertz.into()),
+            Some(Frequency::Max) => HIGHEST,
+            None => SampleRate::Period(args.period.into()),
+        };
+        let wanted = modes::wanted(args.all_user, args.all_kernel);
+        let mut events = Vec::new();
+        for text in texts {
+            refuse_unsampled(text)?;
+            let found = spec::parse_without_groups(text, pmu);
+            for mut spec in found.map_err(|error| Usage(error.to_string()))? {
+                let label = &spec.label;
+                if let Some(counter) = spec.pinned {
+                    return Err(Usage(format!(
+                        "{label}: the driver chooses the counters of a recording. Leave {counter} out."
+                    )));
+                }
+                if spec.needs_choice {
+                    return Err(Usage(schedule::needs_choice(&spec)));
+                }
+                if let Some(reason) = &spec.missing {
+                    return Err(Usage(format!("{label}: this CPU lacks it. {reason}")));
+                }
+                let rate = spec.rate.unwrap_or(general);
+                modes::limit(&mut spec, wanted);
+                events.push(Planned { spec, rate });
+            }
+        }
+        let branches = args.branch_kinds();
+        let mixed = |event: &Planned| event.spec.modes != events[0].spec.modes;
+        if branches.is_some() && events.iter().any(mixed) {
+            return Err(Usage(MIXED_BRANCHES.to_owned()));
+        }
+        Ok(Self {
+            degraded: idle(events.iter().map(|planned| &planned.spec), pmu)
+                .into_iter()
+                .collect(),
+            events,
+            parts: Parts {
+                chain: args.has_chains(),
+                branches: branches.is_some(),
+                user: args.stack().is_some(),
+            },
+            stack: args.stack(),
+            branches,
+            chains: (!args.kernel_callchains, !args.user_callchains),
+            overwrite: args.overwrite,
+            manner: Manner {
+                inherit: !args.no_inherit,
+                from_exec: args.delay.is_none(),
+            },
+        })
+    }
+
+    /// Makes `-F max` the module's limit.
+    pub(super) fn ask_highest(&mut self, device: &Device) -> Result<(), Usage> {
+        let is_highest = |planned: &&mut Planned| planned.rate == HIGHEST;
+        let mut asked = self.events.iter_mut().filter(is_highest);
+        // It is the same for all events.
+        if let Some(taken) = asked.find_map(|planned| planned.taken(device)) {
+            let limit = limit(taken).ok_or_else(|| Usage(no_limit()))?;
+            for planned in self.events.iter_mut().filter(is_highest) {
+                planned.rate = SampleRate::Frequency(limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what to say if the driver has refused an event because of a frequency above the module's limit.
+    pub(super) fn above_limit(&self, device: &Device) -> Option<Usage> {
+        self.events.iter().find_map(|planned| {
+            let SampleRate::Frequency(hertz) = planned.rate else {
+                return None;
+            };
+            let limit = limit(planned.taken(device)?)?;
+            (hertz > limit).then(|| Usage(too_often(hertz, limit)))
+        })
+    }
+
+    /// Describes the events for the file.
+    pub(super) fn describe(&self) -> Vec<perfdata::Event> {
+        let describe = |Planned { spec, rate }: &Planned| {
+            let attr = |number| {
+                let attr = Attr::sampled(kind(spec), number, spec.modes, self.parts);
+                let attr = attr.with_stack(self.stack.unwrap_or(0));
+                self.branches
+                    .map_or(attr, |kinds| attr.with_branches(kinds))
+            };
+            perfdata::Event {
+                name: spec.label.clone(),
+                attr: match rate {
+                    SampleRate::Period(period) => attr(*period),
+                    SampleRate::Frequency(hertz) => attr(*hertz).with_frequency(),
+                },
+            }
+        };
+        self.events.iter().map(describe).collect()
+    }
+
+    /// Returns the parts of samples.
+    pub(super) const fn parts(&self) -> Parts {
+        self.parts
+    }
+
+    /// Returns an event to open; `None` if it has no encoding.
+    pub(super) fn builder(&self, index: usize) -> Option<Builder> {
+        let Planned { spec, rate } = &self.events[index];
+        let builder = spec.builder()?.disabled();
+        let builder = match *rate {
+            SampleRate::Period(period) => builder.period(period),
+            SampleRate::Frequency(hertz) => builder.frequency(hertz),
+        };
+        let builder = match (self.parts.chain, self.chains) {
+            (false, _) => builder,
+            (true, (true, true)) => builder.callchain(),
+            (true, (of_programs, _)) if of_programs => builder.callchain().no_kernel_callchain(),
+            (true, _) => builder.callchain().no_user_callchain(),
+        };
+        // The program's part is in its stack.
+        let builder = match self.stack {
+            Some(bytes) => builder
+                .user_stack(bytes, UserStack::MASK)
+                .no_user_callchain(),
+            None => builder,
+        };
+        let builder = match self.branches {
+            Some(kinds) => {
+                let attr = Attr::sampled(kind(spec), 0, spec.modes, self.parts);
+                builder.branches(attr.with_branches(kinds).branches())
+            }
+            None => builder,
+        };
+        Some(if self.overwrite {
+            builder.overwrite()
+        } else {
+            builder
+        })
+    }
+
+    /// Samples user mode only where no mode was asked for, since this user may not sample the kernel. Returns whether
+    /// there was such an event.
+    pub(super) fn without_kernel(&mut self) -> bool {
+        let mut changed = false;
+        for Planned { spec, .. } in &mut self.events {
+            changed |= modes::limit(spec, Modes::User);
+        }
+        if changed {
+            self.degraded.push(
+                "this user may not sample the kernel (kernel.perf_event_paranoid): samples are of user mode only"
+                    .to_owned(),
+            );
+        }
+        changed
+    }
+
+    /// Returns whether there may be samples of the kernel.
+    pub(super) fn has_kernel(&self) -> bool {
+        let mut events = self.events.iter();
+        events.any(|event| event.spec.modes != Modes::User)
+    }
+
+    /// Returns the smallest period; `None` with frequencies.
+    pub(super) fn smallest_period(&self) -> Option<u32> {
+        let periods = self.events.iter().map(|event| match event.rate {
+            SampleRate::Period(period) => u32::try_from(period).ok(),
+            SampleRate::Frequency(_) => None,
+        });
+        periods.min().flatten()
+    }
+}
+
+/// Refuses groups, and what no counter counts.
+pub(in crate::commands::record) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
+    if text.contains('{') {
+        return Err(Usage(format!(
+            "{text}: `pmctl record` takes no groups: all events are sampled all the time. Write the events without the \
+             braces."
+        )));
+    }
+    let mut words = text.split(',');
+    if let Some(event) = words
+        .clone()
+        .find(|word| crate::events::software::is_software(word))
+    {
+        return Err(Usage(format!(
+            "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
+             COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
+        )));
+    }
+    match words.find(|word| crate::events::values::is_value(word)) {
+        Some(value) => Err(Usage(format!(
+            "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
+             COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The tasks of a recording.
+#[derive(Clone, Debug)]
+pub(super) enum Tasks {
+    /// The command and what it creates, from its exec on; on each of these CPUs.
+    Command { pid: u32, cpus: Vec<u32> },
+    /// Threads and what they create, on each of these CPUs.
+    Threads { tids: Vec<u32>, cpus: Vec<u32> },
+    /// All tasks of these CPUs.
+    Cpus(Vec<u32>),
+}
+
+impl Tasks {
+    /// Returns the tasks of the command line; `command` is the process of the command.
+    pub(super) fn new(
+        args: &Args,
+        (command, threads): (Option<u32>, &[Thread]),
+        online: &[u32],
+    ) -> Self {
+        let cpus = online.to_vec();
+        if let Some(chosen) = &args.cpu {
+            return Self::Cpus(chosen.iter().collect());
+        }
+        if args.all_cpus {
+            return Self::Cpus(cpus);
+        }
+        if !args.pid.is_empty() || !args.tid.is_empty() {
+            let tids = threads.iter().map(|thread| thread.tid).collect();
+            return Self::Threads { tids, cpus };
+        }
+        Self::Command {
+            pid: command.unwrap_or(0),
+            cpus,
+        }
+    }
+
+    /// Returns the CPUs that have a ring.
+    pub(super) fn cpus(&self) -> &[u32] {
+        match self {
+            Self::Command { cpus, .. } | Self::Threads { cpus, .. } | Self::Cpus(cpus) => cpus,
+        }
+    }
+
+    /// Returns the threads; none for all tasks.
+    pub(super) fn tids(&self) -> &[u32] {
+        match self {
+            Self::Command { pid, .. } => std::slice::from_ref(pid),
+            Self::Threads { tids, .. } => tids,
+            Self::Cpus(_) => &[],
+        }
+    }
+
+    /// Returns whether these are some tasks and not all.
+    pub(super) const fn are_some(&self) -> bool {
+        !matches!(self, Self::Cpus(_))
+    }
+
+    pub(super) fn in_words(&self, args: &Args) -> String {
+        match self {
+            Self::Command { .. } => {
+                let words = args.command.iter().map(|word| word.to_string_lossy());
+                words.collect::<Vec<_>>().join(" ")
+            }
+            Self::Threads { .. } => {
+                let list = |what: &str, numbers: &[u32]| {
+                    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                    format!("{what} {}", numbers.join(", "))
+                };
+                match (&args.pid[..], &args.tid[..]) {
+                    (pids, []) => list("process", pids),
+                    (_, tids) => list("thread", tids),
+                }
+            }
+            Self::Cpus(_) => match &args.cpu {
+                Some(cpus) => format!("CPU {cpus}"),
+                None => "the machine".to_owned(),
+            },
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recording from its start to its end, by the command, by the clock or by the user.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::files::Files;
+use super::is_one_alive;
+use super::maps::Maps;
+use super::plan::Tasks;
+use super::samplers::Samplers;
+use super::stream::Stream;
+use crate::args::Record as Args;
+use crate::commands::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::system::child::{Ending, Waiting};
+use crate::system::signals::{Event, Signals};
+
+/// Records until the end. A round is made when a ring is half full, and ten times a second: so much at most is missing
+/// from the file of a pmctl that is killed.
+pub(super) fn run(
+    args: &Args,
+    (samplers, tasks): (&mut Samplers, &Tasks),
+    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    (stream, files): (&mut Stream, &mut Files<'_>),
+    maps: &mut Maps,
+) -> Result<Option<Ending>> {
+    let begin = Instant::now();
+    if args.delay.is_none() {
+        samplers.start()?;
+    }
+    let mut to_start = args.delay;
+    let running = waiting.map(Waiting::release).transpose()?;
+    // A command has the terminal for itself.
+    let mut progress = Progress::new(begin, args.quiet || running.is_some());
+    let mut ending = None;
+    // How many of the rings still have tasks.
+    let mut ended = 0;
+    loop {
+        let left = args
+            .duration
+            .map(|limit| limit.saturating_sub(begin.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let wait = to_start.map(|delay| delay.saturating_sub(begin.elapsed()));
+        if wait.is_some_and(|wait| wait.is_zero()) {
+            to_start = None;
+            samplers.start()?;
+        }
+        let limit = [left, wait, files.time_left()].into_iter().flatten().min();
+        let limit = INTERVAL.min(limit.unwrap_or(INTERVAL));
+        let event = {
+            let mut descriptors = samplers.descriptors();
+            // Rings that are overwritten need no reader.
+            if args.overwrite {
+                ended = descriptors.len();
+            }
+            // Of those that have ended, poll(2) would say so each time.
+            let all = descriptors.len();
+            if ended == all {
+                descriptors.clear();
+            }
+            let event = signals.wait_for_any(limit, &mut descriptors)?;
+            if ended < all && descriptors.is_empty() {
+                ended = all;
+            }
+            event
+        };
+        let mut switch = event == Event::Switch;
+        match react(event, running.as_ref())? {
+            Next::GoOn => {}
+            Next::End => break,
+            Next::Ended(how) => {
+                ending = Some(how);
+                break;
+            }
+        }
+        if args.overwrite {
+            stream.keep(maps);
+        } else if stream.round(samplers, maps)?.is_break() {
+            if !stream.is_at_limit() {
+                complain_of_end(args);
+            }
+            break;
+        }
+        switch |= files.is_due(stream);
+        if switch {
+            files.switch(stream, samplers, maps)?;
+        }
+        if args.overwrite && stream.is_at_limit() {
+            break;
+        }
+        if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
+            break;
+        }
+        // What is overwritten gets no larger.
+        progress.show((!args.overwrite).then(|| stream.total()));
+    }
+    samplers.stop()?;
+    files.stop(to_start);
+    if !args.overwrite {
+        // What it says is of no use any more.
+        let _ = stream.round(samplers, maps)?;
+    }
+    drop(progress);
+    // The recording was over before the command.
+    while let (None, Some(running)) = (ending, &running) {
+        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
+            ending = Some(how);
+        }
+    }
+    Ok(ending)
+}

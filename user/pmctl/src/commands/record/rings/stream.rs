@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the rings to the file, while they fill: what is in memory is what the rings held, twice.
+//!
+//! All of it is taken out in rounds. A record can be seen as soon as it was written; so when a round has been taken
+//! out, nothing will come any more that happened before the latest of what the round before had. So much is written
+//! then, by time. Samples go to the file as the kernel wrote them.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::ops::{ControlFlow, Range};
+
+use ahash::AHashMap;
+use anyhow::Result;
+use perfmon::sampler::RawRecord;
+
+use super::history::History;
+use super::maps::Maps;
+use super::plan::Plan;
+use super::samplers::Samplers;
+use crate::commands::record::target::Sink;
+use crate::recording::perfdata::{
+    Body, BuildId, Finished, Host, Notes, Parts, Record, SymbolTable, decode, identifier,
+};
+use crate::recording::places::Places;
+use crate::recording::procfs;
+use crate::recording::unwind::Cuts;
+use crate::system::stdio::complain;
+
+/// A file that is being recorded.
+pub(super) struct Stream {
+    /// The file that is being written; `None` while a flight recorder only keeps what may be written.
+    sink: Option<Sink>,
+    parts: Parts,
+    /// Records that are not written yet: their time, and what they are.
+    pending: Vec<(u64, Pending)>,
+    /// The bytes of those from rings.
+    bytes: Vec<u8>,
+    /// Latest time in the round before.
+    limit: u64,
+    /// Places of the samples that were written.
+    places: Places,
+    /// What the next file has to begin with, if there are several.
+    history: Option<History>,
+    /// No room is left: nothing more is written.
+    full: bool,
+    /// The most bytes of records that the file may have.
+    most: Option<u64>,
+    /// They were reached: nothing more is written.
+    at_limit: bool,
+    /// Size of the records of the file so far in bytes.
+    size: u64,
+    /// The same of the files before.
+    before: u64,
+}
+
+/// A record that is not written yet.
+enum Pending {
+    /// From a ring: a range of the bytes.
+    Ring(Range<usize>),
+    /// Of a task, or of what is mapped.
+    Task(Box<Record>),
+}
+
+impl Stream {
+    /// Returns a stream without a file. Is `has_history` set, there may be more than one. A file has `most` bytes of
+    /// records, and one more record, if it is limited.
+    pub(super) fn new(plan: &Plan, has_history: bool, most: Option<u64>) -> Self {
+        Self {
+            sink: None,
+            parts: plan.parts(),
+            pending: Vec::new(),
+            bytes: Vec::new(),
+            limit: 0,
+            places: Places::default(),
+            history: has_history.then(History::default),
+            full: false,
+            most,
+            at_limit: false,
+            size: 0,
+            before: 0,
+        }
+    }
+
+    /// Begins to write to `sink`: what was known of tasks before.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn begin(&mut self, mut sink: Sink) -> io::Result<()> {
+        self.places = Places::default();
+        self.full = false;
+        self.at_limit = false;
+        self.before += self.size;
+        self.size = 0;
+        for record in self.history.iter().flat_map(History::before) {
+            self.places.take(&record);
+            sink.record(&record)?;
+        }
+        self.sink = Some(sink);
+        Ok(())
+    }
+
+    /// Keeps what is told of tasks, while the rings are overwritten.
+    pub(super) fn keep(&mut self, maps: &mut Maps) {
+        if let Some(history) = &mut self.history {
+            maps.take()
+                .into_iter()
+                .for_each(|record| history.keep(record));
+        }
+    }
+
+    /// Writes what is in rings that are overwritten.
+    ///
+    /// # Errors
+    /// Those of the file and of the rings.
+    pub(super) fn dump(&mut self, samplers: &mut Samplers, maps: &mut Maps) -> Result<()> {
+        samplers.drain_newest(|record, numbers| self.take(record, numbers, maps))?;
+        // All that was told before the newest sample.
+        self.keep(maps);
+        if let (true, Some(history)) = (maps.are_ours(), &mut self.history) {
+            let all = procfs::all();
+            all.iter().for_each(|record| history.fold(record));
+        }
+        // The oldest first.
+        self.pending.reverse();
+        let recent = self.history.as_mut().map(History::take_recent);
+        let tasks = recent
+            .into_iter()
+            .flatten()
+            .map(|record| (record.stamp.time, Pending::Task(Box::new(record))));
+        let samples = mem::take(&mut self.pending);
+        self.pending = tasks.chain(samples).collect();
+        self.pending.sort_by_key(|(time, _)| *time);
+        Ok(self.write_or_drop(u64::MAX)?)
+    }
+
+    /// Takes the records since the last round, and writes those that no later one can precede. Breaks if there is no
+    /// room.
+    ///
+    /// # Errors
+    /// Those of the file and of the rings.
+    pub(super) fn round(
+        &mut self,
+        samplers: &mut Samplers,
+        maps: &mut Maps,
+    ) -> Result<ControlFlow<()>> {
+        // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
+        for record in maps.take() {
+            let time = record.stamp.time;
+            self.pending.push((time, Pending::Task(Box::new(record))));
+        }
+        samplers.drain(|record, numbers| self.take(record, numbers, maps))?;
+        self.pending.sort_by_key(|(time, _)| *time);
+        let latest = self.pending.last().map_or(0, |(time, _)| *time);
+        self.write_or_drop(self.limit)?;
+        self.limit = latest.max(self.limit);
+        Ok(if self.full || self.at_limit {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Takes a record of a ring.
+    fn take(&mut self, record: RawRecord<'_>, numbers: &AHashMap<u64, usize>, maps: &mut Maps) {
+        let start = self.bytes.len();
+        record.copy_to(&mut self.bytes);
+        let Some(places) = Places64::of(&record) else {
+            self.bytes.truncate(start);
+            return;
+        };
+        let bytes = &mut self.bytes[start..];
+        let id = |word: u64| identifier(numbers.get(&word).copied().unwrap_or(0));
+        for place in places.ids.into_iter().flatten() {
+            let word = id(record.word(place)).to_le_bytes();
+            bytes[place * 8..][..8].copy_from_slice(&word);
+        }
+        if !places.is_sample && maps.are_ours() {
+            if let Some((Some(record), _)) = decode(bytes, self.parts) {
+                maps.note(&record);
+            }
+        }
+        self.size += (self.bytes.len() - start) as u64;
+        let time = record.word(places.time);
+        let range = start..self.bytes.len();
+        self.pending.push((time, Pending::Ring(range)));
+    }
+
+    /// Writes the pending records up to a time, as far as there is room.
+    fn write_or_drop(&mut self, limit: u64) -> io::Result<()> {
+        let ready = self.pending.partition_point(|(time, _)| *time <= limit);
+        let later = self.pending.split_off(ready);
+        let now = mem::replace(&mut self.pending, later);
+        if !self.full {
+            let written = now.iter().try_for_each(|(time, what)| {
+                if self.is_at_limit() {
+                    return Ok(());
+                }
+                self.write(*time, what)
+            });
+            let written = written.and_then(|()| self.sink.as_mut().map_or(Ok(()), Sink::save));
+            match written {
+                Err(error) if self.sink.as_ref().is_some_and(|s| s.is_full(&error)) => {
+                    self.full = true;
+                }
+                result => result?,
+            }
+        }
+        // What is left moves to the front.
+        let mut rest = Vec::new();
+        for (_, what) in &mut self.pending {
+            if let Pending::Ring(range) = what {
+                let start = rest.len();
+                rest.extend_from_slice(&self.bytes[range.clone()]);
+                *range = start..rest.len();
+            }
+        }
+        self.bytes = rest;
+        Ok(())
+    }
+
+    /// Returns whether the file has all that it may have, and tells the user so when it has come to that.
+    pub(super) fn is_at_limit(&mut self) -> bool {
+        let size = self.sink.as_ref().map_or(0, Sink::size);
+        if !self.at_limit && self.most.is_some_and(|most| size >= most) {
+            self.at_limit = true;
+            complain("--max-size: the recording ends here");
+        }
+        self.at_limit
+    }
+
+    fn write(&mut self, time: u64, what: &Pending) -> io::Result<()> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let range = match what {
+            Pending::Task(record) => {
+                self.places.take(record);
+                self.history.iter_mut().for_each(|h| h.fold(record));
+                return sink.record(record);
+            }
+            Pending::Ring(range) => range.clone(),
+        };
+        let bytes = &self.bytes[range];
+        // What is no record would make the file unreadable.
+        let Some((record, _)) = decode(bytes, self.parts) else {
+            return Ok(());
+        };
+        let is_sample = record.as_ref().is_some_and(Record::is_sample);
+        if let Some(record) = &record {
+            match &record.body {
+                Body::Lost(_) => {}
+                _ => {
+                    self.places.take(record);
+                    self.history.iter_mut().for_each(|h| h.fold(record));
+                }
+            }
+        }
+        sink.bytes(bytes, is_sample.then_some(time))
+    }
+
+    /// Returns which call chains of the file could not be found out, as far as it is written.
+    pub(super) fn take_cuts(&mut self) -> Cuts {
+        self.places.take_cuts()
+    }
+
+    /// Returns the size of the records of the file so far in bytes.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the same of all files together.
+    pub(super) const fn total(&self) -> u64 {
+        self.before + self.size
+    }
+
+    /// Writes all remaining records of the file, and looks the symbols up.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn end(&mut self) -> io::Result<(Vec<SymbolTable>, Vec<BuildId>)> {
+        self.write_or_drop(u64::MAX)?;
+        Ok(self.places.look_up())
+    }
+
+    /// Writes the end of the file.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn finish(
+        &mut self,
+        host: &Host,
+        build_ids: &[BuildId],
+        notes: &mut Notes,
+    ) -> io::Result<Finished<File>> {
+        let sink = self.sink.take().ok_or(io::ErrorKind::NotFound)?;
+        sink.finish(host, build_ids, notes)
+    }
+}
+
+/// Where in a record of a ring the time and the kernel's numbers of the event are, in words.
+struct Places64 {
+    time: usize,
+    ids: [Option<usize>; 3],
+    is_sample: bool,
+}
+
+impl Places64 {
+    /// Returns the places; `None` if the record is too short to have them.
+    fn of(record: &RawRecord<'_>) -> Option<Self> {
+        /// `PERF_RECORD_*`
+        const LOST: u32 = 2;
+        const THROTTLE: u32 = 5;
+        const UNTHROTTLE: u32 = 6;
+        const SAMPLE: u32 = 9;
+        let size = record.size();
+        let last = size.checked_sub(1)?;
+        if record.kind() == SAMPLE {
+            // Identifier, address, task, time.
+            return (size > 4).then_some(Self {
+                time: 4,
+                ids: [Some(1), None, None],
+                is_sample: true,
+            });
+        }
+        // At the end: task, time, CPU, identifier.
+        let time = last.checked_sub(2).filter(|time| *time >= 2)?;
+        let ids = match record.kind() {
+            LOST if size >= 7 => [Some(1), None, Some(last)],
+            THROTTLE | UNTHROTTLE if size >= 8 => [Some(2), Some(3), Some(last)],
+            _ => [None, None, Some(last)],
+        };
+        Some(Self {
+            time,
+            ids,
+            is_sample: false,
+        })
+    }
+}

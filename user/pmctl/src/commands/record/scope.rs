@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Selection of the records that are kept.
+
+use std::collections::HashSet;
+
+use crate::args::Record as Args;
+use crate::events::cpus::Cpus;
+use crate::recording::perfdata::{Body, Record};
+
+/// Selection of the records that are kept.
+#[derive(Debug)]
+pub(super) enum Scope<'a> {
+    All,
+    /// Samples of these CPUs, of all programs.
+    Cpus(&'a Cpus),
+    /// Records of these processes and of their descendants.
+    Family(HashSet<u32>),
+}
+
+impl<'a> Scope<'a> {
+    /// Returns the scope of the command line: `process` is the command's, or that of -p.
+    pub(super) fn new(args: &'a Args, process: Option<u32>, knows_tasks: bool) -> Self {
+        match (&args.cpu, process) {
+            (Some(cpus), _) => Self::Cpus(cpus),
+            (None, Some(pid)) if !args.all_cpus && knows_tasks => {
+                Self::Family(HashSet::from([pid]))
+            }
+            _ => Self::All,
+        }
+    }
+
+    /// Returns whether a record is kept. Records must come by time, so that the parent is known before the child.
+    pub(super) fn keeps(&mut self, record: &Record) -> bool {
+        match self {
+            Self::All => true,
+            Self::Cpus(cpus) => {
+                !record.is_sample() || cpus.iter().any(|cpu| cpu == record.stamp.cpu)
+            }
+            Self::Family(pids) => match &record.body {
+                Body::Sample(_) => pids.contains(&record.stamp.task.pid),
+                Body::Map(map) => map.kernel || pids.contains(&map.task.pid),
+                Body::Comm { task, .. } | Body::Exit { task, .. } => pids.contains(&task.pid),
+                Body::Fork { child, parent } => {
+                    if pids.contains(&parent.pid) {
+                        pids.insert(child.pid);
+                    }
+                    pids.contains(&child.pid)
+                }
+                _ => true,
+            },
+        }
+    }
+
+    pub(super) fn in_words(&self, args: &Args) -> String {
+        match self {
+            Self::All => "the machine".to_owned(),
+            Self::Cpus(cpus) => format!("CPU {cpus}"),
+            Self::Family(_) => {
+                if let Some(pid) = args.pid.first() {
+                    return format!("process {pid}");
+                }
+                let words = args.command.iter().map(|word| word.to_string_lossy());
+                words.collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::{Sample, Stamp, Task};
+
+    fn record(pid: u32, body: Body) -> Record {
+        Record {
+            stamp: Stamp {
+                task: Task::leader(pid),
+                ..Stamp::default()
+            },
+            body,
+        }
+    }
+
+    #[test]
+    fn children_and_theirs_are_of_the_family() {
+        let mut scope = Scope::Family(HashSet::from([5]));
+        let mut fork = |parent, child| {
+            let (child, parent) = (Task::leader(child), Task::leader(parent));
+            scope.keeps(&record(parent.pid, Body::Fork { child, parent }))
+        };
+        let kept = [fork(5, 6), fork(1, 7), fork(6, 8), fork(7, 9)];
+        assert_eq!(kept, [true, false, true, false]);
+        let sample = |pid| record(pid, Body::Sample(Sample::default()));
+        let kept = [5, 6, 7, 8, 9].map(|pid| scope.keeps(&sample(pid)));
+        assert_eq!(kept, [true, true, false, true, false]);
+    }
+}

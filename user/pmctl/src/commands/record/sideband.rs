@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! perf's records of tasks during a recording, from an event on each CPU that needs no counter.
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use perfmon::Device;
+
+use super::clock::{Clock, READABLE};
+use super::ring::{ALL_TASKS, MOST_PAGES, Ring};
+use super::tasks::Tasks;
+use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
+
+/// The events and their records.
+#[derive(Debug)]
+pub(super) struct Sideband {
+    rings: Vec<Ring>,
+    /// Names, memory, beginnings and ends of tasks, until they are taken.
+    pub(super) records: Vec<Record>,
+    pub(super) tasks: Tasks,
+    /// Records that the kernel dropped because its ring was full.
+    pub(super) lost: u64,
+    pub(super) clock: Clock,
+}
+
+impl Sideband {
+    /// Opens an event on each of these CPUs.
+    ///
+    /// # Errors
+    /// Those of `perf_event_open(2)`.
+    pub(super) fn open(cpus: &[u32], device: &Device) -> Result<Self, Errno> {
+        let open = |clock| {
+            let attr = Attr::sideband(clock);
+            let rings = cpus
+                .iter()
+                .map(|cpu| Ring::open(&attr, ALL_TASKS, *cpu, MOST_PAGES));
+            rings.collect::<Result<Vec<_>, _>>()
+        };
+        let mut rings = open(None)?;
+        let clock = match rings.first().and_then(Ring::scale) {
+            Some(scale) => Clock::Perf(scale),
+            None => {
+                rings = open(Some(READABLE.as_raw()))?;
+                Clock::Pairs(Vec::new())
+            }
+        };
+        let mut sideband = Self {
+            rings,
+            records: Vec::new(),
+            tasks: Tasks::default(),
+            lost: 0,
+            clock,
+        };
+        sideband.clock.read(device);
+        Ok(sideband)
+    }
+
+    /// Reads the records since the last call, and the clock.
+    pub(super) fn poll(&mut self, device: &Device) {
+        self.clock.read(device);
+        for ring in &mut self.rings {
+            let bytes = ring.take();
+            let mut rest = &bytes[..];
+            // The kernel writes whole records.
+            while let Some((record, size)) = decode(rest, Parts::default()) {
+                rest = &rest[size..];
+                match record {
+                    Some(Record {
+                        stamp,
+                        body: Body::Switch { out, other },
+                    }) => self.tasks.switch(stamp, out, other),
+                    Some(Record {
+                        body: Body::Lost(number),
+                        ..
+                    }) => self.lost += number,
+                    other => self.records.extend(other),
+                }
+            }
+        }
+    }
+
+    /// Returns whether the conversion to perf's clock is still the same.
+    pub(super) fn is_steady(&self) -> bool {
+        match self.clock {
+            Clock::Perf(scale) => self.rings.iter().all(|ring| ring.scale() == Some(scale)),
+            Clock::Pairs(_) => true,
+        }
+    }
+}
+
+/// Goes to each of these CPUs for a moment, so that each has a switch of tasks at the beginning: it tells what runs
+/// there. A program that never waits would have none.
+pub(super) fn visit(cpus: &[u32]) -> Result<()> {
+    const SELF: Pid = Pid::from_raw(0);
+    let home = sched_getaffinity(SELF).context("can't ask on which CPUs pmctl may run")?;
+    for cpu in cpus {
+        let mut one = CpuSet::new();
+        one.set(*cpu as usize)?;
+        // It may be forbidden, or the CPU has gone: then the first switch comes when it comes.
+        let _ = sched_setaffinity(SELF, &one);
+    }
+    sched_setaffinity(SELF, &home).context("pmctl can't go back to its CPUs")
+}

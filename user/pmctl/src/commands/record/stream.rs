@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what the driver and perf tell to the file, while they tell it: what is in memory does not grow with the
+//! recording; at most it is what the buffers hold, twice.
+//!
+//! All of it is taken out in rounds. A record can be seen as soon as it was made; so when a round has been taken out,
+//! nothing will come any more that happened before the latest of what the round before had. So much is written then,
+//! by time, as perf does it, too. What comes later all the same is written late, and readers put it in its place.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use perfmon::trace::{Chunk, Totals};
+
+use super::convert::{Values, convert};
+use super::plan::Plan;
+use super::scope::Scope;
+use super::target::Sink;
+use super::task_log::TaskLog;
+use crate::recording::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable};
+use crate::recording::places::Places;
+
+/// A file that is being recorded.
+pub(super) struct Stream<'a> {
+    plan: &'a Plan,
+    scope: Scope<'a>,
+    writer: Sink,
+    /// Records that are not written yet.
+    pending: Vec<Record>,
+    /// Latest time in the round before.
+    limit: u64,
+    /// Places of the samples that were written.
+    places: Places,
+    /// No room is left: nothing more is written.
+    full: bool,
+    counted: Counted,
+}
+
+/// Counts beside the samples.
+pub(super) struct Counted {
+    /// Event counts of each CPU.
+    pub(super) totals: Totals,
+    /// Events that were counted but made no sample, by CPU and index of the event.
+    pub(super) unsampled: BTreeMap<(u32, usize), u64>,
+    /// The time of the last sample that each CPU made.
+    pub(super) last: BTreeMap<u32, u64>,
+    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
+    pub(super) others: u64,
+    /// The values of other registers than counters.
+    pub(super) values: Values,
+}
+
+impl Counted {
+    /// Returns that nothing was counted yet.
+    pub(super) fn nothing(plan: &Plan) -> Self {
+        Self {
+            totals: Totals::new(&plan.config),
+            unsampled: BTreeMap::new(),
+            last: BTreeMap::new(),
+            others: 0,
+            values: Values::default(),
+        }
+    }
+
+    /// Returns the lost samples of each CPU, the events of which were counted.
+    pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
+        let mut lost = BTreeMap::new();
+        for ((cpu, index), events) in &self.unsampled {
+            let period = plan.events[*index].period.map_or(u64::MAX, u64::from);
+            *lost.entry(*cpu).or_default() += events / period;
+        }
+        lost
+    }
+}
+
+impl<'a> Stream<'a> {
+    /// Begins to write to `sink`.
+    pub(super) fn new(plan: &'a Plan, scope: Scope<'a>, sink: Sink) -> Self {
+        Self {
+            plan,
+            scope,
+            writer: sink,
+            pending: Vec::new(),
+            limit: 0,
+            places: Places::default(),
+            full: false,
+            counted: Counted::nothing(plan),
+        }
+    }
+
+    /// Adds the records since the last round.
+    ///
+    /// # Errors
+    /// If the bytes are no records of this plan: a fault of the driver.
+    pub(super) fn take(&mut self, chunks: &[Chunk], log: &mut TaskLog) -> Result<()> {
+        // What a sample needs to be understood comes before it if both have the same time: the sort is stable.
+        self.pending.append(&mut log.take());
+        for chunk in chunks {
+            let clock = log.clock();
+            convert(
+                chunk,
+                self.plan,
+                clock,
+                &mut self.counted,
+                &mut self.pending,
+            )?;
+        }
+        self.pending.sort_by_key(|record| record.stamp.time);
+        Ok(())
+    }
+
+    /// Ends a round: writes the records that no later one can precede. Breaks if there is no room.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn write(&mut self, log: &mut TaskLog) -> io::Result<ControlFlow<()>> {
+        let latest = self.pending.last().map_or(0, |record| record.stamp.time);
+        self.write_or_drop(self.limit, log)?;
+        self.limit = latest.max(self.limit);
+        Ok(if self.full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Writes the pending records up to a time, as far as there is room.
+    fn write_or_drop(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
+        if !self.full {
+            let written = self.write_until(limit, log);
+            match written.and_then(|()| self.writer.save()) {
+                Err(error) if self.writer.is_full(&error) => self.full = true,
+                result => return result,
+            }
+        }
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes the pending records up to a time, as far as they are in the scope.
+    fn write_until(&mut self, limit: u64, log: &mut TaskLog) -> io::Result<()> {
+        let ready = self
+            .pending
+            .partition_point(|record| record.stamp.time <= limit);
+        for mut record in self.pending.drain(..ready) {
+            if let Body::Sample(sample) = &record.body {
+                record.stamp.task = log.task(&record.stamp, sample.ip);
+            }
+            if self.scope.keeps(&record) {
+                self.places.take(&record);
+                self.writer.record(&record)?;
+            } else if record.is_sample() {
+                self.counted.others += 1;
+            }
+        }
+        log.forget(limit);
+        Ok(())
+    }
+
+    /// Writes all remaining records.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn end(mut self, log: &mut TaskLog) -> io::Result<Ended<'a>> {
+        self.write_or_drop(u64::MAX, log)?;
+        let (symbols, build_ids) = self.places.look_up();
+        Ok(Ended {
+            writer: self.writer,
+            scope: self.scope,
+            counted: self.counted,
+            symbols,
+            build_ids,
+        })
+    }
+}
+
+/// A file with all of its records but without its end.
+pub(super) struct Ended<'a> {
+    writer: Sink,
+    pub(super) scope: Scope<'a>,
+    pub(super) counted: Counted,
+    pub(super) symbols: Vec<SymbolTable>,
+    build_ids: Vec<BuildId>,
+}
+
+impl Ended<'_> {
+    /// Appends records, if there is room.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn append(&mut self, records: impl Iterator<Item = Record>) -> io::Result<()> {
+        for record in records {
+            match self.writer.record(&record) {
+                Err(error) if self.writer.is_full(&error) => return Ok(()),
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the end of the file.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub(super) fn finish(self, host: &Host, notes: &mut Notes) -> io::Result<Finished<File>> {
+        self.writer.finish(host, &self.build_ids, notes)
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Destination of a recording: a file, or a stream to standard output.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::recording::perfdata::{
+    self, BuildId, Event, Finished, Host, Notes, Pipe, Record, Writer,
+};
+use crate::system::files::private;
+use crate::system::stdio;
+
+/// Destination of a recording.
+pub(super) enum Target {
+    /// This file; what is in it goes to a file of the same name with `.old`.
+    File(PathBuf),
+    /// Standard output, whatever it is: as a stream.
+    Output,
+}
+
+/// A recording that is being written.
+pub(super) enum Sink {
+    File(Writer<File>),
+    Output(Pipe<File>),
+}
+
+impl Sink {
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// Those of the output. What is not written yet is gone then.
+    pub(super) fn record(&mut self, record: &Record) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.record(record),
+            Self::Output(pipe) => pipe.record(record),
+        }
+    }
+
+    /// Appends a record as the kernel has written it, with the event's identifier in it. Of a sample, `time` is known.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn bytes(&mut self, bytes: &[u8], time: Option<u64>) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.bytes(bytes, time),
+            Self::Output(pipe) => pipe.bytes(bytes, time),
+        }
+    }
+
+    /// Returns the size of all records so far in bytes, written or not.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::File(writer) => writer.size(),
+            Self::Output(pipe) => pipe.size(),
+        }
+    }
+
+    /// Writes all records, such that a reader knows them.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn save(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(writer) => writer.save(),
+            Self::Output(pipe) => pipe.save(),
+        }
+    }
+
+    /// Returns whether an error means that nothing more can be written, and that what there is can be kept.
+    pub(super) fn is_full(&self, error: &io::Error) -> bool {
+        match self {
+            Self::File(_) => perfdata::is_full(error),
+            Self::Output(_) => {
+                error.kind() == io::ErrorKind::BrokenPipe || perfdata::is_full(error)
+            }
+        }
+    }
+
+    /// Writes the end.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) fn finish(
+        self,
+        host: &Host,
+        build_ids: &[BuildId],
+        notes: &mut Notes,
+    ) -> io::Result<Finished<File>> {
+        match self {
+            Self::File(writer) => {
+                let finished = writer.finish(host, build_ids, notes)?;
+                finished.output.set_len(finished.size)?;
+                Ok(finished)
+            }
+            Self::Output(pipe) => pipe.finish(build_ids, notes),
+        }
+    }
+}
+
+impl Target {
+    /// Opens the destination of `-o`; what is in it stays until the recording begins.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            stdio::require_output()?;
+            if io::stdout().is_terminal() {
+                bail!(
+                    "-o -: standard output is a terminal, and a recording is no text. Give a file or a pipe."
+                );
+            }
+            return Ok(Self::Output);
+        }
+        let cannot_write = || format!("can't write {}", path.display());
+        let mut options = private();
+        let file = options.truncate(false).open(path);
+        let file = file.with_context(cannot_write)?;
+        if !file.metadata().with_context(cannot_write)?.is_file() {
+            bail!(
+                "can't write {}: it is no file, and the beginning of a recording is written last. \
+                 `-o -` writes to standard output.",
+                path.display()
+            );
+        }
+        Ok(Self::File(path.to_owned()))
+    }
+
+    /// Returns the name for messages.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Output => "standard output".to_owned(),
+        }
+    }
+
+    /// Begins to write a recording of these events.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn begin(&self, events: Vec<Event>, host: &Host) -> io::Result<Sink> {
+        match self {
+            Self::File(path) => {
+                keep_old(path)?;
+                let file = private().read(true).truncate(true).open(path)?;
+                Ok(Sink::File(Writer::new(file, events)?))
+            }
+            Self::Output => {
+                let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                Ok(Sink::Output(Pipe::new(output, &events, host)?))
+            }
+        }
+    }
+}
+
+/// Gives what was there before another name, unless it is empty.
+pub(crate) fn keep_old(path: &Path) -> io::Result<()> {
+    if !fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() > 0) {
+        return Ok(());
+    }
+    match fs::rename(path, old(path)) {
+        // Another recording has moved it away in between.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        moved => moved,
+    }
+}
+
+/// Returns the name for what was there before.
+pub(super) fn old(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".old");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_was_there_before_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("perf.data");
+        for content in ["first", "second"] {
+            let target = Target::open(&path).expect("it can be written");
+            let begun = target.begin(Vec::new(), &Host::default());
+            assert!(matches!(begun, Ok(Sink::File(_))));
+            fs::write(&path, content).expect("there is room");
+        }
+        let content = |name: &str| fs::read(folder.path().join(name)).expect("it is there");
+        assert_eq!(content("perf.data"), b"second");
+        assert_eq!(content("perf.data.old"), b"first");
+    }
+
+    #[test]
+    fn a_recording_is_for_its_owner_only() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("perf.data");
+        let mode = |path: &Path| {
+            let facts = fs::metadata(path).expect("it is there");
+            facts.permissions().mode() & 0o777
+        };
+        let target = Target::open(&path).expect("it can be written");
+        assert_eq!(mode(&path), 0o600);
+        // The file before stays as its owner has made it, the new one has a mode of its own.
+        fs::write(&path, "before").expect("there is room");
+        let readable = Permissions::from_mode(0o644);
+        fs::set_permissions(&path, readable.clone()).expect("it is ours");
+        let begin = || drop(target.begin(Vec::new(), &Host::default()));
+        begin();
+        assert_eq!((mode(&path), mode(&old(&path))), (0o600, 0o644));
+        // An empty file was made to be written.
+        fs::write(&path, "").expect("there is room");
+        fs::set_permissions(&path, readable).expect("it is ours");
+        begin();
+        assert_eq!(mode(&path), 0o644);
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_by_its_name() {
+        let told = |path: &str| match Target::open(Path::new(path)) {
+            Ok(_) => panic!("{path} was taken"),
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(told("/dev/null").starts_with("can't write /dev/null: it is no file"));
+        assert!(told("/nonexistent/x").starts_with("can't write /nonexistent/x: No such file"));
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl regs`: what the registers of the PMU hold.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use perfmon::Pmu;
+use perfmon::pmu::Vendor;
+use perfmon_core::logic::counter::{CounterId, each};
+use perfmon_core::logic::regs::Registers;
+
+use crate::args::Regs;
+use crate::events::decode;
+use crate::system::exit::Usage;
+use crate::system::machine::Machine;
+use crate::system::msr::Msrs;
+
+/// Bits of `IA32_PERF_GLOBAL_CTRL` for general counters.
+const GENERAL: u64 = u32::MAX as u64;
+
+/// Names of the registers, which differ by vendor.
+struct Names {
+    control: &'static str,
+    status: &'static str,
+    /// To be followed by the number of the counter, as the next.
+    select: &'static str,
+    counter: &'static str,
+}
+
+/// Intel SDM, volume 4.
+const INTEL: Names = Names {
+    control: "IA32_PERF_GLOBAL_CTRL",
+    status: "IA32_PERF_GLOBAL_STATUS",
+    select: "IA32_PERFEVTSEL",
+    counter: "IA32_PMC",
+};
+
+/// AMD APM, volume 2, appendix A.
+const AMD: Names = Names {
+    control: "PerfCntrGlobalCtl",
+    status: "PerfCntrGlobalStatus",
+    select: "PERF_CTL",
+    counter: "PERF_CTR",
+};
+
+/// Writes every register of the PMU, CPU by CPU.
+pub(crate) fn regs(args: &Regs, machine: &Machine, output: &mut dyn Write) -> Result<()> {
+    let online = machine.online_cpus()?;
+    let cpus = match args.cpu {
+        Some(cpu) if !online.contains(&cpu) => {
+            return Err(Usage(format!(
+                "--cpu: CPU {cpu} is not online; /sys/devices/system/cpu/online lists those that are."
+            ))
+            .into());
+        }
+        Some(cpu) => vec![cpu],
+        None => online,
+    };
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let capabilities = match pmu.capabilities() {
+        Ok(capabilities) => capabilities,
+        Err(reason) => bail!("there are no registers to read: {}", reason.reason()),
+    };
+    let registers = Registers::new(&capabilities);
+    let names = match pmu.vendor() {
+        Vendor::Intel => INTEL,
+        Vendor::Amd => AMD,
+    };
+    for cpu in cpus {
+        let msrs = Msrs::open(cpu)?;
+        writeln!(output, "CPU {cpu}")?;
+        let mut row = |name: &str, number: u32, words: &dyn Fn(u64) -> String| -> Result<u64> {
+            let value = msrs.read(number)?;
+            let words = words(value);
+            let line = format!("  {number:#05x}  {name:<24}{value:#018x}  {words}");
+            writeln!(output, "{}", line.trim_end())?;
+            Ok(value)
+        };
+        let plain = |_| String::new();
+        if let Some(global) = registers.global {
+            row(names.control, global.control.number(), &enabled)?;
+            row(names.status, global.status.number(), &plain)?;
+        }
+        for number in 0..capabilities.general {
+            let select = registers.select_msr(number).number();
+            row(
+                &format!("{}{number}", names.select),
+                select,
+                &|value| match value {
+                    0 => "off".to_owned(),
+                    value => decode::select(value),
+                },
+            )?;
+            row(
+                &format!("{}{number}", names.counter),
+                registers.counter_msr(number).number(),
+                &plain,
+            )?;
+        }
+        if capabilities.fixed != 0 {
+            row(
+                "IA32_FIXED_CTR_CTRL",
+                registers.fixed_control.number(),
+                &|value| {
+                    let field = |n| format!("{n}: {}", decode::fixed_field(value, n));
+                    pmu.fixed().map(field).collect::<Vec<_>>().join("; ")
+                },
+            )?;
+        }
+        for number in pmu.fixed() {
+            if let Some(counter) = CounterId::fixed(number) {
+                let name = format!("IA32_FIXED_CTR{number}");
+                row(&name, registers.read_msr(counter).number(), &plain)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The counters that the global control lets count.
+fn enabled(control: u64) -> String {
+    let names = each(control).map(|counter| {
+        let index = counter.index();
+        if counter.bit() & GENERAL != 0 {
+            format!("PMC{index}")
+        } else {
+            format!("FIXED{}", index - 32)
+        }
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        "nothing counts".to_owned()
+    } else {
+        names.join(" ")
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl report --branches`: a table of the branches.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use anyhow::Result;
+
+use super::table::{Align, Table};
+use super::{percent, shown, write_none_left, write_rest};
+use crate::args::Report;
+use crate::recording::perfdata::Recording;
+use crate::recording::profile::{self, Site};
+use crate::system::screen::Screen;
+use crate::system::text::thousands;
+
+/// How often a branch was taken and mispredicted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    times: u64,
+    mispredicted: u64,
+}
+
+/// Prints the table.
+pub(super) fn write(recording: &Recording, args: &Report, output: &mut Screen) -> Result<()> {
+    let filter = args.choice.filter();
+    let mut pairs: HashMap<(String, String), Taken> = HashMap::new();
+    profile::each_sample_alone(recording, |named, names| {
+        if !filter.keeps(named, names) {
+            return Ok(());
+        }
+        for branch in &named.sample.branches {
+            let (from, to) = names.ends(named.stamp.task.pid, branch);
+            let taken = pairs
+                .entry((end(&from, branch.from), end(&to, branch.to)))
+                .or_default();
+            taken.times += 1;
+            taken.mispredicted += u64::from(branch.mispredicted);
+        }
+        Ok(())
+    })?;
+    let all: u64 = pairs.values().map(|taken| taken.times).sum();
+    if all == 0 && !filter.is_empty() {
+        return Ok(write_none_left(output)?);
+    }
+    let mispredicted: u64 = pairs.values().map(|taken| taken.mispredicted).sum();
+    writeln!(
+        output,
+        "\n{} branches, {} mispredicted",
+        thousands(all),
+        percent(mispredicted, all)
+    )?;
+    let mut rows: Vec<_> = pairs.into_iter().collect();
+    rows.sort_by(|a, b| b.1.times.cmp(&a.1.times).then_with(|| a.0.cmp(&b.0)));
+    let mut table = Table::new(&[
+        ("overhead", Align::Right),
+        ("taken", Align::Right),
+        ("mispredicted", Align::Right),
+        ("from", Align::Left),
+        ("to", Align::Left),
+    ]);
+    for ((from, to), taken) in shown(&rows, args, |(_, taken)| taken.times as f64 / all as f64) {
+        let style = output.colors.share(taken.times as f64 / all as f64);
+        let cells = [
+            percent(taken.times, all),
+            thousands(taken.times),
+            percent(taken.mispredicted, taken.times),
+            from.clone(),
+            to.clone(),
+        ];
+        table.row(&cells, style);
+    }
+    table.write(args.width, output.colors.heading, output)?;
+    Ok(write_rest(rows.len() - table.len(), output)?)
+}
+
+/// Returns one end of a branch as text.
+fn end(site: &Site<'_>, address: u64) -> String {
+    if site.has_symbol() {
+        format!("{}+{:#x} ({})", site.symbol(), site.offset, site.dso())
+    } else {
+        format!("{address:#x} ({})", site.dso())
+    }
+}

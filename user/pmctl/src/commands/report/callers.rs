@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call chains under the rows of a report, as trees.
+
+use std::collections::BTreeMap;
+
+use crate::args::Order;
+use crate::recording::profile::Frame;
+
+/// Functions that are called by one, or that call one, with the events of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tree(BTreeMap<String, (u64, Tree)>);
+
+impl Tree {
+    /// Adds the events of a path of functions.
+    pub(super) fn take(&mut self, path: impl Iterator<Item = String>, events: u64) {
+        let mut tree = self;
+        for name in path {
+            let node = tree.0.entry(name).or_default();
+            node.0 = node.0.saturating_add(events);
+            tree = &mut node.1;
+        }
+    }
+
+    /// Adds all of another tree.
+    pub(super) fn add(&mut self, other: Self) {
+        for (name, (events, below)) in other.0 {
+            let node = self.0.entry(name).or_default();
+            node.0 = node.0.saturating_add(events);
+            node.1.add(below);
+        }
+    }
+
+    /// Returns whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether a function of the first level has as many events, or more.
+    pub(crate) fn has(&self, least: u64) -> bool {
+        self.0.values().any(|(events, _)| *events >= least)
+    }
+
+    /// Returns the functions of the first level with as many events, or more, the largest first: the name, the events,
+    /// and the levels below.
+    pub(crate) fn sorted(&self, least: u64) -> Vec<(&str, u64, &Self)> {
+        let nodes = self.0.iter().filter(|(_, (events, _))| *events >= least);
+        let mut nodes: Vec<_> = nodes
+            .map(|(name, (events, below))| (&name[..], *events, below))
+            .collect();
+        nodes.sort_by(|(a_name, a, _), (b_name, b, _)| b.cmp(a).then_with(|| a_name.cmp(b_name)));
+        nodes
+    }
+
+    /// Returns a line for each function with `least` events or more, the largest first, with its part of `whole`.
+    pub(super) fn lines(&self, whole: u64, least: u64) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.push((whole, least), 0, &mut lines);
+        lines
+    }
+
+    fn push(&self, (whole, least): (u64, u64), level: usize, lines: &mut Vec<String>) {
+        for (name, events, below) in self.sorted(least) {
+            let indent = 12 + 2 * level;
+            let percent = super::percent(events, whole);
+            lines.push(format!("{:indent$}{percent:>7}  {name}", ""));
+            below.push((whole, least), level + 1, lines);
+        }
+    }
+}
+
+/// Returns what is shown under the function at `index` of a call chain, which goes from inside outward: its callers, or
+/// with [`Order::Caller`] the functions from outside down to it; what it calls, if rows have all functions of a chain.
+pub(super) fn path<'a>(
+    order: Order,
+    chain: &'a [Frame<'a>],
+    (index, has_children): (usize, bool),
+) -> Box<dyn Iterator<Item = String> + 'a> {
+    match order {
+        Order::Callee => Box::new(chain[index + 1..].iter().map(Frame::label)),
+        Order::Caller if has_children => Box::new(chain[..index].iter().rev().map(Frame::label)),
+        Order::Caller => Box::new(chain.iter().rev().map(Frame::label)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> impl Iterator<Item = String> + '_ {
+        text.split(' ').map(str::to_owned)
+    }
+
+    #[test]
+    fn the_largest_comes_first_and_the_smallest_not_at_all() {
+        let mut tree = Tree::default();
+        tree.take(path("main small"), 4);
+        tree.take(path("main large"), 600);
+        let mut other = Tree::default();
+        other.take(path("main medium"), 300);
+        other.take(path("start"), 96);
+        tree.add(other);
+        let expected = [
+            "             90.40%  main",
+            "               60.00%  large",
+            "               30.00%  medium",
+            "              9.60%  start",
+        ];
+        assert_eq!(tree.lines(1000, 5), expected);
+    }
+
+    #[test]
+    fn a_deep_recursion_is_shown_to_its_end() {
+        let mut tree = Tree::default();
+        tree.take((0..100).map(|level| format!("f{level}")), 1);
+        let lines = tree.lines(1, 1);
+        assert_eq!(lines.len(), 100);
+        assert!(lines[99].ends_with("100.00%  f99"));
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl report`: shows which programs and functions the samples are of, as tables.
+
+mod branches;
+mod callers;
+mod nameless;
+mod packages;
+mod rows;
+mod table;
+mod values;
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::args::{Key, Report};
+use crate::events::cpus::Cpus;
+use crate::recording::perfdata::{self, Recording};
+use crate::recording::profile::{self, Details};
+use crate::system::exit::Usage;
+use crate::system::screen::Screen;
+use crate::system::text::{count, printable, thousands};
+pub(crate) use callers::Tree;
+pub(crate) use rows::{Grouping, Share, Shares, heading, shares};
+pub(crate) use table::{Align, Table};
+use values::amount;
+pub(crate) use values::{range, total};
+
+/// Of a filter that no sample passes.
+pub(crate) const NONE_LEFT: &str =
+    "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
+
+/// Prints a table for each event, or the one of the branches.
+pub(crate) fn report(args: &Report, output: &mut Screen) -> Result<()> {
+    let recording = profile::open(&args.input.input)?;
+    check(args, &recording)?;
+    write(args, &recording, output)
+}
+
+/// Fails if a report is asked for what was not recorded.
+pub(crate) fn check(args: &Report, recording: &Recording) -> Result<()> {
+    if args.branches && !recording.parts().branches {
+        return Err(Usage(
+            "--branches: no branches were recorded. `pmctl record -b` does.".to_owned(),
+        )
+        .into());
+    }
+    if (args.children || args.graph().is_some()) && !recording.parts().chain {
+        return Err(Usage(
+            "-g, --children: no call chains were recorded. `pmctl record -g` does.".to_owned(),
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// Prints the tables.
+fn write(args: &Report, recording: &Recording, output: &mut Screen) -> Result<()> {
+    let host = &recording.host;
+    let name = match &host.name[..] {
+        // The kernel's word for a host without a name.
+        "" | "(none)" => String::new(),
+        name => format!(" on {}", printable(name)),
+    };
+    write!(
+        output,
+        "Recorded: {}{name}",
+        printable(&recording.notes.scope)
+    )?;
+    // The end of the file has it.
+    if !recording.unfinished {
+        let cpus = count(host.cpus_online, "CPU");
+        write!(output, " (Linux {}, {cpus})", printable(&host.release))?;
+    }
+    writeln!(output)?;
+    perfdata::warn(&recording.notes, output.colors, output)?;
+    if args.branches {
+        return branches::write(recording, args, output);
+    }
+    let wants_details = args.inlined.inline || args.rows.sort.contains(&Key::Srcline);
+    let details = wants_details.then(|| Details::new(recording));
+    let grouping = Grouping::of(args);
+    let (tables, gaps) = shares(recording, &grouping, details.as_ref())?;
+    let asked = (&grouping, details.as_ref());
+    gaps.write(recording, asked, output.colors, output)?;
+    if !grouping.filter.is_empty() && tables.iter().all(|shares| shares.is_empty()) {
+        return Ok(write_none_left(output)?);
+    }
+    for (index, shares) in tables.iter().enumerate() {
+        writeln!(output)?;
+        write_event(recording, (index, shares), (args, &grouping), output)?;
+    }
+    Ok(())
+}
+
+/// Prints the table of an event.
+fn write_event(
+    recording: &Recording,
+    (index, shares): (usize, &Shares),
+    (args, grouping): (&Report, &Grouping),
+    output: &mut Screen,
+) -> Result<()> {
+    let events = shares.values().map(|share| share.events);
+    let events = events.fold(0, u64::saturating_add);
+    let samples: u64 = shares.values().map(|share| share.samples).sum();
+    let style = output.colors.heading;
+    let unit = recording.events[index].attr.unit();
+    writeln!(
+        output,
+        "{style}Samples: {} of event '{}'{style:#}",
+        thousands(samples),
+        printable(&recording.events[index].name),
+    )?;
+    // Degrees are not shared by functions.
+    if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+        if let Some(range) = range(recording, &grouping.filter, (index, unit))? {
+            writeln!(output, "{range}")?;
+        }
+        return Ok(());
+    }
+    writeln!(
+        output,
+        "{}: {}{}{}",
+        if unit.is_some() { "Sum" } else { "Event count" },
+        amount(unit, events),
+        if grouping.filter.is_empty() {
+            ""
+        } else {
+            " of the chosen samples"
+        },
+        counted(recording, index),
+    )?;
+    if samples == 0 {
+        return Ok(());
+    }
+    let mut rows: Vec<_> = shares.iter().collect();
+    let size = |share: &Share| {
+        if args.children {
+            share.children
+        } else {
+            share.events
+        }
+    };
+    rows.sort_by(|(a_row, a), (b_row, b)| size(b).cmp(&size(a)).then_with(|| a_row.cmp(b_row)));
+
+    let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
+    if args.children {
+        headings.insert(0, ("children", Align::Right));
+    }
+    headings.extend(
+        args.rows
+            .sort
+            .iter()
+            .map(|key| (heading(*key), Align::Left)),
+    );
+    let mut table = Table::new(&headings);
+    let least = args
+        .graph()
+        .map_or(0, |graph| at_least(graph.least, events));
+    let part = |share: &Share| size(share) as f64 / events as f64;
+    for (row, share) in shown(&rows, args, |(_, share)| part(share)) {
+        let mut cells = vec![percent(share.events, events), thousands(share.samples)];
+        if args.children {
+            cells.insert(0, percent(share.children, events));
+        }
+        cells.extend(row.iter().cloned());
+        table.row(&cells, output.colors.share(part(share)));
+        table.under(share.callers.lines(events, least));
+    }
+    table.write(args.width, output.colors.heading, output)?;
+    Ok(write_rest(rows.len() - table.len(), output)?)
+}
+
+/// Returns how often the event was counted, samples or not.
+fn counted(recording: &Recording, index: usize) -> String {
+    let notes = &recording.notes;
+    let cpus = notes.scope.strip_prefix("CPU ");
+    let what = match cpus.filter(|cpus| Cpus::parse(cpus).is_ok()) {
+        _ if notes.tasks_only => "counted".to_owned(),
+        Some(cpus) => format!("of all programs on CPU {cpus}"),
+        None => "of all programs on all CPUs".to_owned(),
+    };
+    let or_more = if notes.counted_all() {
+        ""
+    } else {
+        " or more, see LOST"
+    };
+    let Some(total) = notes.total(index) else {
+        return String::new();
+    };
+    let unit = recording.events[index].attr.unit();
+    let total = amount(unit, total);
+    format!("; {what}: {total}{or_more}")
+}
+
+/// Returns the rows within the limits; they must be sorted by share.
+fn shown<'a, T>(rows: &'a [T], args: &Report, share: impl Fn(&T) -> f64) -> &'a [T] {
+    let large = rows.partition_point(|row| share(row) * 100.0 >= args.percent_limit);
+    &rows[..large.min(args.limit.unwrap_or(usize::MAX))]
+}
+
+/// Prints that no sample passes the filter.
+fn write_none_left(output: &mut Screen) -> std::io::Result<()> {
+    let mark = output.colors.warning;
+    writeln!(output, "{mark}NO SAMPLE{mark:#}: {NONE_LEFT}.")
+}
+
+/// Prints how many rows are not shown.
+fn write_rest(rows: usize, output: &mut impl Write) -> std::io::Result<()> {
+    if rows == 0 {
+        return Ok(());
+    }
+    writeln!(output, "  ({} not shown)", count(rows as u64, "row"))
+}
+
+/// Returns the fewest events that are `percent` of a whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a part of a number of events, or more than there are"
+)]
+pub(crate) fn at_least(percent: f64, whole: u64) -> u64 {
+    (whole as f64 * percent / 100.0).ceil() as u64
+}
+
+/// Returns a part of a whole in percent.
+fn percent(part: u64, whole: u64) -> String {
+    // Of nothing, nothing.
+    format!("{:.2}%", part as f64 / whole.max(1) as f64 * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::example::example;
+
+    #[test]
+    fn a_count_says_of_what_it_is() {
+        let mut recording = example(false);
+        let mut of = |tasks_only, scope: &str| {
+            recording.notes.tasks_only = tasks_only;
+            scope.clone_into(&mut recording.notes.scope);
+            recording.notes.totals[0] = 7;
+            counted(&recording, 0)
+        };
+        assert_eq!(of(true, "make"), "; counted: 7");
+        assert_eq!(of(false, "the machine"), "; of all programs on all CPUs: 7");
+        assert_eq!(of(false, "CPU 0-1,3"), "; of all programs on CPU 0-1,3: 7");
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files whose functions have no names in the report, and what gives them names.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ahash::AHashMap;
+
+use super::{packages, percent};
+use crate::recording::address_spaces::File;
+use crate::recording::perfdata::{Recording, SymbolTable};
+use crate::recording::profile::Named;
+use crate::recording::symbols::{Elf, jit};
+use crate::system::screen::Colors;
+use crate::system::text::printable;
+
+/// Parts of all samples below this one, in percent, are not worth a word.
+const LEAST: u64 = 1;
+/// The most files that are named.
+const FILES: usize = 5;
+
+/// Samples without the name of a function, by file.
+#[derive(Debug, Default)]
+pub(crate) struct Nameless {
+    files: AHashMap<File, (String, u64)>,
+    /// All samples, with a name or without.
+    samples: u64,
+}
+
+impl Nameless {
+    /// Takes a sample.
+    pub(super) fn take(&mut self, named: &Named<'_>) {
+        self.samples += 1;
+        if named.site.has_symbol() || named.sample.in_kernel() {
+            return;
+        }
+        if let Some(file) = named.site.number() {
+            let entry = self.files.entry(file);
+            entry
+                .or_insert_with(|| (named.site.path().into_owned(), 0))
+                .1 += 1;
+        }
+    }
+
+    /// Prints the files with many such samples, and what to do.
+    pub(super) fn write(
+        &self,
+        recording: &Recording,
+        colors: Colors,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
+        let is_large = |samples: u64| samples * 100 >= self.samples * LEAST;
+        let files = self.files.values();
+        let mut files: Vec<&(String, u64)> = files
+            .filter(|(path, samples)| is_large(*samples) && lacks_names(recording, path))
+            .collect();
+        files.sort_by(|(a_path, a), (b_path, b)| b.cmp(a).then_with(|| a_path.cmp(b_path)));
+        let is_generated = |path: &str| jit::process_of(Path::new(path)).is_some();
+        let (generated, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(path, _)| is_generated(path));
+        let is_absent = |path: &str| recording.from_perf && !Path::new(path).exists();
+        let (absent, files): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|(path, _)| is_absent(path));
+        let mark = colors.warning;
+        if !absent.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: {}: not on this machine, and files of perf have no names.\n  \
+                 Read it on the machine where it was recorded. `pmctl export --to perf-data` there makes\n  \
+                 a recording with the names.",
+                self.list(&absent)
+            )?;
+        }
+        if !files.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: {}: without a symbol table, functions are [unknown].",
+                self.list(&files)
+            )?;
+            write_advice(recording, &files, output)?;
+        }
+        if !generated.is_empty() {
+            writeln!(
+                output,
+                "{mark}NO SYMBOLS{mark:#}: code that was made at run time, without {}.\n  \
+                 Many programs write this file if they are told: node --perf-basic-prof,\n  \
+                 python3 -X perf, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit.",
+                self.list(&generated)
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first of these files with their parts of all samples.
+    fn list(&self, files: &[&(String, u64)]) -> String {
+        let names = files.iter().take(FILES).map(|(path, samples)| {
+            format!("{} ({})", printable(path), percent(*samples, self.samples))
+        });
+        let names: Vec<String> = names.collect();
+        let more = match files.len().saturating_sub(FILES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        names.join(", ") + &more
+    }
+}
+
+/// Prints what gives these files names.
+fn write_advice(
+    recording: &Recording,
+    files: &[&(String, u64)],
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let paths = files.iter().take(FILES).map(|(path, _)| Path::new(path));
+    let paths: Vec<&Path> = paths
+        .filter(|path| {
+            let id = recording.build_id(path);
+            id.is_some_and(|id| Elf::read_version(path, id).is_some())
+        })
+        .collect();
+    let install = packages::install_command(&paths);
+    let install = install.map_or(String::new(), |command| format!(" (`{command}`)"));
+    let later = match &paths[..] {
+        [] => "",
+        _ => "\n  This recording gets the names then, too.",
+    };
+    writeln!(
+        output,
+        "  Install their debug symbols{install}, or fetch them\n  \
+         (`debuginfod-find debuginfo FILE`), or build with -g and don't strip.{later}"
+    )
+}
+
+/// Returns whether this is a file that had no symbol table.
+fn lacks_names(recording: &Recording, path: &str) -> bool {
+    let mut tables = recording.notes.symbols.iter();
+    let table = tables.find(|table| table.file == path);
+    let has_none = |table: &SymbolTable| table.partial || table.symbols.is_empty();
+    path.starts_with('/') && table.is_none_or(|table| !table.replaced && has_none(table))
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rows of a report: samples that have the same keys, added up.
+
+use std::io::{self, Write};
+use std::slice;
+
+use ahash::AHashMap;
+use anyhow::Result;
+
+use super::callers::{self, Tree};
+use super::nameless::Nameless;
+use crate::args::{Key, Order, Report};
+use crate::recording::address_spaces::{File, Name};
+use crate::recording::perfdata::{Recording, Stamp, is_kernel};
+use crate::recording::profile::{
+    self, Details, Filter, Frame, Named, Names, is_above_its_chain, number,
+};
+use crate::recording::unwind::Cuts;
+use crate::system::screen::Colors;
+
+/// Event count and samples of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Of samples in the function itself.
+    pub(crate) events: u64,
+    pub(crate) samples: u64,
+    /// With those of what it calls.
+    pub(crate) children: u64,
+    pub(crate) callers: Tree,
+}
+
+impl Share {
+    fn add(&mut self, other: Self) {
+        self.events = self.events.saturating_add(other.events);
+        self.samples += other.samples;
+        self.children = self.children.saturating_add(other.children);
+        self.callers.add(other.callers);
+    }
+}
+
+/// Call chains that are cut, and files whose functions have no names.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    nameless: Nameless,
+    cuts: Cuts,
+}
+
+impl Gaps {
+    /// Writes what is missing, lines of `details` too, and what to do about it.
+    pub(crate) fn write(
+        &self,
+        recording: &Recording,
+        (grouping, details): (&Grouping, Option<&Details<'_>>),
+        colors: Colors,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
+        self.cuts.write(colors, output)?;
+        if let Some(details) = details {
+            details.write_warnings(colors, output)?;
+        }
+        if grouping.keys.contains(&Key::Symbol) || grouping.graph.is_some() {
+            self.nameless.write(recording, colors, output)?;
+        }
+        Ok(())
+    }
+}
+
+/// The shares of an event by the texts of the rows.
+pub(crate) type Shares = AHashMap<Vec<String>, Share>;
+
+/// Key of a row, as numbers: these are compared for each sample, while texts are made for each row only. Rows with
+/// different keys can have the same text, as functions of one name do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct RowId {
+    event: usize,
+    comm: Option<Name>,
+    idle: bool,
+    pid: u32,
+    tid: u32,
+    function: (Option<File>, Option<u64>),
+    kernel: bool,
+    cpu: u32,
+    inlined: Option<u32>,
+    line: Option<u32>,
+}
+
+impl RowId {
+    /// Returns the row of a sample, or of a function in its call chain.
+    fn new(keys: &[Key], named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> Self {
+        let mut id = Self {
+            event: named.sample.event,
+            ..Self::default()
+        };
+        for key in keys {
+            match key {
+                Key::Comm => {
+                    id.comm = names.name(named.stamp.task);
+                    // It has a name without being told one.
+                    id.idle = named.stamp.task.pid == 0;
+                }
+                Key::Pid => id.pid = named.stamp.task.pid,
+                Key::Tid => id.tid = named.stamp.task.tid,
+                Key::Dso => id.function.0 = frame.site.number(),
+                Key::Symbol => {
+                    id.function = frame.site.function();
+                    id.kernel = is_kernel(frame.address);
+                    id.inlined = frame.inlined.as_ref().map(|name| name.number);
+                }
+                Key::Srcline => id.line = frame.line.as_ref().map(|line| line.number),
+                Key::Cpu => id.cpu = named.stamp.cpu,
+            }
+        }
+        id
+    }
+}
+
+/// What the rows of a report are.
+#[derive(Clone, Debug)]
+pub(crate) struct Grouping {
+    pub(crate) keys: Vec<Key>,
+    /// Rows have the samples of what they call.
+    pub(crate) children: bool,
+    /// Rows have their callers, in this order.
+    pub(crate) graph: Option<Order>,
+    /// Functions that were inlined are functions of call chains.
+    pub(crate) inline: bool,
+    /// The most functions of a call chain.
+    pub(crate) max_stack: usize,
+    /// The samples that count.
+    pub(crate) filter: Filter,
+}
+
+impl Grouping {
+    /// Returns what is asked for.
+    pub(crate) fn of(args: &Report) -> Self {
+        Self {
+            keys: args.rows.sort.clone(),
+            children: args.children,
+            graph: args.graph().map(|graph| graph.order),
+            inline: args.inlined.inline,
+            max_stack: args.max_stack,
+            filter: args.choice.filter(),
+        }
+    }
+}
+
+/// Adds up the samples of each event by row.
+pub(crate) fn shares(
+    recording: &Recording,
+    args: &Grouping,
+    details: Option<&Details<'_>>,
+) -> Result<(Vec<Shares>, Gaps)> {
+    let keys = &args.keys[..];
+    let mut nameless = Nameless::default();
+    let mut rows: AHashMap<RowId, (Vec<String>, Share)> = AHashMap::new();
+    let graph = args.graph;
+    let wants_chain = args.children || graph.is_some();
+    let has_lines = keys.contains(&Key::Srcline);
+    let limit = if wants_chain {
+        args.max_stack.max(1)
+    } else {
+        1
+    };
+    let mut taken = Vec::new();
+    let is_filtered = !args.filter.is_empty();
+    let take = |named: &Named<'_>, names: &Names<'_>| {
+        if is_filtered && !args.filter.keeps(named, names) {
+            return Ok(());
+        }
+        let events = named.sample.period;
+        nameless.take(named);
+        let own_function = is_above_its_chain(named.sample).then(|| Frame::of_sample(named));
+        let callers = limit - usize::from(own_function.is_some());
+        let (alone, all): (_, Vec<_>);
+        let chain = match details {
+            Some(_) if own_function.is_some() && !wants_chain => own_function.as_slice(),
+            Some(details) => {
+                let chain = names.detailed_chain(named, details, (args.inline, callers));
+                all = own_function.into_iter().chain(chain).collect();
+                &all[..]
+            }
+            None if wants_chain => {
+                let chain = names.chain(named).take(callers);
+                all = own_function.into_iter().chain(chain).collect();
+                &all[..]
+            }
+            None => {
+                alone = Frame::of_sample(named);
+                slice::from_ref(&alone)
+            }
+        };
+        // A function has the samples of what was inlined into it, as with perf; but not their lines.
+        let own = chain
+            .iter()
+            .position(|frame| has_lines || frame.inlined.is_none());
+        let own = own.unwrap_or(0);
+        taken.clear();
+        let first = if args.children { 0 } else { own };
+        let last = if args.children { chain.len() } else { own + 1 };
+        for (index, frame) in chain[..last].iter().enumerate().skip(first) {
+            let id = RowId::new(keys, named, frame, names);
+            let (_, share) = rows.entry(id).or_insert_with(|| {
+                let text = |key: &Key| text(*key, named, frame, names);
+                (keys.iter().map(text).collect(), Share::default())
+            });
+            if index == own {
+                share.events = share.events.saturating_add(events);
+                share.samples += 1;
+            }
+            // A function that calls itself has the sample once.
+            if taken.contains(&id) {
+                continue;
+            }
+            taken.push(id);
+            share.children = share.children.saturating_add(events);
+            if let Some(order) = graph {
+                let path = callers::path(order, chain, (index, args.children));
+                share.callers.take(path, events);
+            }
+        }
+        Ok(())
+    };
+    let cuts = if wants_chain {
+        profile::each_sample(recording, take)?
+    } else {
+        profile::each_sample_alone(recording, take)?
+    };
+    let mut tables = vec![Shares::new(); recording.events.len()];
+    for (id, (cells, share)) in rows {
+        tables[id.event].entry(cells).or_default().add(share);
+    }
+    Ok((tables, Gaps { nameless, cuts }))
+}
+
+/// Returns the text of a key for a sample.
+fn text(key: Key, named: &Named<'_>, frame: &Frame<'_>, names: &Names<'_>) -> String {
+    match key {
+        Key::Comm => names.comm(named.stamp.task).to_owned(),
+        Key::Pid => number(named.stamp.task.pid),
+        Key::Tid => number(named.stamp.task.tid),
+        Key::Dso => frame.site.dso().into_owned(),
+        Key::Symbol => {
+            // As perf has it: which functions are the kernel's is seen at a glance.
+            let mode = if is_kernel(frame.address) {
+                "[k]"
+            } else {
+                "[.]"
+            };
+            format!("{mode} {}", frame.label())
+        }
+        Key::Srcline => frame.line().to_owned(),
+        Key::Cpu if named.stamp.cpu == Stamp::NO_CPU => "---".to_owned(),
+        Key::Cpu => format!("{:03}", named.stamp.cpu),
+    }
+}
+
+pub(crate) const fn heading(key: Key) -> &'static str {
+    match key {
+        Key::Comm => "comm",
+        Key::Pid => "pid",
+        Key::Tid => "tid",
+        Key::Dso => "dso",
+        Key::Symbol => "symbol",
+        Key::Srcline => "srcline",
+        Key::Cpu => "cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Body, Record, Records};
+
+    /// A mark in a call chain: the program's addresses follow.
+    const USER: u64 = 512_u64.wrapping_neg();
+
+    /// The example, its sample of the kernel with the program's part of its call chain alone.
+    fn without_kernel_callers() -> Recording {
+        let mut recording = example(true);
+        let mut records: Vec<Record> = recording.records.iter().flatten().collect();
+        for record in &mut records {
+            if let Body::Sample(sample) = &mut record.body {
+                if is_kernel(sample.ip) {
+                    sample.chain = vec![USER, 0x40_1234, 0x40_1240, 0x40_1250];
+                }
+            }
+        }
+        recording.records = Records::from(&records[..]);
+        recording
+    }
+
+    #[test]
+    fn the_kernels_function_is_one_of_max_stack() {
+        let recording = without_kernel_callers();
+        let details = Details::new(&recording);
+        for (max_stack, functions) in [(1, 1), (2, 2), (3, 3), (9, 4)] {
+            for details in [None, Some(&details)] {
+                let grouping = Grouping {
+                    keys: vec![Key::Comm],
+                    children: false,
+                    graph: Some(Order::Callee),
+                    inline: false,
+                    max_stack,
+                    filter: Filter::default(),
+                };
+                let (tables, _) = shares(&recording, &grouping, details).expect("it is whole");
+                let share = tables[1].values().next().expect("it has a sample");
+                assert_eq!(share.callers.lines(1, 0).len() + 1, functions);
+            }
+        }
+    }
+}

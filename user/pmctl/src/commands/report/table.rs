@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A table as text, its columns as wide as their contents.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anstyle::Style;
+
+use crate::system::text::{printable, push_left, push_right};
+
+/// Alignment of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    /// The headings first, then the rows with the style of their first cell.
+    rows: Vec<(Vec<String>, Style)>,
+    /// Lines that stand under a row, by its index.
+    under: BTreeMap<usize, Vec<String>>,
+}
+
+impl Table {
+    /// Creates a table with these headings.
+    pub(crate) fn new(headings: &[(&str, Align)]) -> Self {
+        let texts = headings.iter().map(|(text, _)| (*text).to_owned());
+        Self {
+            columns: headings.iter().map(|(_, align)| *align).collect(),
+            rows: vec![(texts.collect(), Style::new())],
+            under: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a row, a cell for each heading; what is not printable in it becomes a question mark. The style is that of
+    /// the first cell.
+    pub(crate) fn row(&mut self, cells: &[String], style: Style) {
+        let cells = cells.iter().map(|cell| printable(cell));
+        self.rows.push((cells.collect(), style));
+    }
+
+    /// Puts lines under the row that was added last.
+    pub(crate) fn under(&mut self, lines: Vec<String>) {
+        if !lines.is_empty() {
+            self.under.insert(self.len(), lines);
+        }
+    }
+
+    /// Returns the number of rows without the headings.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() - 1
+    }
+
+    /// Writes the table, without blanks at the ends of lines, and no line longer than `width` characters. `heading` is
+    /// the style of the headings.
+    pub(crate) fn write(
+        &self,
+        width: Option<usize>,
+        heading: Style,
+        output: &mut impl Write,
+    ) -> io::Result<()> {
+        let limit = width.unwrap_or(usize::MAX);
+        let length = |text: &String| text.chars().count();
+        let width = |column| {
+            let cells = self.rows.iter().filter_map(|(row, _)| row.get(column));
+            cells.map(length).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        for (index, (row, style)) in self.rows.iter().enumerate() {
+            let mut line = String::new();
+            for ((cell, align), width) in row.iter().zip(&self.columns).zip(&widths) {
+                line.push_str("  ");
+                match align {
+                    Align::Left => push_left(&mut line, cell, *width),
+                    Align::Right => push_right(&mut line, cell, *width),
+                }
+            }
+            if let Some((end, _)) = line.char_indices().nth(limit) {
+                line.truncate(end);
+            }
+            let line = line.trim_end();
+            // The first column is of ASCII: two blanks and a number.
+            let (style, end) = match index {
+                0 => (heading, line.len()),
+                _ => (*style, line.len().min(widths[0] + 2)),
+            };
+            let (first, rest) = line.split_at_checked(end).unwrap_or((line, ""));
+            writeln!(output, "{style}{first}{style:#}{rest}")?;
+            for line in self.under.get(&index).into_iter().flatten() {
+                let line: String = line.chars().take(limit).collect();
+                writeln!(output, "{}", printable(&line))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_contents() {
+        let mut table = Table::new(&[
+            ("share", Align::Right),
+            ("é", Align::Left),
+            ("z", Align::Left),
+        ]);
+        table.row(
+            &["1%".to_owned(), "a".to_owned(), "b".to_owned()],
+            Style::new(),
+        );
+        table.row(
+            &["100.00%".to_owned(), "abc".to_owned(), String::new()],
+            Style::new(),
+        );
+        let mut text = Vec::new();
+        table
+            .write(None, Style::new(), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert_eq!(
+            text,
+            "    share  é    z\n       1%  a    b\n  100.00%  abc\n"
+        );
+        let mut text = Vec::new();
+        table
+            .write(Some(12), Style::new(), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert_eq!(text, "    share  é\n       1%  a\n  100.00%  a\n");
+    }
+
+    #[test]
+    fn a_name_may_have_any_length() {
+        let mut table = Table::new(&[("symbol", Align::Left), ("end", Align::Right)]);
+        let name = "a".repeat(70_000);
+        table.row(&[name.clone(), name.clone()], Style::new());
+        let mut text = Vec::new();
+        table
+            .write(None, Style::new(), &mut text)
+            .expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        assert!(text.ends_with(&format!("\n  {name}  {name}\n")));
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values of other registers than counters: energy is added up, a temperature has a range.
+
+use anyhow::Result;
+
+use crate::events::values::Unit;
+use crate::recording::perfdata::Recording;
+use crate::recording::profile;
+use crate::recording::profile::Filter;
+use crate::system::text::{count, thousands};
+
+/// Returns a number of events, or of what a value has grown by.
+pub(super) fn amount(unit: Option<Unit>, number: u64) -> String {
+    match unit {
+        None | Some(Unit::Cycles) => thousands(number),
+        Some(unit) => unit.in_words(number),
+    }
+}
+
+/// Returns what all samples of an event or a value are together, as a heading has it.
+pub(crate) fn total(unit: Option<Unit>, events: u64) -> String {
+    let what = if unit.is_some() { "sum" } else { "event count" };
+    format!("{what} {}", amount(unit, events))
+}
+
+/// Returns the range and the mean of a level, as of the samples that are kept; `None` if there are none.
+pub(crate) fn range(
+    recording: &Recording,
+    filter: &Filter,
+    (index, unit): (usize, Unit),
+) -> Result<Option<String>> {
+    let mut values: Vec<u64> = Vec::new();
+    profile::each_sample_alone(recording, |named, names| {
+        if named.sample.event == index && filter.keeps(named, names) {
+            values.push(named.sample.period);
+        }
+        Ok(())
+    })?;
+    values.sort_unstable();
+    let (Some(least), Some(most)) = (values.first(), values.last()) else {
+        return Ok(None);
+    };
+    let middle = values[values.len() / 2];
+    Ok(Some(format!(
+        "From {least} to {most} {}, median {middle} {} of {}",
+        unit.name(),
+        unit.name(),
+        count(values.len() as u64, "sample")
+    )))
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl script`: prints the samples of a recording, one a line.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use crate::args::{Field, Script};
+use crate::commands::report::NONE_LEFT;
+use crate::recording::perfdata::{self, Event, Stamp};
+use crate::recording::profile::{self, Details, Frame, Named, Names, Site};
+use crate::system::screen::{Colors, Screen};
+use crate::system::stdio::complain;
+use crate::system::text::{printable, push_decimal, push_hexadecimal, push_left};
+
+/// Prints the samples.
+pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
+    let recording = profile::open(&args.input.input)?;
+    let wanted = args.fields.of_samples(have_one_period(&recording.events));
+    let fields: Vec<Field> = wanted
+        .into_iter()
+        .filter(|field| *field != Field::Brstack || recording.parts().branches)
+        .collect();
+    // As perf: who leaves addresses and names out has no use for those of callers.
+    let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
+    let has_chains = recording.parts().chain && fields.iter().any(is_place);
+    let has_lines = fields.contains(&Field::Srcline);
+    let has_period = fields.contains(&Field::Period);
+    let details = (args.inlined.inline || has_lines).then(|| Details::new(&recording));
+    let mut line = String::new();
+    let filter = args.choice.filter();
+    let is_filtered = !filter.is_empty();
+    let mut is_empty = true;
+    let cuts = profile::each_sample(&recording, |named, names| {
+        if is_filtered && !filter.keeps(named, names) {
+            return Ok(());
+        }
+        is_empty = false;
+        line.clear();
+        for field in &fields {
+            if let (Field::Srcline, Some(details)) = (field, &details) {
+                if !has_chains {
+                    let frames = names.detailed_chain(named, details, (false, 1));
+                    line.extend(frames.iter().map(Frame::line));
+                }
+                continue;
+            }
+            push_field(&mut line, *field, named, names, &recording.events);
+            line.push(' ');
+            // Without it the sample would tell nothing.
+            let unit = recording.events[named.sample.event].attr.unit();
+            if let (Field::Event, Some(unit), false) = (field, unit, has_period) {
+                line.push_str(&unit.in_words(named.sample.period));
+                line.push(' ');
+            }
+        }
+        line.truncate(line.trim_end().len());
+        make_printable(&mut line, 0);
+        line.push('\n');
+        match &details {
+            _ if !has_chains => {}
+            None => push_chain(&mut line, names.chain(named), false),
+            Some(details) => {
+                let frames =
+                    names.detailed_chain(named, details, (args.inlined.inline, usize::MAX));
+                push_chain(&mut line, frames.into_iter(), has_lines);
+            }
+        }
+        Ok(output.write_all(line.as_bytes())?)
+    })?;
+    if is_empty && is_filtered {
+        complain(format_args!("no sample is left: {NONE_LEFT}"));
+    }
+    if output.is_paged() {
+        if let Some(details) = &details {
+            details.write_warnings(output.colors, output)?;
+        }
+        cuts.write(output.colors, output)?;
+        return Ok(perfdata::warn(&recording.notes, output.colors, output)?);
+    }
+    // Not among the lines, which are for other programs.
+    output.flush()?;
+    if let Some(details) = &details {
+        details.write_warnings(Colors::new(true), &mut anstream::stderr().lock())?;
+    }
+    let colors = Colors::default();
+    cuts.write(colors, &mut io::stderr())?;
+    Ok(perfdata::warn(&recording.notes, colors, &mut io::stderr())?)
+}
+
+/// Returns whether all samples of these events have the same period: then it tells nothing.
+fn have_one_period(events: &[Event]) -> bool {
+    let mut periods = events.iter().map(|event| event.attr.fixed_period());
+    let first = periods.next().flatten();
+    first.is_some() && periods.all(|period| period == first)
+}
+
+/// Appends a field of a sample, as wide as it commonly is.
+fn push_field(
+    line: &mut String,
+    field: Field,
+    named: &Named<'_>,
+    names: &Names<'_>,
+    events: &[Event],
+) {
+    let (stamp, sample) = (named.stamp, named.sample);
+    match field {
+        Field::Comm => push_left(line, names.comm(stamp.task), 15),
+        Field::Pid => push_id(line, stamp.task.pid),
+        Field::Tid => push_id(line, stamp.task.tid),
+        Field::Cpu if stamp.cpu == Stamp::NO_CPU => line.push_str("[---]"),
+        Field::Cpu => {
+            line.push('[');
+            push_zeros(line, stamp.cpu, 3);
+            line.push(']');
+        }
+        Field::Time => {
+            push_decimal(line, stamp.time / 1_000_000_000, 5);
+            line.push('.');
+            push_zeros(line, (stamp.time % 1_000_000_000 / 1000) as u32, 6);
+            line.push(':');
+        }
+        Field::Event => {
+            line.push_str(&events[sample.event].name);
+            line.push(':');
+        }
+        Field::Period => match events[sample.event].attr.unit() {
+            Some(unit) => line.push_str(&unit.in_words(sample.period)),
+            None => push_decimal(line, sample.period, 10),
+        },
+        Field::Ip => push_hexadecimal(line, sample.ip, 16),
+        Field::Sym => push_site(line, &named.site),
+        Field::Dso => {
+            line.push('(');
+            line.push_str(&named.site.path());
+            line.push(')');
+        }
+        Field::Brstack => push_branches(line, named, names),
+        // It takes more than the sample.
+        Field::Srcline => {}
+    }
+}
+
+/// Appends the number of a process or of a thread; -1 if it is not known, as perf does.
+fn push_id(line: &mut String, id: u32) {
+    match id {
+        u32::MAX => push_decimal(line, -1, 7),
+        known => push_decimal(line, known, 7),
+    }
+}
+
+/// Appends a number of at least `width` digits.
+fn push_zeros(line: &mut String, number: u32, width: u32) {
+    for place in (1..width).rev() {
+        if number < 10_u32.pow(place) {
+            line.push('0');
+        }
+    }
+    push_decimal(line, number, 0);
+}
+
+/// Appends the branches, newest first.
+fn push_branches(line: &mut String, named: &Named<'_>, names: &Names<'_>) {
+    for branch in &named.sample.branches {
+        let (from, to) = names.ends(named.stamp.task.pid, branch);
+        for (site, address) in [(from, branch.from), (to, branch.to)] {
+            if site.has_symbol() {
+                push_site(line, &site);
+            } else {
+                line.push_str("0x");
+                push_hexadecimal(line, address, 0);
+            }
+            line.push('/');
+        }
+        line.push_str(if branch.mispredicted { "M/" } else { "P/" });
+        push_decimal(line, branch.cycles, 0);
+        line.push(' ');
+    }
+}
+
+/// Appends the call chain, an address a line and below it the source line, and an empty line: as perf does it.
+fn push_chain<'a>(line: &mut String, frames: impl Iterator<Item = Frame<'a>>, has_lines: bool) {
+    for frame in frames {
+        line.push('\t');
+        push_hexadecimal(line, frame.address, 16);
+        line.push(' ');
+        let start = line.len();
+        if let Some(name) = &frame.inlined {
+            line.push_str(&name.text);
+            line.push_str(" (inlined)");
+        } else {
+            push_site(line, &frame.site);
+            line.push_str(" (");
+            line.push_str(&frame.site.path());
+            line.push(')');
+        }
+        make_printable(line, start);
+        line.push('\n');
+        if has_lines {
+            line.push_str("  ");
+            let start = line.len();
+            line.push_str(frame.line());
+            make_printable(line, start);
+            line.push('\n');
+        }
+    }
+    line.push('\n');
+}
+
+/// Replaces what is not printable in the text from `start` on.
+fn make_printable(text: &mut String, start: usize) {
+    // Without a branch for each byte: nearly all texts are printable.
+    let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
+    if !text[start..].bytes().fold(true, is_printable) {
+        let rest = printable(&text[start..]);
+        text.truncate(start);
+        text.push_str(&rest);
+    }
+}
+
+/// Appends the function and the offset in it.
+fn push_site(line: &mut String, site: &Site<'_>) {
+    line.push_str(site.symbol());
+    if site.has_symbol() {
+        line.push_str("+0x");
+        push_hexadecimal(line, site.offset, 0);
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of counters: those that `node_exporter`'s perf collector has, where it has one.
+
+use perfmon::Modes;
+use perfmon::event::Encoding;
+use perfmon::spec::EventSpec;
+
+/// The name of all events that `node_exporter` has none for.
+pub(super) const OTHERS: &str = "perfmon_events";
+
+/// perf's number of a hardware event, `node_exporter`'s name, and what it counts.
+const HARDWARE: [(u32, &str, &str); 7] = [
+    (0, "node_perf_cpucycles", "Number of CPU cycles"),
+    (1, "node_perf_instructions", "Number of CPU instructions"),
+    (2, "node_perf_cache_refs", "Number of cache references"),
+    (3, "node_perf_cache_misses", "Number of cache misses"),
+    (
+        4,
+        "node_perf_branch_instructions",
+        "Number of CPU branch instructions",
+    ),
+    (5, "node_perf_branch_misses", "Number of CPU branch misses"),
+    (
+        9,
+        "node_perf_ref_cpucycles",
+        "Number of CPU cycles at the rate of the time-stamp counter",
+    ),
+];
+
+/// The same of events of caches. `node_exporter` calls `hits` what are all accesses.
+const CACHES: [(u32, &str, &str); 12] = [
+    (
+        0x0_0000,
+        "node_perf_cache_l1d_read_hits",
+        "Number of L1 data cache reads",
+    ),
+    (
+        0x1_0000,
+        "node_perf_cache_l1d_read_misses",
+        "Number of L1 data cache read misses",
+    ),
+    (
+        0x0_0100,
+        "node_perf_cache_l1d_write_hits",
+        "Number of L1 data cache writes",
+    ),
+    (
+        0x1_0001,
+        "node_perf_cache_l1_instr_read_misses",
+        "Number of L1 instruction cache read misses",
+    ),
+    (
+        0x0_0002,
+        "node_perf_cache_ll_read_hits",
+        "Number of last level cache reads",
+    ),
+    (
+        0x1_0002,
+        "node_perf_cache_ll_read_misses",
+        "Number of last level cache read misses",
+    ),
+    (
+        0x0_0102,
+        "node_perf_cache_ll_write_hits",
+        "Number of last level cache writes",
+    ),
+    (
+        0x1_0102,
+        "node_perf_cache_ll_write_misses",
+        "Number of last level cache write misses",
+    ),
+    (
+        0x0_0004,
+        "node_perf_cache_tlb_instr_read_hits",
+        "Number of instruction TLB reads",
+    ),
+    (
+        0x1_0004,
+        "node_perf_cache_tlb_instr_read_misses",
+        "Number of instruction TLB read misses",
+    ),
+    (
+        0x0_0005,
+        "node_perf_cache_bpu_read_hits",
+        "Number of branch predictor reads",
+    ),
+    (
+        0x1_0005,
+        "node_perf_cache_bpu_read_misses",
+        "Number of branch predictor read misses",
+    ),
+];
+
+/// Returns the name of an event's counter, and its help text. `node_exporter` counts user mode and the kernel together: an
+/// event of one mode has no name there.
+pub(super) fn of(event: &EventSpec) -> (&'static str, &'static str) {
+    let (table, number): (&[(u32, &str, &str)], _) = match event.encoding {
+        Some(Encoding::Hardware(number)) => (&HARDWARE, number),
+        Some(Encoding::Cache(number)) => (&CACHES, number),
+        _ => (&[], 0),
+    };
+    let known = table.iter().find(|(known, ..)| *known == number);
+    match known.filter(|_| event.modes == Modes::Both) {
+        Some((_, name, help)) => (name, help),
+        None => (OTHERS, "Number of events, by the name that -e has"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+    use perfmon::spec;
+
+    fn name(text: &str) -> &'static str {
+        let events = spec::parse(text, &testing::intel()).expect("the CPU has it");
+        of(&events[0]).0
+    }
+
+    #[test]
+    fn names_are_those_of_node_exporter() {
+        let expected = [
+            ("instructions", "node_perf_instructions"),
+            ("cycles", "node_perf_cpucycles"),
+            ("ref-cycles", "node_perf_ref_cpucycles"),
+            ("branches", "node_perf_branch_instructions"),
+            ("branch-misses", "node_perf_branch_misses"),
+            ("cache-references", "node_perf_cache_refs"),
+        ];
+        for (event, expected) in expected {
+            assert_eq!(name(event), expected, "{event}");
+        }
+        // Instruction TLB, reads, misses: <linux/perf_event.h>.
+        let encoding = Some(Encoding::Cache(4 | 1 << 16));
+        let event = EventSpec::absent("iTLB-load-misses", "");
+        let event = EventSpec { encoding, ..event };
+        assert_eq!(of(&event).0, "node_perf_cache_tlb_instr_read_misses");
+    }
+
+    #[test]
+    fn an_event_of_one_mode_is_another() {
+        assert_eq!(name("instructions:u"), OTHERS);
+        assert_eq!(name("instructions:uk"), "node_perf_instructions");
+        assert_eq!(name("r01c2"), OTHERS);
+    }
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections and requests.
+//!
+//! One thread does all of it. A connection has [`PATIENCE`] with its client; when there are [`CONNECTIONS`], the one that
+//! has waited longest for its client is closed for a new one. So clients that are slow or dead take some memory for a
+//! while, and nothing from others.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use perfmon::Pmu;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::counters::Counters;
+use super::metrics::{self, Done, Outcome};
+use super::page;
+use super::profile;
+use super::request::{self, Limits, Page, Refusal, Wanted};
+use super::text::Form;
+use crate::events::cpus::Cpus;
+use crate::system::stdio::complain;
+
+/// The most connections.
+const CONNECTIONS: usize = 32;
+/// The most bytes of the head of a request; hyper has no smaller limit.
+const HEAD: usize = 8192;
+/// How long a client may take to send a request or to take an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server.
+pub(super) struct Server {
+    pub(super) listen: SocketAddr,
+    pub(super) counters: RefCell<Counters>,
+    pub(super) cpus: Option<Cpus>,
+    pub(super) limits: Limits,
+    pub(super) pmu: Pmu,
+    pub(super) started: SystemTime,
+    pub(super) done: RefCell<Done>,
+    /// When the profile ends that is being made, if one is.
+    pub(super) profile: Cell<Option<Instant>>,
+    /// The one that has waited longest for its client is first.
+    pub(super) connections: RefCell<VecDeque<Connection>>,
+}
+
+/// A connection.
+pub(super) struct Connection {
+    state: Rc<State>,
+    abort: AbortHandle,
+}
+
+/// What a connection waits for.
+struct State {
+    /// When it is closed.
+    deadline: Cell<Instant>,
+    /// It waits for a profile, and not for its client.
+    is_busy: Cell<bool>,
+}
+
+impl State {
+    /// Creates that of a connection that begins now.
+    fn new() -> Self {
+        Self {
+            deadline: Cell::new(Instant::now() + PATIENCE),
+            is_busy: Cell::new(false),
+        }
+    }
+
+    /// The client has to do something now.
+    fn wait_for_client(&self) {
+        self.is_busy.set(false);
+        self.deadline.set(Instant::now() + PATIENCE);
+    }
+
+    /// Follows a connection to its end; while a profile is made, that is the end of its client, too. Returns whether the
+    /// client has taken too long.
+    async fn follow(&self, connection: impl Future, socket: &TcpStream) -> bool {
+        let (mut connection, mut closed) = (pin!(connection), pin!(closed(socket)));
+        loop {
+            let end = poll_fn(|context| {
+                let has_ended = connection.as_mut().poll(context).is_ready();
+                // hyper does not see it if the client has sent more than the request.
+                if has_ended || (self.is_busy.get() && closed.as_mut().poll(context).is_ready()) {
+                    return Poll::Ready(());
+                }
+                Poll::Pending
+            });
+            // A deadline that is set meanwhile is as far away as this at least.
+            let next = self.deadline.get().min(Instant::now() + PATIENCE);
+            if timeout_at(next, end).await.is_ok() {
+                return false;
+            }
+            if self.deadline.get() <= Instant::now() {
+                return true;
+            }
+        }
+    }
+}
+
+/// Returns the socket of a connection once more: to see that the client is gone, beside hyper, which reads.
+fn once_more(stream: &TcpStream) -> io::Result<TcpStream> {
+    let socket = stream.as_fd().try_clone_to_owned()?;
+    TcpStream::from_std(socket.into())
+}
+
+/// Waits until the client has closed its half of a connection.
+async fn closed(socket: &TcpStream) {
+    while let Ok(ready) = socket.ready(Interest::READABLE).await {
+        if ready.is_read_closed() {
+            return;
+        }
+        // What there is to read is hyper's: this waits for what comes next.
+        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let _ = socket.try_io(Interest::READABLE, nothing);
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl Server {
+    /// Serves until SIGTERM or SIGINT. `ready` is called when the signals are handled.
+    ///
+    /// # Errors
+    /// Those of the socket and of the signals.
+    pub(super) async fn run(self, listener: TcpListener, ready: impl FnOnce()) -> Result<()> {
+        let listener =
+            tokio::net::TcpListener::from_std(listener).context("can't wait for connections")?;
+        let end = Rc::new(Notify::new());
+        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+            let mut signal = signal(kind).context("can't handle signals")?;
+            let end = Rc::clone(&end);
+            spawn_local(async move {
+                signal.recv().await;
+                end.notify_one();
+            });
+        }
+        ready();
+        let server = Rc::new(self);
+        spawn_local(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => server.accept(stream),
+                    // There are no descriptors, or the client is gone.
+                    Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        });
+        end.notified().await;
+        Ok(())
+    }
+
+    /// Takes a connection.
+    fn accept(self: &Rc<Self>, stream: TcpStream) {
+        self.done.borrow_mut().connections += 1;
+        self.make_room();
+        let state = Rc::new(State::new());
+        let (server, of_task) = (Rc::clone(self), Rc::clone(&state));
+        let task = spawn_local(async move {
+            server.serve(stream, &of_task).await;
+            let mut connections = server.connections.borrow_mut();
+            connections.retain(|connection| !Rc::ptr_eq(&connection.state, &of_task));
+        });
+        self.connections.borrow_mut().push_back(Connection {
+            state,
+            abort: task.abort_handle(),
+        });
+    }
+
+    /// Closes a connection if there is no room for another one.
+    fn make_room(&self) {
+        let mut connections = self.connections.borrow_mut();
+        if connections.len() < CONNECTIONS {
+            return;
+        }
+        let idle = connections
+            .iter()
+            .enumerate()
+            .filter(|(_, connection)| !connection.state.is_busy.get());
+        let longest = idle.min_by_key(|(_, connection)| connection.state.deadline.get());
+        if let Some(connection) = longest
+            .map(|(index, _)| index)
+            .and_then(|index| connections.remove(index))
+        {
+            connection.abort.abort();
+            self.done.borrow_mut().dropped += 1;
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve(self: &Rc<Self>, stream: TcpStream, state: &Rc<State>) {
+        let service = service_fn(|request| {
+            let (server, state) = (Rc::clone(self), Rc::clone(state));
+            async move {
+                let answer = server.answer(request, &state).await;
+                state.wait_for_client();
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        // Where descriptors are short, there may be none for it.
+        let Ok(socket) = once_more(&stream) else {
+            return;
+        };
+        let connection = http1::Builder::new()
+            .max_buf_size(HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        // What is wrong with a connection is its client's. hyper itself answers what is no request of HTTP, or has too
+        // large a head; to the beginning of HTTP/2 it says nothing.
+        let connection = async {
+            let ended = connection.await;
+            if ended.is_err_and(|error| error.is_parse() && !error.is_parse_version_h2()) {
+                self.done.borrow_mut().refused += 1;
+            }
+        };
+        if state.follow(connection, &socket).await {
+            self.done.borrow_mut().dropped += 1;
+        }
+    }
+
+    /// Answers a request.
+    async fn answer(&self, request: Request<Incoming>, state: &State) -> Answer {
+        let page = request::page(
+            request.method(),
+            request.uri(),
+            request.headers(),
+            self.listen,
+        );
+        let answer = match page {
+            Ok(Page::Metrics) => {
+                let accept = request
+                    .headers()
+                    .get(ACCEPT)
+                    .and_then(|value| value.to_str().ok());
+                self.metrics(Form::accepted(accept))
+            }
+            Ok(Page::Profile) => self.profile(request.uri().query(), state).await,
+            Ok(Page::Index) => Ok(found(
+                "text/html; charset=utf-8",
+                page::index(&self.counters.borrow(), self.limits),
+            )),
+            Ok(Page::Health) => Ok(found(
+                "text/plain; charset=utf-8",
+                "pmctl serve is healthy.\n",
+            )),
+            Err(refusal) => Err(refusal),
+        };
+        answer.unwrap_or_else(|refusal| self.refuse(refusal))
+    }
+
+    fn metrics(&self, form: Form) -> Result<Answer, Refusal> {
+        self.done.borrow_mut().scrapes += 1;
+        let open = self.connections.borrow().len();
+        let text = metrics::write(
+            form,
+            &mut self.counters.borrow_mut(),
+            (&self.done.borrow(), open),
+            self.started,
+        );
+        match text {
+            Ok(text) => Ok(found(form.content_type(), text)),
+            Err(error) => Err(Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                error.to_string(),
+            )),
+        }
+    }
+
+    async fn profile(&self, query: Option<&str>, state: &State) -> Result<Answer, Refusal> {
+        let wanted = Wanted::parse(query, self.limits)?;
+        profile::check(&wanted.event, &self.pmu)?;
+        if self.profile.get().is_some() {
+            self.done.borrow_mut().profile(Outcome::Refused);
+            return Err(Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Another profile is being made, and there is one at a time.",
+            ));
+        }
+        let mut making = Making::begin(self, &wanted, state);
+        let made = profile::make(&wanted, self.cpus.as_ref()).await;
+        making.outcome = match &made {
+            Ok(profile) if profile.incomplete.is_none() => Outcome::Complete,
+            Ok(_) => Outcome::Incomplete,
+            Err(_) => Outcome::Failed,
+        };
+        let profile = made?;
+        if let Some(words) = profile.incomplete {
+            complain(format_args!("a profile lacks samples: {words}"));
+        }
+        let mut answer = found("application/octet-stream", profile.bytes);
+        set(
+            &mut answer,
+            CONTENT_DISPOSITION,
+            "attachment; filename=\"profile.pb.gz\"",
+        );
+        Ok(answer)
+    }
+
+    /// Makes the answer of a refusal.
+    fn refuse(&self, refusal: Refusal) -> Answer {
+        let Refusal {
+            status,
+            reason,
+            allow,
+        } = refusal;
+        self.done.borrow_mut().refused += 1;
+        let mut answer = found("text/plain; charset=utf-8", reason + "\n");
+        *answer.status_mut() = status;
+        if let Some(methods) = allow {
+            set(&mut answer, ALLOW, methods);
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let left = self.profile.get().map_or(Duration::ZERO, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let seconds = (left.as_secs() + 1).to_string();
+            set(&mut answer, RETRY_AFTER, &seconds);
+        }
+        answer
+    }
+}
+
+/// A profile that is being made, until this is dropped: the client may go away.
+struct Making<'a> {
+    server: &'a Server,
+    outcome: Outcome,
+}
+
+impl<'a> Making<'a> {
+    fn begin(server: &'a Server, wanted: &Wanted, state: &State) -> Self {
+        let end = Instant::now() + Duration::from_secs(wanted.seconds.into());
+        server.profile.set(Some(end));
+        state.is_busy.set(true);
+        // It ends by itself before that.
+        state.deadline.set(end + 4 * PATIENCE);
+        Self {
+            server,
+            outcome: Outcome::Abandoned,
+        }
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.server.profile.set(None);
+        self.server.done.borrow_mut().profile(self.outcome);
+    }
+}
+
+/// Makes an answer with a page.
+fn found(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    set(&mut answer, CONTENT_TYPE, content_type);
+    set(&mut answer, CACHE_CONTROL, "no-store");
+    set(&mut answer, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    answer
+}
+
+/// Sets a header, unless it has letters that a header can't have.
+fn set(answer: &mut Answer, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::io::Write;
+
+    use tokio::runtime::Builder;
+    use tokio::time::{pause, timeout};
+
+    use super::*;
+
+    /// Runs a test on a clock and with sockets.
+    fn run(test: impl Future) {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.expect("there is one").block_on(test);
+    }
+
+    /// Returns a client, and the server's end of its connection.
+    async fn connected() -> (std::net::TcpStream, TcpStream) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port is free");
+        let address = listener.local_addr().expect("it has one");
+        let client = std::net::TcpStream::connect(address).expect("it listens");
+        let (stream, _) = listener.accept().await.expect("it is there");
+        (client, stream)
+    }
+
+    #[test]
+    fn a_profile_ends_with_its_client_whatever_that_has_sent() {
+        run(async {
+            let (mut client, stream) = connected().await;
+            let socket = once_more(&stream).expect("there are descriptors");
+            let state = State::new();
+            let service = service_fn(|_| {
+                state.is_busy.set(true);
+                pending::<Result<Answer, Infallible>>()
+            });
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let mut follow = pin!(state.follow(connection, &socket));
+            let request = b"GET / HTTP/1.1\r\n\r\nand more";
+            client.write_all(request).expect("it is open");
+            let second = Duration::from_secs(1);
+            let early = timeout(second, follow.as_mut()).await;
+            assert!(early.is_err() && state.is_busy.get());
+            drop(client);
+            assert_eq!(timeout(20 * second, follow).await, Ok(false));
+        });
+    }
+
+    #[test]
+    fn the_client_has_its_time_from_the_end_of_a_profile_on() {
+        run(async {
+            let (_client, stream) = connected().await;
+            let socket = once_more(&stream).expect("there are descriptors");
+            pause();
+            let (begin, profile) = (Instant::now(), 3 * PATIENCE / 2);
+            let state = State::new();
+            let connection = async {
+                state.is_busy.set(true);
+                state.deadline.set(begin + profile + 4 * PATIENCE);
+                sleep(profile).await;
+                state.wait_for_client();
+                pending::<()>().await;
+            };
+            assert!(state.follow(connection, &socket).await);
+            let waited = (begin + profile).elapsed();
+            assert!(waited >= PATIENCE && waited < PATIENCE + PATIENCE / 10);
+        });
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Options that don't go together, or that the driver can't do.
+
+use crate::args::{Json, Stat};
+use crate::system::exit::Usage;
+
+/// Refuses what the driver can't do, and what has no meaning, with the reason.
+pub(super) fn refuse_the_impossible(args: &Stat) -> Result<(), Usage> {
+    let of_cpus = args.all_cpus || args.cpu.is_some();
+    let of_tasks = !args.pid.is_empty() || !args.tid.is_empty();
+    let refused = [
+        (
+            args.command.is_empty() && !of_cpus && !of_tasks,
+            "there is nothing to run.\n\
+             Give a command (`pmctl stat -- make`), or count a process (`pmctl stat -p PID`), or the whole system until \
+             Ctrl-C: `pmctl stat -a`.",
+        ),
+        (
+            args.command.is_empty() && args.repeat.is_some_and(|repeat| repeat > 1),
+            "-r: there is nothing to run more than once. Give a command: `pmctl stat -r 5 -- make`.",
+        ),
+        (
+            args.per_core && !of_cpus,
+            "--per-core: a task has no core of its own. Count the whole system: `pmctl stat -a --per-core`.",
+        ),
+        (
+            args.per_socket && !of_cpus,
+            "--per-socket: a task has no socket of its own. Count the whole system: `pmctl stat -a --per-socket`.",
+        ),
+        (
+            args.no_aggr && !of_cpus,
+            "-A: a task has no CPU of its own. Count the whole system: `pmctl stat -a -A`.",
+        ),
+        (
+            args.per_thread && !of_tasks,
+            "--per-thread: which threads a command will have is not known. Give a process that runs: \
+             `pmctl stat -p PID --per-thread`.",
+        ),
+        (
+            args.metric_only && args.metrics.is_empty() && !args.topdown,
+            "--metric-only: there is no metric to show. Name some: `pmctl stat --metric-only -M insn_per_cycle -- COMMAND`.",
+        ),
+        (
+            args.command.is_empty() && args.repeat == Some(0),
+            "-r 0: there is nothing to run. Give a command, or -I for counts at intervals.",
+        ),
+        (
+            args.repeat == Some(0) && (args.json == Some(Json::V1) || args.record.is_some()),
+            "-r 0: --record and --json=v1 make one object at the end, which there is not. `--json` has lines for each run.",
+        ),
+        (
+            args.explain && !of_cpus,
+            "--explain: the driver chooses the counters of a task, and switches them with it. With -a they are yours: \
+             `pmctl stat -a --explain`.",
+        ),
+    ];
+    match refused.into_iter().find(|(applies, _)| *applies) {
+        Some((_, reason)) => Err(Usage(reason.to_owned())),
+        None => Ok(()),
+    }
+}

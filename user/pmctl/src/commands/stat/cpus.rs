@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The counters of all CPUs, which count whatever runs there.
+
+use std::io;
+use std::time::Duration;
+
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+use perfmon::{Cause, Counter, Error, Pmu, Session};
+
+use super::Column;
+use super::explain::explain;
+use super::scope::{self, Place, Split};
+use super::source::{Count, Counts, Source};
+use super::turns::TooMany;
+use crate::args::Stat;
+use crate::events::cpus::Cpus;
+use crate::events::rights;
+use crate::events::schedule::{CounterSupply, schedule};
+use crate::system::exit::{self, Usage};
+use crate::system::machine::Machine;
+
+/// The counters of all CPUs.
+pub(super) fn of_cpus(
+    args: &Stat,
+    (session, events): (&Session, Vec<EventSpec>),
+    online: &[usize],
+    (machine, pmu): (&Machine, &Pmu),
+) -> Result<AllCpus> {
+    if events.iter().any(|event| event.group.is_some()) {
+        return Err(Usage(
+            "-a, -C: the driver reads the counters of CPUs one after the other, so that they make no group.\n\
+             Write the events without the braces: all of them count all the time."
+                .to_owned(),
+        )
+        .into());
+    }
+    let supply = CounterSupply::free(session.device(), pmu);
+    let columns = columns_on(events, supply)?;
+    let counter = |Column { event, counter, .. }: &Column| {
+        let counter = counter.map(|id| session.counter(id, event.select_on(id)));
+        counter.transpose()
+    };
+    let counters = columns
+        .iter()
+        .map(counter)
+        .collect::<Result<Vec<Option<Counter>>, _>>()
+        .map_err(rights::explained_of_cpus)?;
+    if args.explain {
+        // Apart from the figures: those may be for a program to read.
+        explain(&mut io::stderr(), &columns, &counters, (machine, pmu))?;
+    }
+    let all: Vec<usize> = match &args.cpu {
+        Some(cpus) => cpus.iter().map(|cpu| cpu as usize).collect(),
+        None => online.to_vec(),
+    };
+    let split = match (args.no_aggr, args.per_core, args.per_socket) {
+        (true, ..) => Some(Split::Cpu),
+        (_, true, _) => Some(Split::Core),
+        (.., true) => Some(Split::Socket),
+        _ => None,
+    };
+    let places: Vec<(Option<Place>, Option<Cpus>, usize)> = match split {
+        Some(split) => {
+            let parts = scope::parts(&all, split).into_iter();
+            parts
+                .map(|(place, cpus)| (Some(place), Some(cpus.clone()), cpus.len()))
+                .collect()
+        }
+        None => vec![(None, args.cpu.clone(), all.len())],
+    };
+    let mut source = AllCpus {
+        counters,
+        parts: Vec::new(),
+        columns: Vec::new(),
+    };
+    for (place, cpus, number) in places {
+        for (index, column) in columns.iter().enumerate() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            source.parts.push((index, cpus.clone(), number));
+            source.columns.push(Column {
+                place: place.clone(),
+                number: index,
+                event: column.event.clone(),
+                counter: column.counter,
+                unit: None,
+            });
+        }
+    }
+    Ok(source)
+}
+
+/// A counter for each event that the CPU has.
+pub(super) fn columns_on(events: Vec<EventSpec>, supply: CounterSupply) -> Result<Vec<Column>> {
+    let present: Vec<EventSpec> = events.iter().filter(|e| !e.is_absent()).cloned().collect();
+    let places = schedule(&present, supply).map_err(|error| TooMany::of_cpus(&error))?;
+    let mut places = places.into_iter();
+    let column = |(number, event): (usize, EventSpec)| Column {
+        place: None,
+        number,
+        counter: if event.is_absent() {
+            None
+        } else {
+            places.next()
+        },
+        unit: None,
+        event,
+    };
+    Ok(events.into_iter().enumerate().map(column).collect())
+}
+
+/// The counters of all CPUs, which count whatever runs there.
+pub(super) struct AllCpus {
+    counters: Vec<Option<Counter>>,
+    /// Of each column its counter, and the CPUs that are summed up, if not all, and their number.
+    parts: Vec<(usize, Option<Cpus>, u32)>,
+    columns: Vec<Column>,
+}
+
+impl AllCpus {
+    /// Makes one call for each counter, in their order.
+    fn each(&self, call: impl Fn(&Counter) -> Result<(), Error>) -> Result<()> {
+        let mut counters = self.counters.iter().flatten();
+        counters.try_for_each(call).map_err(exit::with_help)
+    }
+}
+
+impl Source for AllCpus {
+    fn prepare(&mut self, _: Option<u32>) -> Result<()> {
+        self.each(Counter::reset)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.columns.clone()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.each(Counter::start)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.each(|counter| match counter.stop() {
+            // The counter is stopped; that it has no count is what reading it tells.
+            Err(error) if error.cause == Cause::Untrusted => Ok(()),
+            result => result,
+        })
+    }
+
+    fn read(&self, elapsed: Duration) -> Result<Counts> {
+        let one = |(index, cpus, number): &(usize, Option<Cpus>, u32)| {
+            let Some(counter) = &self.counters[*index] else {
+                return Ok(None);
+            };
+            let ran = elapsed * *number;
+            match value(counter, cpus.as_ref()) {
+                Ok(value) => Ok(Some(Count { value, ran })),
+                Err(error) if error.cause == Cause::Untrusted => Ok(None),
+                Err(error) => Err(exit::with_help(error)),
+            }
+        };
+        self.parts.iter().map(one).collect()
+    }
+}
+
+/// The count on all CPUs, or on some.
+fn value(counter: &Counter, cpus: Option<&Cpus>) -> Result<u64, Error> {
+    let Some(cpus) = cpus else {
+        return counter.read();
+    };
+    cpus.ranges().try_fold(0, |sum, range| {
+        Ok(sum + counter.read_on(range)?.into_iter().sum::<u64>())
+    })
+}

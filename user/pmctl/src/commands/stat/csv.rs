@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for spreadsheets and scripts: one event a line, in the order of `perf stat -x`:
+//!
+//! time of the interval (with `-I`), core and number of its CPUs (with `--per-core`) or thread (with `--per-thread`), value, unit (empty for counts), event, variation in percent (with `-r`), how
+//! long the counter ran in ns, percent of the time that it ran, value and unit of a metric.
+//!
+//! A metric of -M has a line of its own behind them, whose fields are empty but for the part, the value and the unit with
+//! the metric's name.
+//!
+//! Fields with the separator in them are quoted.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::ratio::metric;
+use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
+
+pub(super) struct Csv<'a, W: Write> {
+    subject: &'a Subject,
+    writer: ::csv::Writer<W>,
+    intervals: bool,
+    /// Totals stand behind intervals.
+    summary: bool,
+}
+
+impl<'a, W: Write> Csv<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W, separator: u8, summary: bool) -> Self {
+        let mut writer = ::csv::WriterBuilder::new();
+        writer.delimiter(separator).flexible(true);
+        Self {
+            subject,
+            writer: writer.from_writer(output),
+            intervals: false,
+            summary,
+        }
+    }
+
+    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::of(runs);
+        let columns = self.subject.columns.iter().enumerate();
+        for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
+            self.start(at, column.place.as_ref())?;
+            let number = |count: u64| match column.unit {
+                Some(unit) => unit.number(count),
+                None => count.to_string(),
+            };
+            let value = figures.counts[index].map(number);
+            self.writer
+                .write_field(value.as_deref().unwrap_or(column.missing("<not counted>")))?;
+            let unit = column.unit.map_or("", crate::events::values::Unit::name);
+            self.writer.write_field(unit)?;
+            self.writer.write_field(&column.event.label)?;
+            if runs.len() > 1 {
+                let error = figures.summaries[index].map_or(0.0, |summary| summary.error_percent);
+                self.writer.write_field(format!("{error:.2}%"))?;
+            }
+            self.writer
+                .write_field(running_time(runs, index).to_string())?;
+            self.writer.write_field("100.00")?;
+            let metric = metric(&self.subject.columns, &figures.means(), index);
+            match metric.filter(|_| at.is_none()) {
+                Some(metric) => {
+                    self.writer.write_field(format!("{:.2}", metric.value))?;
+                    self.writer.write_field(metric.unit)?;
+                }
+                None => {
+                    self.writer.write_field("")?;
+                    self.writer.write_field("")?;
+                }
+            }
+            self.writer.write_record(None::<&[u8]>)?;
+        }
+        for metric in self.subject.metrics.values(&self.subject.columns, runs) {
+            self.start(at, metric.place)?;
+            // No value, unit, event, time nor share of it; no variation, as perf.
+            let empty = if runs.len() > 1 { 6 } else { 5 };
+            for _ in 0..empty {
+                self.writer.write_field("")?;
+            }
+            let value = metric
+                .number
+                .map_or("nan".to_owned(), |value| format!("{value:.2}"));
+            self.writer.write_field(value)?;
+            self.writer.write_field(metric.perfs_unit())?;
+            self.writer.write_record(None::<&[u8]>)?;
+        }
+        Ok(self.writer.flush()?)
+    }
+
+    /// The first fields of a line: the time of an interval, and the part.
+    fn start(&mut self, at: Option<Duration>, place: Option<&Place>) -> Result<()> {
+        if let Some(at) = at {
+            self.writer
+                .write_field(format!("{:.9}", at.as_secs_f64()))?;
+        }
+        if let Some(place) = place {
+            self.writer.write_field(&place.name)?;
+            if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
+                self.writer.write_field(cpus.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Report for Csv<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.intervals = true;
+        self.lines(Some(at), std::slice::from_ref(run))
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        // As perf: who reads intervals adds them up.
+        if self.intervals && !self.summary {
+            Ok(())
+        } else {
+            self.lines(None, runs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run, subject, subject_with, written};
+    use super::*;
+
+    #[test]
+    fn the_fields_are_perfs() {
+        let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
+            Csv::new(&subject, out, b',', false)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = "\
+3000000,,instructions:u,3000000000,100.00,2.00,insn per cycle
+1500000,,cycles:u,3000000000,100.00,,
+<not counted>,,r1c0,0,100.00,,
+<not supported>,,cache-misses,0,100.00,,
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_name_with_the_separator_in_it_is_quoted() {
+        let subject = subject("cpu/event=0xc0,umask=0/");
+        let text = written(|out| {
+            Csv::new(&subject, out, b',', false)
+                .end(&[run(&[Some(1)])])
+                .expect("a vector takes all");
+        });
+        assert!(
+            text.starts_with("1,,\"cpu/event=0xc0,umask=0/\",3"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn intervals_begin_with_their_time_and_have_no_total_and_no_ratio() {
+        let subject = subject("instructions,cycles");
+        let text = written(|out| {
+            let mut csv = Csv::new(&subject, out, b';', false);
+            let run = run(&[Some(5), Some(4)]);
+            csv.interval(Duration::from_millis(100), &run)
+                .expect("room");
+            csv.end(&[run]).expect("room");
+        });
+        let expected = "\
+0.100000000;5;;instructions;3000000000;100.00;;
+0.100000000;4;;cycles;3000000000;100.00;;
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_metric_has_a_line_of_its_own() {
+        let subject = subject_with(
+            "instructions,cycles",
+            &["insn_per_cycle", "cycles_frequency"],
+        );
+        let text = written(|out| {
+            Csv::new(&subject, out, b',', false)
+                .end(&[run(&[Some(6), Some(3_000_000_000)])])
+                .expect("a vector takes all");
+        });
+        assert!(
+            text.ends_with("\n,,,,,0.00,insn_per_cycle\n,,,,,1.00,GHz  cycles_frequency\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_variation_follows_the_event() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            Csv::new(&subject, out, b',', false)
+                .end(&runs)
+                .expect("a vector takes all");
+        });
+        assert_eq!(text, "100,,instructions,10.00%,3000000000,100.00,,\n");
+    }
+}

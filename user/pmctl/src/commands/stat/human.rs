@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for people, in the order and the words of `perf stat`.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Duration;
+
+use anstream::adapter::strip_str;
+use anyhow::Result;
+
+use super::metrics::Value;
+use super::ratio::metric;
+use super::scope::Title;
+use super::summary::Summary;
+use super::{Column, Figures, Place, PlaceKind, Report, Run, Subject, side_by_side};
+use crate::events::values::Unit;
+use crate::system::screen::Colors;
+use crate::system::text::{self, thousands};
+
+/// In place of a number that can't be trusted, or that there is not.
+const UNTRUSTED: &str = "<not trusted>";
+const UNCOUNTED: &str = "<not counted>";
+
+/// Width of the notes, and of the table of metrics.
+const WIDTH: usize = 78;
+
+/// Width of the column of units.
+const UNIT: usize = 6;
+
+/// Width of a bar.
+const BAR: usize = 20;
+
+/// Width of the column of numbers.
+const NUMBER: usize = 20;
+
+/// How numbers for people look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    pub(super) colors: Colors,
+    /// Commas part the thousands.
+    pub(super) has_commas: bool,
+    /// The screen is cleared before each interval.
+    pub(super) clears: bool,
+}
+
+pub(super) struct Human<'a, W> {
+    subject: &'a Subject,
+    output: W,
+    /// Width of the column of names.
+    name: usize,
+    /// Width of the column of cores or threads.
+    place: usize,
+    headed: bool,
+    look: Look,
+}
+
+impl<'a, W: Write> Human<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W, look: Look) -> Self {
+        let names = subject
+            .columns
+            .iter()
+            .map(|column| column.event.label.chars().count());
+        let places = subject.columns.iter().map(|column| place(column).len());
+        Self {
+            subject,
+            output,
+            place: places.max().unwrap_or(0),
+            name: names.max().unwrap_or(0).max(16),
+            headed: false,
+            look,
+        }
+    }
+
+    /// One event: its number and its name.
+    fn line(&self, figures: &Figures, index: usize) -> String {
+        let label = &self.subject.columns[index].event.label;
+        let unit = self.subject.columns[index].unit;
+        let number = match figures.counts[index] {
+            Some(count) if unit.is_some_and(|unit| !unit.name().is_empty()) => {
+                unit.map_or_else(String::new, |unit| unit.number(count))
+            }
+            Some(count) if self.look.has_commas => thousands(count),
+            Some(count) => count.to_string(),
+            None => {
+                let spoiled = if figures.has_uncounted {
+                    UNCOUNTED
+                } else {
+                    UNTRUSTED
+                };
+                self.subject.columns[index].missing(spoiled).to_owned()
+            }
+        };
+        let place = place(&self.subject.columns[index]);
+        let width = self.place;
+        match unit.map_or("", Unit::name) {
+            "" => format!("{place:<width$}{number:>NUMBER$}      {label}"),
+            // The names stay in their column.
+            unit => format!(
+                "{place:<width$}{number:>before$} {unit:<6} {label}",
+                before = NUMBER - 2
+            ),
+        }
+    }
+
+    /// The same, and what it tells with another; with several runs, how much they differ.
+    fn line_of_total(&self, figures: &Figures, index: usize) -> String {
+        let label = &self.subject.columns[index].event.label;
+        let mut line = self.line(figures, index);
+        if let Some(metric) = metric(&self.subject.columns, &figures.means(), index) {
+            // Names may be longer than format!() can pad.
+            let pad = " ".repeat(self.name - label.chars().count());
+            let style = self.look.colors.ratio(metric.value, metric.limits);
+            let _ = write!(
+                line,
+                "{pad}  # {style}{:8.2}{style:#}  {}",
+                metric.value, metric.unit
+            );
+        }
+        match figures.summaries[index].filter(|_| figures.runs > 1) {
+            Some(summary) => self.with_error(&line, summary),
+            None => line,
+        }
+    }
+
+    /// A line with the error of its number, all errors in one column.
+    fn with_error(&self, line: &str, summary: Summary) -> String {
+        // Behind the number, the name, and a ratio.
+        let width = self.place + NUMBER + 6 + self.name + 32;
+        let shown = strip_str(line).to_string().chars().count();
+        let pad = " ".repeat(width.saturating_sub(shown));
+        format!("{line}{pad}( +-{:6.2}% )", summary.error_percent)
+    }
+
+    /// A metric: its value and its name, and a bar on a terminal.
+    fn metric(&self, value: &Value<'_>) -> String {
+        let place = value.place.map_or_else(String::new, place_of);
+        let number = value.text();
+        let style = value.style(&self.look.colors);
+        let width = self.place;
+        let (before, unit, behind) = match value.unit {
+            "" => (NUMBER, String::new(), String::new()),
+            unit if unit.chars().count() <= UNIT => {
+                (NUMBER - 2, format!(" {unit:<UNIT$}"), String::new())
+            }
+            unit => (NUMBER, String::new(), format!("  ({unit})")),
+        };
+        let gap = if unit.is_empty() { "      " } else { " " };
+        let name = value.name;
+        let mut line =
+            format!("{place:<width$}{style}{number:>before$}{style:#}{unit}{gap}{name}{behind}");
+        if let (true, "%", Some(percent)) = (self.look.colors.are_on(), value.unit, value.number) {
+            let pad = self.metric_name().saturating_sub(name.chars().count());
+            let bar = text::bar(percent / 100.0, BAR);
+            let _ = write!(line, "{:pad$}  {style}{bar}{style:#}", "");
+        }
+        line
+    }
+
+    /// Width of the column of metrics' names.
+    fn metric_name(&self) -> usize {
+        let names = self.subject.metrics.names();
+        names.map(|name| name.chars().count()).max().unwrap_or(0)
+    }
+
+    /// The metrics, and from which runs they are.
+    fn write_metrics(&mut self, runs: &[Run]) -> Result<()> {
+        let values = self.subject.metrics.values(&self.subject.columns, runs);
+        let lines: Vec<String> = if values.iter().any(|value| value.place.is_some()) {
+            side_by_side::lines(&values, WIDTH, &self.look.colors)
+        } else {
+            values.iter().map(|value| self.metric(value)).collect()
+        };
+        for line in &lines {
+            writeln!(self.output, "{line}")?;
+        }
+        if !lines.is_empty() {
+            writeln!(self.output)?;
+        }
+        if self.subject.parts > 1 {
+            let note = format!(
+                "The command ran {} times, once for each part of the events: the counters are too few for all.",
+                self.subject.parts.saturating_mul(runs.len())
+            );
+            self.write_note(&note)?;
+        }
+        if !self.subject.metrics.split.is_empty() {
+            let note = format!(
+                "Of several runs, since the events of one have no counters at the same time: {}.",
+                self.subject.metrics.split.join(", ")
+            );
+            self.write_note(&note)?;
+        }
+        Ok(())
+    }
+
+    fn write_note(&mut self, note: &str) -> Result<()> {
+        for line in text::wrap(note, WIDTH) {
+            writeln!(self.output, " {line}")?;
+        }
+        writeln!(self.output)?;
+        Ok(())
+    }
+
+    /// Why the CPU lacks events.
+    fn write_missing(&mut self) -> Result<()> {
+        let events = self.subject.columns.iter().map(|column| &column.event);
+        let mut told: Vec<&str> = Vec::new();
+        for event in events {
+            let Some(reason) = event.missing.as_deref() else {
+                continue;
+            };
+            // An event of several cores or threads is told once.
+            if told.contains(&event.label.as_str()) {
+                continue;
+            }
+            writeln!(self.output)?;
+            told.push(&event.label);
+            let note = format!("<not supported> {}: {reason}", event.label);
+            for line in text::wrap(&note, WIDTH) {
+                writeln!(self.output, " {line}")?;
+            }
+        }
+        if !told.is_empty() {
+            writeln!(
+                self.output,
+                " `pmctl info` lists the events that this CPU has."
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The line above the numbers: what was counted, and where.
+    fn title(&self, runs: &[Run]) -> String {
+        let Subject { command, scope, .. } = self.subject;
+        let command = &text::printable(command);
+        let title = Title { command, scope };
+        let times = match runs.len() {
+            1 => String::new(),
+            runs => format!(", mean of {runs} runs"),
+        };
+        format!(" Performance counter stats for {title}{times}:")
+    }
+}
+
+impl<W: Write> Report for Human<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        if self.look.clears {
+            // Where the terminal is not one, they are nothing.
+            if self.look.colors.are_on() {
+                write!(self.output, "\x1b[H\x1b[2J")?;
+            }
+            self.headed = false;
+        }
+        if !self.headed {
+            writeln!(
+                self.output,
+                "#{:>15}{:>width$}      event",
+                "time",
+                "count",
+                width = NUMBER + self.place + usize::from(self.place > 0)
+            )?;
+            self.headed = true;
+        }
+        let runs = std::slice::from_ref(run);
+        let figures = Figures::of(runs);
+        let mut lines = Vec::new();
+        let shown =
+            (0..self.subject.columns.len()).filter(|index| self.subject.shows(&figures, *index));
+        lines.extend(shown.map(|index| self.line(&figures, index)));
+        let metrics = self.subject.metrics.values(&self.subject.columns, runs);
+        lines.extend(metrics.iter().map(|value| self.metric(value)));
+        for line in lines {
+            // A core or a thread begins at the left of its column; a number keeps its blanks.
+            let gap = if self.place > 0 { " " } else { "" };
+            writeln!(self.output, "{:>16.9}{gap}{line}", at.as_secs_f64())?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        writeln!(self.output, "\n{}\n", self.title(runs))?;
+        let figures = Figures::of(runs);
+        let all = 0..self.subject.columns.len();
+        let shown: Vec<usize> = all
+            .filter(|index| self.subject.shows(&figures, *index))
+            .collect();
+        for index in &shown {
+            writeln!(self.output, "{}", self.line_of_total(&figures, *index))?;
+        }
+        if !shown.is_empty() {
+            writeln!(self.output)?;
+        }
+        self.write_metrics(runs)?;
+        let mut times = vec![(
+            "seconds time elapsed",
+            (|run| run.elapsed) as fn(&Run) -> Duration,
+        )];
+        // Without a command there is no CPU time of its own.
+        if !self.subject.command.is_empty() {
+            times.push(("seconds user", |run| run.user));
+            times.push(("seconds sys", |run| run.system));
+        }
+        for (label, time) in times {
+            let seconds = runs.iter().map(|run| Some(time(run).as_secs_f64()));
+            if let Some(summary) = Summary::of(seconds) {
+                let mut line = format!("{:>NUMBER$.9} {label}", summary.mean);
+                if runs.len() > 1 {
+                    line = self.with_error(&line, summary);
+                }
+                writeln!(self.output, "{line}")?;
+            }
+        }
+        self.write_missing()?;
+        writeln!(self.output)?;
+        Ok(())
+    }
+}
+
+/// Returns the core or the thread of a column, with a blank behind it.
+fn place(column: &Column) -> String {
+    column.place.as_ref().map_or_else(String::new, place_of)
+}
+
+/// Returns a core or a thread, with a blank behind it.
+fn place_of(place: &Place) -> String {
+    match place.kind {
+        PlaceKind::Thread | PlaceKind::Cpu => format!("{} ", place.name),
+        PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => format!("{} {cpus:>4} ", place.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scope;
+    use super::super::testing::{run, subject, subject_with, written};
+    use super::*;
+
+    #[test]
+    fn one_run() {
+        let subject = subject("instructions:u,cycles:u,r1c0:k,cache-misses");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
+            Human::new(&subject, out, PLAIN)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = "
+ Performance counter stats for 'ls -l', every task on all 2 CPUs:
+
+           3,000,000      instructions:u    #     2.00  insn per cycle
+           1,500,000      cycles:u
+       <not trusted>      r1c0:k
+     <not supported>      cache-misses
+
+         1.500000000 seconds time elapsed
+         1.200000000 seconds user
+         0.300000000 seconds sys
+
+ <not supported> cache-misses: The CPU says that it lacks it
+ (CPUID.0AH:EBX[4]).
+ `pmctl info` lists the events that this CPU has.
+
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_command_can_not_write_to_the_terminal() {
+        let subject = Subject {
+            command: "a\x1b[31mb".to_owned(),
+            ..subject("cycles")
+        };
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out, PLAIN);
+            human.end(&[run(&[Some(1)])]).expect("room");
+        });
+        assert!(text.contains("stats for 'a?[31mb'"), "{text}");
+    }
+
+    const PLAIN: Look = Look {
+        colors: Colors::NONE,
+        has_commas: true,
+        clears: false,
+    };
+
+    const METRICS: [&str; 3] = [
+        "insn_per_cycle",
+        "branch_miss_rate",
+        "branch_misses_per_1k_instructions",
+    ];
+
+    #[test]
+    fn metrics_stand_behind_the_counts() {
+        let subject = subject_with("instructions,cycles,branches,branch-misses", &METRICS);
+        let counts = [
+            Some(3_000_000),
+            Some(1_500_000),
+            Some(400_000),
+            Some(60_000),
+        ];
+        let shown = |look| {
+            written(|out| {
+                Human::new(&subject, out, look)
+                    .end(&[run(&counts)])
+                    .expect("a vector takes all");
+            })
+        };
+        let text = shown(PLAIN);
+        let expected = "
+              60,000      branch-misses     #    15.00  % of all branches
+
+                2.00      insn_per_cycle
+             15.00 %      branch_miss_rate
+               20.00      branch_misses_per_1k_instructions  (per_1k_instr)
+
+         1.500000000 seconds time elapsed
+";
+        assert!(text.contains(expected), "{text}");
+        let colored = shown(Look {
+            colors: Colors::new(true),
+            ..PLAIN
+        });
+        let rate = colored
+            .lines()
+            .find(|line| line.contains("branch_miss_rate"))
+            .expect("it is there");
+        // Red from 5 % on, and three of twenty.
+        assert!(
+            rate.starts_with("\x1b[31m")
+                && rate.ends_with("\x1b[31m\u{2588}\u{2588}\u{2588}\x1b[0m"),
+            "{rate:?}"
+        );
+    }
+
+    #[test]
+    fn a_name_may_have_any_length() {
+        let name = "a".repeat(70_000);
+        let subject = subject(&format!("cycles,instructions,cpu/event=1,name={name}/"));
+        let text = written(|out| {
+            let run = || run(&[Some(1_500_000), Some(3_000_000), Some(1)]);
+            Human::new(&subject, out, PLAIN)
+                .end(&[run(), run()])
+                .expect("a vector takes all");
+        });
+        let blanks = " ".repeat(name.len() - "instructions".len());
+        let ratio = format!("      instructions{blanks}  #     2.00  insn per cycle");
+        assert!(text.contains(&ratio) && text.contains(&name));
+    }
+
+    #[test]
+    fn without_counts_there_are_metrics_alone() {
+        let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
+        subject.has_counts = false;
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out, PLAIN);
+            let run = run(&[Some(5), Some(0)]);
+            human.interval(Duration::from_secs(1), &run).expect("room");
+            human.end(&[run]).expect("room");
+        });
+        assert!(text.contains("<no value>      insn_per_cycle"), "{text}");
+        assert!(!text.contains("cycles\n"), "{text}");
+    }
+
+    #[test]
+    fn what_took_several_runs_is_told() {
+        let mut subject = subject_with("instructions,cycles", &METRICS[..1]);
+        subject.parts = 2;
+        let text = written(|out| {
+            let runs = [run(&[Some(5), Some(4)]), run(&[Some(5), Some(4)])];
+            Human::new(&subject, out, PLAIN).end(&runs).expect("room");
+        });
+        assert!(text.contains("ran 4 times, once for each part"), "{text}");
+    }
+
+    #[test]
+    fn several_runs_show_their_variation() {
+        let subject = subject("instructions,cycles");
+        let text = written(|out| {
+            let runs = [run(&[Some(90), Some(9)]), run(&[Some(110), Some(11)])];
+            Human::new(&subject, out, PLAIN)
+                .end(&runs)
+                .expect("a vector takes all");
+        });
+        assert!(text.contains("mean of 2 runs"), "{text}");
+        let errors: Vec<&str> = text.lines().filter(|l| l.contains("+-")).collect();
+        assert_eq!(errors.len(), 5, "{text}");
+        assert!(errors[0].ends_with("( +- 10.00% )"), "{text}");
+        let columns = errors.iter().map(|line| line.find("( +-"));
+        assert!(
+            columns
+                .clone()
+                .all(|column| column == columns.clone().next().flatten()),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn colors_take_no_room() {
+        let subject = subject("branches,branch-misses");
+        let look = Look {
+            colors: Colors::new(true),
+            ..PLAIN
+        };
+        let text = written(|out| {
+            let runs = [run(&[Some(90), Some(80)]), run(&[Some(110), Some(90)])];
+            Human::new(&subject, out, look).end(&runs).expect("room");
+        });
+        let shown = strip_str(&text).to_string();
+        assert_ne!(shown, text);
+        let mut columns = shown.lines().filter_map(|line| line.find("( +-"));
+        let first = columns.next();
+        assert!(
+            first.is_some() && columns.all(|column| Some(column) == first),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn the_title_says_what_is_counted() {
+        let title = |command: &str, scope: Scope| {
+            let mut subject = subject("instructions");
+            command.clone_into(&mut subject.command);
+            subject.scope = scope;
+            let text = written(|out| {
+                Human::new(&subject, out, PLAIN)
+                    .end(&[run(&[Some(1)])])
+                    .expect("a vector takes all");
+            });
+            let (_, rest) = text.split_once("stats for ").expect("it has a title");
+            let (title, rest) = rest.split_once(":\n").expect("it is a line");
+            assert_eq!(rest.contains("seconds user"), !command.is_empty());
+            title.to_owned()
+        };
+        let all = Scope::Cpus {
+            number: 2,
+            only: None,
+        };
+        assert_eq!(
+            title("", all.clone()),
+            "the machine, every task on all 2 CPUs"
+        );
+        assert_eq!(title("ls", all), "'ls', every task on all 2 CPUs");
+        assert_eq!(title("ls -l", Scope::Command), "'ls -l'");
+        let tasks = Scope::Tasks {
+            asked: crate::events::threads::Asked::default(),
+            threads: Vec::new(),
+            words: "process id '1'".to_owned(),
+        };
+        assert_eq!(title("", tasks), "process id '1'");
+    }
+
+    #[test]
+    fn cores_stand_before_their_numbers() {
+        let mut subject = subject("instructions,cycles");
+        for (column, cpus) in subject.columns.iter_mut().zip([1, 12]) {
+            column.place = Some(super::super::Place {
+                name: "S0-D0-C1".to_owned(),
+                kind: PlaceKind::Core(cpus),
+            });
+        }
+        let human = Human::new(&subject, Vec::new(), PLAIN);
+        let runs = [run(&[Some(5), Some(4)])];
+        let figures = Figures::of(&runs);
+        let expected = "S0-D0-C1    1                    5      instructions";
+        assert_eq!(human.line(&figures, 0), expected);
+        assert_eq!(
+            human.line(&figures, 1).find("4      cycles"),
+            expected.find('5')
+        );
+    }
+
+    #[test]
+    fn a_blank_parts_the_time_from_a_core() {
+        let mut subject = subject("cycles");
+        subject.columns[0].place = Some(super::super::Place {
+            name: "S0-D0-C1".to_owned(),
+            kind: PlaceKind::Core(1),
+        });
+        let text = written(|out| {
+            Human::new(&subject, out, PLAIN)
+                .interval(Duration::from_secs(1), &run(&[Some(5)]))
+                .expect("a vector takes all");
+        });
+        let expected = "\
+#           time                              count      event
+     1.000000000 S0-D0-C1    1                    5      cycles
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn intervals_have_one_heading_and_no_ratio() {
+        let subject = subject("instructions,cycles");
+        let text = written(|out| {
+            let mut human = Human::new(&subject, out, PLAIN);
+            for second in [1, 2] {
+                let at = Duration::from_secs(second);
+                human
+                    .interval(at, &run(&[Some(second * 1000), Some(500)]))
+                    .expect("a vector takes all");
+            }
+        });
+        let expected = "\
+#           time               count      event
+     1.000000000               1,000      instructions
+     1.000000000                 500      cycles
+     2.000000000               2,000      instructions
+     2.000000000                 500      cycles
+";
+        assert_eq!(text, expected);
+    }
+}

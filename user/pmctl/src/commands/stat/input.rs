@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Standard input of a command that runs several times: the runs share it, and the first one reads it.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
+use nix::unistd::{Whence, lseek};
+
+use crate::system::stdio::complain;
+
+/// How far it has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// A file, up to this byte.
+    File(i64),
+    /// A pipe or a socket, to its end or not.
+    Stream { is_over: bool },
+}
+
+/// Looks whether a run has read what is for all.
+#[derive(Debug)]
+pub(super) struct Input(Option<Progress>);
+
+impl Input {
+    /// Looks before the first run.
+    pub(super) fn before_runs() -> Self {
+        Self(progress(io::stdin()))
+    }
+
+    /// Looks before a later run, and says once if it does not get what the first one got.
+    pub(super) fn before_next_run(&mut self) {
+        let before = self.0;
+        if before.is_some() && progress(io::stdin()) != before {
+            self.0 = None;
+            complain(
+                "the first run has read standard input, and the later ones read on where it stopped, which may be the end: \
+                 the runs are not alike.\n\
+                 Let the command open its input itself: `pmctl stat -r 3 -- sh -c 'sort <FILE'`.",
+            );
+        }
+    }
+}
+
+/// Returns how far a descriptor has been read; `None` of a terminal, /dev/null, and what can't be asked.
+fn progress(input: impl AsFd) -> Option<Progress> {
+    let kind = SFlag::from_bits_truncate(fstat(&input).ok()?.st_mode) & SFlag::S_IFMT;
+    if kind == SFlag::S_IFREG {
+        return Some(Progress::File(lseek(&input, 0, Whence::SeekCur).ok()?));
+    }
+    if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
+        return None;
+    }
+    let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).ok()?;
+    let events = polled[0].revents()?;
+    let is_over = events.contains(PollFlags::POLLHUP) && !events.contains(PollFlags::POLLIN);
+    Some(Progress::Stream { is_over })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn what_is_read_is_seen() {
+        let mut file = tempfile::tempfile().expect("a file can be made");
+        file.write_all(b"input").expect("there is room");
+        assert_eq!(progress(&file), Some(Progress::File(5)));
+
+        let (read, write) = nix::unistd::pipe().expect("a pipe can be made");
+        let (mut read, mut write) = (File::from(read), File::from(write));
+        let is_over = |over| Some(Progress::Stream { is_over: over });
+        assert_eq!(progress(&read), is_over(false));
+        write.write_all(b"x").expect("there is room");
+        drop(write);
+        assert_eq!(progress(&read), is_over(false));
+        read.read_exact(&mut [0]).expect("it is there");
+        assert_eq!(progress(&read), is_over(true));
+
+        assert_eq!(
+            progress(File::open("/dev/null").expect("it is there")),
+            None
+        );
+    }
+}

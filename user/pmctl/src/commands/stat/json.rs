@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Numbers for programs: perf's lines.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::ratio::metric;
+use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
+use crate::events::values::Unit;
+
+/// `perf stat --json`: an object a line for each event, numbers partly as strings.
+pub(super) struct Perf<'a, W> {
+    subject: &'a Subject,
+    output: W,
+    intervals: bool,
+    /// Totals stand behind intervals.
+    summary: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PerfLine<'a> {
+    #[serde(flatten)]
+    place: PerfPlace<'a>,
+    counter_value: String,
+    unit: &'a str,
+    event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variance: Option<f64>,
+    event_runtime: u64,
+    pcnt_running: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_unit: Option<String>,
+}
+
+/// A metric of -M.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PerfMetric<'a> {
+    #[serde(flatten)]
+    place: PerfPlace<'a>,
+    metric_value: String,
+    metric_unit: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric_threshold: Option<&'static str>,
+}
+
+/// When and of which part a count is.
+#[derive(Serialize)]
+struct PerfPlace<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    socket: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread: Option<&'a str>,
+}
+
+impl<'a> PerfPlace<'a> {
+    fn new(at: Option<Duration>, place: Option<&'a Place>) -> Self {
+        let name = |is: fn(PlaceKind) -> bool| {
+            let place = place.filter(|place| is(place.kind));
+            place.map(|place| place.name.as_str())
+        };
+        Self {
+            interval: at.map(|at| at.as_secs_f64()),
+            core: name(|kind| matches!(kind, PlaceKind::Core(_))),
+            socket: name(|kind| matches!(kind, PlaceKind::Socket(_))),
+            // perf writes the number alone.
+            cpu: name(|kind| kind == PlaceKind::Cpu).map(|name| name.trim_start_matches("CPU")),
+            counters: place.and_then(|place| match place.kind {
+                PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) => Some(cpus),
+                PlaceKind::Thread | PlaceKind::Cpu => None,
+            }),
+            thread: name(|kind| kind == PlaceKind::Thread),
+        }
+    }
+}
+
+impl<'a, W: Write> Perf<'a, W> {
+    pub(super) fn new(subject: &'a Subject, output: W, summary: bool) -> Self {
+        Self {
+            subject,
+            output,
+            intervals: false,
+            summary,
+        }
+    }
+
+    fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
+        let figures = Figures::of(runs);
+        let columns = self.subject.columns.iter().enumerate();
+        for (index, column) in columns.filter(|(index, _)| self.subject.shows(&figures, *index)) {
+            let metric = metric(&self.subject.columns, &figures.means(), index);
+            let metric = metric.filter(|_| at.is_none());
+            let error = figures.summaries[index].map(|summary| summary.error_percent);
+            let line = PerfLine {
+                place: PerfPlace::new(at, column.place.as_ref()),
+                counter_value: figures.counts[index].map_or_else(
+                    || column.missing("<not counted>").to_owned(),
+                    // Cycles are counts: their unit has no name.
+                    |count| match column.unit.filter(|unit| !unit.name().is_empty()) {
+                        Some(unit) => unit.number(count),
+                        None => format!("{count}.000000"),
+                    },
+                ),
+                unit: column.unit.map_or("", Unit::name),
+                event: &column.event.label,
+                variance: error.filter(|_| runs.len() > 1),
+                event_runtime: running_time(runs, index),
+                pcnt_running: 100.0,
+                metric_value: metric.as_ref().map(|metric| format!("{:.6}", metric.value)),
+                metric_unit: metric.map(|metric| metric.unit),
+            };
+            writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
+        }
+        for metric in self.subject.metrics.values(&self.subject.columns, runs) {
+            let line = PerfMetric {
+                place: PerfPlace::new(at, metric.place),
+                metric_value: metric
+                    .number
+                    .map_or("nan".to_owned(), |value| format!("{value:.6}")),
+                metric_unit: metric.perfs_unit(),
+                metric_threshold: metric
+                    .is_notable
+                    .map(|is_notable| if is_notable { "bad" } else { "good" }),
+            };
+            writeln!(self.output, "{}", serde_json::to_string(&line)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Report for Perf<'_, W> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.intervals = true;
+        self.lines(Some(at), std::slice::from_ref(run))
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        // As perf: who reads intervals adds them up.
+        if self.intervals && !self.summary {
+            Ok(())
+        } else {
+            self.lines(None, runs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{lines, run, subject, subject_with, written};
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_keys_are_perfs() {
+        let subject = subject("instructions:u,cycles:u");
+        let text = written(|out| {
+            let run = run(&[Some(3_000_000), Some(1_500_000)]);
+            Perf::new(&subject, out, false)
+                .end(&[run])
+                .expect("a vector takes all");
+        });
+        let expected = [
+            json!({
+                "counter-value": "3000000.000000", "unit": "", "event": "instructions:u",
+                "event-runtime": 3_000_000_000u64, "pcnt-running": 100.0,
+                "metric-value": "2.000000", "metric-unit": "insn per cycle",
+            }),
+            json!({
+                "counter-value": "1500000.000000", "unit": "", "event": "cycles:u",
+                "event-runtime": 3_000_000_000u64, "pcnt-running": 100.0,
+            }),
+        ];
+        assert_eq!(lines(&text), expected);
+    }
+
+    #[test]
+    fn numbers_have_the_digits_of_their_units() {
+        for (unit, number) in [
+            (None, "7.000000"),
+            (Some(Unit::Cycles), "7.000000"),
+            (Some(Unit::Celsius), "7"),
+            (Some(Unit::Milliseconds), "0.00"),
+        ] {
+            let mut subject = subject("instructions");
+            subject.columns[0].unit = unit;
+            let text = written(|out| {
+                let mut perf = Perf::new(&subject, out, false);
+                perf.end(&[run(&[Some(7)])]).expect("room");
+            });
+            assert_eq!(lines(&text)[0]["counter-value"], number, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_variations_have_their_keys() {
+        let subject = subject("instructions");
+        let text = written(|out| {
+            let mut perf = Perf::new(&subject, out, false);
+            perf.interval(Duration::from_millis(500), &run(&[None]))
+                .expect("room");
+            perf.end(&[run(&[None])]).expect("room");
+        });
+        let found = lines(&text);
+        assert_eq!(found.len(), 1, "no total after intervals");
+        assert_eq!(found[0]["interval"], 0.5);
+        assert_eq!(found[0]["counter-value"], "<not counted>");
+
+        let text = written(|out| {
+            let runs = [run(&[Some(90)]), run(&[Some(110)])];
+            Perf::new(&subject, out, false).end(&runs).expect("room");
+        });
+        assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn metrics_have_perfs_keys() {
+        let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
+        let runs = || [run(&[Some(2), Some(4)])];
+        let text = written(|out| Perf::new(&subject, out, false).end(&runs()).expect("room"));
+        let expected = json!({
+            "metric-value": "0.500000", "metric-unit": "insn_per_cycle", "metric-threshold": "bad"
+        });
+        assert_eq!(lines(&text)[2], expected);
+    }
+}

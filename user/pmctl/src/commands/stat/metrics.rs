@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics of -M: the events that they need, in as many runs as these take, and the values.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anstyle::Style;
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+use perfmon::spec::models::Model;
+use perfmon::spec::models::metrics::Metric;
+use perfmon::{Device, Pmu};
+
+use super::run::{Figures, Run, running_time};
+use super::{Column, Place};
+use super::{turns, wanted};
+use crate::args::Stat;
+use crate::events::metrics::{self, Facts, Formulas, Item, pack};
+use crate::events::schedule::CounterSupply;
+use crate::system::exit::{self, Usage};
+use crate::system::machine::Machine;
+use crate::system::screen::Colors;
+use crate::system::stdio::complain;
+
+/// What is counted for -e and -M.
+pub(super) struct Counted {
+    /// The events of each run.
+    pub(super) runs: Vec<Vec<EventSpec>>,
+    pub(super) metrics: Metrics,
+}
+
+/// The metrics that are wanted.
+pub(super) struct Metrics {
+    formulas: Formulas,
+    model: Option<&'static Model>,
+    list: Vec<OfEvents>,
+    /// The numbers of the events by their names in formulas.
+    events: HashMap<String, usize>,
+    /// The names of metrics whose events are of several runs.
+    pub(super) split: Vec<String>,
+}
+
+/// A metric and the numbers of its events.
+struct OfEvents {
+    metric: Metric,
+    events: HashMap<String, usize>,
+}
+
+/// The value of a metric.
+#[derive(Clone, Debug)]
+pub(super) struct Value<'a> {
+    pub(super) place: Option<&'a Place>,
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    /// `None` if it has none: a count is missing, or it is divided by 0.
+    pub(super) number: Option<f64>,
+    /// Whether it is worth a look, if that is known.
+    pub(super) is_notable: Option<bool>,
+}
+
+impl Value<'_> {
+    /// Returns the number for people, without its unit.
+    pub(super) fn text(&self) -> String {
+        match self.number {
+            Some(number) => format!("{number:.2}"),
+            None => "<no value>".to_owned(),
+        }
+    }
+
+    /// Returns the style of the number, which is red if it is worth a look.
+    pub(super) fn style(&self, colors: &Colors) -> Style {
+        match self.is_notable {
+            Some(true) => colors.notable(),
+            _ => Style::new(),
+        }
+    }
+
+    /// Returns the unit and the name as `perf stat -M` has them.
+    pub(super) fn perfs_unit(&self) -> String {
+        match self.unit {
+            "" => self.name.to_owned(),
+            unit => format!("{unit}  {}", self.name),
+        }
+    }
+}
+
+/// Returns what to count for -M, and `events` of -e beside it.
+pub(super) fn counted(
+    args: &Stat,
+    events: Vec<EventSpec>,
+    (machine, pmu): (&Machine, &Pmu),
+) -> Result<Counted> {
+    let words = wanted::metrics(args, pmu);
+    if words.is_empty() {
+        return Ok(Counted {
+            runs: turns::of(args, events, pmu)?,
+            metrics: Metrics::none(),
+        });
+    }
+    let mut formulas = Formulas::new(Facts::of(machine));
+    let of_tasks = !args.all_cpus && args.cpu.is_none();
+    let mut found = found(&words, &mut formulas, pmu, of_tasks)?;
+    for (_, events) in &mut found {
+        for (_, event) in events {
+            wanted::in_wanted_modes(args, std::slice::from_mut(event));
+        }
+    }
+    let device = Device::open().map_err(exit::with_help)?;
+    let supply = CounterSupply::free(&device, pmu);
+    let mut items = vec![Item {
+        name: "-e".to_owned(),
+        events,
+    }];
+    items.extend(found.iter().map(|(metric, events)| Item {
+        name: metric.name.to_owned(),
+        events: events.iter().map(|(_, event)| event.clone()).collect(),
+    }));
+    let mut packed = pack(&items, supply);
+    packed.runs.retain(|run| !run.is_empty());
+    require_one_run(args, "-M", &packed.runs, supply)?;
+
+    let starts: Vec<usize> = packed
+        .runs
+        .iter()
+        .scan(0, |next, run| {
+            let start = *next;
+            *next += run.len();
+            Some(start)
+        })
+        .collect();
+    let numbers = |places: &Vec<(usize, usize)>| -> Vec<usize> {
+        places
+            .iter()
+            .map(|(run, event)| starts[*run] + event)
+            .collect()
+    };
+    let list: Vec<OfEvents> = found
+        .iter()
+        .zip(&packed.places[1..])
+        .map(|((metric, events), places)| OfEvents {
+            metric: *metric,
+            events: events
+                .iter()
+                .map(|(name, _)| name.clone())
+                .zip(numbers(places))
+                .collect(),
+        })
+        .collect();
+    if of_tasks {
+        // So that they are read at one moment.
+        for (number, run) in packed.runs.iter_mut().enumerate() {
+            let alone = run.iter_mut().filter(|event| event.group.is_none());
+            alone.for_each(|event| event.group = Some(usize::MAX - number));
+        }
+    }
+    let events = list.iter().flat_map(|metric| metric.events.clone());
+    Ok(Counted {
+        metrics: Metrics {
+            formulas,
+            model: pmu.model(),
+            events: events.collect(),
+            list,
+            split: packed.split,
+        },
+        runs: packed.runs,
+    })
+}
+
+/// A metric and its events by their names in formulas.
+type Found = (Metric, Vec<(String, EventSpec)>);
+
+/// Returns the metrics that can be counted. Says which of a group can't be.
+fn found(
+    words: &[String],
+    formulas: &mut Formulas,
+    pmu: &Pmu,
+    of_tasks: bool,
+) -> Result<Vec<Found>> {
+    let all = metrics::all(pmu);
+    let mut found: Vec<Found> = Vec::new();
+    for word in words {
+        let wanted = metrics::find(word, &all, pmu)?;
+        let mut left_out: Vec<(&str, String)> = Vec::new();
+        let mut is_counted = false;
+        for metric in &wanted.metrics {
+            let names = formulas.add(metric, pmu.model())?;
+            match metrics::events(&names, pmu, of_tasks) {
+                Err(reason) => left_out.push((metric.name, reason)),
+                Ok(events) => {
+                    is_counted = true;
+                    if found.iter().all(|(known, _)| known.name != metric.name) {
+                        found.push((*metric, events));
+                    }
+                }
+            }
+        }
+        let Some((name, reason)) = left_out.first() else {
+            continue;
+        };
+        if !is_counted {
+            return Err(Usage(format!("-M: {name} can't be counted here: {reason}")).into());
+        }
+        if wanted.is_group {
+            let names: Vec<&str> = left_out.iter().map(|(name, _)| *name).collect();
+            complain(format_args!(
+                "-M {word}: left out, since they can't be counted here: {}.\n`pmctl stat -M {name}` says why.",
+                names.join(", ")
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Fails if the events take several runs, and what is counted runs once.
+pub(super) fn require_one_run(
+    args: &Stat,
+    option: &str,
+    runs: &[Vec<EventSpec>],
+    supply: CounterSupply,
+) -> Result<(), Usage> {
+    if runs.len() < 2 {
+        return Ok(());
+    }
+    let needed = format!(
+        "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
+        runs.iter().map(Vec::len).sum::<usize>(),
+        runs.len(),
+        supply.general_free(),
+        supply.fixed.count_ones()
+    );
+    if args.interval.is_some() || args.command.is_empty() {
+        let what = if args.interval.is_some() {
+            "each interval is counted once"
+        } else {
+            "what runs already runs once"
+        };
+        return Err(Usage(format!(
+            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.",
+            runs.len()
+        )));
+    }
+    match args.repeat {
+        None => Err(Usage(format!(
+            "{needed}.\n{} Or choose fewer of them.",
+            turns::repeated(runs.len())
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+impl Metrics {
+    pub(super) fn none() -> Self {
+        let facts = Facts {
+            is_smt: false,
+            online: 1,
+        };
+        Self {
+            formulas: Formulas::new(facts),
+            model: None,
+            list: Vec::new(),
+            events: HashMap::new(),
+            split: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The metrics of a file, with the numbers of their events.
+    ///
+    /// Those that this version's tables lack are left out.
+    pub(super) fn recorded<'a>(
+        wanted: impl Iterator<Item = (&'a str, &'a BTreeMap<String, usize>)>,
+        model: Option<&'static Model>,
+        facts: Facts,
+    ) -> Result<Self> {
+        let mut made = Self {
+            formulas: Formulas::new(facts),
+            model,
+            ..Self::none()
+        };
+        let all = metrics::of_model(model);
+        for (name, numbers) in wanted {
+            let is_there = |known: &OfEvents| known.metric.name == name;
+            let found = all.iter().find(|metric| metric.name == name);
+            let Some(metric) = found.filter(|_| !made.list.iter().any(is_there)) else {
+                continue;
+            };
+            made.formulas.add(metric, model)?;
+            let events: HashMap<String, usize> = numbers.clone().into_iter().collect();
+            made.events.extend(events.clone());
+            made.list.push(OfEvents {
+                metric: *metric,
+                events,
+            });
+        }
+        Ok(made)
+    }
+
+    /// Returns the model whose metrics they are, if there are any.
+    pub(super) fn model(&self) -> Option<&'static str> {
+        self.model.filter(|_| !self.is_empty()).map(Model::name)
+    }
+
+    /// Returns the facts that the formulas use, if there are any.
+    pub(super) fn facts(&self) -> Option<Facts> {
+        (!self.is_empty()).then_some(self.formulas.facts())
+    }
+
+    /// Returns the numbers of a metric's events by their names.
+    pub(super) fn numbers(&self, name: &str) -> BTreeMap<String, usize> {
+        let found = self.list.iter().find(|known| known.metric.name == name);
+        found.map_or_else(BTreeMap::new, |found| {
+            found.events.clone().into_iter().collect()
+        })
+    }
+
+    /// The metrics of these names, of the columns of a test.
+    #[cfg(test)]
+    pub(super) fn of(names: &[&str], columns: &[Column], pmu: &Pmu) -> Self {
+        let mut made = Self::none();
+        let all = metrics::all(pmu);
+        let number = |name: &str| {
+            let found = columns.iter().find(|column| column.event.label == name);
+            found.expect("it is counted").number
+        };
+        for name in names {
+            let metric = *all
+                .iter()
+                .find(|metric| metric.name == *name)
+                .expect("it is there");
+            let events = made
+                .formulas
+                .add(&metric, pmu.model())
+                .expect("it is well formed");
+            let events = events.into_iter().map(|name| (name.clone(), number(&name)));
+            made.list.push(OfEvents {
+                metric,
+                events: events.collect(),
+            });
+        }
+        made
+    }
+
+    /// Returns the names of the metrics.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.list.iter().map(|metric| metric.metric.name)
+    }
+
+    /// Returns the values, for each part that has counts of its own.
+    pub(super) fn values<'a>(&self, columns: &'a [Column], runs: &[Run]) -> Vec<Value<'a>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let means = Figures::of(runs).means();
+        let elapsed: f64 = runs.iter().map(|run| run.elapsed.as_secs_f64()).sum();
+        let elapsed = elapsed / runs.len().max(1) as f64;
+        let mut places: Vec<Option<&Place>> = Vec::new();
+        for column in columns {
+            let place = column.place.as_ref();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let mut values = Vec::new();
+        for place in places {
+            let of_number: HashMap<usize, usize> = columns
+                .iter()
+                .enumerate()
+                .filter(|(_, column)| column.place.as_ref() == place)
+                .map(|(index, column)| (column.number, index))
+                .collect();
+            for OfEvents { metric, events } in &self.list {
+                let column = |name: &str| {
+                    let number = events.get(name).or_else(|| self.events.get(name))?;
+                    of_number.get(number).copied()
+                };
+                let ran = || {
+                    let first = events.values().min()?;
+                    let ns = running_time(runs, *of_number.get(first)?);
+                    Some(ns as f64 / 1e9)
+                };
+                let of = |name: &str| match name {
+                    "duration_time" => Some(elapsed),
+                    "running_time" => ran(),
+                    _ => means[column(name)?],
+                };
+                values.push(Value {
+                    place,
+                    name: metric.name,
+                    unit: metric.unit,
+                    number: self.formulas.value(metric, &of),
+                    is_notable: self.formulas.is_notable(metric, &of),
+                });
+            }
+        }
+        values
+    }
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl stat`: counts while a command runs.
+//!
+//! A command and its children are counted by events of tasks, from the command's exec on: nothing of pmctl is in the
+//! counts.
+//!
+//! With `-a` and `-C` the counters count whatever runs on the CPUs. The command is forked and waits, the counters
+//! start, the command executes, and when it has ended they stop. So beside all that runs, the counts hold: the child's
+//! last steps before exec and exec itself, and what pmctl executes from the first start to the last stop. In user mode
+//! that is about 620 instructions with one counter and 56 more for each further one, the same for every command and for
+//! every counter: they start in one order and stop in the same one, so that each counts the starting and stopping of
+//! all the others, no more and no less. `selftests/pmctl/` holds it to that.
+
+mod check;
+mod cpus;
+mod csv;
+mod explain;
+mod human;
+mod input;
+mod json;
+mod measure;
+mod metrics;
+mod order;
+mod output;
+mod ratio;
+mod recorded;
+mod run;
+mod scope;
+pub(crate) mod series;
+mod side_by_side;
+mod source;
+mod summary;
+mod tasks;
+#[cfg(test)]
+mod testing;
+mod turns;
+mod v1;
+mod wanted;
+mod with_software;
+mod with_values;
+
+pub(crate) use summary::mean_count;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+use perfmon::{CounterId, Pmu, Session};
+
+use input::Input;
+use measure::{Begun, Plan};
+use metrics::{Counted, Metrics};
+use run::{Figures, Run, Stopped, running_time};
+use scope::{Place, PlaceKind, Scope};
+use source::{Count, Source, Uncounted};
+use tasks::{Manner, Tasks};
+use with_software::WithSoftware;
+use with_values::WithValues;
+
+use crate::args::Stat;
+use crate::events::software;
+use crate::events::values::{self, Unit};
+use crate::system::child::{CannotRun, Command, Ending};
+use crate::system::exit::{self, Failed};
+use crate::system::machine::Machine;
+use crate::system::signals::Signals;
+use crate::system::stdio::complain;
+
+/// What is counted, and where.
+pub(crate) struct Subject {
+    /// The command, as one line; empty without one.
+    command: String,
+    scope: Scope,
+    pub(crate) columns: Vec<Column>,
+    metrics: Metrics,
+    /// How many runs it takes to count all events once.
+    parts: usize,
+    /// The counts of events are wanted, and not the metrics alone.
+    has_counts: bool,
+    /// Events whose count is 0 are not wanted.
+    hides_zeros: bool,
+}
+
+impl Subject {
+    /// Returns whether the count of a column is shown.
+    fn shows(&self, figures: &Figures, index: usize) -> bool {
+        self.has_counts && !(self.hides_zeros && figures.counts[index] == Some(0))
+    }
+}
+
+/// An event, of a part of what is counted.
+#[derive(Clone)]
+pub(crate) struct Column {
+    /// The part, if each has a count of its own.
+    place: Option<Place>,
+    /// The number of the event among all that are counted.
+    number: usize,
+    pub(crate) event: EventSpec,
+    /// The counter, unless the driver chooses it.
+    pub(crate) counter: Option<CounterId>,
+    /// What the number is, if it is no count.
+    pub(crate) unit: Option<Unit>,
+}
+
+impl Column {
+    /// Returns the word for a missing count; `spoiled` is the one for a count that can't be trusted.
+    fn missing(&self, spoiled: &'static str) -> &'static str {
+        if self.event.is_absent() {
+            "<not supported>"
+        } else {
+            spoiled
+        }
+    }
+}
+
+/// A way to show numbers.
+trait Report {
+    /// Prints the counts of an interval, which ended `at` after the start.
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()>;
+    /// Everything that was counted.
+    fn end(&mut self, runs: &[Run]) -> Result<()>;
+}
+
+/// Counts, and gives the exit code.
+pub(crate) fn stat(args: &Stat) -> Result<u8> {
+    if let Some(path) = &args.report {
+        return recorded::report(args, path);
+    }
+    check::refuse_the_impossible(args)?;
+    let machine = Machine::here();
+    let pmu = Pmu::from_cpuid(machine.cpuid());
+    let (texts, values) = values::split(&args.events);
+    let (texts, software) = software::split(&texts);
+    let asks =
+        !values.is_empty() || !software.is_empty() || !args.metrics.is_empty() || args.topdown;
+    let events = wanted::wanted(args, (&texts, asks), &pmu)?;
+    // Tasks are counted wherever they run.
+    let online = if args.all_cpus || args.cpu.is_some() {
+        machine.online_cpus()?
+    } else {
+        Vec::new()
+    };
+    let scope = Scope::of(args, &online)?;
+    let Counted {
+        runs: parts,
+        metrics,
+    } = metrics::counted(args, events, (&machine, &pmu))?;
+    with_values::refuse_the_impossible(args, &values, parts.len())?;
+    with_software::refuse_the_impossible(args, &software, parts.len())?;
+    let plan = plan(args)?;
+
+    // From here on Ctrl-C asks for the counts.
+    let signals = Signals::hold()?;
+    let of_cpus = matches!(scope, Scope::Cpus { .. });
+    let needs_session = of_cpus || !values.is_empty();
+    let session = needs_session.then(Session::open).transpose();
+    let session = session.map_err(exit::with_help)?;
+    let source = |events: &[EventSpec]| -> Result<Box<dyn Source>> {
+        let events = events.to_vec();
+        let source: Box<dyn Source> = match &session {
+            Some(session) if of_cpus => Box::new(cpus::of_cpus(
+                args,
+                (session, events),
+                &online,
+                (&machine, &pmu),
+            )?),
+            _ => Box::new(Tasks::new(events, &scope, Manner::of(args, &scope))?),
+        };
+        let source = if software.is_empty() {
+            source
+        } else {
+            Box::new(WithSoftware::new(
+                args,
+                software.clone(),
+                (&scope, &online),
+                source,
+            ))
+        };
+        let source = match session.as_ref().filter(|_| !values.is_empty()) {
+            Some(session) => Box::new(WithValues::new(session, values.clone(), source)?),
+            None => source,
+        };
+        Ok(order::ordered(args, (&software, &values), source))
+    };
+    let advised = |error| turns::advised(error, args, (&parts[0], &pmu));
+    let mut first = source(&parts[0]).map_err(advised)?;
+    let begun = measure::begin(&plan, &signals, first.as_mut()).map_err(advised)?;
+    let output = output::output(args)?;
+    let record = output::record(args)?;
+    let subject = |columns| Subject {
+        command: output::shown(args),
+        scope: scope.clone(),
+        columns,
+        metrics,
+        parts: parts.len(),
+        has_counts: !args.metric_only,
+        hides_zeros: args.hide_zero_events,
+    };
+    let show = Show::of(args);
+    if parts.len() > 1 {
+        let mut begun = Some((first, begun));
+        let mut input = Input::before_runs();
+        let (columns, runs, stopped) = run_parts((show, &parts), (&plan, &signals), |part| {
+            match begun.take() {
+                Some(first) => Ok(first),
+                None => {
+                    input.before_next_run();
+                    let mut source = source(part)?;
+                    let begun = measure::begin(&plan, &signals, source.as_mut())?;
+                    Ok((source, begun))
+                }
+            }
+        })?;
+        let subject = subject(columns);
+        output::recorded(args, &subject, output, record).end(&runs)?;
+        return Ok(conclude(&subject, &runs, stopped));
+    }
+    let subject = subject(first.columns());
+    let mut report = output::recorded(args, &subject, output, record);
+    count(
+        show,
+        begun,
+        (&plan, &subject, &signals),
+        first.as_mut(),
+        report.as_mut(),
+    )
+}
+
+/// Adds what may be meant to an error of a command that is not found.
+fn hinted(error: anyhow::Error, args: &Stat) -> anyhow::Error {
+    const FILES: &str =
+        "`pmctl stat --record FILE` keeps counts, `pmctl stat --report FILE` shows them.";
+    let (Some(missing), Some(word)) = (error.downcast_ref::<CannotRun>(), args.command.first())
+    else {
+        return error;
+    };
+    let hint = match (word.to_str(), args.json) {
+        (Some("record" | "report"), _) => FILES.to_owned(),
+        (Some(kind @ ("v1" | "perf")), Some(_)) => format!("The form is written `--json={kind}`."),
+        _ => return error,
+    };
+    Failed::new(missing.exit_code(), &format!("{missing}\n{hint}")).into()
+}
+
+/// Returns what is done in a run.
+fn plan(args: &Stat) -> Result<Plan> {
+    let command = match &args.command[..] {
+        [] => None,
+        words => Some(Command::find(words).map_err(|error| hinted(error, args))?),
+    };
+    Ok(Plan {
+        command,
+        watched: args.pid.iter().chain(&args.tid).copied().collect(),
+        interval: args.interval,
+        delay: args.delay(),
+        timeout: args.timeout,
+        intervals: args.interval_count,
+        sync: args.sync,
+    })
+}
+
+/// How often the command runs.
+#[derive(Clone, Copy)]
+struct Show {
+    repeat: u32,
+    /// Each run is shown, and not all of them together.
+    each: bool,
+}
+
+impl Show {
+    fn of(args: &Stat) -> Self {
+        match args.repeat {
+            Some(0) => Self {
+                repeat: u32::MAX,
+                each: true,
+            },
+            repeat => Self {
+                repeat: repeat.unwrap_or(1),
+                each: false,
+            },
+        }
+    }
+
+    /// Returns the number of runs, if there is an end to them.
+    fn number(self) -> Option<u32> {
+        (!self.each).then_some(self.repeat)
+    }
+}
+
+/// Runs as often as it is wanted; the exit code.
+fn count<'a>(
+    show: Show,
+    first: Begun<'a>,
+    (plan, subject, signals): (&'a Plan, &Subject, &Signals),
+    source: &mut dyn Source,
+    report: &mut dyn Report,
+) -> Result<u8> {
+    let mut runs = Vec::new();
+    // Of those that have been shown.
+    let mut earlier = 0;
+    let mut begun = Some(first);
+    let mut input = Input::before_runs();
+    for _ in 0..show.repeat {
+        let next = match begun.take() {
+            Some(begun) => begun,
+            None => {
+                input.before_next_run();
+                measure::begin(plan, signals, source)?
+            }
+        };
+        let run = measure::measure(next, (plan, signals), source, report)?;
+        let last = run.is_last();
+        runs.push(run);
+        if show.each {
+            report.end(&runs)?;
+        }
+        if last {
+            break;
+        }
+        if show.each {
+            earlier = worse(earlier, exit_code(subject, &runs));
+            runs.clear();
+        }
+    }
+    let stopped = Stopped::take(&mut runs, show.number());
+    if !show.each {
+        report.end(&runs)?;
+    }
+    Ok(worse(earlier, conclude(subject, &runs, stopped)))
+}
+
+/// Runs the command for each part of the events, as often as it is wanted. Returns the columns of all parts, the runs
+/// with all counts, and the one that was left out: the last, if it was stopped and is not the only one.
+fn run_parts<'a>(
+    (show, parts): (Show, &[Vec<EventSpec>]),
+    (plan, signals): (&'a Plan, &Signals),
+    mut begin: impl FnMut(&[EventSpec]) -> Result<(Box<dyn Source>, Begun<'a>)>,
+) -> Result<(Vec<Column>, Vec<Run>, Option<Stopped>)> {
+    let (mut columns, mut runs, mut stopped) = (Vec::new(), Vec::new(), None);
+    'runs: for number in 0..show.repeat {
+        let mut done: Vec<Run> = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let start: usize = parts[..index].iter().map(Vec::len).sum();
+            let (mut source, begun) = begin(part)?;
+            if number == 0 {
+                columns.extend(source.columns().into_iter().map(|column| Column {
+                    number: start + column.number,
+                    ..column
+                }));
+            }
+            let run =
+                measure::measure(begun, (plan, signals), source.as_mut(), &mut output::Quiet)?;
+            if run.is_last() && index + 1 < parts.len() {
+                anyhow::ensure!(
+                    !runs.is_empty(),
+                    "the command was stopped in run {} of the {} that it takes to count all events; there are no numbers.",
+                    index + 1,
+                    parts.len()
+                );
+                stopped = Some(Stopped::behind(runs.len(), show.number(), &run));
+                break 'runs;
+            }
+            done.push(run);
+        }
+        let run = Run::of_parts(&done);
+        let last = run.is_last();
+        runs.push(run);
+        if last {
+            break;
+        }
+    }
+    let stopped = stopped.or_else(|| Stopped::take(&mut runs, show.number()));
+    Ok((columns, runs, stopped))
+}
+
+/// Says what is wrong with the counts or the command, and returns the exit code.
+fn conclude(subject: &Subject, runs: &[Run], stopped: Option<Stopped>) -> u8 {
+    if let Some(stopped) = &stopped {
+        complain(stopped);
+    }
+    let last = match &stopped {
+        Some(stopped) => stopped.ending,
+        None => runs.last().and_then(|run| run.ending),
+    };
+    if let Some(words) = last.and_then(Ending::in_words) {
+        complain(words);
+    }
+    let uncounted = runs.iter().find_map(|run| run.uncounted);
+    if uncounted == Some(Uncounted::Left) {
+        complain(LEFT);
+    } else if uncounted.is_none() && has_spoiled(subject, runs) {
+        let message = match subject.scope {
+            Scope::Cpus { .. } => perfmon::Cause::Untrusted,
+            _ => perfmon::Cause::Missed,
+        };
+        complain(format_args!(
+            "{message}\n{}",
+            message.help().unwrap_or_default()
+        ));
+    }
+    let of_stopped = stopped.map_or(0, |stopped| stopped.exit_code());
+    worse(exit_code(subject, runs), of_stopped)
+}
+
+/// Why there is no count of a program that the events have left.
+pub(crate) const LEFT: &str = "\
+a program was executed with more rights than its caller has (setuid, setgid, capabilities of its file), or one that the \
+caller may not read: what it does is not counted.\n\
+Start pmctl with the rights of the program, as root for one of root's, or count all that runs with -a.";
+
+/// Returns whether a count can't be trusted, or is absent.
+fn has_spoiled(subject: &Subject, runs: &[Run]) -> bool {
+    let is_spoiled =
+        |(column, count): (&Column, &Option<Count>)| !column.event.is_absent() && count.is_none();
+    let of_run = |run: &Run| subject.columns.iter().zip(&run.counts).any(is_spoiled);
+    runs.iter().any(of_run)
+}
+
+/// Returns the exit code of runs.
+fn exit_code(subject: &Subject, runs: &[Run]) -> u8 {
+    let is_absent = |column: &Column| column.event.is_absent();
+    if has_spoiled(subject, runs) || subject.columns.iter().any(is_absent) {
+        return exit::NO_COUNT;
+    }
+    let mut codes = runs
+        .iter()
+        .filter_map(|run| run.ending)
+        .map(Ending::exit_code);
+    codes.rfind(|code| *code != 0).unwrap_or(0)
+}
+
+/// Returns the exit code of runs and of later ones: the last that is not 0, but that of a count which can't be trusted
+/// stays.
+const fn worse(earlier: u8, later: u8) -> u8 {
+    match (earlier, later) {
+        (exit::NO_COUNT, _) | (_, 0) => earlier,
+        _ => later,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_of_many_runs_is_the_last_that_is_not_0() {
+        assert_eq!(worse(7, 0), 7);
+        assert_eq!(worse(7, 3), 3);
+        assert_eq!(worse(0, 3), 3);
+        assert_eq!(worse(exit::NO_COUNT, 3), exit::NO_COUNT);
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the counts go, and in which form.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+use anyhow::{Context, Result};
+
+use super::run::Run;
+use super::v1::V1;
+use super::{Report, Subject, csv, human, json};
+use crate::args::{Json, Stat};
+use crate::system::screen::Colors;
+use crate::system::stdio;
+use crate::system::whole_file::WholeFile;
+
+/// Shows nothing.
+pub(super) struct Quiet;
+
+impl Report for Quiet {
+    fn interval(&mut self, _: Duration, _: &Run) -> Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, _: &[Run]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the form that the options ask for.
+pub(super) fn report<'a>(
+    args: &Stat,
+    subject: &'a Subject,
+    output: Box<dyn Write>,
+) -> Box<dyn Report + 'a> {
+    if args.quiet {
+        return Box::new(Quiet);
+    }
+    match (args.field_separator, args.json) {
+        (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator, args.summary)),
+        (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output, args.summary)),
+        (None, Some(Json::V1)) => Box::new(V1::new(subject, output)),
+        (None, None) => {
+            let look = human::Look {
+                colors: colors(args),
+                has_commas: !args.no_big_num,
+                clears: args.interval_clear,
+            };
+            Box::new(human::Human::new(subject, output, look))
+        }
+    }
+}
+
+/// Shows the counts, and writes them to a file.
+struct Both<'a> {
+    shown: Box<dyn Report + 'a>,
+    recorded: V1<'a, WholeFile>,
+}
+
+impl Report for Both<'_> {
+    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
+        self.recorded.interval(at, run)?;
+        self.shown.interval(at, run)
+    }
+
+    fn end(&mut self, runs: &[Run]) -> Result<()> {
+        let recorded = self.recorded.end(runs);
+        // The counts that are there are shown, too.
+        self.shown.end(runs)?;
+        recorded?;
+        Ok(self.recorded.output.finish()?)
+    }
+}
+
+/// Opens the file of --record, if there is one.
+pub(super) fn record(args: &Stat) -> Result<Option<WholeFile>> {
+    let path = args.record.as_deref();
+    path.map(WholeFile::create_private).transpose()
+}
+
+/// Returns the form that the options ask for, and with it the one of the file of --record.
+pub(super) fn recorded<'a>(
+    args: &Stat,
+    subject: &'a Subject,
+    output: Box<dyn Write>,
+    record: Option<WholeFile>,
+) -> Box<dyn Report + 'a> {
+    let shown = report(args, subject, output);
+    match record {
+        None => shown,
+        Some(record) => Box::new(Both {
+            shown,
+            recorded: V1::new(subject, record),
+        }),
+    }
+}
+
+/// Returns the colours: some if the counts go to a terminal, unless `NO_COLOR` or `CLICOLOR` says otherwise.
+fn colors(args: &Stat) -> Colors {
+    let choice = match &args.output {
+        None if args.log_fd.is_some() => ColorChoice::Never,
+        None => AutoStream::choice(&io::stderr()),
+        Some(path) if path.as_os_str() == "-" => AutoStream::choice(&io::stdout()),
+        Some(_) => ColorChoice::Never,
+    };
+    Colors::new(choice != ColorChoice::Never)
+}
+
+/// Opens what the counts are written to.
+pub(super) fn output(args: &Stat) -> Result<Box<dyn Write>> {
+    let (output, name): (Box<dyn Write>, _) = match (&args.output, args.log_fd) {
+        (None, Some(number)) => {
+            let file = stdio::inherited(number)
+                .with_context(|| format!("--log-fd {number}: can't write there"))?;
+            (Box::new(file), format!("descriptor {number}"))
+        }
+        (None, None) => {
+            stdio::require_error()?;
+            (Box::new(io::stderr()), "standard error".to_owned())
+        }
+        (Some(path), _) if path.as_os_str() == "-" => {
+            stdio::require_output()?;
+            (Box::new(io::stdout()), "standard output".to_owned())
+        }
+        (Some(path), _) => {
+            let name = path.display().to_string();
+            let file = File::options()
+                .write(true)
+                .create(true)
+                .truncate(!args.append)
+                .append(args.append)
+                .open(path)
+                .with_context(|| format!("can't write {name}"))?;
+            (Box::new(file), name)
+        }
+    };
+    Ok(Box::new(stdio::Named { output, name }))
+}
+
+/// The command as one line.
+pub(super) fn shown(args: &Stat) -> String {
+    args.command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

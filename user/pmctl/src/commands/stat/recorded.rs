@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `stat --report`: what `--record` or `--json=v1` wrote, in any form.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use perfmon::pmu::Vendor;
+use perfmon::spec::models::model;
+use perfmon::spec::{self, EventSpec, Meaning, NamedEvent};
+use perfmon::{Encoding, EventSelect, Modes};
+
+use super::metrics::Metrics;
+use super::source::Count;
+use super::v1::{Document, SCHEMA, UNITS, V1Event};
+use super::{Column, Place, PlaceKind, Run, Scope, Subject, output};
+use crate::args::{Json, Stat};
+use crate::events::cpus::Cpus;
+use crate::events::metrics::Facts;
+use crate::events::threads::Asked;
+use crate::system::text::json_of;
+
+/// Shows a file.
+pub(super) fn report(args: &Stat, path: &Path) -> Result<u8> {
+    let name = path.display();
+    let text = read(path).with_context(|| format!("can't read {name}"))?;
+    let document: Document = json_of(&text, || {
+        format!("{name} is no file of `pmctl stat --record` or `--json=v1`")
+    })?;
+    if document.schema != SCHEMA {
+        bail!(
+            "{name} has the form `{}`; this pmctl reads `{SCHEMA}`.",
+            document.schema
+        );
+    }
+    let columns = document.events.len();
+    let counts = document.runs.iter().map(|run| &run.counts);
+    let mut counts = counts.chain(document.intervals.iter().map(|interval| &interval.counts));
+    if document.runs.is_empty() || !counts.all(|counts| counts.len() == columns) {
+        bail!("{name} is damaged: it has other counts than events.");
+    }
+    let mut output = output::output(args)?;
+    if args.json == Some(Json::V1) {
+        std::io::Write::write_all(&mut output, &text)?;
+        return Ok(0);
+    }
+    let subject = subject(&document, args)?;
+    let mut report = output::report(args, &subject, output);
+    let mut before = Duration::ZERO;
+    for interval in &document.intervals {
+        let at = duration(interval.seconds);
+        let run = run(
+            at.saturating_sub(before),
+            &interval.counts,
+            &interval.running_ns,
+        );
+        report.interval(at, &run)?;
+        before = at;
+    }
+    let runs: Vec<Run> = document
+        .runs
+        .iter()
+        .map(|one| Run {
+            user: duration(one.user_seconds),
+            system: duration(one.system_seconds),
+            ..run(duration(one.elapsed_seconds), &one.counts, &one.running_ns)
+        })
+        .collect();
+    report.end(&runs)?;
+    Ok(0)
+}
+
+/// Returns the content of a file, of one without an end what is a file's size at most.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    const LARGEST: u64 = 1 << 28;
+    let mut text = Vec::new();
+    File::open(path)?.take(LARGEST).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn subject(document: &Document, args: &Stat) -> Result<Subject> {
+    let scope = match (document.cpus, &document.tasks) {
+        (Some(number), _) => Scope::Cpus {
+            number,
+            only: document
+                .only
+                .as_deref()
+                .and_then(|text| Cpus::parse(text).ok()),
+        },
+        (None, Some(words)) => Scope::Tasks {
+            asked: Asked::default(),
+            threads: Vec::new(),
+            words: crate::system::text::printable(words),
+        },
+        (None, None) => Scope::Command,
+    };
+    let facts = Facts {
+        is_smt: document.smt.unwrap_or(false),
+        online: document.online.unwrap_or(1),
+    };
+    let metrics = document.metrics.iter();
+    let metrics = metrics.map(|metric| (&*metric.metric, &metric.numbers));
+    Ok(Subject {
+        command: crate::system::text::printable(&document.command),
+        scope,
+        columns: document.events.iter().map(column).collect(),
+        metrics: Metrics::recorded(metrics, document.model.as_deref().and_then(model), facts)?,
+        parts: document.parts.unwrap_or(1),
+        has_counts: !args.metric_only,
+        hides_zeros: args.hide_zero_events,
+    })
+}
+
+fn column(event: &V1Event) -> Column {
+    let kind = |cpus: usize| match event.kind.as_deref() {
+        Some("cpu") => PlaceKind::Cpu,
+        Some("core") => PlaceKind::Core(cpus),
+        Some("socket") => PlaceKind::Socket(cpus),
+        _ => PlaceKind::Thread,
+    };
+    let place = event.place.as_ref().map(|name| Place {
+        name: crate::system::text::printable(name),
+        kind: kind(event.kind_cpus.unwrap_or(1)),
+    });
+    let is_unit = |(_, name): &&(_, &str)| Some(*name) == event.unit.as_deref();
+    let absent = EventSpec::absent(
+        crate::system::text::printable(&event.event),
+        event.missing.clone().unwrap_or_default(),
+    );
+    Column {
+        place,
+        number: event.number,
+        event: EventSpec {
+            meaning: event.meaning.as_deref().and_then(meaning),
+            modes: match event.mode.as_deref() {
+                Some("u") => Modes::User,
+                Some("k") => Modes::Kernel,
+                _ => Modes::Both,
+            },
+            // Nothing is counted: only that there is one is looked at.
+            encoding: match event.missing {
+                Some(_) => None,
+                None => Some(Encoding::Raw(EventSelect::fixed())),
+            },
+            missing: event.missing.as_deref().map(crate::system::text::printable),
+            ..absent
+        },
+        counter: None,
+        unit: UNITS.iter().find(is_unit).map(|(unit, _)| *unit),
+    }
+}
+
+/// Returns the common event of this name.
+fn meaning(name: &str) -> Option<Meaning> {
+    let mut all = [Vendor::Intel, Vendor::Amd]
+        .into_iter()
+        .flat_map(spec::named_events);
+    let found = all.find(|event| event.meaning().names().contains(&name));
+    found.map(NamedEvent::meaning)
+}
+
+fn run(elapsed: Duration, counts: &[Option<u64>], running: &[Option<u64>]) -> Run {
+    let count = |(index, value): (usize, &Option<u64>)| {
+        let ns = running.get(index).copied().flatten();
+        value.map(|value| Count {
+            value,
+            ran: ns.map_or(elapsed, Duration::from_nanos),
+        })
+    };
+    Run {
+        elapsed,
+        user: Duration::ZERO,
+        system: Duration::ZERO,
+        counts: counts.iter().enumerate().map(count).collect(),
+        uncounted: None,
+        ending: None,
+        stopped_by: None,
+    }
+}
+
+/// Returns a number of seconds, none if it is no time.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Report;
+    use super::super::human::{Human, Look};
+    use super::super::testing::{self, subject_with, written};
+    use super::super::v1::V1;
+    use super::*;
+    use clap::Parser;
+    use std::fs;
+
+    use crate::args::{Cli, Command};
+
+    fn args(words: &[&str]) -> Stat {
+        let cli = Cli::try_parse_from([&["pmctl", "stat"], words].concat());
+        match cli.expect("it is well formed").command {
+            Command::Stat(stat) => stat,
+            other => panic!("it is no stat: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_shown_again() {
+        let events = "instructions,cycles,branch-misses,cache-misses";
+        let subject = subject_with(events, &["insn_per_cycle"]);
+        let runs = [testing::run(&[Some(6), Some(3), Some(1), None])];
+        let shown = |subject: &Subject| {
+            written(|out| {
+                let human = &mut Human::new(subject, out, Look::default());
+                human.end(&runs).expect("a vector takes all");
+            })
+        };
+        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        let document: Document = serde_json::from_str(&text).expect("it was written");
+        let again = super::subject(&document, &args(&["true"])).expect("it is well formed");
+        assert_eq!(shown(&again), shown(&subject));
+        let one = &document.runs[0];
+        let run = run(runs[0].elapsed, &one.counts, &one.running_ns);
+        assert_eq!(run.counts, runs[0].counts);
+    }
+
+    #[test]
+    fn times_that_are_too_long_are_no_reason_to_fail() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("x");
+        let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
+        let runs = [(); 2].map(|()| Run {
+            elapsed: Duration::from_secs(10_000_000_000_000_000_000),
+            ..testing::run(&[Some(6), Some(3)])
+        });
+        let text = written(|out| V1::new(&subject, out).end(&runs).expect("room"));
+        fs::write(&path, text).expect("it can be written");
+        let output = folder.path().join("y").display().to_string();
+        report(&args(&["-o", &output, "true"]), &path).expect("there are counts");
+    }
+
+    #[test]
+    fn what_is_damaged_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("x");
+        let args = args(&["-q", "true"]);
+        for (text, message) in [
+            ("", "is no file of"),
+            ("{}", "is no file of"),
+            (
+                r#"{"schema": "v9", "command": "", "cpus": null, "events": [], "runs": []}"#,
+                "has the form `v9`",
+            ),
+            (
+                r#"{"schema": "pmctl-stat-v1", "command": "", "cpus": null, "events": [], "runs": []}"#,
+                "is damaged",
+            ),
+        ] {
+            fs::write(&path, text).expect("it can be written");
+            let error = report(&args, &path).expect_err(text);
+            assert!(format!("{error:#}").contains(message), "{error:#}");
+        }
+    }
+}

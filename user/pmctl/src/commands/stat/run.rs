@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Result of a run, and of several together.
+
+use std::fmt;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::source::{Count, Counts, Uncounted};
+use super::summary::{Summary, mean_count};
+use crate::system::child::Ending;
+use crate::system::text::count;
+
+/// Result of one run.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) elapsed: Duration,
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+    /// A count for each column; `None` if it can't be trusted.
+    pub(super) counts: Counts,
+    /// Why there are none; `None` if those that are absent can't be trusted.
+    pub(super) uncounted: Option<Uncounted>,
+    /// End of the command; `None` without one.
+    pub(super) ending: Option<Ending>,
+    /// The signal that asked for the end, or that a time limit sent: no other run follows.
+    pub(super) stopped_by: Option<Signal>,
+}
+
+impl Run {
+    /// Returns whether no other run follows.
+    pub(super) fn is_last(&self) -> bool {
+        self.stopped_by.is_some() || matches!(self.ending, Some(Ending::Killed(_)))
+    }
+
+    /// Returns the run that has the counts of several, each of which counted a part of the events. The times are their
+    /// means, and the end is that of the last, or of the last that failed.
+    pub(super) fn of_parts(parts: &[Self]) -> Self {
+        let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).max(1);
+        let mean = |time: fn(&Self) -> Duration| parts.iter().map(time).sum::<Duration>() / number;
+        let failed = |run: &&Self| run.ending.is_some_and(|ending| ending.exit_code() != 0);
+        let last = parts.iter().rfind(failed).or(parts.last());
+        Self {
+            elapsed: mean(|run| run.elapsed),
+            user: mean(|run| run.user),
+            system: mean(|run| run.system),
+            ending: last.and_then(|run| run.ending),
+            stopped_by: parts.iter().find_map(|run| run.stopped_by),
+            counts: parts.iter().flat_map(|run| run.counts.clone()).collect(),
+            uncounted: parts.iter().find_map(|run| run.uncounted),
+        }
+    }
+
+    pub(super) fn value(&self, column: usize) -> Option<u64> {
+        self.counts[column].map(|count| count.value)
+    }
+}
+
+/// A run that was stopped, and is in no number: what it counted ends anywhere, and would falsify the mean of the whole
+/// runs before it.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    /// The whole runs before it.
+    before: usize,
+    /// The number of runs that were asked for; `None` for runs until Ctrl-C.
+    wanted: Option<u32>,
+    pub(super) ending: Option<Ending>,
+    by: Option<Signal>,
+}
+
+impl Stopped {
+    /// Makes one of the last run.
+    pub(super) fn behind(before: usize, wanted: Option<u32>, run: &Run) -> Self {
+        Self {
+            before,
+            wanted,
+            ending: run.ending,
+            by: run.stopped_by,
+        }
+    }
+
+    /// Takes the last run out if a signal asked for its end and others are before it.
+    pub(super) fn take(runs: &mut Vec<Run>, wanted: Option<u32>) -> Option<Self> {
+        if runs.len() < 2 || runs.last()?.stopped_by.is_none() {
+            return None;
+        }
+        let run = runs.pop()?;
+        Some(Self::behind(runs.len(), wanted, &run))
+    }
+
+    /// Returns the exit code: the command's; that of the signal if the command succeeded, but a number of runs was asked
+    /// for. A script must not take a part of them for all.
+    pub(super) fn exit_code(&self) -> u8 {
+        let code = self.ending.map_or(0, Ending::exit_code);
+        match self.by {
+            Some(signal) if code == 0 && self.wanted.is_some() => {
+                Ending::Killed(signal as i32).exit_code()
+            }
+            _ => code,
+        }
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped in run {}", self.before + 1)?;
+        if let Some(wanted) = self.wanted {
+            write!(f, " of {wanted}")?;
+        }
+        match self.before {
+            1 => f.write_str(": the numbers are those of the run before"),
+            before => write!(
+                f,
+                ": the mean is of the {} before",
+                count(before as u64, "run")
+            ),
+        }
+    }
+}
+
+/// What several runs give together: for each column the mean of its counts, `None` if one of them can't be
+/// trusted.
+pub(super) struct Figures {
+    pub(super) runs: usize,
+    /// Events were not counted, in a run at least.
+    pub(super) has_uncounted: bool,
+    /// Rounded, and exact for a single run.
+    pub(super) counts: Vec<Option<u64>>,
+    pub(super) summaries: Vec<Option<Summary>>,
+}
+
+impl Figures {
+    pub(super) fn of(runs: &[Run]) -> Self {
+        let columns = runs.first().map_or(0, |run| run.counts.len());
+        let column = |index: usize| runs.iter().map(move |run| run.value(index));
+        let floats = |index| column(index).map(|count| count.map(|count| count as f64));
+        Self {
+            runs: runs.len(),
+            has_uncounted: runs.iter().any(|run| run.uncounted.is_some()),
+            counts: (0..columns)
+                .map(|index| mean_count(column(index)))
+                .collect(),
+            summaries: (0..columns)
+                .map(|index| Summary::of(floats(index)))
+                .collect(),
+        }
+    }
+
+    pub(super) fn means(&self) -> Vec<Option<f64>> {
+        self.summaries
+            .iter()
+            .map(|summary| summary.map(|summary| summary.mean))
+            .collect()
+    }
+}
+
+/// Returns how long the counter of a column ran, in ns: the mean over the runs.
+pub(super) fn running_time(runs: &[Run], column: usize) -> u64 {
+    let ran = |run: &Run| run.counts[column].map_or(0, |count: Count| count.ran.as_nanos());
+    let ran: u128 = runs.iter().map(ran).sum();
+    u64::try_from(ran / runs.len().max(1) as u128).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+
+    #[test]
+    fn a_stopped_run_is_left_out_behind_whole_ones() {
+        let whole = || run(&[Some(100)]);
+        let stopped = || Run {
+            stopped_by: Some(Signal::SIGTERM),
+            ..run(&[Some(7)])
+        };
+        let words = |mut runs: Vec<Run>, wanted| {
+            let stopped = Stopped::take(&mut runs, wanted);
+            (runs.len(), stopped.map(|stopped| stopped.to_string()))
+        };
+        assert_eq!(
+            words(vec![whole(), whole(), stopped()], Some(100)),
+            (
+                2,
+                Some("stopped in run 3 of 100: the mean is of the 2 runs before".to_owned())
+            )
+        );
+        assert_eq!(
+            words(vec![whole(), stopped()], None),
+            (
+                1,
+                Some("stopped in run 2: the numbers are those of the run before".to_owned())
+            )
+        );
+        assert_eq!(words(vec![stopped()], Some(100)), (1, None));
+        assert_eq!(words(vec![whole(), whole()], Some(2)), (2, None));
+    }
+
+    #[test]
+    fn runs_that_were_not_made_are_no_success() {
+        let code = |ending, wanted| {
+            let run = Run {
+                stopped_by: Some(Signal::SIGTERM),
+                ending: Some(ending),
+                ..run(&[Some(7)])
+            };
+            Stopped::behind(1, wanted, &run).exit_code()
+        };
+        assert_eq!(code(Ending::Exit(0), Some(100)), 143);
+        assert_eq!(code(Ending::Exit(3), Some(100)), 3);
+        assert_eq!(code(Ending::Killed(9), Some(100)), 137);
+        assert_eq!(code(Ending::Exit(0), None), 0);
+    }
+}

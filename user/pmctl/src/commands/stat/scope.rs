@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is counted: a command and its children, tasks, or all that runs on CPUs; and in which parts.
+
+use std::fmt;
+use std::fs;
+
+use crate::args::Stat;
+use crate::events::cpus::Cpus;
+use crate::system::exit::Usage;
+
+use crate::events::threads::{Asked, Thread};
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The command, and what it creates unless that is not wanted.
+    Command,
+    /// Threads of these processes, or these threads, in words; and those that there are.
+    Tasks {
+        asked: Asked,
+        threads: Vec<Thread>,
+        words: String,
+    },
+    /// All that runs on this many CPUs, and which CPUs these are, if not all.
+    Cpus { number: usize, only: Option<Cpus> },
+}
+
+/// A part of what is counted, that has counts of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) kind: PlaceKind,
+}
+
+/// A kind of part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    Thread,
+    Cpu,
+    /// A core, and how many of its CPUs are counted.
+    Core(usize),
+    /// The same of a socket.
+    Socket(usize),
+}
+
+/// How CPUs are parted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    Cpu,
+    Core,
+    Socket,
+}
+
+impl Scope {
+    /// Returns what the options ask for.
+    pub(super) fn of(args: &Stat, online: &[usize]) -> Result<Self, Usage> {
+        if let Some(cpus) = &args.cpu {
+            cpus.require_online(online)?;
+        }
+        if args.all_cpus || args.cpu.is_some() {
+            return Ok(Self::Cpus {
+                number: args.cpu.as_ref().map_or(online.len(), Cpus::len),
+                only: args.cpu.clone(),
+            });
+        }
+        if args.pid.is_empty() && args.tid.is_empty() {
+            return Ok(Self::Command);
+        }
+        let list = |numbers: &[u32]| {
+            let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            numbers.join(",")
+        };
+        let words = if args.tid.is_empty() {
+            format!("process id '{}'", list(&args.pid))
+        } else {
+            format!("thread id '{}'", list(&args.tid))
+        };
+        let asked = Asked {
+            pids: args.pid.clone(),
+            tids: args.tid.clone(),
+        };
+        Ok(Self::Tasks {
+            threads: asked.threads()?,
+            asked,
+            words,
+        })
+    }
+}
+
+/// Returns the parts that have one of these CPUs, with the CPUs.
+pub(super) fn parts(cpus: &[usize], split: Split) -> Vec<(Place, Cpus)> {
+    let mut parts: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    for cpu in cpus {
+        let number = u32::try_from(*cpu).unwrap_or(u32::MAX);
+        let part = match split {
+            Split::Cpu => vec![number],
+            Split::Core => topology(*cpu, &["physical_package_id", "die_id", "core_id"]),
+            Split::Socket => topology(*cpu, &["physical_package_id"]),
+        };
+        match parts.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, cpus)) => cpus.push(number),
+            None => parts.push((part, vec![number])),
+        }
+    }
+    parts.sort_unstable();
+    let place = |(part, cpus): (Vec<u32>, Vec<u32>)| {
+        let (letters, kind) = match split {
+            Split::Cpu => (&["CPU"][..], PlaceKind::Cpu),
+            Split::Core => (&["S", "D", "C"][..], PlaceKind::Core(cpus.len())),
+            Split::Socket => (&["S"][..], PlaceKind::Socket(cpus.len())),
+        };
+        let pairs = letters.iter().zip(part);
+        let words: Vec<String> = pairs
+            .map(|(letter, number)| format!("{letter}{number}"))
+            .collect();
+        let name = words.join("-");
+        (Place { name, kind }, Cpus::new(cpus))
+    };
+    parts.into_iter().map(place).collect()
+}
+
+/// Returns the numbers of the parts that a CPU belongs to.
+fn topology(cpu: usize, names: &[&str]) -> Vec<u32> {
+    let number = |name: &&str| {
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        // A kernel without it tells no dies; -1 is none, too.
+        text.trim().parse().unwrap_or(0)
+    };
+    names.iter().map(number).collect()
+}
+
+/// What stands behind "Performance counter stats for".
+pub(super) struct Title<'a> {
+    pub(super) command: &'a str,
+    pub(super) scope: &'a Scope,
+}
+
+impl fmt::Display for Title<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, only) = match self.scope {
+            Scope::Command => return write!(f, "'{}'", self.command),
+            Scope::Tasks { words, .. } => return f.write_str(words),
+            Scope::Cpus { number, only } => (number, only),
+        };
+        match self.command {
+            "" => f.write_str("the machine")?,
+            command => write!(f, "'{command}'")?,
+        }
+        match (only, number) {
+            (Some(only), 1) => write!(f, ", every task on CPU {only}"),
+            (Some(only), _) => write!(f, ", every task on CPUs {only}"),
+            (None, 1) => f.write_str(", every task on 1 CPU"),
+            (None, _) => write!(f, ", every task on all {number} CPUs"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_parted_as_perf_names_them() {
+        let names = |split| -> Vec<(String, String)> {
+            let parts = parts(&[0, 4095], split).into_iter();
+            parts
+                .map(|(place, cpus)| (place.name, cpus.to_string()))
+                .collect()
+        };
+        let one = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
+        assert_eq!(
+            names(Split::Cpu),
+            [one("CPU0", "0"), one("CPU4095", "4095")]
+        );
+        // CPU 4095 has no topology, and counts as that of CPU 0 here.
+        assert_eq!(names(Split::Socket), [one("S0", "0,4095")]);
+        assert_eq!(names(Split::Core), [one("S0-D0-C0", "0,4095")]);
+    }
+}

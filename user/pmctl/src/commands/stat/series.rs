@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs of one command, for `pmctl bench`: each is counted as by `pmctl stat`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use perfmon::spec::EventSpec;
+
+use super::measure::{self, Plan};
+use super::output::Quiet;
+use super::scope::Scope;
+use super::source::{Source, Uncounted};
+use super::tasks::{Manner, Tasks};
+use super::turns;
+use crate::system::child::{Command, Ending};
+use crate::system::signals::Signals;
+
+/// A command that runs several times.
+pub(crate) struct Series {
+    plan: Plan,
+    source: Tasks,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Once {
+    pub(crate) elapsed: Duration,
+    /// A count for each event; `None` if it can't be trusted.
+    pub(crate) counts: Vec<Option<u64>>,
+    /// A task was counted no more: [`LEFT`](super::LEFT) says why.
+    pub(crate) has_left: bool,
+    pub(crate) ending: Option<Ending>,
+    /// A signal asked for the end.
+    pub(crate) is_stopped: bool,
+}
+
+impl Series {
+    /// Counts the events from the command's exec on, with what it creates.
+    pub(crate) fn new(command: Command, events: Vec<EventSpec>) -> Result<Self> {
+        let manner = Manner {
+            inherit: true,
+            from_exec: true,
+            per_thread: false,
+        };
+        Ok(Self {
+            plan: Plan {
+                command: Some(command),
+                ..Plan::default()
+            },
+            source: Tasks::new(events, &Scope::Command, manner)?,
+        })
+    }
+
+    /// Runs the command once.
+    pub(crate) fn run(&mut self, signals: &Signals) -> Result<Once> {
+        let begun = measure::begin(&self.plan, signals, &mut self.source);
+        let begun = begun.map_err(turns::plain)?;
+        let run = measure::measure(begun, (&self.plan, signals), &mut self.source, &mut Quiet)?;
+        let counts = run.counts.iter();
+        Ok(Once {
+            elapsed: run.elapsed,
+            counts: counts.map(|count| count.map(|count| count.value)).collect(),
+            has_left: run.uncounted == Some(Uncounted::Left),
+            ending: run.ending,
+            is_stopped: run.stopped_by.is_some(),
+        })
+    }
+
+    /// Returns the events as they were counted in the last run: those of user mode, with `u` behind their names, where
+    /// this user may not count the kernel.
+    pub(crate) fn events(&self) -> Vec<EventSpec> {
+        let columns = self.source.columns().into_iter();
+        columns.map(|column| column.event).collect()
+    }
+}

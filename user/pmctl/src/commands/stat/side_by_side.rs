@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics of several CPUs, cores, sockets or threads as a table: a line for each metric, a column for each of these.
+
+use super::metrics::Value;
+use crate::system::screen::Colors;
+
+/// Least width of a column.
+const COLUMN: usize = 12;
+
+/// Returns the lines of the table, of at most `width` characters. What does not fit beside is below, with an empty line
+/// between.
+pub(super) fn lines(values: &[Value<'_>], width: usize, colors: &Colors) -> Vec<String> {
+    let parts = parts(values);
+    let Some(first) = parts.first() else {
+        return Vec::new();
+    };
+    let titles: Vec<String> = first.iter().map(title).collect();
+    let title = titles.iter().map(|title| title.chars().count()).max();
+    let title = title.unwrap_or(0);
+    let columns = parts.iter().map(|part| name(part).chars().count() + 2);
+    let column = columns.fold(COLUMN, usize::max);
+    let beside = (width.saturating_sub(title) / column).max(1);
+
+    let mut lines = Vec::new();
+    for parts in parts.chunks(beside) {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        let names = parts.iter().map(|part| format!("{:>column$}", name(part)));
+        lines.push(format!("{:title$}{}", "", names.collect::<String>()));
+        for (row, text) in titles.iter().enumerate() {
+            let cells = parts.iter().map(|part| cell(&part[row], column, colors));
+            lines.push(format!("{text:title$}{}", cells.collect::<String>()));
+        }
+    }
+    lines
+}
+
+/// Returns the values of each part of what is counted: all metrics of the first one come first.
+fn parts<'v, 'a>(values: &'v [Value<'a>]) -> Vec<&'v [Value<'a>]> {
+    values.chunk_by(|a, b| a.place == b.place).collect()
+}
+
+/// Returns the name of a part.
+fn name<'a>(part: &[Value<'a>]) -> &'a str {
+    let place = part.first().and_then(|value| value.place);
+    place.map_or("", |place| &place.name)
+}
+
+/// Returns the name of a metric and its unit.
+fn title(value: &Value<'_>) -> String {
+    match value.unit {
+        "" => value.name.to_owned(),
+        unit => format!("{} [{unit}]", value.name),
+    }
+}
+
+/// Returns a number, red if it is worth a look.
+fn cell(value: &Value<'_>, column: usize, colors: &Colors) -> String {
+    let (text, style) = (value.text(), value.style(colors));
+    format!("{style}{text:>column$}{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Place, PlaceKind};
+    use super::*;
+
+    fn shown(cpus: &[Place], colors: &Colors) -> String {
+        let values: Vec<Value<'_>> = cpus
+            .iter()
+            .flat_map(|cpu| {
+                let value = |name, unit, number| Value {
+                    place: Some(cpu),
+                    name,
+                    unit,
+                    number,
+                    is_notable: Some(number > Some(50.0)),
+                };
+                [
+                    value("insn_per_cycle", "", Some(0.5)),
+                    value("tma_retiring", "%", Some(62.5)),
+                    value("l1d_miss_rate", "%", None),
+                ]
+            })
+            .collect();
+        lines(&values, 78, colors).join("\n")
+    }
+
+    fn cpus(number: usize) -> Vec<Place> {
+        let cpu = |cpu| Place {
+            name: format!("CPU{cpu}"),
+            kind: PlaceKind::Cpu,
+        };
+        (0..number).map(cpu).collect()
+    }
+
+    #[test]
+    fn each_has_a_column() {
+        let expected = "                         CPU0        CPU1
+insn_per_cycle           0.50        0.50
+tma_retiring [%]        62.50       62.50
+l1d_miss_rate [%]  <no value>  <no value>";
+        assert_eq!(shown(&cpus(2), &Colors::NONE), expected);
+        assert_eq!(shown(&[], &Colors::NONE), "");
+    }
+
+    #[test]
+    fn many_are_in_several_tables() {
+        let text = shown(&cpus(7), &Colors::NONE);
+        let tables: Vec<&str> = text.split("\n\n").collect();
+        assert_eq!(tables.len(), 2, "{text}");
+        assert!(tables[0].lines().all(|line| line.len() <= 78), "{text}");
+        assert!(tables[1].contains("CPU6") && tables[1].contains("insn_per_cycle"));
+    }
+
+    #[test]
+    fn what_is_worth_a_look_is_red() {
+        let text = shown(&cpus(1), &Colors::new(true));
+        assert!(text.contains("\x1b[31m       62.50\x1b[0m"), "{text:?}");
+        assert_eq!(text.matches("\x1b[31m").count(), 1, "{text:?}");
+    }
+}

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events of tasks: of a command, of processes, of threads.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use perfmon::event::{Builder, Counts as GroupCounts, GroupBuilder};
+use perfmon::spec::EventSpec;
+use perfmon::{Cause, Device, Error, Group, Modes, Pmu};
+
+use super::Column;
+use super::scope::{Place, PlaceKind, Scope};
+use super::source::{Count, Counts, Source, Uncounted};
+use super::turns::TooMany;
+use crate::args::Stat;
+use crate::events::schedule::{self, CounterSupply, ScheduleError};
+use crate::events::threads::{Asked, Thread};
+use crate::system::exit::{self, Usage};
+use crate::{events::modes, events::rights};
+
+/// How events of tasks count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// Also what the tasks create.
+    pub(super) inherit: bool,
+    /// From the command's exec on; else from the start.
+    pub(super) from_exec: bool,
+    /// Each thread has columns of its own.
+    pub(super) per_thread: bool,
+}
+
+impl Manner {
+    /// Returns what the options ask for.
+    pub(super) fn of(args: &Stat, scope: &Scope) -> Self {
+        Self {
+            inherit: !args.no_inherit,
+            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
+            per_thread: args.per_thread,
+        }
+    }
+}
+
+/// Events of tasks.
+pub(super) struct Tasks {
+    device: Device,
+    events: Vec<EventSpec>,
+    /// The names that the events were asked for by.
+    names: Vec<String>,
+    manner: Manner,
+    /// What is counted, if not the command.
+    asked: Option<Asked>,
+    /// The threads of it.
+    threads: Vec<Thread>,
+    /// What is open: for each thread the groups of events.
+    open: Vec<Vec<Opened>>,
+}
+
+/// A group, or an event alone, and which events these are.
+struct Opened {
+    group: Group,
+    events: Vec<usize>,
+}
+
+/// Why a group could not be opened.
+struct Refused {
+    error: Error,
+    tid: u32,
+    /// The events of the group.
+    members: Vec<usize>,
+}
+
+impl Tasks {
+    /// Takes the events that the CPUs have.
+    pub(super) fn new(events: Vec<EventSpec>, scope: &Scope, manner: Manner) -> Result<Self> {
+        let chosen = |event: &&EventSpec| event.pinned.is_some();
+        if let Some(EventSpec {
+            label,
+            pinned: Some(counter),
+            ..
+        }) = events.iter().find(chosen)
+        {
+            return Err(Usage(format!(
+                "{label}: {counter} can be chosen with -a or -C only; for a command, a process or a thread the driver \
+                 chooses the counter. Leave out the counter, or add -a."
+            ))
+            .into());
+        }
+        if let Some(event) = events.iter().find(|event| event.needs_choice) {
+            return Err(Usage(format!(
+                "{} Add -a, where pmctl chooses the counter.",
+                schedule::needs_choice(event)
+            ))
+            .into());
+        }
+        let device = Device::open().map_err(exit::with_help)?;
+        let (asked, threads) = match scope {
+            Scope::Tasks { asked, threads, .. } => (Some(asked.clone()), threads.clone()),
+            _ => (None, Vec::new()),
+        };
+        Ok(Self {
+            device,
+            names: events.iter().map(|event| event.label.clone()).collect(),
+            events,
+            manner,
+            asked,
+            threads,
+            open: Vec::new(),
+        })
+    }
+
+    /// Opens all events for these threads, without what is refused. What was open before is closed first: its counters
+    /// are needed again.
+    fn open_anew(&mut self, tids: &[u32]) -> Result<()> {
+        self.open.clear();
+        loop {
+            let refused = match self.open_all(tids) {
+                Ok(open) => {
+                    self.open = open;
+                    return Ok(());
+                }
+                Err(refused) => refused,
+            };
+            if !self.adapt(&refused) {
+                if let Some(conflict) = self.conflict() {
+                    return Err(TooMany::of_cpus(&conflict).into());
+                }
+                let Refused { error, tid, .. } = refused;
+                if matches!(error.cause, Cause::NoFreeCounter(_)) {
+                    return Err(TooMany::of_tasks(&exit::with_help(error)).into());
+                }
+                return Err(rights::explained(
+                    error,
+                    self.asked.is_some().then_some(tid),
+                ));
+            }
+        }
+    }
+
+    /// Opens all events for these threads.
+    fn open_all(&self, tids: &[u32]) -> Result<Vec<Vec<Opened>>, Refused> {
+        let mut open = Vec::new();
+        for tid in tids {
+            match self.open(*tid) {
+                Ok(opened) => open.push(opened),
+                // It ended meanwhile; its columns have no count then.
+                Err(refused) if refused.error.cause == Cause::NoSuchTask && tids.len() > 1 => {
+                    open.push(Vec::new());
+                }
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok(open)
+    }
+
+    /// Opens all events for a thread.
+    fn open(&self, tid: u32) -> Result<Vec<Opened>, Refused> {
+        let mut opened = Vec::new();
+        for members in groups(&self.events) {
+            let mut builders = members.iter().filter_map(|index| self.builder(*index));
+            let Some(leader) = builders.next() else {
+                continue;
+            };
+            let group = Group::of(self.leader(leader, tid));
+            let group = builders.fold(group, GroupBuilder::and);
+            match group.open_on(&self.device) {
+                Ok(group) => opened.push(Opened {
+                    group,
+                    events: members,
+                }),
+                Err(error) => {
+                    return Err(Refused {
+                        error,
+                        tid,
+                        members,
+                    });
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Forgets the threads that had ended before they could be counted, if each is shown.
+    fn forget_ended(&mut self) {
+        let is_counted: Vec<bool> = self.open.iter().map(|opened| !opened.is_empty()).collect();
+        // Without an event nothing is open for any.
+        if !self.manner.per_thread || !is_counted.contains(&true) {
+            return;
+        }
+        let mut counted = is_counted.iter();
+        self.threads.retain(|_| counted.next() == Some(&true));
+        self.open.retain(|opened| !opened.is_empty());
+    }
+
+    /// Returns the event to open; `None` if it is absent. Errors call it what it was asked for.
+    fn builder(&self, index: usize) -> Option<Builder> {
+        let event = self.events[index].builder()?;
+        Some(event.label(&self.names[index]))
+    }
+
+    /// Does without what was refused, as perf does; returns whether there was something.
+    ///
+    /// An event that the driver does not have becomes absent. If this user may not count the kernel, events without a
+    /// mode are counted in user mode.
+    fn adapt(&mut self, refused: &Refused) -> bool {
+        let mut changed = false;
+        match refused.error.cause {
+            Cause::Forbidden => {
+                for event in &mut self.events {
+                    if !event.is_absent() {
+                        changed |= modes::limit(event, Modes::User);
+                    }
+                }
+            }
+            Cause::NoSuchEvent | Cause::NotSupported => {
+                // The members of a group may also not go together: each is tried alone.
+                for index in &refused.members {
+                    let event = &self.events[*index];
+                    let Some(builder) = self.builder(*index) else {
+                        continue;
+                    };
+                    let Err(error) = self.leader(builder, refused.tid).open_on(&self.device) else {
+                        continue;
+                    };
+                    if matches!(error.cause, Cause::NoSuchEvent | Cause::NotSupported) {
+                        self.events[*index] = EventSpec {
+                            group: event.group,
+                            ..EventSpec::absent(
+                                &event.label,
+                                format!("The driver says: {}.", error.cause),
+                            )
+                        };
+                        changed = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        changed
+    }
+
+    /// Returns which events want the same counters, if that is why they do not go together.
+    fn conflict(&self) -> Option<String> {
+        let supply = CounterSupply::of(&self.device, &Pmu::here());
+        let present = self.events.iter().filter(|event| !event.is_absent());
+        match schedule::schedule(&present.cloned().collect::<Vec<_>>(), supply) {
+            Err(conflict @ ScheduleError::Crowded { .. }) => Some(conflict.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Returns the event with the thread and the manner of this measurement.
+    fn leader(&self, event: Builder, tid: u32) -> Builder {
+        let event = event.pid(tid).disabled();
+        let event = if self.manner.inherit {
+            event.inherit()
+        } else {
+            event
+        };
+        if self.manner.from_exec {
+            event.enable_on_exec()
+        } else {
+            event
+        }
+    }
+
+    /// Makes one call for each group.
+    fn each(&self, call: impl Fn(&Group) -> Result<(), Error>) -> Result<()> {
+        let mut groups = self.open.iter().flatten();
+        groups
+            .try_for_each(|opened| call(&opened.group))
+            .map_err(exit::with_help)
+    }
+
+    /// Returns the counts of one thread, for each event; none if nothing is open.
+    fn counts(&self, opened: &[Opened]) -> Result<Counts> {
+        if opened.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut counts = vec![None; self.events.len()];
+        for Opened { group, events } in opened {
+            if has_left(group)? {
+                continue;
+            }
+            let read: Option<GroupCounts> = match group.read() {
+                Ok(read) => Some(read),
+                Err(error) if error.cause == Cause::Missed => None,
+                Err(error) => return Err(exit::with_help(error)),
+            };
+            for (place, index) in events.iter().enumerate() {
+                counts[*index] = read.as_ref().map(|read| Count {
+                    value: read[place],
+                    ran: read.running,
+                });
+            }
+        }
+        Ok(counts)
+    }
+}
+
+impl Source for Tasks {
+    fn prepare(&mut self, command: Option<u32>) -> Result<()> {
+        let Some(asked) = self.asked.clone() else {
+            let command = command.context("there is no task to count")?;
+            return self.open_anew(&[command]);
+        };
+        asked.settle(|threads| {
+            let tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
+            self.threads = threads;
+            self.open_anew(&tids)
+        })?;
+        self.forget_ended();
+        Ok(())
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let place = |thread: &Thread| {
+            Some(Place {
+                name: thread.name.clone(),
+                kind: PlaceKind::Thread,
+            })
+        };
+        let places = if self.manner.per_thread {
+            self.threads.iter().map(place).collect()
+        } else {
+            vec![None]
+        };
+        let column = |place: &Option<Place>, (number, event): (usize, &EventSpec)| Column {
+            place: place.clone(),
+            number,
+            event: event.clone(),
+            counter: None,
+            unit: None,
+        };
+        let columns = places.iter().flat_map(|place| {
+            let events = self.events.iter().enumerate();
+            events.map(move |event| column(place, event))
+        });
+        columns.collect()
+    }
+
+    fn start(&mut self) -> Result<()> {
+        if self.manner.from_exec {
+            return Ok(());
+        }
+        self.each(Group::enable)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.each(Group::disable)
+    }
+
+    fn read(&self, _: Duration) -> Result<Counts> {
+        let threads = self.open.iter().map(|opened| self.counts(opened));
+        let threads: Vec<Counts> = threads.collect::<Result<_>>()?;
+        if self.manner.per_thread {
+            let places = threads.into_iter().flat_map(|mut counts| {
+                counts.resize(self.events.len(), None);
+                counts
+            });
+            return Ok(places.collect());
+        }
+        Ok(sums(&threads, self.events.len()))
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        for opened in self.open.iter().flatten() {
+            if has_left(&opened.group)? {
+                return Ok(Some(Uncounted::Left));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns whether a task goes on that a group does not count any more.
+fn has_left(group: &Group) -> Result<bool> {
+    Ok(group.left().map_err(exit::with_help)? > 0)
+}
+
+/// Returns the sum over the threads for each event. A thread that had ended before it could be counted is left out: it
+/// has no counts.
+fn sums(threads: &[Counts], events: usize) -> Counts {
+    let counted: Vec<&Counts> = threads.iter().filter(|counts| !counts.is_empty()).collect();
+    let sum = |index: usize| {
+        let first = counted.first()?[index]?;
+        counted[1..].iter().try_fold(first, |sum, counts| {
+            let count = counts[index]?;
+            Some(Count {
+                value: sum.value + count.value,
+                ran: sum.ran + count.ran,
+            })
+        })
+    };
+    (0..events).map(sum).collect()
+}
+
+/// Returns the events of each group, in their order; one without a group is alone. Absent ones are left out.
+fn groups(events: &[EventSpec]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        if event.is_absent() {
+            continue;
+        }
+        let same = |known: &&mut (Option<usize>, Vec<usize>)| {
+            event.group.is_some() && known.0 == event.group
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((event.group, vec![index])),
+        }
+    }
+    groups.into_iter().map(|(_, members)| members).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+    use perfmon::spec;
+
+    fn events(text: &str) -> Vec<EventSpec> {
+        spec::parse_or_absent(text, &testing::intel()).expect("it is well formed")
+    }
+
+    #[test]
+    fn events_of_a_group_are_together_and_others_alone() {
+        let found = groups(&events(
+            "r1,{r2,r3},cache-misses,{r4},{r5,cache-misses,r6},r7",
+        ));
+        let expected: [&[usize]; 5] = [&[0], &[1, 2], &[4], &[5, 7], &[8]];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_thread_that_had_ended_leaves_the_sum_alone() {
+        let count = |value| {
+            Some(Count {
+                value,
+                ran: Duration::from_millis(value),
+            })
+        };
+        let threads = [vec![count(3), None], vec![], vec![count(4), count(1)]];
+        assert_eq!(sums(&threads, 2), [count(7), None]);
+        assert_eq!(sums(&[vec![]], 2), [None, None]);
+    }
+}

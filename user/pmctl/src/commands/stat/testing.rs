@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Subjects and runs for the tests of the reports.
+
+use std::time::Duration;
+
+use perfmon::spec;
+
+use super::cpus::columns_on;
+use super::metrics::Metrics;
+use super::run::Run;
+use super::source::Count;
+use super::{Column, Scope, Subject};
+use crate::events::schedule::CounterSupply;
+use crate::system::child::Ending;
+use crate::system::pmu::testing;
+
+/// Columns for these events on an Intel PMU with 8 general and 3 fixed counters.
+pub(super) fn columns(text: &str) -> Vec<Column> {
+    let events = spec::parse_or_absent(text, &testing::intel()).expect("they exist");
+    let supply = CounterSupply {
+        general: 8,
+        fixed: 0b111,
+        busy: 0,
+    };
+    columns_on(events, supply).expect("there is room")
+}
+
+pub(super) fn subject(events: &str) -> Subject {
+    Subject {
+        command: "ls -l".to_owned(),
+        scope: Scope::Cpus {
+            number: 2,
+            only: None,
+        },
+        columns: columns(events),
+        metrics: Metrics::none(),
+        parts: 1,
+        has_counts: true,
+        hides_zeros: false,
+    }
+}
+
+/// The same with metrics.
+pub(super) fn subject_with(events: &str, metrics: &[&str]) -> Subject {
+    let subject = subject(events);
+    Subject {
+        metrics: Metrics::of(metrics, &subject.columns, &testing::intel()),
+        ..subject
+    }
+}
+
+pub(super) fn run(counts: &[Option<u64>]) -> Run {
+    let ran = Duration::from_secs(3);
+    let count = |value: &Option<u64>| value.map(|value| Count { value, ran });
+    Run {
+        elapsed: Duration::from_micros(1_500_000),
+        user: Duration::from_millis(1200),
+        system: Duration::from_millis(300),
+        counts: counts.iter().map(count).collect(),
+        uncounted: None,
+        ending: Some(Ending::Exit(0)),
+        stopped_by: None,
+    }
+}
+
+/// What a report made by `make` writes.
+pub(super) fn written(make: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut bytes = Vec::new();
+    make(&mut bytes);
+    String::from_utf8(bytes).expect("it is text")
+}
+
+/// The values of JSON lines.
+pub(super) fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect()
+}

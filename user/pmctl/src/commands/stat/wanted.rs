@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events that the command line asks for.
+
+use anyhow::Result;
+use perfmon::Pmu;
+use perfmon::pmu::Vendor;
+use perfmon::spec::{self, EventSpec};
+
+use crate::events::modes;
+
+use crate::args::Stat;
+use crate::system::exit::Usage;
+use crate::system::pmu::idle;
+use crate::system::stdio::complain;
+
+/// Returns the events that `texts`, what -e has of events, ask for; or the usual ones, if it has no values either.
+pub(super) fn wanted(
+    args: &Stat,
+    (texts, has_values): (&[String], bool),
+    pmu: &Pmu,
+) -> Result<Vec<EventSpec>> {
+    let mut events = Vec::new();
+    for text in texts {
+        // The groups of each text have numbers of their own.
+        let first = events.len();
+        let found = spec::parse_or_absent(text, pmu);
+        for event in found.map_err(|error| Usage(error.to_string()))? {
+            let group = event.group.map(|group| first + group);
+            events.push(EventSpec { group, ..event });
+        }
+    }
+    if texts.is_empty() && !has_values && !args.null {
+        events = spec::default_events(pmu);
+    }
+    if args.detailed {
+        let (details, missing) = details(pmu);
+        if !missing.is_empty() {
+            complain(format_args!("-d: this CPU has no {}", missing.join(", ")));
+        }
+        events.extend(details);
+    }
+    if let Some(words) = idle(events.iter(), pmu) {
+        complain(words);
+    }
+    in_wanted_modes(args, &mut events);
+    Ok(events)
+}
+
+/// Returns the events of -d that the CPU has, and the names of those that it lacks: none is asked for by its name.
+fn details(pmu: &Pmu) -> (Vec<EventSpec>, Vec<&'static str>) {
+    let mut events = Vec::new();
+    let mut missing = Vec::new();
+    for name in DETAILS {
+        match spec::parse(name, pmu) {
+            Ok(found) => events.extend(found),
+            Err(_) => missing.push(name),
+        }
+    }
+    (events, missing)
+}
+
+/// Limits events without a modifier to what --all-user and --all-kernel ask for.
+pub(super) fn in_wanted_modes(args: &Stat, events: &mut [EventSpec]) {
+    let wanted = modes::wanted(args.all_user, args.all_kernel);
+    for event in events {
+        modes::limit(event, wanted);
+    }
+}
+
+/// Returns the metrics that -M and --topdown ask for.
+pub(super) fn metrics(args: &Stat, pmu: &Pmu) -> Vec<String> {
+    let mut words = args.metrics.clone();
+    if args.topdown {
+        let name = match pmu.vendor() {
+            Vendor::Intel => "TopdownL",
+            Vendor::Amd => "PipelineL",
+        };
+        words.push(format!("{name}{}", args.td_level));
+    }
+    words
+}
+
+/// Events of -d.
+const DETAILS: [&str; 4] = [
+    "L1-dcache-loads",
+    "L1-dcache-load-misses",
+    "LLC-loads",
+    "LLC-load-misses",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::pmu::testing;
+
+    #[test]
+    fn details_that_the_cpu_lacks_are_named() {
+        let (events, missing) = details(&testing::amd());
+        let found: Vec<&str> = events.iter().map(|event| &event.label[..]).collect();
+        assert_eq!(found, ["L1-dcache-loads", "L1-dcache-load-misses"]);
+        assert_eq!(missing, ["LLC-loads", "LLC-load-misses"]);
+        let (events, missing) = details(&testing::intel());
+        assert_eq!((events.len(), missing), (0, DETAILS.to_vec()));
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts with [the kernel's own events](crate::events::software) beside them.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use perfmon::spec::EventSpec;
+use perfmon::{Encoding, EventSelect, Modes};
+
+use super::Column;
+use super::scope::Scope;
+use super::source::{Count, Counts, Source, Uncounted};
+use crate::args::Stat;
+use crate::events::modes;
+use crate::events::perf_event::{ioctl, open};
+use crate::events::software::Software;
+use crate::events::threads::Asked;
+use crate::system::exit::Usage;
+
+/// Refuses what is of a part of the machine, or of several runs.
+pub(super) fn refuse_the_impossible(
+    args: &Stat,
+    events: &[Software],
+    parts: usize,
+) -> Result<(), Usage> {
+    let Some(event) = events.first() else {
+        return Ok(());
+    };
+    let refused = [
+        (args.no_aggr, "-A"),
+        (args.per_core, "--per-core"),
+        (args.per_socket, "--per-socket"),
+        (args.per_thread, "--per-thread"),
+        (parts > 1, "-M"),
+    ];
+    match refused.iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(Usage(format!(
+            "{option}: {} is counted by the kernel, as one number. Leave out one of the two, or count them in another run.",
+            event.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn signed(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// The kernel's events beside what counts otherwise.
+pub(super) struct WithSoftware {
+    counts: Box<dyn Source>,
+    events: Vec<Software>,
+    /// The tasks and the CPUs to count, -1 for all; the command, if there are none.
+    targets: Vec<(i32, i32)>,
+    /// The threads that are counted, if they are asked for.
+    asked: Option<Asked>,
+    inherit: bool,
+    from_exec: bool,
+    /// Of each event those of its targets.
+    open: Vec<Vec<File>>,
+}
+
+impl WithSoftware {
+    pub(super) fn new(
+        args: &Stat,
+        events: Vec<Software>,
+        (scope, online): (&Scope, &[usize]),
+        counts: Box<dyn Source>,
+    ) -> Self {
+        let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let targets: Vec<(i32, i32)> = match scope {
+            // Which threads there are is seen when they are opened.
+            Scope::Command | Scope::Tasks { .. } => Vec::new(),
+            Scope::Cpus { only, .. } => match only {
+                Some(cpus) => cpus.iter().map(|cpu| (-1, signed(cpu))).collect(),
+                None => online.iter().map(|cpu| (-1, number(*cpu))).collect(),
+            },
+        };
+        let asked = match scope {
+            Scope::Tasks { asked, .. } => Some(asked.clone()),
+            Scope::Command | Scope::Cpus { .. } => None,
+        };
+        let wanted = modes::wanted(args.all_user, args.all_kernel);
+        let events = events.into_iter().map(|event| event.in_modes(wanted));
+        Self {
+            counts,
+            events: events.collect(),
+            from_exec: matches!(scope, Scope::Command) && args.delay().is_none(),
+            inherit: !args.no_inherit && !matches!(scope, Scope::Cpus { .. }),
+            targets,
+            asked,
+            open: Vec::new(),
+        }
+    }
+
+    /// Opens all events for these targets. What was open before is closed.
+    fn open_anew(&mut self, targets: &[(i32, i32)]) -> Result<()> {
+        self.open.clear();
+        for index in 0..self.events.len() {
+            let mut opened = self.open(self.events[index], targets);
+            let is_forbidden = matches!(opened, Err(Errno::EACCES | Errno::EPERM));
+            if is_forbidden && self.events[index].modes == Modes::Both {
+                // As perf: what the kernel does for a task is not for everyone.
+                for event in &mut self.events {
+                    *event = event.in_modes(Modes::User);
+                }
+                opened = self.open(self.events[index], targets);
+            }
+            let opened = opened.with_context(|| {
+                format!(
+                    "the kernel does not count {} here. Count it as root, or leave it out",
+                    self.events[index].label()
+                )
+            })?;
+            self.open.push(opened);
+        }
+        Ok(())
+    }
+
+    /// Opens an event for each target.
+    fn open(&self, event: Software, targets: &[(i32, i32)]) -> Result<Vec<File>, Errno> {
+        let attr = self.attr(event);
+        let files = targets
+            .iter()
+            .map(|(task, cpu)| open(&attr, *task, *cpu).map(File::from))
+            // A thread that ended meanwhile has nothing to count.
+            .filter(|file| !(targets.len() > 1 && matches!(file, Err(Errno::ESRCH))));
+        files.collect()
+    }
+
+    /// Returns a `struct perf_event_attr` of the first size.
+    fn attr(&self, event: Software) -> [u8; 64] {
+        const SOFTWARE: u32 = 1;
+        const TIME_ENABLED_AND_RUNNING: u64 = 0b11;
+        const DISABLED: u64 = 1 << 0;
+        const INHERIT: u64 = 1 << 1;
+        const EXCLUDE_USER: u64 = 1 << 4;
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const ENABLE_ON_EXEC: u64 = 1 << 12;
+        let modes = event.modes;
+        let flags = [
+            (true, DISABLED),
+            (self.inherit, INHERIT),
+            (modes == Modes::Kernel, EXCLUDE_USER),
+            (modes == Modes::User, EXCLUDE_KERNEL),
+            (self.from_exec, ENABLE_ON_EXEC),
+        ];
+        let flags = flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .fold(0, |all, (_, flag)| all | flag);
+        let mut attr = [0; 64];
+        attr[..4].copy_from_slice(&SOFTWARE.to_ne_bytes());
+        attr[4..8].copy_from_slice(&64_u32.to_ne_bytes());
+        attr[8..16].copy_from_slice(&event.number.to_ne_bytes());
+        attr[32..40].copy_from_slice(&TIME_ENABLED_AND_RUNNING.to_ne_bytes());
+        attr[40..48].copy_from_slice(&flags.to_ne_bytes());
+        attr
+    }
+
+    fn each(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {
+        for file in self.open.iter().flatten() {
+            call(file).context("can't start or stop an event of the kernel's")?;
+        }
+        Ok(())
+    }
+}
+
+impl Source for WithSoftware {
+    fn prepare(&mut self, command: Option<u32>) -> Result<()> {
+        self.counts.prepare(command)?;
+        let task = |tid| (signed(tid), -1);
+        match (self.asked.clone(), command) {
+            (Some(asked), _) => asked.settle(|threads| {
+                let targets = threads.iter().map(|thread| task(thread.tid));
+                self.open_anew(&targets.collect::<Vec<_>>())
+            }),
+            (None, Some(command)) if self.targets.is_empty() => self.open_anew(&[task(command)]),
+            (None, _) => self.open_anew(&self.targets.clone()),
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = self.counts.columns();
+        let first = columns.len();
+        let events = self.events.iter().zip(first..);
+        columns.extend(events.map(|(event, number)| Column {
+            place: None,
+            number,
+            // No counter counts it: only the name is used.
+            event: EventSpec {
+                encoding: Some(Encoding::Raw(EventSelect::fixed())),
+                missing: None,
+                ..EventSpec::absent(event.label(), "")
+            },
+            counter: None,
+            unit: event.unit,
+        }));
+        columns
+    }
+
+    fn start(&mut self) -> Result<()> {
+        if !self.from_exec {
+            // SAFETY: It takes a descriptor, which is open, and no memory.
+            self.each(|file| unsafe { ioctl::enable(file.as_raw_fd(), 0) })?;
+        }
+        self.counts.start()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.counts.stop()?;
+        // SAFETY: It takes a descriptor, which is open, and no memory.
+        self.each(|file| unsafe { ioctl::disable(file.as_raw_fd(), 0) })
+    }
+
+    fn read(&self, elapsed: Duration) -> Result<Counts> {
+        let mut counts = self.counts.read(elapsed)?;
+        if self.uncounted()?.is_some() {
+            // The kernel's events leave a task where the driver's do.
+            counts.extend(self.open.iter().map(|_| None));
+            return Ok(counts);
+        }
+        for files in &self.open {
+            let mut sum = Count::default();
+            for mut file in files {
+                let mut bytes = [0; 24];
+                file.read_exact(&mut bytes)
+                    .context("can't read an event of the kernel's")?;
+                let word = |index: usize| {
+                    let mut word = [0; 8];
+                    word.copy_from_slice(&bytes[index * 8..][..8]);
+                    u64::from_ne_bytes(word)
+                };
+                sum.value = sum.value.saturating_add(word(0));
+                // Word 1 is how long it was enabled, which is the same: it never waits for a counter.
+                sum.ran += Duration::from_nanos(word(2));
+            }
+            counts.push(Some(sum));
+        }
+        Ok(counts)
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        self.counts.uncounted()
+    }
+}

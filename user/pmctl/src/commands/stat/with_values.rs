@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts with [values that no counter counts](crate::events::values) beside them: a trace without buffers to speak of records
+//! these from the start to the stop.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use perfmon::spec::EventSpec;
+use perfmon::trace::{Alloc, Buffer, Config, Event, EventId, Record, Running, Staged, Trace};
+use perfmon::{Encoding, EventSelect, Session};
+
+use super::Column;
+use super::source::{Count, Counts, Source, Uncounted};
+use crate::args::Stat;
+use crate::events::values::{Value, Whole, require};
+use crate::system::exit::{self, Usage};
+
+/// Refuses what has no meaning for values.
+pub(super) fn refuse_the_impossible(
+    args: &Stat,
+    values: &[Value],
+    parts: usize,
+) -> Result<(), Usage> {
+    let Some(value) = values.first() else {
+        return Ok(());
+    };
+    let parts = [
+        (args.interval.is_some(), "-I"),
+        (args.cpu.is_some(), "-C"),
+        (args.no_aggr, "-A"),
+        (args.per_core, "--per-core"),
+        (args.per_socket, "--per-socket"),
+        (args.per_thread, "--per-thread"),
+        (parts > 1, "-M"),
+    ];
+    match parts.iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(Usage(format!(
+            "{option}: {0} is read once, at the end, and is of the whole machine. Leave out {option}, or record it: \
+             `pmctl record -a --timebase cycles --count {0}`.",
+            value.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The trace, which has a config all the time. Between two states there is none for a moment.
+enum Recording {
+    Staged(Trace<Staged>),
+    Running(Trace<Running>),
+    Failed,
+}
+
+/// Counts, and values beside them.
+pub(super) struct WithValues {
+    counts: Box<dyn Source>,
+    values: Vec<Value>,
+    recording: Recording,
+    buffers: Vec<Buffer>,
+    read: Vec<Option<u64>>,
+}
+
+impl WithValues {
+    /// Reads these values beside what `counts` counts.
+    pub(super) fn new(
+        session: &Session,
+        values: Vec<Value>,
+        counts: Box<dyn Source>,
+    ) -> Result<Self> {
+        let info = session.device().info().map_err(exit::with_help)?;
+        require(&info, &values)?;
+        let config = values
+            .iter()
+            .fold(Config::builder(), |config, value| {
+                config.event(Event::value(value.event))
+            })
+            .build()
+            .context("the driver has these values")?;
+        let trace = session
+            .allocate(Alloc::new(&info, 1))
+            .map_err(exit::with_help)?;
+        let trace = trace
+            .stage(&config)
+            .map_err(|refused| exit::with_help(refused.error))?;
+        let buffers = trace.buffers().map_err(exit::with_help)?;
+        Ok(Self {
+            counts,
+            read: vec![None; values.len()],
+            values,
+            recording: Recording::Staged(trace),
+            buffers,
+        })
+    }
+
+    /// Starts the trace.
+    fn record(&mut self) -> Result<()> {
+        if let Recording::Staged(trace) = std::mem::replace(&mut self.recording, Recording::Failed)
+        {
+            let trace = trace
+                .start()
+                .map_err(|refused| exit::with_help(refused.error))?;
+            self.recording = Recording::Running(trace);
+        }
+        Ok(())
+    }
+
+    /// Stops the trace, and takes what it has recorded.
+    fn take(&mut self) -> Result<()> {
+        if let Recording::Running(trace) = std::mem::replace(&mut self.recording, Recording::Failed)
+        {
+            let trace = trace
+                .stop()
+                .map_err(|refused| exit::with_help(refused.error))?;
+            self.recording = Recording::Staged(trace);
+        }
+        let mut found: BTreeMap<EventId, Vec<u64>> = BTreeMap::new();
+        for buffer in &mut self.buffers {
+            let chunk = buffer.records().map_err(exit::with_help)?;
+            for timed in chunk.records() {
+                if let Record::Value { event, value } = timed?.record {
+                    found.entry(event).or_default().push(value);
+                }
+            }
+            buffer.rewind();
+        }
+        let whole = |value: &Value| {
+            let parts = found.get(&EventId::from(value.event))?.iter().copied();
+            match value.whole {
+                Whole::Sum => Some(parts.fold(0, u64::saturating_add)),
+                Whole::Hottest => parts.max(),
+                Whole::LeastMargin => parts.min(),
+            }
+        };
+        self.read = self.values.iter().map(whole).collect();
+        Ok(())
+    }
+}
+
+impl Source for WithValues {
+    fn prepare(&mut self, command: Option<u32>) -> Result<()> {
+        self.counts.prepare(command)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = self.counts.columns();
+        let first = columns.len();
+        let values = self.values.iter().zip(first..);
+        columns.extend(values.map(|(value, number)| Column {
+            place: None,
+            number,
+            // No counter counts it: only the name is used.
+            event: EventSpec {
+                encoding: Some(Encoding::Raw(EventSelect::fixed())),
+                missing: None,
+                ..EventSpec::absent(value.name, "")
+            },
+            counter: None,
+            unit: Some(value.unit),
+        }));
+        columns
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.record()?;
+        self.counts.start()
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.counts.stop()?;
+        self.take()
+    }
+
+    fn read(&self, elapsed: Duration) -> Result<Counts> {
+        let mut counts = self.counts.read(elapsed)?;
+        let count = |value: &Option<u64>| {
+            value.map(|value| Count {
+                value,
+                ran: elapsed,
+            })
+        };
+        counts.extend(self.read.iter().map(count));
+        Ok(counts)
+    }
+
+    fn uncounted(&self) -> Result<Option<Uncounted>> {
+        self.counts.uncounted()
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl top`: a live view of `pmctl record`, which runs beside it.
+
+mod recorder;
+mod stream;
+mod text;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Error, Result};
+
+use crate::args::{Order, Top};
+use crate::commands::report::Grouping;
+use crate::commands::tui::{self, Show};
+use crate::recording::profile::Filter;
+use crate::system::screen::Screen;
+use recorder::{News, Recorder};
+use stream::Stream;
+
+/// How long the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a second.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Shows tables until the user ends it, and returns the exit code.
+pub(crate) fn top(args: &Top) -> Result<u8> {
+    let grouping = Grouping {
+        keys: args.rows.sort.clone(),
+        children: false,
+        graph: args.chains.then_some(Order::Callee),
+        inline: false,
+        max_stack: 127,
+        filter: Filter::default(),
+    };
+    let mut recorder = Recorder::start(args)?;
+    let is_text = args.stdio || !tui::has_terminal();
+    // What is refused is told before the screen changes, unless the recorder takes so long that keys would have to wait.
+    let limit = (!is_text).then(|| Instant::now() + PATIENCE);
+    let first = recorder.begin(limit)?;
+    let mut live = Live {
+        stream: Stream::new(),
+        tables: 0,
+        next: Instant::now() + args.delay,
+        failure: None,
+    };
+    live.stream.push(&first)?;
+    if is_text {
+        return live.print(args, &grouping, &mut recorder);
+    }
+    let mut show = Show::new(&grouping, String::new());
+    let code = show.run(|show| live.refresh(args, show, &mut recorder))?;
+    live.failure.map_or(Ok(code), Err)
+}
+
+/// The state of a live view.
+struct Live {
+    stream: Stream,
+    /// Tables so far.
+    tables: u64,
+    /// When the next one is due.
+    next: Instant,
+    /// Why the recorder has ended, if it has failed.
+    failure: Option<Error>,
+}
+
+impl Live {
+    /// Returns whether all tables were shown.
+    fn is_done(&self, args: &Top) -> bool {
+        args.iterations.is_some_and(|most| self.tables >= most)
+    }
+
+    /// Prints tables as text.
+    fn print(&mut self, args: &Top, grouping: &Grouping, recorder: &mut Recorder) -> Result<u8> {
+        let mut output = Screen::open(false)?;
+        loop {
+            let has_ended = match recorder.wait(self.next) {
+                News::Bytes(bytes) => {
+                    self.stream.push(&bytes)?;
+                    continue;
+                }
+                News::Nothing => false,
+                News::End => true,
+            };
+            self.next += args.delay;
+            if let Some(recording) = self.stream.take() {
+                let colors = output.colors;
+                text::write(&recording, grouping, args.entries, (colors, &mut output))?;
+                output.flush()?;
+                self.tables += 1;
+            }
+            if has_ended {
+                return recorder.end();
+            }
+            if self.is_done(args) {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Takes what has come, and shows a table if one is due; returns whether that was the last.
+    fn refresh(&mut self, args: &Top, show: &mut Show, recorder: &mut Recorder) -> Result<bool> {
+        loop {
+            match recorder.wait(Instant::now()) {
+                News::Bytes(bytes) => self.stream.push(&bytes)?,
+                News::Nothing => break,
+                News::End => {
+                    let end = recorder.end();
+                    // What has come since the last table. That one stays if nothing has, for it may be of use.
+                    if self.stream.has_samples() || (self.tables == 0 && end.is_ok()) {
+                        self.show(show)?;
+                    }
+                    if self.tables == 0 {
+                        return end.map(|_| true);
+                    }
+                    show.tell("what is sampled has ended: q quits".to_owned());
+                    if let Err(failure) = end {
+                        show.tell("the recorder has failed: q quits and shows why".to_owned());
+                        self.failure = Some(failure);
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        if Instant::now() < self.next {
+            return Ok(false);
+        }
+        self.next = Instant::now() + args.delay;
+        self.show(show)?;
+        Ok(self.is_done(args))
+    }
+
+    /// Shows a table of what has come since the one before.
+    fn show(&mut self, show: &mut Show) -> Result<()> {
+        if let Some(recording) = self.stream.take() {
+            show.take(recording)?;
+            self.tables += 1;
+        }
+        Ok(())
+    }
+}

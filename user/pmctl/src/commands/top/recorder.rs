@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recorder beside `pmctl top`: `pmctl record -o -`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::unistd::Pid;
+
+use crate::args::Top;
+use crate::commands::record::OWN_COMMAND;
+use crate::system::child::own_program;
+use crate::system::exit::Failed;
+
+/// Bytes that are read at once, and how many of these may wait.
+const BLOCK: usize = 1 << 16;
+const WAITING: usize = 1 << 10;
+
+/// What the recorder has written.
+pub(super) enum News {
+    Bytes(Vec<u8>),
+    /// The time is over.
+    Nothing,
+    End,
+}
+
+/// The process.
+pub(super) struct Recorder {
+    child: Child,
+    blocks: Receiver<Vec<u8>>,
+    has_ended: bool,
+}
+
+impl Recorder {
+    /// Starts it.
+    pub(super) fn start(args: &Top) -> Result<Self> {
+        let mut command = Command::new(own_program());
+        command.args(arguments(args));
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Result<Self> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // Without samples it writes nothing, and does not learn that it has no reader any more.
+        // SAFETY: Between fork and exec there is but one system call.
+        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?)) };
+        let mut child = command
+            .spawn()
+            .context("can't start pmctl once more, as the recorder")?;
+        let mut output = child.stdout.take().context("the recorder has no output")?;
+        let (sender, blocks) = sync_channel(WAITING);
+        let recorder = Self {
+            child,
+            blocks,
+            has_ended: false,
+        };
+        // Signals are the main thread's, which may have to give a terminal back.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let before = before.context("can't block signals")?;
+        thread::spawn(move || {
+            let mut block = vec![0; BLOCK];
+            while let Ok(number) = output.read(&mut block) {
+                if number == 0 || sender.send(block[..number].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        before.thread_set_mask().context("can't restore signals")?;
+        Ok(recorder)
+    }
+
+    /// Waits for the first bytes that it writes, until a time if there is one; returns none if it needs longer.
+    ///
+    /// # Errors
+    /// Its own message and exit code, if it refuses to record.
+    pub(super) fn begin(&mut self, until: Option<Instant>) -> Result<Vec<u8>> {
+        let first = match until {
+            Some(until) => self.wait(until),
+            None => self.blocks.recv().map_or(News::End, News::Bytes),
+        };
+        match first {
+            News::Bytes(bytes) => Ok(bytes),
+            News::Nothing => Ok(Vec::new()),
+            News::End => {
+                self.has_ended = true;
+                let code = self.end()?;
+                Err(Failed::new(code, "the recorder has ended before it began").into())
+            }
+        }
+    }
+
+    /// Waits for something until a time.
+    pub(super) fn wait(&mut self, until: Instant) -> News {
+        if self.has_ended {
+            return News::Nothing;
+        }
+        let limit = until.saturating_duration_since(Instant::now());
+        match self.blocks.recv_timeout(limit) {
+            Ok(bytes) => News::Bytes(bytes),
+            Err(RecvTimeoutError::Timeout) => News::Nothing,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.has_ended = true;
+                News::End
+            }
+        }
+    }
+
+    /// Waits for its end, and returns its exit code.
+    ///
+    /// # Errors
+    /// Its message, if it has failed.
+    pub(super) fn end(&mut self) -> Result<u8> {
+        let mut words = String::new();
+        if let Some(errors) = &mut self.child.stderr {
+            errors
+                .read_to_string(&mut words)
+                .context("can't read from the recorder")?;
+        }
+        let status = self.child.wait().context("can't wait for the recorder")?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        match code {
+            Some(0) => Ok(0),
+            Some(code) => {
+                let words = words.trim_end();
+                let words = words.strip_prefix("pmctl: ").unwrap_or(words);
+                Err(Failed::new(code, &of_top(words)).into())
+            }
+            None => Err(anyhow!("the recorder was killed: {status}")),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // It has no more readers, and counts no longer.
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            if let Ok(None) = self.child.try_wait() {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+            }
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the recorder's message with advice for `pmctl top`, which samples all programs without any option.
+fn of_top(words: &str) -> String {
+    words.replace(OWN_COMMAND, "One process of your own: `pmctl top -p PID`.")
+}
+
+/// Returns the recorder's command line.
+fn arguments(args: &Top) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["record", "-q", "-o", "-"].map(OsString::from).into();
+    let mut push = |option: &str, value: String| words.extend([option.into(), value.into()]);
+    for events in &args.events {
+        push("-e", events.clone());
+    }
+    match args.period {
+        Some(period) => push("-c", period.to_string()),
+        None => push("-F", args.freq.clone()),
+    }
+    match (&args.cpu, &args.pid, &args.tid) {
+        (Some(cpus), ..) => push("-C", cpus.to_string()),
+        (_, Some(pid), _) => push("-p", pid.clone()),
+        (_, _, Some(tid)) => push("-t", tid.clone()),
+        _ => words.push("-a".into()),
+    }
+    if args.chains {
+        words.push("-g".into());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn recorder(script: &str) -> Recorder {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Recorder::run(command).expect("there is a shell")
+    }
+
+    #[test]
+    fn one_that_needs_long_is_not_waited_for() {
+        let mut slow = recorder("exec sleep 1000");
+        let until = Instant::now() + Duration::from_millis(50);
+        assert!(
+            slow.begin(Some(until))
+                .expect("it has not failed")
+                .is_empty()
+        );
+        let start = Instant::now();
+        drop(slow);
+        assert!(start.elapsed() < Duration::from_secs(100), "it was ended");
+    }
+
+    #[test]
+    fn its_message_and_its_first_bytes_are_taken() {
+        let mut quick = recorder("printf first; exec sleep 1000");
+        assert_eq!(quick.begin(None).expect("it records"), b"first");
+        for limit in [None, Some(Instant::now() + Duration::from_secs(100))] {
+            let mut refused = recorder("echo pmctl: no counter >&2; exit 3");
+            let error = refused.begin(limit).expect_err("it refuses");
+            assert_eq!(error.to_string(), "no counter");
+        }
+    }
+
+    #[test]
+    fn advice_is_for_top() {
+        let words = of_top(&format!("It needs root.\n{OWN_COMMAND}"));
+        assert!(words.starts_with("It needs root.\n"), "{words}");
+        assert!(words.ends_with("`pmctl top -p PID`."), "{words}");
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A stream of `pmctl record -o -`, cut into recordings that can be shown while it goes on.
+
+use std::path::{Path, PathBuf};
+
+use ahash::{AHashMap, AHashSet};
+use anyhow::{Context, Result};
+
+use crate::recording::address_spaces::AddressSpaces;
+use crate::recording::perfdata::{
+    self, Body, BuildId, Record, Recording, Records, SymbolTable, Task,
+};
+use crate::recording::places::build_id;
+use crate::recording::symbols::{DebugFiles, Names, jit};
+
+/// Size of the stream's header, and of that of a record.
+const HEADER: usize = 16;
+const RECORD: usize = 8;
+/// The first type of records that perf makes and not the kernel.
+const OF_PERF: u32 = 64;
+
+/// A stream.
+pub(super) struct Stream {
+    /// What is not decoded yet.
+    bytes: Vec<u8>,
+    /// The events and the machine, once they have come.
+    head: Option<Recording>,
+    /// Tasks and their memory before the records in `window`.
+    spaces: AddressSpaces,
+    window: Vec<Record>,
+    names: Names,
+    tables: AHashMap<PathBuf, SymbolTable>,
+    /// Processes that have ended, whose code has names in `tables` until the next recording.
+    ended: AHashSet<u32>,
+    /// Places that have no name.
+    nameless: AHashSet<(PathBuf, u64)>,
+    /// Those of the files in `tables`, from when each was first looked up: the instructions of another version are not
+    /// shown.
+    build_ids: Vec<BuildId>,
+}
+
+impl Stream {
+    /// Creates one of which nothing has come.
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            head: None,
+            spaces: AddressSpaces::default(),
+            window: Vec::new(),
+            names: Names::new(DebugFiles::of_user()).with_kernel_kept(),
+            tables: AHashMap::new(),
+            ended: AHashSet::new(),
+            nameless: AHashSet::new(),
+            build_ids: Vec::new(),
+        }
+    }
+
+    /// Takes what has come.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        if self.head.is_none() {
+            let Some(end) = self.end_of_head() else {
+                return Ok(());
+            };
+            let head: Vec<u8> = self.bytes.drain(..end).collect();
+            let head = perfdata::read(head).context("the stream can't be read")?;
+            self.head = Some(head);
+        }
+        let parts = self.head.as_ref().map(Recording::parts).unwrap_or_default();
+        let mut place = 0;
+        while let Some(size) = size(&self.bytes[place..]) {
+            let record = perfdata::decode(&self.bytes[place..], parts);
+            let (record, _) = record.context("the stream can't be read: a record is broken")?;
+            self.window.extend(record);
+            place += size;
+        }
+        self.bytes.drain(..place);
+        Ok(())
+    }
+
+    /// Returns where the records of the kernel begin, if they have come.
+    fn end_of_head(&self) -> Option<usize> {
+        let mut place = HEADER;
+        loop {
+            let rest = self.bytes.get(place..)?;
+            let size = size(rest)?;
+            if u32::from_le_bytes(rest[..4].try_into().ok()?) < OF_PERF {
+                return Some(place);
+            }
+            place += size;
+        }
+    }
+
+    /// Returns whether samples have come since the last [`take`](Self::take).
+    pub(super) fn has_samples(&self) -> bool {
+        self.window.iter().any(Record::is_sample)
+    }
+
+    /// Returns what has come since the last call as a recording with names; `None` before anything came.
+    pub(super) fn take(&mut self) -> Option<Recording> {
+        self.drop_run_time_names();
+        let head = self.head.as_ref()?;
+        let mut records = self.spaces.records();
+        let mut window = std::mem::take(&mut self.window);
+        window.sort_by_key(|record| record.stamp.time);
+        let mut wanted: AHashMap<PathBuf, AHashSet<u64>> = AHashMap::new();
+        for record in &window {
+            match &record.body {
+                Body::Sample(sample) => {
+                    let chain = sample.chain.iter().copied();
+                    for address in chain.chain([sample.ip]) {
+                        self.want(record.stamp.task, address, &mut wanted);
+                    }
+                }
+                Body::Exit { task, .. } => self.spaces.end(*task),
+                _ => self.spaces.apply(record),
+            }
+        }
+        records.append(&mut window);
+        let mut recording = Recording {
+            records: Records::from(&records[..]),
+            ..head.clone()
+        };
+        for (file, places) in wanted {
+            self.look_up(&file, &places);
+        }
+        recording.notes.symbols = self.tables.values().cloned().collect();
+        recording.build_ids.clone_from(&self.build_ids);
+        Some(recording)
+    }
+
+    /// Drops the names of code that programs make: they may tell the names later, and put other functions to the same
+    /// place. Those of a process that has ended can't be read again and stay once, for the samples that come last.
+    fn drop_run_time_names(&mut self) {
+        let mut ended = AHashSet::new();
+        self.tables.retain(|file, _| {
+            jit::process_of(file).is_none_or(|pid| {
+                let stays = jit::has_ended(pid) && !self.ended.contains(&pid);
+                stays && ended.insert(pid)
+            })
+        });
+        self.ended = ended;
+        self.nameless
+            .retain(|(file, _)| jit::process_of(file).is_none());
+    }
+
+    /// Notes an address of which the function is not known.
+    fn want(&self, task: Task, address: u64, wanted: &mut AHashMap<PathBuf, AHashSet<u64>>) {
+        let Some(place) = self.spaces.find(task.pid, address) else {
+            return;
+        };
+        let path = self.spaces.path(place.file);
+        let table = self.tables.get(path);
+        let is_known = table.is_some_and(|table| table.at(place.offset).is_some());
+        if is_known || self.nameless.contains(&(path.to_owned(), place.offset)) {
+            return;
+        }
+        let places = wanted.entry(path.to_owned()).or_default();
+        places.insert(place.offset);
+    }
+
+    /// Adds the functions at some places of a file.
+    fn look_up(&mut self, file: &Path, places: &AHashSet<u64>) {
+        let found = self.names.look_up(file, places);
+        for place in places.iter().filter(|place| found.at(**place).is_none()) {
+            self.nameless.insert((file.to_owned(), *place));
+        }
+        let table = self.tables.entry(file.to_owned());
+        let table = table.or_insert_with(|| {
+            self.build_ids.extend(build_id(file, file));
+            SymbolTable {
+                symbols: Vec::new(),
+                ..found.clone()
+            }
+        });
+        for symbol in found.symbols {
+            match table
+                .symbols
+                .binary_search_by_key(&symbol.start, |known| known.start)
+            {
+                Ok(index) => table.symbols[index] = symbol,
+                Err(index) => table.symbols.insert(index, symbol),
+            }
+        }
+    }
+}
+
+/// Returns the size of the first record, if all of it has come.
+fn size(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..RECORD)?;
+    let size = usize::from(u16::from_le_bytes([header[6], header[7]]));
+    (size >= RECORD && size <= bytes.len()).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::perfdata::{Map, Pipe, Sample, Stamp};
+    use crate::recording::profile;
+
+    const RECORDING: &[u8] = include_bytes!("../../../tests/recordings/callers.data");
+
+    /// The recording as a stream.
+    fn written(recording: &Recording) -> Vec<u8> {
+        let pipe = Pipe::new(Vec::new(), &recording.events, &recording.host);
+        let mut pipe = pipe.expect("a vector takes everything");
+        for record in recording.records.iter() {
+            let record = record.expect("it is well formed");
+            pipe.record(&record).expect("a vector takes everything");
+        }
+        pipe.save().expect("a vector takes everything");
+        let end = pipe.finish(&recording.build_ids, &recording.notes);
+        end.expect("a vector takes everything").output
+    }
+
+    /// The tasks and files of the samples.
+    fn samples(recording: &Recording) -> Vec<(String, String, u64)> {
+        let mut all = Vec::new();
+        let walked = profile::each_sample(recording, |named, names| {
+            all.push((
+                names.comm(named.stamp.task).to_owned(),
+                named.site.path().into_owned(),
+                named.sample.ip,
+            ));
+            Ok(())
+        });
+        walked.expect("nothing fails");
+        all
+    }
+
+    #[test]
+    fn windows_have_all_samples_with_tasks_and_files_of_before() {
+        let recording = perfdata::read(RECORDING).expect("it is whole");
+        let bytes = written(&recording);
+        let mut found = Vec::new();
+        let mut windows = 0;
+        let mut stream = Stream::new();
+        assert!(stream.take().is_none());
+        for chunk in bytes.chunks(100) {
+            stream.push(chunk).expect("it is well formed");
+            if let Some(window) = stream.take() {
+                let all = samples(&window);
+                windows += usize::from(!all.is_empty());
+                found.extend(all);
+            }
+        }
+        assert!(windows > 2, "{windows}");
+        assert_eq!(found, samples(&recording));
+    }
+
+    #[test]
+    fn files_have_their_build_ids() {
+        let program = std::env::current_exe().expect("it is known");
+        let mut stream = Stream::new();
+        for _ in 0..2 {
+            stream.look_up(&program, &AHashSet::from_iter([0]));
+        }
+        assert_eq!(
+            stream.build_ids,
+            Vec::from_iter(build_id(&program, &program))
+        );
+    }
+
+    /// The functions of a process, until the file is removed.
+    struct Functions(PathBuf);
+
+    impl Drop for Functions {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Returns a stream in which a process has made code at an address, and a sample there.
+    fn with_code(pid: u32, address: u64) -> (Stream, Record) {
+        let body = Body::Map(Map {
+            task: Task::leader(pid),
+            start: address,
+            length: 0x1000,
+            file: "//anon".into(),
+            ..Map::default()
+        });
+        let map = Record {
+            stamp: Stamp::default(),
+            body,
+        };
+        let sample = Record {
+            stamp: Stamp {
+                task: Task::leader(pid),
+                ..Stamp::default()
+            },
+            body: Body::Sample(Sample {
+                ip: address + 8,
+                ..Sample::default()
+            }),
+        };
+        let mut stream = Stream::new();
+        stream.head = Some(perfdata::read(RECORDING).expect("it is whole"));
+        stream.spaces.apply(&map);
+        (stream, sample)
+    }
+
+    /// Returns the name that a sample has in the next recording.
+    fn name(stream: &mut Stream, sample: &Record) -> Option<String> {
+        stream.window = vec![sample.clone()];
+        let notes = stream.take().expect("the head has come").notes;
+        let mut symbols = notes.symbols.into_iter().flat_map(|table| table.symbols);
+        symbols.next().map(|symbol| symbol.name)
+    }
+
+    #[test]
+    fn names_of_code_that_a_program_makes_are_those_of_now() {
+        let pid = std::process::id();
+        let functions = Functions(jit::map_of(pid));
+        let (mut stream, sample) = with_code(pid, 0x1000);
+        assert_eq!(name(&mut stream, &sample), None);
+        for line in ["1000 10 early", "1000 10 late"] {
+            std::fs::write(&functions.0, line).expect("it can be written");
+            let name = name(&mut stream, &sample);
+            assert_eq!(name.as_deref(), line.rsplit(' ').next());
+        }
+    }
+
+    #[test]
+    fn names_of_code_of_a_process_that_has_ended_stay_once() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let functions = Functions(jit::map_of(child.id()));
+        let (mut stream, sample) = with_code(child.id(), 0x1000);
+        std::fs::write(&functions.0, "1000 10 made").expect("it can be written");
+        let before = name(&mut stream, &sample);
+        child.wait().expect("its input has ended");
+        drop(functions);
+        assert_eq!(before.as_deref(), Some("made"));
+        assert_eq!(name(&mut stream, &sample).as_deref(), Some("made"));
+        assert_eq!(name(&mut stream, &sample), None);
+        assert!(stream.ended.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_stream_is_told() {
+        let mut stream = Stream::new();
+        assert!(stream.push(&[1; 200]).is_err() || stream.take().is_none());
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A table of `pmctl top` as text.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::commands::report::{self, Align, Grouping, Share, Table, heading};
+use crate::recording::perfdata::Recording;
+use crate::system::screen::Colors;
+use crate::system::text::{count, printable, thousands};
+
+/// Prints the first rows of each event.
+pub(super) fn write(
+    recording: &Recording,
+    grouping: &Grouping,
+    entries: usize,
+    (colors, output): (Colors, &mut impl Write),
+) -> Result<()> {
+    let (tables, ..) = report::shares(recording, grouping, None)?;
+    let style = colors.heading;
+    for (index, (event, shares)) in recording.events.iter().zip(&tables).enumerate() {
+        let events = shares.values().map(|share| share.events);
+        let events = events.fold(0, u64::saturating_add);
+        let samples: u64 = shares.values().map(|share| share.samples).sum();
+        write!(
+            output,
+            "{style}Samples: {} of event '{}'{style:#}",
+            thousands(samples),
+            printable(&event.name),
+        )?;
+        let unit = event.attr.unit();
+        // Degrees are not shared by functions.
+        if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+            writeln!(output)?;
+            if let Some(range) = report::range(recording, &grouping.filter, (index, unit))? {
+                writeln!(output, "{range}")?;
+            }
+            writeln!(output)?;
+            continue;
+        }
+        writeln!(output, ", {}", report::total(unit, events))?;
+        let mut rows: Vec<(&Vec<String>, &Share)> = shares.iter().collect();
+        rows.sort_by(|(a_cells, a), (b_cells, b)| {
+            b.events.cmp(&a.events).then_with(|| a_cells.cmp(b_cells))
+        });
+        let mut headings = vec![("overhead", Align::Right), ("samples", Align::Right)];
+        headings.extend(grouping.keys.iter().map(|key| (heading(*key), Align::Left)));
+        let mut table = Table::new(&headings);
+        for (cells, share) in rows.iter().take(entries) {
+            let part = share.events as f64 / events.max(1) as f64;
+            let mut row = vec![format!("{:.2}%", part * 100.0), thousands(share.samples)];
+            row.extend(cells.iter().cloned());
+            table.row(&row, colors.share(part));
+        }
+        table.write(None, style, output)?;
+        let rest = rows.len().saturating_sub(entries);
+        if rest > 0 {
+            writeln!(output, "  ({} not shown)", count(rest as u64, "row"))?;
+        }
+        writeln!(output)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::Modes;
+
+    use super::*;
+    use crate::args::Key;
+    use crate::events::values;
+    use crate::recording::perfdata::example::example;
+    use crate::recording::perfdata::{Attr, Kind, Parts};
+    use crate::recording::profile::Filter;
+
+    /// Returns the tables of a value with one sample, and of another event.
+    fn tables(name: &str) -> String {
+        let mut recording = example(false);
+        let (_, values) = values::split(&[name.to_owned()]);
+        let kind = Kind::Value(u64::from(values[0].event as u32));
+        name.clone_into(&mut recording.events[0].name);
+        recording.events[0].attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+        let grouping = Grouping {
+            keys: vec![Key::Comm],
+            children: false,
+            graph: None,
+            inline: false,
+            max_stack: 1,
+            filter: Filter::default(),
+        };
+        let mut text = Vec::new();
+        let written = write(&recording, &grouping, 9, (Colors::default(), &mut text));
+        written.expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let level = tables("temperature");
+        let text = "Samples: 1 of event 'temperature'\n\
+                    From 1000 to 1000 °C, median 1000 °C of 1 sample\n\n\
+                    Samples: 1 of event 'r1c0', event count 1,000\n";
+        assert!(level.starts_with(text), "{level}");
+        let energy = tables("energy-pkg");
+        let head = "Samples: 1 of event 'energy-pkg', sum 0.000000 Joules\n";
+        assert!(energy.starts_with(head), "{energy}");
+        assert!(energy.contains("100.00%"), "{energy}");
+    }
+}

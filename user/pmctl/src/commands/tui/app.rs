@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the TUI shows, and what keys do to it.
+
+use std::collections::HashSet;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use super::table::{Line, Place, Table};
+use crate::commands::annotate::Listing;
+
+/// What the user asks for that the state alone can't do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Quit,
+    /// The instructions of the selected row's function.
+    Annotate,
+}
+
+/// How many columns a key scrolls.
+const COLUMNS: usize = 16;
+
+/// What keys go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Table,
+    /// The text is typed.
+    Search,
+    Help,
+    /// All warnings.
+    Warnings,
+}
+
+/// A part of a text that is longer than the screen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scroll {
+    /// The first line on the screen.
+    pub(super) first: usize,
+    /// The largest first line: the last one is on the screen then.
+    pub(super) last: usize,
+    /// Lines on the screen.
+    pub(super) page: usize,
+}
+
+/// An annotated function.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) title: String,
+    pub(super) listing: Listing,
+    pub(super) selected: usize,
+    /// The first line on the screen; `None`: the selected line comes to its middle.
+    pub(super) offset: Option<usize>,
+}
+
+/// The state.
+#[derive(Clone, Debug)]
+pub(super) struct App {
+    /// The first line of the screen.
+    pub(super) title: String,
+    pub(super) warnings: Vec<String>,
+    /// The part of them that is on the screen.
+    pub(super) scroll: Scroll,
+    pub(super) headings: Vec<&'static str>,
+    pub(super) tables: Vec<Table>,
+    pub(super) event: usize,
+    pub(super) selected: usize,
+    /// The first line of the table that is on the screen.
+    pub(super) offset: usize,
+    /// The first column of the lines that is on the screen.
+    pub(super) column: usize,
+    pub(super) open: HashSet<Place>,
+    pub(super) filter: String,
+    pub(super) mode: Mode,
+    pub(super) view: Option<View>,
+    /// What went wrong with the last key.
+    pub(super) status: Option<String>,
+    /// Lines of the table on the screen.
+    pub(super) page: usize,
+    /// Changes with what is shown, but for keys.
+    pub(super) version: u64,
+}
+
+impl App {
+    pub(super) fn new(title: String, headings: Vec<&'static str>, tables: Vec<Table>) -> Self {
+        Self {
+            title,
+            warnings: Vec::new(),
+            scroll: Scroll::default(),
+            headings,
+            tables,
+            event: 0,
+            selected: 0,
+            offset: 0,
+            column: 0,
+            open: HashSet::new(),
+            filter: String::new(),
+            mode: Mode::Table,
+            view: None,
+            status: None,
+            page: 1,
+            version: 0,
+        }
+    }
+
+    /// Returns the table of the event that is shown.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.tables.get(self.event)
+    }
+
+    /// Returns the lines of that table.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let table = self.table();
+        table.map_or_else(Vec::new, |table| table.lines(&self.filter, &self.open))
+    }
+
+    /// Replaces the tables; the row that is selected stays it, if it is still there.
+    pub(super) fn replace(&mut self, tables: Vec<Table>) {
+        let selected = self.selected();
+        self.tables = tables;
+        self.version += 1;
+        self.event = self.event.min(self.tables.len().saturating_sub(1));
+        let lines = self.lines();
+        if let (Some((cells, callers)), Some(table)) = (selected, self.table()) {
+            let is_it =
+                |line: &Line| table.rows[line.row].cells == cells && line.callers == callers;
+            // At the top it stays at the top: there is what is new.
+            if self.selected > 0 {
+                if let Some(place) = lines.iter().position(is_it) {
+                    self.selected = place;
+                }
+            }
+        }
+        self.selected = self.selected.min(lines.len().saturating_sub(1));
+    }
+
+    fn selected_line(&self) -> Option<Line> {
+        self.lines().into_iter().nth(self.selected)
+    }
+
+    /// Returns the cells of the selected row, and the callers from it to the selected line.
+    pub(super) fn selected(&self) -> Option<Place> {
+        let line = self.selected_line()?;
+        let row = self.table()?.rows.get(line.row)?;
+        Some((row.cells.clone(), line.callers))
+    }
+
+    /// Shows an annotated function.
+    pub(super) fn show(&mut self, view: View) {
+        self.view = Some(view);
+        self.column = 0;
+    }
+
+    /// Does what a key asks for.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        if key.kind == KeyEventKind::Release {
+            return None;
+        }
+        self.status = None;
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Some(Wish::Quit);
+        }
+        match self.mode {
+            Mode::Search => {
+                self.search(key.code);
+                None
+            }
+            Mode::Warnings if self.scroll.key(key.code) => None,
+            Mode::Help | Mode::Warnings => {
+                self.mode = Mode::Table;
+                None
+            }
+            Mode::Table if key.code == KeyCode::Char('w') && !self.warnings.is_empty() => {
+                self.mode = Mode::Warnings;
+                self.scroll = Scroll::default();
+                None
+            }
+            // Drawing keeps it where there is text.
+            Mode::Table if key.code == KeyCode::Char('>') => {
+                self.column += COLUMNS;
+                None
+            }
+            Mode::Table if key.code == KeyCode::Char('<') => {
+                self.column = self.column.saturating_sub(COLUMNS);
+                None
+            }
+            Mode::Table if self.view.is_some() => self.view_key(key.code),
+            Mode::Table => self.table_key(key.code),
+        }
+    }
+
+    fn search(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => {
+                self.mode = Mode::Table;
+                if let Some(view) = &mut self.view {
+                    if !view.find(&self.filter, true) {
+                        self.status = Some(format!("`{}` is not below", self.filter));
+                    }
+                }
+            }
+            KeyCode::Esc => {
+                self.mode = Mode::Table;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Char(c) => self.filter.push(c),
+            _ => {}
+        }
+        if self.view.is_none() {
+            self.selected = 0;
+        }
+    }
+
+    fn table_key(&mut self, key: KeyCode) -> Option<Wish> {
+        let last = self.lines().len().saturating_sub(1);
+        match key {
+            KeyCode::Char('q') => return Some(Wish::Quit),
+            KeyCode::Char('a') if self.selected_line().is_some() => return Some(Wish::Annotate),
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('/') => {
+                self.mode = Mode::Search;
+                self.filter.clear();
+            }
+            KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
+            KeyCode::Enter | KeyCode::Char('+' | ' ') => self.unfold(),
+            KeyCode::Char('E') => self.unfold_all(),
+            KeyCode::Char('C') => self.open.clear(),
+            KeyCode::Tab | KeyCode::Right if self.tables.len() > 1 => {
+                self.event = (self.event + 1) % self.tables.len();
+            }
+            KeyCode::BackTab | KeyCode::Left if self.tables.len() > 1 => {
+                self.event = (self.event + self.tables.len() - 1) % self.tables.len();
+            }
+            other => {
+                let line = moved(self.selected, other, self.page, last);
+                self.selected = line.unwrap_or(self.selected);
+            }
+        }
+        let last = self.lines().len().saturating_sub(1);
+        self.selected = self.selected.min(last);
+        None
+    }
+
+    fn view_key(&mut self, key: KeyCode) -> Option<Wish> {
+        let view = self.view.as_mut()?;
+        let last = view.listing.lines.len().saturating_sub(1);
+        match key {
+            KeyCode::Char('q') | KeyCode::Esc | KeyCode::Left => {
+                self.view = None;
+                self.column = 0;
+                self.filter.clear();
+            }
+            KeyCode::Char('/') => {
+                self.mode = Mode::Search;
+                self.filter.clear();
+            }
+            KeyCode::Char('n') => {
+                if !view.find(&self.filter, false) {
+                    self.status = Some(format!("`{}` is not below", self.filter));
+                }
+            }
+            KeyCode::Char('h' | '?') | KeyCode::F(1) => self.mode = Mode::Help,
+            KeyCode::Tab => view.next_hot(),
+            other => {
+                let line = moved(view.selected, other, self.page, last);
+                view.selected = line.unwrap_or(view.selected);
+            }
+        }
+        None
+    }
+
+    /// Shows or hides the callers of the selected line.
+    fn unfold(&mut self) {
+        let Some(line) = self.selected_line() else {
+            return;
+        };
+        let Some(is_open) = line.is_open else {
+            let has_callers = self.table().is_some_and(Table::has_callers);
+            let text = if line.hides {
+                "its callers are below the percentage of -g"
+            } else if has_callers && line.callers.is_empty() {
+                "no callers found: without frame pointers, --call-graph dwarf finds them"
+            } else if has_callers {
+                "the call chain begins here"
+            } else {
+                "there are no callers here: -g of `record` and `top` records them"
+            };
+            self.status = Some(text.to_owned());
+            return;
+        };
+        if let Some(place) = self.selected() {
+            if is_open {
+                self.open.remove(&place);
+            } else {
+                self.open.insert(place);
+            }
+        }
+    }
+
+    /// Shows all callers of the selected row.
+    fn unfold_all(&mut self) {
+        const MOST: usize = 10_000;
+        let Some(row) = self.selected_line().map(|line| line.row) else {
+            return;
+        };
+        loop {
+            let Some(table) = self.tables.get(self.event) else {
+                return;
+            };
+            let lines = table.lines(&self.filter, &self.open);
+            let closed = lines
+                .iter()
+                .filter(|line| line.row == row && line.is_open == Some(false));
+            let places: Vec<Place> = closed
+                .map(|line| (table.rows[row].cells.clone(), line.callers.clone()))
+                .collect();
+            if places.is_empty() || lines.len() > MOST {
+                return;
+            }
+            self.open.extend(places);
+        }
+    }
+}
+
+impl Scroll {
+    /// Moves, and returns whether the key does that: where there is nothing to move, none does.
+    fn key(&mut self, key: KeyCode) -> bool {
+        let first = moved(self.first, key, self.page, self.last);
+        let first = first.filter(|_| self.last > 0);
+        self.first = first.unwrap_or(self.first);
+        first.is_some()
+    }
+}
+
+impl View {
+    /// Shows a function, with its hottest instruction selected.
+    pub(super) fn new(title: String, listing: Listing) -> Self {
+        let lines = listing.lines.iter().enumerate();
+        let hottest = lines.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share));
+        Self {
+            title,
+            selected: hottest.map_or(0, |(index, _)| index),
+            offset: None,
+            listing,
+        }
+    }
+
+    /// Selects the next line with a text, or with `here` the selected one; returns whether there is one.
+    fn find(&mut self, text: &str, here: bool) -> bool {
+        let text = text.to_lowercase();
+        let lines = self.listing.lines.iter().enumerate();
+        let mut lines = lines.skip(self.selected + usize::from(!here));
+        let found = lines.find(|(_, line)| line.text().to_lowercase().contains(&text));
+        if let Some((index, _)) = found {
+            self.selected = index;
+            self.offset = None;
+        }
+        found.is_some()
+    }
+
+    /// Selects the next instruction in the order of their shares.
+    fn next_hot(&mut self) {
+        let mut hot: Vec<usize> = (0..self.listing.lines.len())
+            .filter(|index| self.listing.lines[*index].share > 0.0)
+            .collect();
+        let share = |index: &usize| self.listing.lines[*index].share;
+        hot.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        let now = hot.iter().position(|index| *index == self.selected);
+        let next = now.map_or(0, |now| (now + 1) % hot.len());
+        if let Some(index) = hot.get(next) {
+            self.selected = *index;
+            self.offset = None;
+        }
+    }
+}
+
+/// Returns the line that a key moves to; `None` if it is for something else.
+fn moved(line: usize, key: KeyCode, page: usize, last: usize) -> Option<usize> {
+    let page = page.saturating_sub(1).max(1);
+    let place = match key {
+        KeyCode::Up | KeyCode::Char('k') => line.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => line + 1,
+        KeyCode::PageUp => line.saturating_sub(page),
+        KeyCode::PageDown => line + page,
+        KeyCode::Home | KeyCode::Char('g') => 0,
+        KeyCode::End | KeyCode::Char('G') => last,
+        _ => return None,
+    };
+    Some(place.min(last))
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The screen: a title, the table or a function, and the keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::border;
+use ratatui::text::{Line as Text, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+
+use super::app::{App, Mode, Scroll, View};
+use super::table::{Line, Table};
+use crate::commands::annotate::Content;
+use crate::system::text::{count, printable, push_left, push_right, thousands, wrap};
+
+/// A key and what it does.
+type Key = (&'static str, &'static str);
+
+const CALLERS: Key = ("Enter", "callers");
+const EVENT: Key = ("Tab", "event");
+const TABLE_KEYS: [Key; 6] = [
+    ("q", "quit"),
+    ("/", "search"),
+    CALLERS,
+    ("a", "annotate"),
+    EVENT,
+    ("h", "help"),
+];
+
+const VIEW_KEYS: [Key; 5] = [
+    ("q", "back"),
+    ("/", "search"),
+    ("n", "next"),
+    ("Tab", "hottest"),
+    ("h", "help"),
+];
+
+/// Lines of warnings over the table; if there are more, the last says so.
+const WARNINGS: usize = 3;
+
+const HELP: [&str; 16] = [
+    "Up Down PgUp PgDn Home End    move, as j k g G do",
+    "Enter + Space                 show or hide who called it",
+    "E  C                          show all its callers, hide all",
+    "/ TEXT Enter                  rows with TEXT; Esc: all rows",
+    "a                             instructions and source lines",
+    "Tab Right  Left               the next event, the one before",
+    ">  <                          scroll to the right, to the left: long names",
+    "w                             all that the recording warns of",
+    "q  Ctrl-C                     quit",
+    "",
+    "In instructions:",
+    "/ TEXT Enter  n               a line with TEXT, the next one",
+    "Tab                           the hottest, the next hottest",
+    "q Esc Left                    back",
+    "",
+    "Any key goes on.",
+];
+
+/// What the terminal shows, and the user wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theme {
+    pub(super) colors: bool,
+    /// Boxes have lines of Unicode.
+    pub(super) unicode: bool,
+}
+
+const ASCII: border::Set = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
+
+impl Theme {
+    /// Returns the style of a share of the whole. The limits are perf's.
+    fn share(self, share: f64) -> Style {
+        match share {
+            _ if !self.colors => Style::new(),
+            large if large >= 0.05 => Style::new().fg(Color::Red),
+            medium if medium >= 0.005 => Style::new().fg(Color::Green),
+            _ => Style::new(),
+        }
+    }
+
+    /// Returns the lines around a box.
+    const fn border(self) -> border::Set {
+        if self.unicode { border::PLAIN } else { ASCII }
+    }
+}
+
+/// Draws the screen.
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
+    let warnings = warnings(&app.warnings);
+    let height = u16::try_from(warnings.len()).unwrap_or(0);
+    let [title, warned, body, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(height),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    frame.render_widget(Paragraph::new(Text::styled(head(app), bold)), title);
+    frame.render_widget(Paragraph::new(warnings), warned);
+    app.page = usize::from(body.height);
+    match &mut app.view {
+        Some(view) => draw_view(frame, view, &mut app.column, body, theme),
+        None => draw_table(frame, app, body, theme),
+    }
+    draw_keys(frame, app, keys);
+    match app.mode {
+        Mode::Help => draw_help(frame, theme),
+        Mode::Warnings => draw_warnings(frame, &app.warnings, &mut app.scroll, theme),
+        Mode::Table | Mode::Search => {}
+    }
+}
+
+/// Returns the lines over the table.
+fn warnings(all: &[String]) -> Vec<Text<'static>> {
+    let shown = if all.len() > WARNINGS {
+        WARNINGS - 1
+    } else {
+        all.len()
+    };
+    let mut lines = all[..shown].to_vec();
+    if shown < all.len() {
+        let more = count((all.len() - shown) as u64, "more line");
+        lines.push(format!("{more}: w shows all"));
+    }
+    lines.into_iter().map(Text::raw).collect()
+}
+
+/// Returns the first line.
+fn head(app: &App) -> String {
+    if let Some(view) = &app.view {
+        return view.title.clone();
+    }
+    let Some(table) = app.table() else {
+        return app.title.clone();
+    };
+    let others = match app.tables.len() {
+        1 => String::new(),
+        all => format!(" ({} of {all})", app.event + 1),
+    };
+    let amount = table.amount();
+    let amount = amount.map_or_else(String::new, |amount| format!(", {amount}"));
+    format!(
+        "Samples: {} of event '{}'{others}{amount}  {}",
+        thousands(table.samples),
+        printable(&table.event),
+        app.title
+    )
+}
+
+/// Returns the first of `all` lines to show, so that the selected one is on a screen of `height` lines, and the screen is
+/// full if there are so many.
+fn scrolled((offset, selected): (usize, usize), height: usize, all: usize) -> usize {
+    offset
+        .min(all.saturating_sub(height))
+        .min(selected)
+        .max((selected + 1).saturating_sub(height))
+}
+
+/// Cuts `column` characters off at the left, and what is too much at the right; fills up with blanks.
+fn fitted(text: &str, column: usize, width: usize) -> String {
+    let cut: String = text.chars().skip(column).take(width).collect();
+    format!("{cut:<width$}")
+}
+
+/// Keeps the first column where the longest text still fills the screen.
+fn keep_text(column: &mut usize, texts: &[String], width: usize) {
+    let longest = texts.iter().map(|text| text.chars().count()).max();
+    *column = (*column).min(longest.unwrap_or(0).saturating_sub(width));
+}
+
+fn draw_table(frame: &mut Frame<'_>, app: &mut App, area: Rect, theme: Theme) {
+    let lines = app.lines();
+    let hidden = app.table().map_or(0, |table| table.hidden);
+    // Below the headings, and above the number of hidden rows.
+    let around = 1 + usize::from(hidden > 0);
+    let height = usize::from(area.height).saturating_sub(around).max(1);
+    app.page = height;
+    app.selected = app.selected.min(lines.len().saturating_sub(1));
+    app.offset = scrolled((app.offset, app.selected), height, lines.len());
+    let Some(table) = app.table() else {
+        frame.render_widget(Paragraph::new("No samples yet."), area);
+        return;
+    };
+    if let Some(range) = &table.range {
+        let text = Paragraph::new(range.as_str()).wrap(Wrap { trim: true });
+        frame.render_widget(text, area);
+        return;
+    }
+    let mut headings: Vec<&str> = if table.children {
+        vec!["children", "overhead", "samples"]
+    } else {
+        vec!["overhead", "samples"]
+    };
+    let numbers = headings.len();
+    headings.extend(&app.headings);
+    let end = lines.len().min(app.offset + height);
+    let shown = lines.get(app.offset..end).unwrap_or_default();
+    let widths = widths(table, shown, &headings);
+    let join = |cells: &[String]| -> String {
+        if let [alone] = cells {
+            return alone.clone();
+        }
+        let mut line = String::new();
+        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            if index > 0 {
+                line.push_str("  ");
+            }
+            match index {
+                right if right < numbers => push_right(&mut line, cell, *width),
+                _ => push_left(&mut line, cell, *width),
+            }
+        }
+        line
+    };
+    let width = usize::from(area.width);
+    let heading: Vec<String> = headings
+        .iter()
+        .map(|heading| (*heading).to_owned())
+        .collect();
+    let underlined = Style::new().add_modifier(Modifier::UNDERLINED);
+    let contents: Vec<String> = shown.iter().map(|line| join(&table.cells(line))).collect();
+    let mut column = app.column;
+    keep_text(&mut column, &contents, width);
+    let heading = fitted(&join(&heading), column, width);
+    let mut texts = vec![Text::styled(heading, underlined)];
+    for (index, (line, content)) in shown.iter().zip(&contents).enumerate() {
+        let text = fitted(content, column, width);
+        let mut style = theme.share(table.part(line.events));
+        if app.offset + index == app.selected {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        texts.push(Text::styled(text, style));
+    }
+    texts.extend(below_rows(lines.is_empty(), app.filter.is_empty(), hidden));
+    frame.render_widget(Paragraph::new(texts), area);
+    app.column = column;
+}
+
+/// Returns the lines below the rows.
+fn below_rows(is_empty: bool, has_all: bool, hidden: usize) -> Vec<Text<'static>> {
+    let none = match (is_empty, has_all) {
+        (true, false) => Some("No row has this text. Esc shows all."),
+        (true, true) if hidden == 0 => Some("No samples."),
+        _ => None,
+    };
+    let rest = format!("  ({} not shown)", count(hidden as u64, "row"));
+    let rest = (hidden > 0).then_some(rest);
+    let lines = none.map(Text::raw).into_iter();
+    lines.chain(rest.map(Text::raw)).collect()
+}
+
+/// Returns the widths of the columns, of what is on the screen.
+fn widths(table: &Table, lines: &[Line], headings: &[&str]) -> Vec<usize> {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.len()).collect();
+    for line in lines.iter().filter(|line| line.callers.is_empty()) {
+        for (width, cell) in widths.iter_mut().zip(table.cells(line)) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths
+}
+
+fn draw_view(frame: &mut Frame<'_>, view: &mut View, column: &mut usize, area: Rect, theme: Theme) {
+    let height = usize::from(area.height).max(1);
+    let all = view.listing.lines.len();
+    let offset = view
+        .offset
+        .unwrap_or(view.selected.saturating_sub(height / 2));
+    let offset = scrolled((offset, view.selected), height, all);
+    view.offset = Some(offset);
+    let width = usize::from(area.width);
+    let lines = view.listing.lines.iter().skip(offset).take(height);
+    let contents: Vec<String> = lines
+        .clone()
+        .map(|line| format!("{:>8} : {}", line.percent(), line.text()))
+        .collect();
+    keep_text(column, &contents, width);
+    let lines = lines.zip(&contents).enumerate();
+    let texts = lines.map(|(index, (line, content))| {
+        let mut style = match line.content {
+            Content::Instruction { .. } => theme.share(line.share),
+            _ => Style::new().add_modifier(Modifier::BOLD),
+        };
+        if offset + index == view.selected {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        Text::styled(fitted(content, *column, width), style)
+    });
+    frame.render_widget(Paragraph::new(texts.collect::<Vec<_>>()), area);
+}
+
+/// Returns the keys that do something.
+fn keys(app: &App) -> Vec<Key> {
+    if app.view.is_some() {
+        return VIEW_KEYS.to_vec();
+    }
+    let has_callers = app.table().is_some_and(Table::has_callers);
+    let mut keys = TABLE_KEYS.to_vec();
+    keys.retain(|key| (has_callers || *key != CALLERS) && (app.tables.len() > 1 || *key != EVENT));
+    keys
+}
+
+/// Returns the keys that a line has room for; the last, which is for help, is the last to go.
+fn fitting(mut keys: Vec<Key>, width: usize) -> Vec<Key> {
+    const BLANKS: usize = 5;
+    // The line may end with the blanks behind the last one.
+    while keys
+        .iter()
+        .map(|(key, what)| key.len() + what.len() + BLANKS)
+        .sum::<usize>()
+        > width + 2
+    {
+        keys.remove(keys.len().saturating_sub(2));
+    }
+    keys
+}
+
+fn draw_keys(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let line = match (&app.mode, &app.status) {
+        (Mode::Search, _) => Text::raw(format!(
+            "/{}_   Enter: done  Esc: all",
+            printable(&app.filter)
+        )),
+        (_, Some(status)) => Text::raw(printable(status)),
+        _ => {
+            let mut spans = Vec::new();
+            if app.view.is_none() && !app.filter.is_empty() {
+                spans.push(Span::raw(format!("[{}] ", printable(&app.filter))));
+            }
+            let used: usize = spans.iter().map(Span::width).sum();
+            for (key, what) in fitting(keys(app), usize::from(area.width).saturating_sub(used)) {
+                let key_style = Style::new().add_modifier(Modifier::REVERSED);
+                spans.push(Span::styled(format!(" {key} "), key_style));
+                spans.push(Span::raw(format!(" {what}  ")));
+            }
+            Text::from(spans)
+        }
+    };
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+fn draw_help(frame: &mut Frame<'_>, theme: Theme) {
+    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0);
+    let lines = HELP.map(|line| Text::raw(format!(" {line}")));
+    let text = Paragraph::new(lines.to_vec());
+    draw_over(frame, " Keys ", text, (width + 4, HELP.len() + 2), theme);
+}
+
+fn draw_warnings(frame: &mut Frame<'_>, warnings: &[String], scroll: &mut Scroll, theme: Theme) {
+    const BORDERS: usize = 2;
+    let area = frame.area();
+    let height = usize::from(area.height).saturating_sub(BORDERS);
+    let width = usize::from(area.width).saturating_sub(BORDERS);
+    let mut lines: Vec<String> = warnings
+        .iter()
+        .flat_map(|line| wrapped(line, width.max(1)))
+        .collect();
+    let end = ["", "Any key goes on."].map(str::to_owned);
+    if lines.len() + end.len() <= height {
+        *scroll = Scroll::default();
+        lines.extend(end);
+    } else {
+        scroll.page = height.saturating_sub(1).max(1);
+        scroll.last = lines.len().saturating_sub(scroll.page);
+        scroll.first = scroll.first.min(scroll.last);
+        let more = scroll.last - scroll.first;
+        lines = lines.split_off(scroll.first);
+        lines.truncate(scroll.page);
+        lines.push(if more > 0 {
+            format!(
+                "{}: Down. Other keys go on.",
+                count(more as u64, "more line")
+            )
+        } else {
+            "Other keys go on.".to_owned()
+        });
+    }
+    let lines: Vec<Text<'_>> = lines.into_iter().map(Text::raw).collect();
+    let text = Paragraph::new(lines);
+    draw_over(frame, " Warnings ", text, (usize::MAX, usize::MAX), theme);
+}
+
+/// Returns a line as lines of at most `width` characters, each with the blanks that it begins with.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let text = line.trim_start();
+    let indent = (line.len() - text.len()).min(width - 1);
+    let mut lines = Vec::new();
+    for words in wrap(text, width - indent) {
+        // A word or a command can be longer.
+        let all: Vec<char> = words.chars().collect();
+        let parts = all.chunks(width - indent);
+        lines.extend(parts.map(|part| format!("{:indent$}{}", "", String::from_iter(part))));
+    }
+    lines
+}
+
+/// Draws a box over the middle of the screen, if there is room so large.
+fn draw_over(
+    frame: &mut Frame<'_>,
+    title: &str,
+    text: Paragraph<'_>,
+    (width, height): (usize, usize),
+    theme: Theme,
+) {
+    let area = frame.area();
+    let size = |wanted: usize, most: u16| u16::try_from(wanted).unwrap_or(most).min(most);
+    let (width, height) = (size(width, area.width), size(height, area.height));
+    let place = Rect {
+        x: (area.width - width) / 2,
+        y: (area.height - height) / 2,
+        width,
+        height,
+    };
+    frame.render_widget(Clear, place);
+    let block = Block::bordered().border_set(theme.border()).title(title);
+    frame.render_widget(text.block(block), place);
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report on the whole screen, with keys.
+
+mod app;
+mod draw;
+mod functions;
+mod table;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use crossterm::event::Event as Input;
+
+use crate::args::{Key, Order, Report};
+use crate::commands::report::{self, Grouping, Shares, heading};
+use crate::recording::perfdata::{self, Recording};
+use crate::recording::profile::{self, Details};
+use crate::system::screen::{Colors, has_unicode};
+use app::{App, Wish};
+use draw::Theme;
+use functions::Functions;
+use table::{Least, Table};
+use terminal::{Happened, Terminal};
+
+/// Returns whether a report is shown so, and not as text.
+pub(crate) fn is_wanted(args: &Report) -> bool {
+    let is_cut = args.limit.is_some() || args.width.is_some();
+    let is_text = args.stdio || args.view.no_pager || args.branches || is_cut;
+    !is_text && Terminal::is_there()
+}
+
+/// Returns whether there is a terminal for this.
+pub(crate) fn has_terminal() -> bool {
+    Terminal::is_there()
+}
+
+/// Shows a report, and returns the exit code.
+pub(crate) fn report(args: &Report) -> Result<u8> {
+    let recording = profile::open(&args.input.input)?;
+    report::check(args, &recording)?;
+    let mut grouping = Grouping::of(args);
+    if recording.parts().chain {
+        grouping.graph = grouping.graph.or(Some(Order::Callee));
+    }
+    let mut show = Show::new(&grouping, recording.notes.scope.clone());
+    show.least = Least {
+        row: args.percent_limit,
+        caller: args.graph().map_or(0.0, |graph| graph.least),
+    };
+    show.explains = true;
+    show.take(recording)?;
+    show.run(|_| Ok(false))
+}
+
+/// What is shown, and where it comes from.
+pub(crate) struct Show {
+    grouping: Grouping,
+    least: Least,
+    /// It says which functions have no names, and why: not each second.
+    explains: bool,
+    app: App,
+    functions: Functions,
+}
+
+impl Show {
+    /// Creates one without any sample.
+    pub(crate) fn new(grouping: &Grouping, title: String) -> Self {
+        let headings = grouping.keys.iter().map(|key| heading(*key)).collect();
+        Self {
+            grouping: grouping.clone(),
+            least: Least::default(),
+            explains: false,
+            app: App::new(title, headings, Vec::new()),
+            functions: Functions::default(),
+        }
+    }
+
+    /// Shows a recording instead of the one before.
+    pub(crate) fn take(&mut self, recording: Recording) -> Result<()> {
+        let wants_details = self.grouping.inline || self.grouping.keys.contains(&Key::Srcline);
+        let details = wants_details.then(|| Details::new(&recording));
+        let (shares, gaps) = report::shares(&recording, &self.grouping, details.as_ref())?;
+        let tables = shares.iter().enumerate();
+        let tables = tables.map(|(index, shares)| self.table(&recording, (index, shares)));
+        self.app.replace(tables.collect::<Result<_>>()?);
+        let (mut warnings, plain) = (Vec::new(), Colors::default());
+        if !recording.unfinished {
+            perfdata::warn(&recording.notes, plain, &mut warnings)?;
+        }
+        if self.explains {
+            let asked = (&self.grouping, details.as_ref());
+            gaps.write(&recording, asked, plain, &mut warnings)?;
+        }
+        drop(details);
+        let warnings = String::from_utf8_lossy(&warnings);
+        self.app.warnings = warnings.lines().map(str::to_owned).collect();
+        self.functions = Functions::of(Rc::new(recording));
+        Ok(())
+    }
+
+    /// Returns the table of an event.
+    fn table(&self, recording: &Recording, (index, shares): (usize, &Shares)) -> Result<Table> {
+        let event = &recording.events[index];
+        let (name, unit) = (&event.name[..], event.attr.unit());
+        if let Some(unit) = unit.filter(|unit| !unit.grows()) {
+            let range = report::range(recording, &self.grouping.filter, (index, unit))?;
+            return Ok(Table::of_level((name, unit), shares, range));
+        }
+        let children = self.grouping.children;
+        Ok(Table::new((name, unit), shares, children, self.least))
+    }
+
+    /// Shows a text where the keys are.
+    pub(crate) fn tell(&mut self, text: String) {
+        self.app.status = Some(text);
+        self.app.version += 1;
+    }
+
+    /// Takes the terminal until the user leaves, and returns the exit code. `refresh` is called several times a second, and
+    /// returns whether that is the end.
+    pub(crate) fn run(&mut self, mut refresh: impl FnMut(&mut Self) -> Result<bool>) -> Result<u8> {
+        const TICK: Duration = Duration::from_millis(250);
+        let no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let theme = Theme {
+            colors: !no_color,
+            unicode: has_unicode(),
+        };
+        let mut terminal = Terminal::take()?;
+        loop {
+            terminal.draw(|frame| draw::draw(frame, &mut self.app, theme))?;
+            // The screen stays as it is until something happens.
+            loop {
+                match terminal.wait(TICK)? {
+                    Happened::End(code) => return Ok(code),
+                    Happened::Nothing => {
+                        let before = self.app.version;
+                        if refresh(self)? {
+                            return Ok(0);
+                        }
+                        if self.app.version != before {
+                            break;
+                        }
+                    }
+                    Happened::Input(input) => {
+                        if self.input(&input) {
+                            return Ok(0);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what an input asks for; returns whether that is to end.
+    fn input(&mut self, input: &Input) -> bool {
+        // A new size is drawn with the rest.
+        let Input::Key(key) = input else {
+            return false;
+        };
+        match self.app.key(*key) {
+            Some(Wish::Quit) => return true,
+            Some(Wish::Annotate) => {
+                let line = self.app.selected();
+                let view = line.map(|(cells, callers)| {
+                    let keys = &self.grouping.keys;
+                    self.functions.view(self.app.event, keys, &cells, &callers)
+                });
+                match view {
+                    Some(Ok(view)) => self.app.show(view),
+                    Some(Err(reason)) => self.app.status = Some(reason),
+                    None => {}
+                }
+            }
+            None => {}
+        }
+        false
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The environment of a command in the guest. Its size moves the stack, which changes counts, and so most of it is the
+//! same for everyone.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use anyhow::Result;
+
+use super::task::TOOLS;
+use crate::args::Vm;
+use crate::system::exit::Usage;
+
+/// Variables that are always the caller's.
+const CALLERS: [&str; 4] = ["HOME", "NO_COLOR", "PATH", "USER"];
+/// On a terminal, these too.
+const CALLERS_ON_TERMINAL: [&str; 2] = ["COLORTERM", "TERM"];
+/// Variables with a value of their own. Python's hashes are random otherwise, and with them its counts.
+const FIXED: [(&str, &str); 2] = [("LANG", "C.UTF-8"), ("PYTHONHASHSEED", "0")];
+
+/// Returns the variables, sorted by name.
+pub(super) fn of(args: &Vm, has_terminal: bool) -> Result<Vec<(OsString, OsString)>> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    let mut set = |name: &OsStr, value: OsString| {
+        variables.retain(|(other, _)| other != name);
+        variables.push((name.to_owned(), value));
+    };
+    if args.env_all {
+        env::vars_os().for_each(|(name, value)| set(&name, value));
+    } else {
+        let callers = CALLERS
+            .iter()
+            .chain(CALLERS_ON_TERMINAL.iter().filter(|_| has_terminal));
+        for name in callers {
+            if let Some(value) = env::var_os(name) {
+                set(OsStr::new(name), value);
+            }
+        }
+        for (name, value) in FIXED {
+            set(OsStr::new(name), value.into());
+        }
+    }
+    for word in &args.env {
+        let (name, value) = setting(word)?;
+        set(&name, value);
+    }
+    add_tools(&mut variables);
+    variables.sort();
+    Ok(variables)
+}
+
+/// Puts the guest's pmctl at the end of PATH.
+fn add_tools(variables: &mut Vec<(OsString, OsString)>) {
+    let path = variables.iter_mut().find(|(name, _)| name == "PATH");
+    match path {
+        Some((_, path)) => path.push(format!(":{TOOLS}")),
+        None => variables.push(("PATH".into(), format!("/usr/bin:/bin:{TOOLS}").into())),
+    }
+}
+
+/// Returns the name and the value of NAME=VALUE, or of a variable of the caller's.
+fn setting(word: &OsStr) -> Result<(OsString, OsString)> {
+    let bytes = word.as_bytes();
+    let Some(end) = bytes.iter().position(|byte| *byte == b'=') else {
+        let Some(value) = env::var_os(word) else {
+            let message = format!(
+                "--env: there is no variable {}; NAME=VALUE sets one.",
+                word.to_string_lossy()
+            );
+            return Err(Usage(message).into());
+        };
+        return Ok((word.to_owned(), value));
+    };
+    let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    if end == 0 {
+        return Err(Usage(format!("--env: `{}` has no name.", word.to_string_lossy())).into());
+    }
+    Ok((part(&bytes[..end]), part(&bytes[end + 1..])))
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command in the guest: its user, its surroundings, and its streams.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::sys::stat::{Mode, fchmod, umask};
+use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
+use nix::unistd::{Gid, Pid, Uid, fchown, pipe2, setgid, setgroups, setsid, setuid};
+
+use super::super::task::{Size, TOOLS, Task};
+use super::super::wire::Stream;
+use crate::{system::exit, system::signals};
+
+nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
+
+/// A command with the guest's ends of its streams, none of which blocks.
+pub(super) struct Running {
+    /// The process; or the exit code and the reason why there is none.
+    pub(super) process: Result<Pid, (u8, String)>,
+    pub(super) input: File,
+    pub(super) outputs: Vec<(Stream, File)>,
+    /// The terminal, which the guest holds open so that it has no end before the command's.
+    pub(super) terminal: Option<OwnedFd>,
+}
+
+/// Starts the command.
+pub(super) fn start(task: &Task) -> Result<Running> {
+    let mut command = command(task);
+    let terminal = task
+        .is_terminal
+        .contains(&true)
+        .then(|| open_terminal(task))
+        .transpose()?;
+    let mut outputs = Vec::new();
+    let mut input = None;
+    if let Some(terminal) = &terminal {
+        let copy = terminal
+            .master
+            .try_clone()
+            .context("can't share the terminal")?;
+        input = Some(File::from(copy));
+        outputs.push((Stream::Terminal, File::from(terminal.master.try_clone()?)));
+    }
+    let slave = |terminal: &OpenptyResult| terminal.slave.try_clone().map(Stdio::from);
+    match (&terminal, task.is_terminal[0]) {
+        (Some(terminal), true) => drop(command.stdin(slave(terminal)?)),
+        _ => {
+            let (read, write) = pipe(task)?;
+            command.stdin(Stdio::from(read));
+            input = Some(File::from(write));
+        }
+    }
+    for (number, stream) in [(1, Stream::Output), (2, Stream::Error)] {
+        let stdio = match (&terminal, task.is_terminal[number]) {
+            (Some(terminal), true) => slave(terminal)?,
+            _ => {
+                let (read, write) = pipe(task)?;
+                outputs.push((stream, File::from(read)));
+                Stdio::from(write)
+            }
+        };
+        if number == 1 {
+            command.stdout(stdio);
+        } else {
+            command.stderr(stdio);
+        }
+    }
+    let input = input.context("a command without input")?;
+    for file in outputs.iter().map(|(_, file)| file).chain([&input]) {
+        fcntl(file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).context("can't set a pipe")?;
+    }
+    let process = match command.spawn() {
+        Ok(child) => Ok(Pid::from_raw(i32::try_from(child.id())?)),
+        Err(error) => Err(match fs::metadata(&task.directory) {
+            Ok(facts) if facts.is_dir() => cannot_run(task, &error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => closed_directory(task),
+            _ => no_directory(task),
+        }),
+    };
+    Ok(Running {
+        process,
+        input,
+        outputs,
+        terminal: terminal.map(|terminal| terminal.slave),
+    })
+}
+
+/// Returns the command without its streams.
+fn command(task: &Task) -> Command {
+    let own = Path::new(TOOLS).join("pmctl");
+    let (program, words) = match task.words.split_first() {
+        Some((program, words)) if !task.is_pmctl => (program.clone(), words),
+        _ => (own.into_os_string(), &task.words[..]),
+    };
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .env_clear()
+        .envs(task.environment.iter().map(|(name, value)| (name, value)));
+    command.current_dir(&task.directory);
+    if task.is_pmctl {
+        command.arg0("pmctl");
+    }
+    let has_terminal = task.is_terminal.iter().position(|is_terminal| *is_terminal);
+    let groups: Vec<Gid> = task.groups.iter().copied().map(Gid::from_raw).collect();
+    let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
+    let mask = Mode::from_bits_truncate(task.umask);
+    let prepare = move || -> io::Result<()> {
+        umask(mask);
+        setsid()?;
+        if let Some(number) = has_terminal {
+            let number = i32::try_from(number).unwrap_or(0);
+            // SAFETY: The descriptor is a standard stream of this process; the call takes a number.
+            unsafe { take_terminal(number, 0) }?;
+        }
+        signals::restore_defaults()?;
+        setgroups(&groups)?;
+        setgid(group)?;
+        setuid(user)?;
+        Ok(())
+    };
+    // SAFETY: The guest has one thread, so that the forked process may do anything; here it makes system calls only.
+    unsafe { command.pre_exec(prepare) };
+    command
+}
+
+/// Returns a pipe's ends. It is the user's, who may open it anew as /dev/stdout.
+fn pipe(task: &Task) -> Result<(OwnedFd, OwnedFd)> {
+    let ends = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
+    let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
+    fchown(&ends.0, Some(user), Some(group)).context("can't give a pipe away")?;
+    Ok(ends)
+}
+
+fn open_terminal(task: &Task) -> Result<OpenptyResult> {
+    let size = task.size.unwrap_or(Size {
+        rows: 24,
+        columns: 80,
+    });
+    let terminal = openpty(Some(&winsize(size)), None).context("can't open a terminal")?;
+    let owner = Some(Uid::from_raw(task.user));
+    fchown(&terminal.slave, owner, None).context("can't give the terminal away")?;
+    fchmod(&terminal.slave, Mode::from_bits_truncate(0o620))
+        .context("can't give the terminal away")?;
+    if !task.has_keys {
+        // The caller's terminal puts a carriage return in front of a new line itself.
+        let mut settings = tcgetattr(&terminal.slave).context("can't ask the terminal")?;
+        settings.output_flags.remove(OutputFlags::OPOST);
+        tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).context("can't set the terminal")?;
+    }
+    Ok(terminal)
+}
+
+/// Returns a size in the kernel's form.
+pub(super) fn winsize(size: Size) -> Winsize {
+    Winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+/// Returns the exit code and the message of a working directory that only the host has.
+fn no_directory(task: &Task) -> (u8, String) {
+    let directory = task.directory.to_string_lossy();
+    let message = format!(
+        "pmctl: the virtual machine has no directory {directory}: /dev, /proc and /sys are its own. Run the command in another one.\n"
+    );
+    (exit::NO_COUNT, message)
+}
+
+/// Returns the exit code and the message of a working directory that QEMU can't reach.
+fn closed_directory(task: &Task) -> (u8, String) {
+    let directory = task.directory.to_string_lossy();
+    let message = format!(
+        "pmctl: the virtual machine can't reach {directory}: QEMU, which runs as you, needs to list the directories above it, \
+         and one of them lets you search it at most. Run the command in another one, or ask for the right to read that one.\n"
+    );
+    (exit::NO_COUNT, message)
+}
+
+/// Returns the exit code and the message of a command that can't be run.
+fn cannot_run(task: &Task, error: &io::Error) -> (u8, String) {
+    let program = task.words.first().cloned().unwrap_or_else(OsString::new);
+    let code = if error.kind() == io::ErrorKind::NotFound {
+        exit::NOT_FOUND
+    } else {
+        exit::NOT_EXECUTABLE
+    };
+    (
+        code,
+        format!(
+            "pmctl: can't run `{}`: {error}\n",
+            program.to_string_lossy()
+        ),
+    )
+}

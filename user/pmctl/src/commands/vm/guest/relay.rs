@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The guest's main loop: bytes between the command and the host, signals for the command, and its end.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::Winsize;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::Pid;
+
+use super::super::task::{Ended, Size};
+use super::super::wire::{CHUNK, Channel, Message, Stream};
+use super::command::{Running, winsize};
+use crate::system::child::{self, Ending};
+use crate::system::signals::Signals;
+
+nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
+
+/// A command whose streams are passed on.
+struct Relay<'a> {
+    channel: &'a mut Channel<File>,
+    signals: Signals,
+    process: Pid,
+    /// `None` when the command can't read any more.
+    input: Option<File>,
+    /// Input that the command has not read yet.
+    pending: Vec<u8>,
+    /// The host has no more input: its end is passed on when `pending` is empty.
+    input_ends: bool,
+    outputs: Vec<(Stream, File)>,
+    terminal: Option<OwnedFd>,
+    /// Where output is read to.
+    chunk: Vec<u8>,
+}
+
+/// Passes on what the command reads and writes, until it ends.
+pub(super) fn run(channel: &mut Channel<File>, running: Running) -> Result<Ended> {
+    // Before the command can end.
+    let signals = Signals::hold()?;
+    channel.send(&Message::Started)?;
+    let process = match running.process {
+        Ok(process) => process,
+        Err((code, message)) => {
+            channel.send(&Message::Data(Stream::Error, message.into_bytes()))?;
+            return Ok(Ended {
+                code,
+                ..Ended::default()
+            });
+        }
+    };
+    let mut relay = Relay {
+        channel,
+        signals,
+        process,
+        input: Some(running.input),
+        pending: Vec::new(),
+        input_ends: false,
+        outputs: running.outputs,
+        terminal: running.terminal,
+        chunk: vec![0; CHUNK],
+    };
+    let code = loop {
+        if let Some(ending) = relay.reap()? {
+            break ending.exit_code();
+        }
+        relay.wait()?;
+        while let Some(message) = relay.channel.receive().context("the host is gone")? {
+            relay.obey(message);
+        }
+        relay.feed()?;
+        relay.channel.flush()?;
+        if !relay.channel.is_full() {
+            relay.pass_on()?;
+        }
+    };
+    relay.finish()?;
+    Ok(Ended {
+        code,
+        out_of_memory: has_killed().unwrap_or(false),
+        out_of_room: statvfs("/").is_ok_and(|facts| facts.blocks_available() == 0),
+        asked_network: fs::read_to_string("/proc/net/snmp")
+            .is_ok_and(|text| has_asked_network(&text)),
+    })
+}
+
+impl Relay<'_> {
+    /// Waits until something can be done.
+    fn wait(&self) -> Result<()> {
+        let mut events = PollFlags::POLLIN;
+        if self.channel.has_outgoing() {
+            events |= PollFlags::POLLOUT;
+        }
+        let mut polled = vec![
+            PollFd::new(self.channel.file.as_fd(), events),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        if !self.channel.is_full() {
+            polled.extend(
+                self.outputs
+                    .iter()
+                    .map(|(_, file)| PollFd::new(file.as_fd(), PollFlags::POLLIN)),
+            );
+        }
+        if let Some(input) = &self.input {
+            let wanted = if self.pending.is_empty() {
+                PollFlags::empty()
+            } else {
+                PollFlags::POLLOUT
+            };
+            // Without a wanted event, it still tells that the command has closed its input.
+            polled.push(PollFd::new(input.as_fd(), wanted));
+        }
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno).context("can't wait"),
+        }
+    }
+
+    /// Takes notice of all processes that have ended, and returns the command's end if it is among them.
+    fn reap(&mut self) -> Result<Option<Ending>> {
+        while self.signals.next()? != crate::system::signals::Event::Nothing {}
+        let mut ending = None;
+        loop {
+            match child::reap(None, libc::WNOHANG) {
+                Ok(Some((pid, end))) if pid == self.process => ending = Some(end),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(Errno::ECHILD) => return Ok(ending),
+                Err(errno) => return Err(errno).context("can't wait for the command"),
+            }
+        }
+    }
+
+    /// Does what the host says.
+    fn obey(&mut self, message: Message) {
+        match message {
+            Message::Data(Stream::Input, bytes) => self.pending.extend(bytes),
+            Message::End(Stream::Input) => self.input_ends = true,
+            Message::Closed(stream) => self.outputs.retain(|(output, _)| *output != stream),
+            Message::Signal(number) => {
+                if let Ok(signal) = Signal::try_from(number) {
+                    // Its group is gone when it has ended.
+                    let _ = killpg(self.process, signal);
+                }
+            }
+            Message::Resize(size) => self.resize(size),
+            _ => {}
+        }
+    }
+
+    fn resize(&self, size: Size) {
+        if let Some(terminal) = &self.terminal {
+            let size = winsize(size);
+            // SAFETY: The terminal is open, and the call reads a structure of its type. A failure leaves the old size.
+            let _ = unsafe { set_size(terminal.as_raw_fd(), &raw const size) };
+        }
+    }
+
+    /// Gives the command its input.
+    fn feed(&mut self) -> Result<()> {
+        let Some(input) = &mut self.input else {
+            return Ok(());
+        };
+        if is_closed(input) {
+            return self.close_input();
+        }
+        while !self.pending.is_empty() {
+            match input.write(&self.pending) {
+                Ok(length) => drop(self.pending.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return self.close_input(),
+            }
+            if self.pending.is_empty() {
+                self.channel.send(&Message::Taken)?;
+            }
+        }
+        if self.input_ends {
+            self.input = None;
+        }
+        Ok(())
+    }
+
+    /// Tells the host that the command can't read any more.
+    fn close_input(&mut self) -> Result<()> {
+        self.pending.clear();
+        self.input = None;
+        Ok(self.channel.send(&Message::Closed(Stream::Input))?)
+    }
+
+    /// Passes on what the command has written, as much as comes at once.
+    fn pass_on(&mut self) -> Result<()> {
+        let mut ended = Vec::new();
+        for (stream, file) in &mut self.outputs {
+            match file.read(&mut self.chunk) {
+                Ok(0) => ended.push(*stream),
+                Ok(length) => self.channel.send_data(*stream, &self.chunk[..length])?,
+                Err(error) if is_temporary(&error) => {}
+                Err(error) => return Err(error).context("can't read what the command writes"),
+            }
+        }
+        for stream in ended {
+            self.outputs.retain(|(output, _)| *output != stream);
+            self.channel.send(&Message::End(stream))?;
+        }
+        Ok(())
+    }
+
+    /// Passes on the rest. What the command has left behind ends with it.
+    fn finish(&mut self) -> Result<()> {
+        // All processes but this one.
+        let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+        for (stream, file) in &mut self.outputs {
+            loop {
+                match file.read(&mut self.chunk) {
+                    Ok(0) => break,
+                    Ok(length) => self.channel.send_data(*stream, &self.chunk[..length])?,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error).context("can't read what the command wrote"),
+                }
+                if self.channel.is_full() {
+                    flush(self.channel)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends all that waits to be sent.
+pub(super) fn flush(channel: &mut Channel<File>) -> Result<()> {
+    loop {
+        channel.flush().context("the host is gone")?;
+        if !channel.has_outgoing() {
+            return Ok(());
+        }
+        let mut polled = [PollFd::new(channel.file.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("can't wait for the host"),
+        }
+    }
+}
+
+/// Waits for a message.
+pub(super) fn wait_for_input(channel: &Channel<File>) -> Result<()> {
+    let mut polled = [PollFd::new(channel.file.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut polled, PollTimeout::NONE) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(errno).context("can't wait for the host"),
+    }
+}
+
+/// Returns whether a pipe has no reader any more.
+fn is_closed(input: &File) -> bool {
+    let mut polled = [PollFd::new(input.as_fd(), PollFlags::empty())];
+    let told = poll(&mut polled, PollTimeout::ZERO);
+    told.is_ok_and(|_| {
+        polled[0]
+            .revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLERR))
+    })
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock)
+}
+
+/// Returns whether the kernel has killed a process because there was no memory left: its log says so.
+fn has_killed() -> Result<bool> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let mut log = options
+        .open("/dev/kmsg")
+        .context("can't read the kernel's log")?;
+    let mut message = vec![0; 8192];
+    loop {
+        match log.read(&mut message) {
+            Ok(0) => return Ok(false),
+            Ok(length)
+                if String::from_utf8_lossy(&message[..length])
+                    .contains("Out of memory: Killed process") =>
+            {
+                return Ok(true);
+            }
+            // A message that was overwritten before it was read.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error).context("can't read the kernel's log"),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Returns whether /proc/net/snmp counts packets that had no way to another machine, or that were sent by UDP to a port of
+/// loopback where nothing listens: resolvers of names are often there.
+fn has_asked_network(text: &str) -> bool {
+    let count = |protocol: &str, name: &str| {
+        let of_protocol = |line: &&str| line.starts_with(protocol);
+        let mut lines = text.lines().filter(of_protocol).map(str::split_whitespace);
+        let (names, values) = (lines.next()?, lines.next()?);
+        let (_, value) = names.zip(values).find(|(known, _)| *known == name)?;
+        value.parse::<u64>().ok()
+    };
+    [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")]
+        .into_iter()
+        .any(|(protocol, name)| count(protocol, name).is_some_and(|count| count > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(no_routes: u32, no_ports: u32) -> String {
+        format!(
+            "Ip: Forwarding DefaultTTL OutDiscards OutNoRoutes ReasmTimeout\nIp: 2 64 7 {no_routes} 8\n\
+             Tcp: RtoMin OutRsts\nTcp: 200 9\n\
+             Udp: InDatagrams NoPorts InErrors\nUdp: 5 {no_ports} 6\n\
+             UdpLite: InDatagrams NoPorts InErrors\nUdpLite: 1 2 3\n"
+        )
+    }
+
+    #[test]
+    fn the_kernel_counts_what_had_no_way() {
+        assert!(!has_asked_network(&counts(0, 0)));
+        assert!(has_asked_network(&counts(1, 0)));
+        assert!(has_asked_network(&counts(0, 4)));
+        assert!(!has_asked_network(""));
+        assert!(!has_asked_network("Ip: OutNoRoutes\n"));
+    }
+}

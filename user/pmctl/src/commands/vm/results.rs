@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that the command has written in the guest, and that are wanted on the host.
+
+use std::ffi::OsString;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf, absolute};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::task::{Content, Found};
+use crate::args::{Command, Vm};
+use crate::commands::record::keep_old;
+use crate::system::stdio::complain;
+use crate::system::whole_file::WholeFile;
+
+/// A file that is wanted: named to `pmctl vm`, or written by the command of pmctl's in the guest, which has complained
+/// itself if it is not there.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    path: PathBuf,
+    is_named: bool,
+    /// What is there on the host gets another name.
+    is_recording: bool,
+}
+
+/// The files as they come.
+pub(super) struct Results {
+    wanted: Vec<Wanted>,
+    /// The file that comes now.
+    open: Option<WholeFile>,
+    /// A file that was named is not there, or one can't be written.
+    pub(super) has_failed: bool,
+}
+
+impl Results {
+    /// Wants the files that are named, and those that the command of pmctl's writes, if it is one.
+    pub(super) fn new(args: &Vm, command: Option<&Command>) -> Self {
+        let own = command.map(files_of).unwrap_or_default();
+        Self {
+            wanted: all(&args.out, own),
+            open: None,
+            has_failed: false,
+        }
+    }
+
+    /// Returns the files' names.
+    pub(super) fn names(&self) -> Vec<OsString> {
+        let names = self.wanted.iter().map(|wanted| wanted.path.clone());
+        names.map(PathBuf::into_os_string).collect()
+    }
+
+    /// Begins a file, or tells why there is none.
+    pub(super) fn begin(&mut self, found: &Found) {
+        let Some(wanted) = self.wanted.get(found.index) else {
+            return;
+        };
+        match &found.content {
+            Content::Follows(mode) => match create(wanted, *mode) {
+                Ok(file) => self.open = Some(file),
+                Err(error) => self.fail(&error),
+            },
+            Content::Missing(reason) if wanted.is_named => {
+                let path = wanted.path.display();
+                let error = anyhow!("can't copy {path} out of the virtual machine: {reason}");
+                self.fail(&error);
+            }
+            Content::Missing(_) | Content::OnHost => {}
+        }
+    }
+
+    /// Adds bytes to the file.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        let Some(file) = &mut self.open else {
+            return;
+        };
+        if let Err(error) = file.write_all(bytes) {
+            self.open = None;
+            self.fail(&error.into());
+        }
+    }
+
+    /// Puts the file in its place.
+    pub(super) fn finish(&mut self) {
+        let finished = self.open.take().map(|mut file| file.finish());
+        if let Some(Err(error)) = finished {
+            self.fail(&error.into());
+        }
+    }
+
+    /// Tells what is lost; the command has its exit code, and the other files come.
+    fn fail(&mut self, error: &anyhow::Error) {
+        complain(format_args!("{error:#}"));
+        self.has_failed = true;
+    }
+}
+
+/// Begins to write a file with these permission bits.
+fn create(wanted: &Wanted, mode: u32) -> Result<WholeFile> {
+    if wanted.is_recording {
+        keep_old(&wanted.path)
+            .with_context(|| format!("can't rename {}", wanted.path.display()))?;
+    }
+    let file = WholeFile::create(&wanted.path)?;
+    file.set_permissions(Permissions::from_mode(mode & 0o777))?;
+    Ok(file)
+}
+
+/// Returns the files that a command of pmctl's writes.
+fn files_of(command: &Command) -> Vec<Wanted> {
+    let (files, is_recording) = match command {
+        Command::Stat(stat) => (vec![stat.output.clone(), stat.record.clone()], false),
+        Command::Record(record) => (vec![Some(record.output.clone())], true),
+        Command::Bench(bench) => (vec![bench.save.clone()], false),
+        _ => (Vec::new(), false),
+    };
+    let files = files.into_iter().flatten();
+    files
+        .filter(|path| path.as_os_str() != "-")
+        .map(|path| Wanted {
+            path,
+            is_named: false,
+            is_recording,
+        })
+        .collect()
+}
+
+/// Returns the command's own files and those that were named, each once: the second would replace the first.
+fn all(named: &[PathBuf], own: Vec<Wanted>) -> Vec<Wanted> {
+    let mut all = own;
+    for path in named {
+        match all.iter_mut().find(|wanted| is_same(&wanted.path, path)) {
+            Some(wanted) => wanted.is_named = true,
+            None => all.push(Wanted {
+                path: path.clone(),
+                is_named: true,
+                is_recording: false,
+            }),
+        }
+    }
+    all
+}
+
+/// Returns whether two paths are the same, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (absolute(one), absolute(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_named_and_written_comes_once() {
+        let wanted = |path: &str, is_named, is_recording| Wanted {
+            path: path.into(),
+            is_named,
+            is_recording,
+        };
+        let named = ["notes".into(), "./perf.data".into(), "notes".into()];
+        let expected = [
+            wanted("perf.data", true, true),
+            wanted("notes", true, false),
+        ];
+        assert_eq!(
+            all(&named, vec![wanted("perf.data", false, true)]),
+            expected
+        );
+    }
+}

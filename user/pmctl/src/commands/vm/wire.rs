@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages between pmctl on the host and pmctl in the virtual machine: a byte for the kind, four for the length (little
+//! endian), and so many bytes. They go through one serial port, which is a socket on the host.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::task::{Ended, Found, Size, Task};
+
+/// Bytes that a message may carry.
+const LONGEST: usize = 1 << 24;
+/// Bytes of a [`Message::Data`] that are sent at once.
+pub(super) const CHUNK: usize = 1 << 16;
+const HEADER: usize = 5;
+/// The kind of [`Message::Data`].
+const DATA: u8 = b'D';
+
+/// A stream of bytes from one side to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Standard input of the command, also if that is its terminal.
+    Input,
+    Output,
+    Error,
+    /// Output of the command's terminal.
+    Terminal,
+    /// Content of the file that was announced last.
+    File,
+}
+
+const STREAMS: [Stream; 5] = [
+    Stream::Input,
+    Stream::Output,
+    Stream::Error,
+    Stream::Terminal,
+    Stream::File,
+];
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// To the host: the machine has booted.
+    Ready,
+    /// To the guest: what to run.
+    Start(Task),
+    /// To the host: the command runs.
+    Started,
+    /// Bytes of a stream.
+    Data(Stream, Vec<u8>),
+    /// The sender has no more of this stream.
+    End(Stream),
+    /// The receiver takes no more of this stream.
+    Closed(Stream),
+    /// To the host: the command's pipe or terminal took the last bytes of its input.
+    Taken,
+    /// To the guest: a signal for the command.
+    Signal(i32),
+    /// To the guest: a new size of the terminal.
+    Resize(Size),
+    /// To the host: what time is it?
+    AskTime,
+    /// To the guest: the time since 1970.
+    Time(Duration),
+    /// To the host: a file that was asked for, whose content follows, or the reason why there is none.
+    File(Found),
+    /// To the host: the command has ended. It is the last message.
+    Ended(Ended),
+    /// To the host: the guest can't run anything, for this reason. It is the last message.
+    Failed(String),
+}
+
+impl Message {
+    /// Returns the message in bytes.
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        let (kind, payload) = match self {
+            Self::Ready => (b'r', Vec::new()),
+            Self::Start(task) => (b'S', json(task)?),
+            Self::Started => (b's', Vec::new()),
+            Self::Data(stream, bytes) => (DATA, [&[number(*stream)], bytes.as_slice()].concat()),
+            Self::End(stream) => (b'E', vec![number(*stream)]),
+            Self::Closed(stream) => (b'C', vec![number(*stream)]),
+            Self::Taken => (b'T', Vec::new()),
+            Self::Signal(number) => (b'K', json(number)?),
+            Self::Resize(size) => (b'R', json(size)?),
+            Self::AskTime => (b't', Vec::new()),
+            Self::Time(time) => (b'Z', json(time)?),
+            Self::File(found) => (b'F', json(found)?),
+            Self::Ended(ended) => (b'X', json(ended)?),
+            Self::Failed(reason) => (b'!', json(reason)?),
+        };
+        Ok([&header(kind, payload.len())?[..], &payload].concat())
+    }
+
+    /// Returns the message of a kind with its payload.
+    fn decode(kind: u8, payload: &[u8]) -> io::Result<Self> {
+        Ok(match (kind, payload) {
+            (b'r', []) => Self::Ready,
+            (b'S', _) => Self::Start(from_json(payload)?),
+            (b's', []) => Self::Started,
+            (DATA, [number, bytes @ ..]) => Self::Data(stream(*number)?, bytes.to_vec()),
+            (b'E', [number]) => Self::End(stream(*number)?),
+            (b'C', [number]) => Self::Closed(stream(*number)?),
+            (b'T', []) => Self::Taken,
+            (b'K', _) => Self::Signal(from_json(payload)?),
+            (b'R', _) => Self::Resize(from_json(payload)?),
+            (b't', []) => Self::AskTime,
+            (b'Z', _) => Self::Time(from_json(payload)?),
+            (b'F', _) => Self::File(from_json(payload)?),
+            (b'X', _) => Self::Ended(from_json(payload)?),
+            (b'!', _) => Self::Failed(from_json(payload)?),
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+/// Returns what is in front of a message of so many bytes.
+fn header(kind: u8, length: usize) -> io::Result<[u8; HEADER]> {
+    if length > LONGEST {
+        return Err(io::Error::other(
+            "the arguments and variables are more than the virtual machine takes",
+        ));
+    }
+    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
+    Ok([kind, a, b, c, d])
+}
+
+fn number(stream: Stream) -> u8 {
+    let place = STREAMS.iter().position(|other| *other == stream);
+    place
+        .and_then(|place| u8::try_from(place).ok())
+        .unwrap_or(u8::MAX)
+}
+
+fn stream(number: u8) -> io::Result<Stream> {
+    STREAMS
+        .get(usize::from(number))
+        .copied()
+        .ok_or_else(malformed)
+}
+
+fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(io::Error::from)
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(bytes).map_err(|_| malformed())
+}
+
+fn malformed() -> io::Error {
+    io::Error::other(
+        "a message that pmctl does not know; the virtual machine is of another version",
+    )
+}
+
+/// One side of the connection. Its file does not block.
+pub(super) struct Channel<F> {
+    pub(super) file: F,
+    received: Vec<u8>,
+    outgoing: VecDeque<u8>,
+    /// Where the next bytes are read to. It is kept: to clear one for each read takes long in the virtual machine.
+    chunk: Vec<u8>,
+}
+
+impl<F: Read + Write> Channel<F> {
+    pub(super) fn new(file: F) -> Self {
+        Self {
+            file,
+            received: Vec::new(),
+            outgoing: VecDeque::new(),
+            chunk: vec![0; CHUNK],
+        }
+    }
+
+    /// Queues a message, and sends as much as goes.
+    pub(super) fn send(&mut self, message: &Message) -> io::Result<()> {
+        self.outgoing.extend(message.encode()?);
+        self.flush()
+    }
+
+    /// Queues bytes of a stream as [`Message::Data`] does, but copies them only once, and sends as much as goes.
+    pub(super) fn send_data(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
+        self.outgoing.extend(header(DATA, bytes.len() + 1)?);
+        self.outgoing.push_back(number(stream));
+        self.outgoing.extend(bytes);
+        self.flush()
+    }
+
+    /// Sends as much of the queue as goes.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while !self.outgoing.is_empty() {
+            match self.file.write(self.outgoing.as_slices().0) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(length) => drop(self.outgoing.drain(..length)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether something waits to be sent.
+    pub(super) fn has_outgoing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Returns whether so much waits to be sent that no more should come.
+    pub(super) fn is_full(&self) -> bool {
+        self.outgoing.len() > 4 * CHUNK
+    }
+
+    /// Returns the next message; `None` if it has not come yet.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the other side is gone.
+    pub(super) fn receive(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.next()? {
+                return Ok(Some(message));
+            }
+            match self.file.read(&mut self.chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.received.extend_from_slice(&self.chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the next message of those that have come.
+    fn next(&mut self) -> io::Result<Option<Message>> {
+        let Some((header, rest)) = self.received.split_first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let [kind, length @ ..] = *header;
+        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        if length > LONGEST {
+            return Err(malformed());
+        }
+        let Some(payload) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let message = Message::decode(kind, payload)?;
+        self.received.drain(..HEADER + length);
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::commands::vm::task::Content;
+
+    fn pair() -> (Channel<UnixStream>, Channel<UnixStream>) {
+        let (a, b) = UnixStream::pair().expect("a socket pair can be made");
+        for end in [&a, &b] {
+            end.set_nonblocking(true).expect("it is a socket");
+        }
+        (Channel::new(a), Channel::new(b))
+    }
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let size = Size {
+            rows: 24,
+            columns: 80,
+        };
+        let ended = Ended {
+            code: 3,
+            ..Ended::default()
+        };
+        let messages = [
+            Message::Ready,
+            Message::Started,
+            Message::Data(Stream::Error, b"a\0b".to_vec()),
+            Message::Data(Stream::Output, Vec::new()),
+            Message::End(Stream::Input),
+            Message::Closed(Stream::Terminal),
+            Message::Taken,
+            Message::Signal(15),
+            Message::Resize(size),
+            Message::AskTime,
+            Message::Time(Duration::new(1, 999_999_999)),
+            Message::File(Found {
+                index: 0,
+                content: Content::Missing("no such file".to_owned()),
+            }),
+            Message::File(Found {
+                index: 1,
+                content: Content::Follows(0o755),
+            }),
+            Message::Ended(ended),
+            Message::Failed("no".to_owned()),
+        ];
+        let (mut a, mut b) = pair();
+        for message in &messages {
+            a.send(message).expect("it fits");
+        }
+        for message in messages {
+            assert_eq!(b.receive().expect("it is whole"), Some(message));
+        }
+        assert_eq!(b.receive().expect("nothing is wrong"), None);
+        drop(a);
+        assert!(b.receive().is_err());
+    }
+
+    #[test]
+    fn what_is_too_much_at_once_waits() {
+        let (mut a, mut b) = pair();
+        let bytes = vec![7; CHUNK];
+        let message = Message::Data(Stream::Output, bytes.clone());
+        let mut sent = 0;
+        while !a.is_full() {
+            a.send_data(Stream::Output, &bytes).expect("it is queued");
+            sent += 1;
+        }
+        let mut came = 0;
+        while came < sent {
+            if let Some(arrived) = b.receive().expect("it is whole") {
+                assert_eq!(arrived, message);
+                came += 1;
+            }
+            a.flush().expect("it is queued");
+        }
+        assert!(!a.has_outgoing());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bytes in [
+            &[b'?', 0, 0, 0, 0][..],
+            &[b'D', 0, 0, 0, 0],
+            &[b'E', 1, 0, 0, 0, 9],
+            &[b'D', 0, 0, 0, 0xff],
+        ] {
+            let (mut a, mut b) = pair();
+            a.file.write_all(bytes).expect("it fits");
+            assert!(b.receive().is_err(), "{bytes:?}");
+        }
+    }
+}

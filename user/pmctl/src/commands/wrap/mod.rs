@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `pmctl wrap`: runs a program whose calls of `perf_event_open(2)` get events of the driver's.
+//!
+//! A seccomp filter hands the calls of the program, its threads and children to pmctl, which makes the same call to
+//! the module and puts the descriptor into the program. What the driver does not count goes on to the kernel.
+//!
+//! pmctl opens the events with its own rights. So it takes part only if they are the program's: it refuses to run
+//! with rights that its caller does not have, and leaves the calls of a task whose rights have changed to the kernel,
+//! which judges by those of the task. A Landlock domain, which takes the events of tasks outside of it, can't be seen:
+//! so events of tasks that are not the caller's are left to the kernel, too, unless the caller has `CAP_PERFMON`,
+//! with which the kernel asks for no more. It is no sandbox: the memory that a call refers to can change between pmctl's
+//! reading and the kernel's.
+
+mod answer;
+mod bpf;
+mod filter;
+mod listener;
+mod opened;
+mod receiver;
+mod target;
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::libc;
+use perfmon::event::Owners;
+use perfmon::sys::{Access, Driver, EventCall, Node};
+use perfmon::{Device, Pmu};
+
+use crate::args::Wrap;
+use crate::system::child::{Command, Ending, Running, Waiting};
+use crate::system::exit;
+use crate::system::signals::{Event, Signals};
+use crate::system::stdio::complain;
+
+use answer::{Answer, answer};
+use filter::Call;
+use listener::{Listener, Request};
+use opened::Opened;
+use receiver::Calls;
+use target::Target;
+
+/// Runs the program, and gives its exit code.
+pub(crate) fn wrap(args: &Wrap) -> Result<u8> {
+    refuse_more_rights()?;
+    let command = Command::find(&args.command)?.prepared(filter::install);
+    // It knows whether the driver is there and of this version, and says what to do.
+    let device = Device::open().map_err(exit::with_help)?;
+    let node = Node::open(Path::new(perfmon::PATH), Access::Read).context(perfmon::PATH)?;
+
+    let signals = Signals::hold()?;
+    let mut waiting = Waiting::fork(&command, signals.mask_before())?;
+    let listener = Arc::new(listener(&mut waiting)?);
+    let mut calls = Calls::of(&listener)?;
+    let running = waiting.release()?;
+    let mut server = Server {
+        driver: &node,
+        listener,
+        verbose: args.verbose,
+        opened: Opened::default(),
+        others: false,
+        device,
+        pmu: Pmu::here(),
+        nameless: None,
+        idle: BTreeSet::new(),
+        has_bpf: false,
+        refused: 0,
+        owners: None,
+    };
+    let ending = server.follow(&mut calls, &signals, &running)?;
+    server.conclude(calls.interrupted());
+    if let Some(words) = ending.in_words() {
+        complain(words);
+    }
+    Ok(ending.exit_code())
+}
+
+/// Fails if pmctl has rights from its file, that the program would then use.
+fn refuse_more_rights() -> Result<()> {
+    // SAFETY: The call takes a number and no memory.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
+        return Ok(());
+    }
+    bail!(
+        "pmctl is setuid, setgid or has capabilities of its file: every program would count with these rights.\n\
+         Use a copy of pmctl without them (`cp $(command -v pmctl) .; ./pmctl wrap ...`), or give them to the \
+         program: as root, `setpriv` does it."
+    )
+}
+
+/// Takes the listener of the filter out of the forked process.
+fn listener(waiting: &mut Waiting<'_>) -> Result<Listener> {
+    let number = waiting.prepared().map_err(|errno| match errno {
+        Errno::EBUSY => anyhow::anyhow!(
+            "the system calls of this program are listened to already: by another `pmctl wrap`, or by a container.\n\
+             Leave out one `pmctl wrap`, or start it outside of the container."
+        ),
+        Errno::EINVAL | Errno::ENOSYS => anyhow::anyhow!(
+            "the kernel can't hand system calls to pmctl: it needs CONFIG_SECCOMP_FILTER."
+        ),
+        errno => anyhow::Error::from(errno).context("can't filter the system calls of the command"),
+    })?;
+    let pid = i32::try_from(waiting.pid()).context("no number of a process")?;
+    let descriptor = Target(pid).descriptor(number).context(
+        "can't take a descriptor of the command: does /proc/sys/kernel/yama/ptrace_scope forbid it?",
+    )?;
+    Listener::new(descriptor).context("the kernel's seccomp is newer than pmctl")
+}
+
+/// What answers the calls.
+struct Server<'a> {
+    driver: &'a dyn Driver,
+    listener: Arc<Listener>,
+    verbose: bool,
+    opened: Opened,
+    /// The program has got events.
+    others: bool,
+    device: Device,
+    pmu: Pmu,
+    /// The first event whose samples come without records of what programs map.
+    nameless: Option<String>,
+    /// Events that this PMU has no counts of.
+    idle: BTreeSet<String>,
+    /// A BPF program was to be attached to an event of the driver's.
+    has_bpf: bool,
+    /// How many events the driver had no counter for.
+    refused: u64,
+    /// Who had the counters when the first of them was refused.
+    owners: Option<Owners>,
+}
+
+impl Server<'_> {
+    /// Answers calls until the command has ended.
+    fn follow(
+        &mut self,
+        calls: &mut Calls,
+        signals: &Signals,
+        running: &Running,
+    ) -> Result<Ending> {
+        let mut are_over = false;
+        loop {
+            let other = (!are_over).then(|| calls.as_fd());
+            match signals.wait(None, other)? {
+                Event::Other => match calls.next()? {
+                    Some(request) => {
+                        self.serve(&request).context("can't answer a system call")?;
+                        calls.follow(Target(request.thread));
+                    }
+                    None => are_over = true,
+                },
+                Event::Child => {
+                    if let Some(ending) = running.ending()? {
+                        return Ok(ending);
+                    }
+                }
+                Event::End {
+                    signal,
+                    by_terminal,
+                } => {
+                    // What comes from the terminal, the command got itself.
+                    if !by_terminal {
+                        running.signal(signal);
+                    }
+                }
+                Event::Nothing | Event::Switch | Event::Resized => {}
+            }
+        }
+    }
+
+    /// Answers one call.
+    fn serve(&mut self, request: &Request) -> Result<(), Errno> {
+        match request.call {
+            Call::Open => self.open(request),
+            Call::SetAll { enabled } => {
+                self.set_all(request, enabled);
+                // The thread may have events of the kernel's, too.
+                self.listener.leave_to_kernel(request)
+            }
+            Call::SetBpf | Call::LinkBpf => {
+                self.has_bpf |= bpf::is_for_event(request);
+                // The driver, or the kernel, says that the event can't have it.
+                self.listener.leave_to_kernel(request)
+            }
+        }
+    }
+
+    /// Opens an event.
+    fn open(&mut self, request: &Request) -> Result<(), Errno> {
+        let answer = answer(
+            (self.driver, &self.pmu, self.others),
+            &self.listener,
+            request,
+        );
+        if self.verbose {
+            report(request, &answer);
+        }
+        match answer {
+            Answer::Event {
+                event,
+                close_on_exec,
+                lacks_maps,
+                is_idle,
+            } => {
+                self.others = true;
+                let caller = Target(request.thread);
+                let name = || answer::event_in_words(caller, request.arguments[0]);
+                if lacks_maps && self.nameless.is_none() {
+                    self.nameless = Some(name());
+                }
+                if is_idle {
+                    self.idle.insert(name());
+                }
+                self.opened.note(self.driver, caller, &event);
+                self.listener.give(request, event.as_fd(), close_on_exec)
+            }
+            Answer::Kernel(_) => self.listener.leave_to_kernel(request),
+            Answer::Error { told, cause } => {
+                if cause == Errno::EBUSY {
+                    self.refused += 1;
+                    self.owners.get_or_insert_with(|| self.device.owners());
+                }
+                self.listener.fail(request, told)
+            }
+            Answer::Gone => Ok(()),
+        }
+    }
+
+    /// Enables or disables all events of the driver's that the calling thread has opened.
+    fn set_all(&self, request: &Request, enabled: bool) {
+        let caller = Target(request.thread);
+        let events = self.opened.of(self.driver, caller);
+        // Else the descriptors may be those of a later thread with its number.
+        if !self.listener.is_waiting(request) {
+            return;
+        }
+        for event in &events {
+            let call = if enabled {
+                EventCall::Enable { group: false }
+            } else {
+                EventCall::Disable { group: false }
+            };
+            // As the kernel does it: there is nobody to tell of an error.
+            let _ = self.driver.call_event(event.as_fd(), call);
+        }
+        if self.verbose {
+            complain(format_args!(
+                "{}: prctl(PR_TASK_PERF_EVENTS_{}): {} of the driver's",
+                in_words(caller),
+                if enabled { "ENABLE" } else { "DISABLE" },
+                crate::system::text::count(events.len() as u64, "event"),
+            ));
+        }
+    }
+
+    /// Says at the end what the program could not know.
+    fn conclude(&self, interrupted: u64) {
+        if let Some(event) = &self.nameless {
+            complain(format_args!(
+                "the driver's events don't tell what programs map: functions of programs that were executed meanwhile have \
+                 no names.\n\
+                 `pmctl record -e {event} -- COMMAND` has the same samples with names, in a file that `perf report` reads."
+            ));
+        }
+        if let Some(owners) = &self.owners {
+            let events = crate::system::text::count(self.refused, "event");
+            complain(format_args!(
+                "no counter was free for {events}, which the program took for missing: {owners}.\n\
+                 The driver gives each event a counter of its own all the time. Count fewer events at once, or end \
+                 what has the other counters."
+            ));
+        }
+        if !self.idle.is_empty() {
+            let events: Vec<&str> = self.idle.iter().map(String::as_str).collect();
+            complain(format_args!(
+                "QEMU's emulation counts instructions, clocks and branches only: {} stayed at 0.\n\
+                 What needs other events, as rr needs conditional branches, does not run in this machine.",
+                events.join(", ")
+            ));
+        }
+        if self.has_bpf {
+            complain(
+                "a BPF program was to be attached to an event of the driver's, which fails: the kernel runs BPF programs at \
+                 its own events only.\n\
+                 Run BPF tools without `pmctl wrap`.",
+            );
+        }
+        if interrupted > 0 {
+            let calls = crate::system::text::count(interrupted, "call");
+            complain(format_args!(
+                "signals came before pmctl could take {calls} about events: a call fails with EINTR then if the handler of the \
+                 signal has no SA_RESTART.\n\
+                 Let the program call again at EINTR, or block signals meanwhile; as root, pmctl is faster."
+            ));
+        }
+    }
+}
+
+/// Returns a thread by its name and number.
+fn in_words(thread: Target) -> String {
+    let name = thread.name();
+    format!("{} ({})", crate::system::text::printable(&name), thread.0)
+}
+
+/// Shows a call and its answer.
+fn report(request: &Request, answer: &Answer) {
+    let [_, pid, cpu, group, flags, _] = request.arguments;
+    let caller = Target(request.thread);
+    let event = answer::event_in_words(caller, request.arguments[0]);
+    let answer = match answer {
+        Answer::Event { .. } => "an event of the driver's".to_owned(),
+        Answer::Kernel(reason) => format!("left to the kernel: {reason}"),
+        Answer::Error { told, cause } if told == cause => told.to_string(),
+        Answer::Error { told, cause } => format!("{told} (the driver: {cause})"),
+        Answer::Gone => "the caller has died".to_owned(),
+    };
+    complain(format_args!(
+        "{}: perf_event_open({event}, pid {}, cpu {}, group {}, flags {flags:#x}): {answer}",
+        in_words(caller),
+        answer::number(pid),
+        answer::number(cpu),
+        answer::number(group),
+    ));
+}

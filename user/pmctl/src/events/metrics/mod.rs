@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Metrics by their names: those of the CPU's model, and those of the events that all CPUs may have.
+
+mod formulas;
+mod pack;
+
+use std::collections::BTreeSet;
+
+use perfmon::spec::models::Model;
+use perfmon::spec::models::metrics::{self, Metric};
+use perfmon::spec::{self, EventSpec};
+use perfmon::{Encoding, Pmu};
+
+use crate::events::schedule;
+use crate::system::exit::Usage;
+use crate::system::text::did_you_mean;
+
+pub(crate) use formulas::{Facts, Formulas};
+pub(crate) use pack::{Item, pack};
+
+/// Returns all metrics of a PMU, by name.
+pub(crate) fn all(pmu: &Pmu) -> Vec<Metric> {
+    of_model(pmu.model())
+}
+
+/// Returns all metrics of a model, or of an unknown one.
+pub(crate) fn of_model(model: Option<&'static Model>) -> Vec<Metric> {
+    let mut all: Vec<Metric> = model.into_iter().flat_map(Model::metrics).collect();
+    let known: BTreeSet<String> = all.iter().map(lower).collect();
+    all.extend(metrics::common().filter(|metric| !known.contains(&lower(metric))));
+    all.sort_by_cached_key(lower);
+    all
+}
+
+fn lower(metric: &Metric) -> String {
+    metric.name.to_ascii_lowercase()
+}
+
+/// Returns the groups of metrics, each once and in order.
+pub(crate) fn groups(all: &[Metric]) -> BTreeSet<&'static str> {
+    all.iter().flat_map(Metric::groups).collect()
+}
+
+/// The metrics that a word asks for.
+pub(crate) struct Wanted {
+    pub(crate) metrics: Vec<Metric>,
+    /// It is the name of a group, of which some may not be countable here.
+    pub(crate) is_group: bool,
+}
+
+/// Returns the metrics that `word` asks for: one by its name, or those of a group.
+///
+/// # Errors
+/// If there is neither, with the reason or with the nearest names.
+pub(crate) fn find(word: &str, all: &[Metric], pmu: &Pmu) -> Result<Wanted, Usage> {
+    let is_word = |name: &str| name.eq_ignore_ascii_case(word);
+    if let Some(metric) = all.iter().find(|metric| is_word(metric.name)) {
+        return Ok(Wanted {
+            metrics: vec![*metric],
+            is_group: false,
+        });
+    }
+    let of_group = all.iter().filter(|metric| metric.groups().any(is_word));
+    let of_group: Vec<Metric> = of_group.copied().collect();
+    if !of_group.is_empty() {
+        return Ok(Wanted {
+            metrics: of_group,
+            is_group: true,
+        });
+    }
+    let mut left_out = pmu.model().into_iter().flat_map(Model::metrics_left_out);
+    if let Some((name, needed)) = left_out.find(|(name, _)| is_word(name)) {
+        return Err(Usage(format!(
+            "-M: {name} needs {needed}, which is no event of a core; the driver counts what cores do.\n\
+             `perf stat -M {name}` counts it, where the kernel has a driver for it."
+        )));
+    }
+    let of = pmu.model().map_or_else(
+        || "this CPU, whose model is unknown,".to_owned(),
+        |model| model.name().to_owned(),
+    );
+    let meant = nearest(word, all);
+    Err(Usage(format!(
+        "-M: {of} has no metric or group of metrics called `{word}`.\n{meant}`pmctl list metrics` shows them all."
+    )))
+}
+
+/// Returns the names that look most like `word`, as a question with a blank behind it; empty if there are none.
+fn nearest(word: &str, all: &[Metric]) -> String {
+    let lower = word.to_ascii_lowercase();
+    let names = all
+        .iter()
+        .map(|metric| metric.name)
+        .chain(groups(all))
+        .map(|name| {
+            let known = name.to_ascii_lowercase();
+            let is_part = lower.len() >= 3 && known.contains(&lower);
+            let likeness = strsim::jaro_winkler(&lower, &known);
+            (if is_part { 1.0 + likeness } else { likeness }, name)
+        });
+    let mut names: Vec<(f64, &str)> = names.filter(|(likeness, _)| *likeness > 0.85).collect();
+    names.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let names: Vec<&str> = names.iter().take(3).map(|(_, name)| *name).collect();
+    did_you_mean(&names).map_or_else(String::new, |question| question + " ")
+}
+
+/// Returns the events of a metric by their names, or why one of them can't be counted. Those `of_tasks` are counted where
+/// the driver says.
+pub(crate) fn events(
+    names: &[String],
+    pmu: &Pmu,
+    of_tasks: bool,
+) -> Result<Vec<(String, EventSpec)>, String> {
+    let event = |name: &String| {
+        let found = spec::parse(name, pmu).map_err(|error| {
+            let reason = error.absent().unwrap_or(error.message());
+            format!("it needs {name}.\n{reason}")
+        })?;
+        let event = found.into_iter().next();
+        let event = event.ok_or_else(|| format!("it needs {name}, which is no event"))?;
+        let is_cache = matches!(event.encoding, Some(Encoding::Cache(_)));
+        if is_cache && !spec::cache_events(pmu).any(|known| known.to_string() == *name) {
+            // Which has them in its tables, and counts nothing.
+            return Err(format!(
+                "it needs {name}.\nQEMU's emulation does not count it."
+            ));
+        }
+        if event.needs_choice && of_tasks {
+            return Err(format!("{} Add -a.", schedule::needs_choice(&event)));
+        }
+        Ok((name.clone(), event))
+    };
+    names.iter().map(event).collect()
+}
+
+#[cfg(test)]
+mod tests;

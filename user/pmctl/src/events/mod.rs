@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is counted, of whom, and why not.
+
+pub(crate) mod cpus;
+pub(crate) mod decode;
+pub(crate) mod metrics;
+pub(crate) mod modes;
+pub(crate) mod perf_event;
+pub(crate) mod rights;
+pub(crate) mod schedule;
+pub(crate) mod software;
+pub(crate) mod threads;
+pub(crate) mod values;

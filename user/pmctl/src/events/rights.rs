@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a process may not be counted, and what is needed.
+
+use std::fmt;
+use std::fs;
+
+use nix::unistd::{Uid, User, geteuid};
+use perfmon::{Cause, Error};
+
+use crate::system::exit;
+use crate::system::files::read_lossy;
+use crate::system::text::printable;
+
+/// What is forbidden: `count` or `sample`, and pmctl's command that does it.
+type Deed = (&'static str, &'static str);
+
+const COUNT: Deed = ("count", "stat");
+const SAMPLE: Deed = ("sample", "record");
+
+/// Adds advice to an error. `tid` is the thread that could not be counted, unless it is pmctl's own command.
+pub(crate) fn explained(error: Error, tid: Option<u32>) -> anyhow::Error {
+    advised(error, tid, COUNT)
+}
+
+/// Adds advice to an error of sampling. `tid` is as of [`explained`].
+pub(crate) fn explained_of_samples(error: Error, tid: Option<u32>) -> anyhow::Error {
+    advised(error, tid, SAMPLE)
+}
+
+fn advised(error: Error, tid: Option<u32>, deed: Deed) -> anyhow::Error {
+    if error.cause != Cause::Forbidden {
+        return exit::with_help(error);
+    }
+    match tid.map(Task::read) {
+        Some(Some(task)) => anyhow::anyhow!("{error}\n{}", task.advice(geteuid(), deed)),
+        Some(None) => exit::with_help(error),
+        None => anyhow::anyhow!(
+            "{error}\nTo {} in the kernel (`:k`), run it as root or with CAP_PERFMON, or allow it to everybody with \
+             `sysctl kernel.perf_event_paranoid=1`. User mode (`:u`) of your own programs needs none of it.",
+            deed.0
+        ),
+    }
+}
+
+/// Adds advice to an error of counting all that runs on CPUs.
+pub(crate) fn explained_of_cpus(error: Error) -> anyhow::Error {
+    let is_forbidden = error.cause == Cause::Forbidden;
+    let text = exit::with_help(error);
+    if is_forbidden {
+        return anyhow::anyhow!(
+            "{text}\nWithout -a and -C, programs of your own are counted: `pmctl stat -- COMMAND`."
+        );
+    }
+    text
+}
+
+/// Returns the value of `kernel.perf_event_paranoid`.
+pub(crate) fn paranoid() -> String {
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    level.unwrap_or_default().trim().to_owned()
+}
+
+/// A task that is there.
+#[derive(Debug, PartialEq, Eq)]
+struct Task {
+    tid: u32,
+    name: String,
+    /// The users that it is run by and has the rights of.
+    real: Uid,
+    effective: Uid,
+}
+
+/// A user, by name if it has one.
+struct Name(Uid);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match User::from_uid(self.0) {
+            Ok(Some(user)) => f.write_str(&user.name),
+            _ => write!(f, "user {}", self.0),
+        }
+    }
+}
+
+impl Task {
+    fn read(tid: u32) -> Option<Self> {
+        let status = read_lossy(format!("/proc/{tid}/status")).ok()?;
+        Self::parse(tid, &status)
+    }
+
+    /// Parses the content of /proc/PID/status.
+    fn parse(tid: u32, status: &str) -> Option<Self> {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let mut uids = field("Uid:")?
+            .split_whitespace()
+            .map(|uid| uid.parse().ok());
+        let mut uid = || uids.next().flatten().map(Uid::from_raw);
+        Some(Self {
+            tid,
+            name: printable(field("Name:")?.trim()),
+            real: uid()?,
+            effective: uid()?,
+        })
+    }
+
+    /// Returns what `user` has to do to count or sample it.
+    fn advice(&self, user: Uid, (verb, command): Deed) -> String {
+        let Self {
+            tid,
+            name,
+            real,
+            effective,
+        } = self;
+        let root = format!("Run it as root (`sudo pmctl {command} -p {tid}`) or with CAP_PERFMON.");
+        if *effective != user || *real != user {
+            return format!(
+                "Process {tid} ({name}) is {}'s, and pmctl is run by {}, who may {verb} processes of their own.\n{root}",
+                Name(*effective),
+                Name(user),
+            );
+        }
+        format!(
+            "Process {tid} ({name}) is {}'s own. The kernel forbids it all the same: for the kernel's part (`:k`), for a \
+             process that runs a setuid program or one with capabilities, or by the policy \
+             (/proc/sys/kernel/perf_event_paranoid is {}).\n{root}",
+            Name(user),
+            paranoid(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Name:\tsshd\nUmask:\t0022\nUid:\t0\t4000000\t0\t0\nGid:\t0\n";
+
+    #[test]
+    fn the_owner_is_named() {
+        let task = Task::parse(12, STATUS).expect("it is well formed");
+        assert_eq!(
+            (task.real.as_raw(), task.effective.as_raw()),
+            (0, 4_000_000)
+        );
+        let advice = task.advice(Uid::from_raw(4_000_001), COUNT);
+        assert!(
+            advice.starts_with(
+                "Process 12 (sshd) is user 4000000's, and pmctl is run by user 4000001,"
+            ),
+            "{advice}"
+        );
+        assert!(advice.contains("sudo pmctl stat -p 12"), "{advice}");
+        let advice = task.advice(Uid::from_raw(4_000_001), SAMPLE);
+        assert!(
+            advice.contains("who may sample processes of their own")
+                && advice.contains("sudo pmctl record -p 12"),
+            "{advice}"
+        );
+        assert_eq!(Task::parse(12, "Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn an_own_process_has_another_reason() {
+        let own = Uid::from_raw(4_000_000);
+        let task = Task {
+            real: own,
+            ..Task::parse(12, STATUS).expect("it is well formed")
+        };
+        assert!(task.advice(own, COUNT).contains("setuid"));
+    }
+}

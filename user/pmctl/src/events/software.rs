@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that the kernel counts without a counter: the time on CPUs, page faults, switches between tasks.
+
+use perfmon::Modes;
+
+use crate::events::modes;
+use crate::events::values::Unit;
+
+/// An event of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Software {
+    pub(crate) name: &'static str,
+    /// `PERF_COUNT_SW_*`
+    pub(crate) number: u64,
+    pub(crate) unit: Option<Unit>,
+    pub(crate) modes: Modes,
+}
+
+impl Software {
+    /// Returns the name with its modifier.
+    pub(crate) fn label(&self) -> String {
+        modes::label(self.name, self.modes)
+    }
+
+    /// Returns the event in these modes, if it has no modifier.
+    pub(crate) fn in_modes(self, modes: Modes) -> Self {
+        match self.modes {
+            Modes::Both => Self { modes, ..self },
+            _ => self,
+        }
+    }
+}
+
+const fn event(name: &'static str, number: u64) -> Software {
+    Software {
+        name,
+        number,
+        unit: None,
+        modes: Modes::Both,
+    }
+}
+
+const fn clock(name: &'static str, number: u64) -> Software {
+    Software {
+        unit: Some(Unit::Milliseconds),
+        ..event(name, number)
+    }
+}
+
+/// The events by perf's names.
+const EVENTS: [Software; 10] = [
+    clock("cpu-clock", 0),
+    clock("task-clock", 1),
+    event("page-faults", 2),
+    event("faults", 2),
+    event("context-switches", 3),
+    event("cs", 3),
+    event("cpu-migrations", 4),
+    event("migrations", 4),
+    event("minor-faults", 5),
+    event("major-faults", 6),
+];
+
+/// Returns the event of this name, which may have a modifier.
+pub(crate) fn find(name: &str) -> Option<Software> {
+    let name = name.trim();
+    let (name, modes) = match name.split_once(':') {
+        None => (name, Modes::Both),
+        Some((name, "u")) => (name, Modes::User),
+        Some((name, "k")) => (name, Modes::Kernel),
+        Some((name, "uk" | "ku")) => (name, Modes::Both),
+        Some(_) => return None,
+    };
+    let event = EVENTS.into_iter().find(|event| event.name == name)?;
+    Some(event.in_modes(modes))
+}
+
+/// Takes the kernel's events out of what -e asks for, and returns the rest.
+pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Software>) {
+    let mut found: Vec<Software> = Vec::new();
+    let mut rest = Vec::new();
+    for text in texts {
+        let mut others = Vec::new();
+        for word in text.split(',') {
+            match find(word) {
+                Some(event) if found.contains(&event) => {}
+                Some(event) => found.push(event),
+                None => others.push(word),
+            }
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    (rest, found)
+}
+
+/// Returns whether this is the name of an event of the kernel's.
+pub(crate) fn is_software(name: &str) -> bool {
+    find(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_the_kernel_are_found_among_others() {
+        let texts: Vec<String> = ["task-clock,cycles,{instructions,branches}", "cs,task-clock"]
+            .map(str::to_owned)
+            .to_vec();
+        let (rest, found) = split(&texts);
+        assert_eq!(rest, ["cycles,{instructions,branches}"]);
+        let names: Vec<&str> = found.iter().map(|event| event.name).collect();
+        assert_eq!(names, ["task-clock", "cs"]);
+    }
+
+    #[test]
+    fn a_modifier_chooses_the_mode() {
+        let label = |name, modes| find(name).map(|event| event.in_modes(modes).label());
+        let user = Some("page-faults:u".to_owned());
+        assert_eq!(
+            label("page-faults", Modes::Both).as_deref(),
+            Some("page-faults")
+        );
+        assert_eq!(label("page-faults", Modes::User), user);
+        assert_eq!(label("page-faults:u", Modes::Kernel), user);
+        assert_eq!(label("cs:k", Modes::Both).as_deref(), Some("cs:k"));
+        assert_eq!(label("cs:p", Modes::Both), None);
+    }
+}

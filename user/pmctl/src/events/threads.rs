@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads that are counted.
+
+use std::fs;
+
+use anyhow::Result;
+
+use crate::system::exit::Usage;
+use crate::system::files::{allow_many_files, read_lossy};
+use crate::system::stdio::complain;
+
+/// A thread that is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub(crate) tid: u32,
+    /// Its name and number, as perf shows it.
+    pub(crate) name: String,
+}
+
+impl Thread {
+    fn new(tid: u32) -> Self {
+        // A name need not be UTF-8.
+        let comm = read_lossy(format!("/proc/{tid}/comm")).unwrap_or_default();
+        let name = format!("{}-{tid}", crate::system::text::printable(comm.trim_end()));
+        Self { tid, name }
+    }
+}
+
+/// The processes and the threads of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) pids: Vec<u32>,
+    pub(crate) tids: Vec<u32>,
+}
+
+impl Asked {
+    /// Returns the threads that there are now.
+    pub(crate) fn threads(&self) -> Result<Vec<Thread>, Usage> {
+        threads(&self.pids, &self.tids)
+    }
+
+    /// Opens something for each thread, for which there may be many descriptors, and again until none has come meanwhile: a thread that another one creates
+    /// before that one is counted would be left out. `open` is to give all back what it opened before.
+    pub(crate) fn settle<T>(&self, mut open: impl FnMut(Vec<Thread>) -> Result<T>) -> Result<T> {
+        /// So often is enough, unless threads come all the time.
+        const ROUNDS: usize = 10;
+        let mut threads = self.threads()?;
+        if !threads.is_empty() {
+            allow_many_files();
+        }
+        for _ in 0..ROUNDS {
+            let opened = open(threads.clone())?;
+            // If the process has ended meanwhile, no thread comes any more.
+            let Ok(now) = self.threads() else {
+                return Ok(opened);
+            };
+            let is_known = |thread: &Thread| threads.iter().any(|known| known.tid == thread.tid);
+            if now.iter().all(is_known) {
+                return Ok(opened);
+            }
+            drop(opened);
+            threads = now;
+        }
+        let opened = open(threads)?;
+        complain(
+            "threads came all the time while pmctl began to count them: some of them may not be counted.\n\
+             Begin when there are all, or start the program by pmctl, which then counts all of it.",
+        );
+        Ok(opened)
+    }
+}
+
+/// Returns the threads of these processes, and these threads.
+fn threads(pids: &[u32], tids: &[u32]) -> Result<Vec<Thread>, Usage> {
+    let mut found = Vec::new();
+    for pid in pids {
+        let folder = fs::read_dir(format!("/proc/{pid}/task"));
+        let folder = folder.map_err(|_| absent('p', "process", *pid))?;
+        for entry in folder {
+            let name = match entry {
+                Ok(entry) => entry.file_name(),
+                // It has ended.
+                Err(_) => break,
+            };
+            found.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+        }
+    }
+    for tid in tids {
+        if fs::metadata(format!("/proc/{tid}/comm")).is_err() {
+            return Err(absent('t', "thread", *tid));
+        }
+        found.push(*tid);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found.into_iter().map(Thread::new).collect())
+}
+
+fn absent(option: char, what: &str, number: u32) -> Usage {
+    Usage(format!(
+        "-{option}: there is no {what} {number}; `ps -eL` lists them."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Barrier, mpsc};
+    use std::thread;
+
+    #[test]
+    fn what_is_opened_is_of_all_threads() {
+        let this = Asked {
+            pids: vec![std::process::id()],
+            tids: Vec::new(),
+        };
+        let end = Arc::new(Barrier::new(2));
+        let mut new = None;
+        let mut rounds = Vec::new();
+        let opened = this.settle(|threads| {
+            rounds.push(threads.len());
+            new.get_or_insert_with(|| {
+                let end = Arc::clone(&end);
+                let (sender, begun) = mpsc::channel();
+                let thread = thread::spawn(move || {
+                    sender.send(nix::unistd::gettid()).expect("the test waits");
+                    end.wait();
+                });
+                (thread, begun.recv().expect("it has begun"))
+            });
+            Ok(threads)
+        });
+        let (thread, tid) = new.expect("it was opened once");
+        end.wait();
+        thread.join().expect("it does not panic");
+        let opened = opened.expect("the process runs");
+        assert!(rounds.len() > 1, "{rounds:?}");
+        assert!(
+            opened
+                .iter()
+                .any(|thread| thread.tid == tid.as_raw().unsigned_abs())
+        );
+    }
+
+    #[test]
+    fn a_name_need_not_be_utf_8() {
+        let thread = thread::spawn(|| {
+            // SAFETY: The call reads up to 16 bytes, as many as there are before the NUL.
+            unsafe { nix::libc::prctl(nix::libc::PR_SET_NAME, c"a\xffb".as_ptr()) };
+            Thread::new(nix::unistd::gettid().as_raw().unsigned_abs()).name
+        });
+        let name = thread.join().expect("it does not panic");
+        assert!(name.starts_with("a\u{fffd}b-"), "{name}");
+    }
+
+    #[test]
+    fn the_threads_of_a_process_are_found_once() {
+        let pid = std::process::id();
+        let found = threads(&[pid], &[pid]).expect("it runs");
+        assert_eq!(found.iter().filter(|thread| thread.tid == pid).count(), 1);
+        assert!(found[0].name.ends_with(&format!("-{}", found[0].tid)));
+        assert!(threads(&[0], &[]).is_err());
+        assert!(threads(&[], &[0]).is_err());
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Values that no counter counts: energy, temperatures, clocks. They are of the machine, whatever is counted beside
+//! them.
+
+use perfmon::Info;
+use perfmon::trace::MiscEvent;
+
+use crate::system::exit::Usage;
+
+/// What a number is that is no count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// The number is in 2^-32 Joules.
+    Joules,
+    /// Degrees.
+    Celsius,
+    /// Cycles.
+    Cycles,
+    /// The number is in nanoseconds.
+    Milliseconds,
+}
+
+impl Unit {
+    /// Returns whether it grows, so that what came since the value before is of use; otherwise it is a level.
+    pub(crate) const fn grows(self) -> bool {
+        !matches!(self, Self::Celsius)
+    }
+
+    /// Returns a number in this unit with its name, and six digits behind the point of what has some.
+    pub(crate) fn in_words(self, value: u64) -> String {
+        match self {
+            Self::Joules => format!("{:.6} Joules", value as f64 / 4_294_967_296.0),
+            Self::Celsius | Self::Milliseconds => {
+                format!("{} {}", self.number(value), self.name())
+            }
+            Self::Cycles => value.to_string(),
+        }
+    }
+
+    /// Returns its name, as it stands behind a number.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Joules => "Joules",
+            Self::Celsius => "\u{b0}C",
+            Self::Cycles => "",
+            Self::Milliseconds => "msec",
+        }
+    }
+
+    /// Returns a number in this unit.
+    pub(crate) fn number(self, value: u64) -> String {
+        match self {
+            // Exact to the last digit that is shown: 2^32 has 10.
+            Self::Joules => format!("{:.2}", value as f64 / 4_294_967_296.0),
+            Self::Celsius | Self::Cycles => value.to_string(),
+            Self::Milliseconds => format!("{:.2}", value as f64 / 1e6),
+        }
+    }
+}
+
+/// How the records of several packages, cores or CPUs become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whole {
+    Sum,
+    Hottest,
+    LeastMargin,
+}
+
+/// A value that -e can ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    pub(crate) name: &'static str,
+    pub(crate) event: MiscEvent,
+    pub(crate) unit: Unit,
+    pub(crate) whole: Whole,
+}
+
+/// The values by their names; those of perf, where it has them.
+const VALUES: [Value; 10] = {
+    use MiscEvent as M;
+
+    const fn value(name: &'static str, event: MiscEvent, unit: Unit, whole: Whole) -> Value {
+        Value {
+            name,
+            event,
+            unit,
+            whole,
+        }
+    }
+    [
+        value("energy-pkg", M::EnergyPackage, Unit::Joules, Whole::Sum),
+        value("energy-cores", M::EnergyCores, Unit::Joules, Whole::Sum),
+        value("energy-core", M::EnergyCore, Unit::Joules, Whole::Sum),
+        value("energy-ram", M::EnergyMemory, Unit::Joules, Whole::Sum),
+        value(
+            "temperature",
+            M::TemperaturePackage,
+            Unit::Celsius,
+            Whole::Hottest,
+        ),
+        value(
+            "temperature-core",
+            M::TemperatureCore,
+            Unit::Celsius,
+            Whole::Hottest,
+        ),
+        value(
+            "margin",
+            M::MarginPackage,
+            Unit::Celsius,
+            Whole::LeastMargin,
+        ),
+        value(
+            "margin-core",
+            M::MarginCore,
+            Unit::Celsius,
+            Whole::LeastMargin,
+        ),
+        value("aperf", M::Aperf, Unit::Cycles, Whole::Sum),
+        value("mperf", M::Mperf, Unit::Cycles, Whole::Sum),
+    ]
+};
+
+/// Returns the value of this name.
+pub(crate) fn find(word: &str) -> Option<Value> {
+    let name = without_pmu(word.trim());
+    VALUES.into_iter().find(|value| value.name == name)
+}
+
+/// Takes the values out of what -e asks for, and returns the rest.
+pub(crate) fn split(texts: &[String]) -> (Vec<String>, Vec<Value>) {
+    let mut values: Vec<Value> = Vec::new();
+    let mut rest = Vec::new();
+    for text in texts {
+        let mut others = Vec::new();
+        for word in text.split(',') {
+            match find(word) {
+                Some(value) if values.iter().any(|known| known.name == value.name) => {}
+                Some(value) => values.push(value),
+                None => others.push(word),
+            }
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    (rest, values)
+}
+
+/// Returns the name of a value that is written as perf's, `power/energy-pkg/`.
+fn without_pmu(word: &str) -> &str {
+    let mut names = ["power/", "power_core/"]
+        .into_iter()
+        .filter_map(|pmu| word.strip_prefix(pmu)?.strip_suffix('/'));
+    names.next().unwrap_or(word)
+}
+
+/// Returns the value with this number in `PERFMON_GROUP_MISC`. Recordings of earlier versions number the values from 0.
+pub(crate) fn numbered(number: u64) -> Option<Value> {
+    let first = u64::from(VALUES[0].event as u32);
+    let number = if number < first {
+        first + number
+    } else {
+        number
+    };
+    let mut values = VALUES.into_iter();
+    values.find(|value| u64::from(value.event as u32) == number)
+}
+
+/// Fails if the machine lacks one of these values.
+pub(crate) fn require(info: &Info, values: &[Value]) -> Result<(), Usage> {
+    let missing = |value: &&Value| info.misc_events >> value.event as u32 & 1 == 0;
+    let Some(value) = values.iter().find(missing) else {
+        return Ok(());
+    };
+    let there = VALUES.iter().filter(|value| !missing(value));
+    let names: Vec<&str> = there.map(|value| value.name).collect();
+    Err(Usage(if names.is_empty() {
+        format!(
+            "{}: this machine has no such register, nor any other of energy, temperatures or clocks; virtual \
+             machines rarely have.",
+            value.name
+        )
+    } else {
+        format!(
+            "{}: this machine has no such register. It has: {}",
+            value.name,
+            names.join(" ")
+        )
+    }))
+}
+
+/// Returns whether this is the name of a value.
+pub(crate) fn is_value(name: &str) -> bool {
+    find(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_among_events() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let of = |given: &[&str]| {
+            let given: Vec<String> = texts(given);
+            let (rest, values) = split(&given);
+            let names: Vec<&str> = values.iter().map(|value| value.name).collect();
+            (rest, names.join(" "))
+        };
+        assert_eq!(
+            of(&["cycles,energy-pkg,{instructions,branches}:u", "temperature"]),
+            (
+                texts(&["cycles,{instructions,branches}:u"]),
+                "energy-pkg temperature".to_owned()
+            )
+        );
+        assert_eq!(
+            of(&["energy-pkg", "aperf,energy-pkg"]),
+            (Vec::new(), "energy-pkg aperf".to_owned())
+        );
+        assert_eq!(
+            of(&["power/energy-pkg/", "power_core/energy-core/,power/cycles/"]),
+            (
+                texts(&["power/cycles/"]),
+                "energy-pkg energy-core".to_owned()
+            )
+        );
+        assert_eq!(of(&["energy"]), (texts(&["energy"]), String::new()));
+    }
+
+    #[test]
+    fn numbers_are_those_of_today_and_of_earlier_versions() {
+        let name = |number| numbered(number).map(|value| value.name);
+        assert_eq!(name(32), Some("energy-pkg"));
+        assert_eq!(name(41), Some("mperf"));
+        assert_eq!(name(42), None);
+        assert_eq!(name(0), Some("energy-pkg"));
+        assert_eq!(name(9), Some("mperf"));
+        assert_eq!(name(10), None);
+    }
+
+    #[test]
+    fn numbers_have_their_units() {
+        assert_eq!(Unit::Joules.number(3 << 31), "1.50");
+        assert_eq!(Unit::Celsius.number(71), "71");
+        assert_eq!(Unit::Cycles.number(71), "71");
+    }
+}

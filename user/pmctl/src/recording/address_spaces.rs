@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names and executable memory of tasks, as of the records so far.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ahash::AHashMap;
+
+use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task, VDSO, is_kernel};
+use crate::recording::symbols::jit;
+
+/// Names and mappings of the processes of a recording, kept while its records are read.
+#[derive(Debug, Default)]
+pub(crate) struct AddressSpaces {
+    /// The mappings of each process, by their beginning.
+    processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
+    kernel: BTreeMap<u64, Mapping>,
+    /// How many processes with a number have begun.
+    instances: AHashMap<u32, u32>,
+    names: AHashMap<Task, Name>,
+    /// Paths of files and names of tasks, each once.
+    paths: Numbered<PathBuf>,
+    texts: Numbered<String>,
+}
+
+/// Numbered things, from 0 on; equal ones have one number.
+#[derive(Debug)]
+struct Numbered<T> {
+    things: Vec<T>,
+    numbers: AHashMap<T, u32>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self {
+            things: Vec::new(),
+            numbers: AHashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Numbered<T> {
+    fn number<Q: Hash + Eq + ToOwned<Owned = T> + ?Sized>(&mut self, thing: &Q) -> u32
+    where
+        T: Borrow<Q>,
+    {
+        if let Some(number) = self.numbers.get(thing) {
+            return *number;
+        }
+        let number = u32::try_from(self.things.len()).unwrap_or(u32::MAX);
+        self.things.push(thing.to_owned());
+        self.numbers.insert(thing.to_owned(), number);
+        number
+    }
+}
+
+/// The number of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct File(u32);
+
+/// The number of a task's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    length: u64,
+    offset: u64,
+    file: File,
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: File,
+    /// From the file's beginning; for the kernel, the address.
+    pub(crate) offset: u64,
+}
+
+impl AddressSpaces {
+    /// Applies a record.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        match &record.body {
+            Body::Map(map) => self.map(map),
+            Body::Comm { task, name, exec } => {
+                if *exec {
+                    // It has a new memory, and it is the only thread left.
+                    self.processes.remove(&task.pid);
+                }
+                let name = Name(self.texts.number(name.as_str()));
+                self.names.insert(*task, name);
+            }
+            Body::Fork { child, parent } => {
+                match self.names.get(parent).copied() {
+                    Some(name) => self.names.insert(*child, name),
+                    None => self.names.remove(child),
+                };
+                if child.pid != parent.pid {
+                    // An earlier process may have had its number.
+                    *self.instances.entry(child.pid).or_default() += 1;
+                    match self.processes.get(&parent.pid).cloned() {
+                        Some(maps) => self.processes.insert(child.pid, maps),
+                        None => self.processes.remove(&child.pid),
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns records that make the same state of an empty one.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let comms = self.names.iter().map(|(task, name)| Body::Comm {
+            task: *task,
+            name: self.texts.things[name.0 as usize].clone(),
+            exec: false,
+        });
+        let map = |pid, (start, mapping): (&u64, &Mapping)| {
+            Body::Map(Map {
+                task: Task::leader(pid),
+                kernel: is_kernel(*start),
+                start: *start,
+                length: mapping.length,
+                offset: mapping.offset,
+                file: self.path(mapping.file).to_owned(),
+                ..Map::default()
+            })
+        };
+        let spaces = self.processes.iter();
+        let users = spaces.flat_map(|(pid, maps)| maps.iter().map(|entry| map(*pid, entry)));
+        let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
+        let bodies = comms.chain(users).chain(kernel);
+        let stamp = Stamp::default();
+        bodies.map(|body| Record { stamp, body }).collect()
+    }
+
+    /// Removes a task that has ended, and its memory if it was the last thread.
+    pub(crate) fn end(&mut self, task: Task) {
+        self.names.remove(&task);
+        if !self.names.keys().any(|other| other.pid == task.pid) {
+            self.processes.remove(&task.pid);
+        }
+    }
+
+    fn map(&mut self, map: &Map) {
+        let is_code = !map.kernel && is_anonymous(&map.file);
+        let file = if is_code {
+            self.paths.number(&*jit::map_of(map.task.pid))
+        } else {
+            self.paths.number(file_name(map))
+        };
+        let file = File(file);
+        let maps = if map.kernel {
+            &mut self.kernel
+        } else {
+            self.processes.entry(map.task.pid).or_default()
+        };
+        let mut end = map.start.saturating_add(map.length);
+        if map.kernel {
+            // The length of a module is that of its data, too, which may be elsewhere: there another module may begin.
+            let mut behind = maps.range(map.start.saturating_add(1)..end);
+            end = behind.next().map_or(end, |(next, _)| *next);
+        }
+        // A new mapping replaces what was there.
+        let first = maps.range(..map.start).next_back();
+        let first = first.filter(|(start, old)| **start + old.length > map.start);
+        let first = first.map_or(map.start, |(start, _)| *start);
+        let covered: Vec<u64> = maps.range(first..end).map(|(start, _)| *start).collect();
+        for start in covered {
+            let Some(old) = maps.remove(&start) else {
+                continue;
+            };
+            let old_end = start.saturating_add(old.length);
+            if start < map.start {
+                let length = map.start - start;
+                maps.insert(start, Mapping { length, ..old });
+            }
+            if old_end > end {
+                let rest = Mapping {
+                    length: old_end - end,
+                    offset: old.offset.wrapping_add(end - start),
+                    file: old.file,
+                };
+                maps.insert(end, rest);
+            }
+        }
+        // The kernel's places are addresses: an offset in its image is of no use. So are those in no file.
+        let offset = if map.kernel || is_code {
+            map.start
+        } else {
+            map.offset
+        };
+        let mapping = Mapping {
+            length: end - map.start,
+            offset,
+            file,
+        };
+        maps.insert(map.start, mapping);
+    }
+
+    /// Returns the file and the offset of an address in a process.
+    pub(crate) fn find(&self, pid: u32, address: u64) -> Option<Place> {
+        let maps = if is_kernel(address) {
+            &self.kernel
+        } else {
+            self.processes.get(&pid)?
+        };
+        let (start, mapping) = maps.range(..=address).next_back()?;
+        let inside = address - start;
+        (inside < mapping.length).then(|| Place {
+            file: mapping.file,
+            offset: mapping.offset.wrapping_add(inside),
+        })
+    }
+
+    /// Returns the processes that have mapped a file, with the start and the length of each mapping.
+    pub(crate) fn mappings(&self, file: File) -> impl Iterator<Item = (u32, (u64, u64))> + '_ {
+        let all = self.processes.iter();
+        all.flat_map(move |(pid, maps)| {
+            let of_file = maps.iter().filter(move |(_, map)| map.file == file);
+            of_file.map(|(start, map)| (*pid, (*start, map.length)))
+        })
+    }
+
+    /// Returns which process of its number this one is.
+    pub(crate) fn instance(&self, pid: u32) -> u32 {
+        self.instances.get(&pid).copied().unwrap_or(0)
+    }
+
+    /// Returns the only process with a mapping at an address; `None` also if several have one.
+    pub(crate) fn only_owner(&self, address: u64) -> Option<u32> {
+        let mut owners = self
+            .processes
+            .keys()
+            .filter(|pid| self.find(**pid, address).is_some());
+        let owner = owners.next().copied();
+        owner.filter(|_| owners.next().is_none())
+    }
+
+    /// Returns the numbers of the files so far, in their order.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = File> + use<> {
+        (0..u32::try_from(self.paths.things.len()).unwrap_or(u32::MAX)).map(File)
+    }
+
+    /// Returns the files so far, by their numbers.
+    pub(crate) fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.paths.things.iter().map(PathBuf::as_path)
+    }
+
+    /// Returns the path of a file.
+    pub(crate) fn path(&self, file: File) -> &Path {
+        &self.paths.things[file.index()]
+    }
+
+    /// Returns the number of a task's name; a thread without one has its process's.
+    pub(crate) fn name(&self, task: Task) -> Option<Name> {
+        let leader = Task::leader(task.pid);
+        let name = self.names.get(&task).or_else(|| self.names.get(&leader));
+        name.copied()
+    }
+
+    /// Returns the name of a task.
+    pub(crate) fn comm(&self, task: Task) -> &str {
+        match self.name(task) {
+            Some(name) => &self.texts.things[name.0 as usize],
+            None if task.pid == 0 => "swapper",
+            None => UNKNOWN,
+        }
+    }
+}
+
+impl File {
+    /// Returns the number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the number as an index.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Stands for a missing name.
+pub(crate) const UNKNOWN: &str = "[unknown]";
+
+/// The name of the kernel's code that is mapped into programs of 32 bits, which is another one.
+const VDSO32: &str = "[vdso32]";
+
+/// Returns whether memory of this name is of no file, so that code in it was made at run time.
+fn is_anonymous(name: &Path) -> bool {
+    const NAMES: [&str; 8] = [
+        "//anon",
+        "/anon_hugepage",
+        "/dev/zero",
+        "/memfd:",
+        "/SYSV",
+        "[anon",
+        "[heap]",
+        "[stack",
+    ];
+    let name = name.as_os_str().as_bytes();
+    name.is_empty() || NAMES.iter().any(|start| name.starts_with(start.as_bytes()))
+}
+
+/// Returns the file that is mapped.
+pub(crate) fn file_name(map: &Map) -> &Path {
+    match map.file.to_str() {
+        Some(name) if name.starts_with(KERNEL) => Path::new(KERNEL),
+        Some(VDSO) if u32::try_from(map.start).is_ok() => Path::new(VDSO32),
+        _ => &map.file,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pid: u32, start: u64, length: u64, file: &str) -> Record {
+        let map = Map {
+            task: Task::leader(pid),
+            kernel: is_kernel(start),
+            start,
+            length,
+            offset: 0x1000,
+            file: file.into(),
+            ..Map::default()
+        };
+        record(Body::Map(map))
+    }
+
+    fn record(body: Body) -> Record {
+        Record {
+            stamp: crate::recording::perfdata::Stamp::default(),
+            body,
+        }
+    }
+
+    fn place(spaces: &AddressSpaces, pid: u32, address: u64) -> Option<(&str, u64)> {
+        let place = spaces.find(pid, address)?;
+        let file = spaces.path(place.file);
+        Some((file.to_str().expect("it is text"), place.offset))
+    }
+
+    #[test]
+    fn an_address_is_in_what_was_mapped_last() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x1000, 0x3000, "old"));
+        spaces.apply(&map(1, 0x2000, 0x1000, "new"));
+        assert_eq!(place(&spaces, 1, 0x0fff), None);
+        assert_eq!(place(&spaces, 1, 0x1fff), Some(("old", 0x1fff)));
+        assert_eq!(place(&spaces, 1, 0x2000), Some(("new", 0x1000)));
+        assert_eq!(place(&spaces, 1, 0x3000), Some(("old", 0x3000)));
+        assert_eq!(place(&spaces, 1, 0x4000), None);
+        assert_eq!(place(&spaces, 2, 0x2000), None);
+    }
+
+    #[test]
+    fn memory_of_no_file_is_its_process_s() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x1000, 0x1000, "//anon"));
+        spaces.apply(&map(2, 0x1000, 0x1000, "/memfd:code (deleted)"));
+        assert_eq!(place(&spaces, 1, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+        assert_eq!(place(&spaces, 2, 0x1008), Some(("/tmp/perf-2.map", 0x1008)));
+        let (child, parent) = (Task::leader(3), Task::leader(1));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 3, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+    }
+
+    #[test]
+    fn programs_of_32_bits_have_another_vdso() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0xf7f0_0000, 0x1000, VDSO));
+        spaces.apply(&map(2, 0x7fff_0000_0000, 0x1000, VDSO));
+        let name = |pid, address| place(&spaces, pid, address).map(|(name, _)| name);
+        assert_eq!(name(1, 0xf7f0_0000), Some(VDSO32));
+        assert_eq!(name(2, 0x7fff_0000_0000), Some(VDSO));
+    }
+
+    #[test]
+    fn memory_goes_with_the_last_thread() {
+        let mut spaces = AddressSpaces::default();
+        let (leader, thread) = (Task::leader(1), Task { pid: 1, tid: 2 });
+        spaces.apply(&map(1, 0x1000, 0x1000, "x"));
+        for task in [leader, thread] {
+            let name = "x".to_owned();
+            spaces.apply(&record(Body::Comm {
+                task,
+                name,
+                exec: false,
+            }));
+        }
+        spaces.end(leader);
+        assert!(place(&spaces, 1, 0x1000).is_some());
+        spaces.end(thread);
+        assert!(place(&spaces, 1, 0x1000).is_none());
+    }
+
+    #[test]
+    fn the_kernel_is_everybodys_and_by_address() {
+        let mut spaces = AddressSpaces::default();
+        let text = 0xffff_ffff_8100_0000;
+        spaces.apply(&map(u32::MAX, text, 0x1000, "[kernel.kallsyms]_text"));
+        assert_eq!(place(&spaces, 1, text + 8), Some((KERNEL, text + 8)));
+        assert_eq!(place(&spaces, 1, text + 0x1000), None);
+    }
+
+    #[test]
+    fn a_module_ends_where_another_begins() {
+        let module = |start, length, name: &str| map(u32::MAX, start, length, name);
+        let start = 0xffff_ffff_c000_0000;
+        // In both orders.
+        let first = module(start, 0x8000, "[first]");
+        let second = module(start + 0x2000, 0x4000, "[second]");
+        for order in [[&first, &second], [&second, &first]] {
+            let mut spaces = AddressSpaces::default();
+            order.into_iter().for_each(|map| spaces.apply(map));
+            let name = |offset| place(&spaces, 1, start + offset).map(|(name, _)| name);
+            assert_eq!(name(0x1fff), Some("[first]"));
+            assert_eq!(name(0x2000), Some("[second]"));
+            assert_eq!(name(0x5fff), Some("[second]"));
+        }
+    }
+
+    #[test]
+    fn a_process_has_nothing_of_an_earlier_one_with_its_number() {
+        let mut spaces = AddressSpaces::default();
+        let (unknown, child) = (Task::leader(1), Task::leader(2));
+        let comm = Body::Comm {
+            task: child,
+            name: "old".to_owned(),
+            exec: true,
+        };
+        spaces.apply(&record(comm));
+        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/old"));
+        assert_eq!(spaces.instance(2), 0);
+        let parent = unknown;
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 2, 0x1000), None);
+        assert_eq!(spaces.comm(child), UNKNOWN);
+        assert_eq!(spaces.instance(2), 1);
+        // A thread is of the same process.
+        let (child, parent) = (Task { pid: 2, tid: 3 }, child);
+        spaces.apply(&map(2, 0x1000, 0x1000, "/bin/new"));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/new", 0x1000)));
+        assert_eq!(spaces.instance(2), 1);
+    }
+
+    #[test]
+    fn a_child_has_its_parents_memory_until_it_executes_something() {
+        let mut spaces = AddressSpaces::default();
+        let (parent, child) = (Task::leader(1), Task::leader(2));
+        spaces.apply(&record(Body::Comm {
+            task: parent,
+            name: "sh".to_owned(),
+            exec: true,
+        }));
+        spaces.apply(&map(1, 0x1000, 0x1000, "/bin/sh"));
+        assert_eq!(spaces.only_owner(0x1000), Some(1));
+        spaces.apply(&record(Body::Fork { child, parent }));
+        assert_eq!(spaces.comm(child), "sh");
+        assert_eq!(place(&spaces, 2, 0x1000), Some(("/bin/sh", 0x1000)));
+        assert_eq!(spaces.only_owner(0x1000), None, "both have it");
+        spaces.apply(&record(Body::Comm {
+            task: child,
+            name: "ls".to_owned(),
+            exec: true,
+        }));
+        assert_eq!(place(&spaces, 2, 0x1000), None);
+        assert_eq!(spaces.comm(Task { pid: 2, tid: 9 }), "ls");
+        assert_eq!(spaces.comm(Task::leader(9)), UNKNOWN);
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recordings: the file, what was mapped, names, callers, and each sample with these.
+
+pub(crate) mod address_spaces;
+pub(crate) mod perfdata;
+pub(crate) mod places;
+pub(crate) mod procfs;
+pub(crate) mod profile;
+pub(crate) mod symbols;
+pub(crate) mod unwind;

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct perf_event_attr`: what an event of perf is; for files, and for `perf_event_open(2)`.
+
+use perfmon::{Encoding, Modes};
+
+use super::bytes::{Put, Reader};
+use super::record::UserStack;
+use crate::events::values::{self, Unit};
+
+/// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
+pub(super) const SIZE: usize = 112;
+
+/// Fields of a sample: bits of `sample_type`.
+pub(super) const SAMPLE_IP: u64 = 1 << 0;
+pub(super) const SAMPLE_TID: u64 = 1 << 1;
+pub(super) const SAMPLE_TIME: u64 = 1 << 2;
+pub(super) const SAMPLE_CALLCHAIN: u64 = 1 << 5;
+pub(super) const SAMPLE_CPU: u64 = 1 << 7;
+pub(super) const SAMPLE_PERIOD: u64 = 1 << 8;
+pub(super) const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
+pub(super) const SAMPLE_REGS_USER: u64 = 1 << 12;
+pub(super) const SAMPLE_STACK_USER: u64 = 1 << 13;
+pub(super) const SAMPLE_IDENTIFIER: u64 = 1 << 16;
+
+/// The registers and the stack of the program, from which its callers are found out.
+pub(super) const SAMPLE_USER: u64 = SAMPLE_REGS_USER | SAMPLE_STACK_USER;
+
+/// Fields at the end of every record that is no sample.
+const SAMPLE_ID: u64 = SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_IDENTIFIER;
+
+/// The parts that the samples of some recordings have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Call chains.
+    pub(crate) chain: bool,
+    /// The last branches.
+    pub(crate) branches: bool,
+    /// The registers and the stack of the program.
+    pub(crate) user: bool,
+}
+
+impl Parts {
+    /// Returns the parts that one of two has.
+    pub(super) const fn or(self, other: Self) -> Self {
+        Self {
+            chain: self.chain || other.chain,
+            branches: self.branches || other.branches,
+            user: self.user || other.user,
+        }
+    }
+
+    /// Returns the fields of all samples of a recording.
+    pub(super) const fn fields(self) -> u64 {
+        let chain = if self.chain { SAMPLE_CALLCHAIN } else { 0 };
+        let branches = if self.branches {
+            SAMPLE_BRANCH_STACK
+        } else {
+            0
+        };
+        let user = if self.user { SAMPLE_USER } else { 0 };
+        SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | branches | user
+    }
+}
+
+/// Flags: bits of the word behind `read_format`.
+const EXCLUDE_USER: u64 = 1 << 4;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const FREQUENCY: u64 = 1 << 10;
+const INHERIT: u64 = 1 << 1;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
+const USE_CLOCKID: u64 = 1 << 25;
+const DEFER_OUTPUT: u64 = 1 << 39;
+/// Executable mappings, in the long and the short form; names of tasks, also by exec; their beginning and end; the
+/// switches between them; code that the kernel makes at run time.
+const SIDEBAND: u64 = TASKS | 1 << 26 | KERNEL_CODE;
+/// The same without switches and the kernel's code.
+const TASKS: u64 = 1 << 8 | 1 << 23 | 1 << 9 | 1 << 24 | 1 << 13;
+const KERNEL_CODE: u64 = 1 << 29;
+
+/// `branch_sample_type`: branches in programs, in the kernel, of every kind.
+const BRANCH_USER: u64 = 1 << 0;
+const BRANCH_KERNEL: u64 = 1 << 1;
+const BRANCH_ANY: u64 = 1 << 3;
+/// Calls that have not returned; without predictions and cycles.
+const BRANCH_CALL_STACK: u64 = 1 << 11;
+const BRANCH_PLAIN: u64 = 1 << 14 | 1 << 15;
+
+/// Kinds of branches that are recorded: bits of `branch_sample_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BranchKinds(u64);
+
+impl BranchKinds {
+    /// All.
+    pub(crate) const ANY: Self = Self(BRANCH_ANY);
+
+    /// The calls that a program is in.
+    pub(crate) const CALL_STACK: Self = Self(BRANCH_USER | BRANCH_CALL_STACK | BRANCH_PLAIN);
+
+    /// Those that the driver can tell apart, by perf's names.
+    const NAMES: [(&str, u64); 11] = [
+        ("any", BRANCH_ANY),
+        ("any_call", 1 << 4),
+        ("any_ret", 1 << 5),
+        ("ind_call", 1 << 6),
+        ("cond", 1 << 10),
+        ("ind_jmp", 1 << 12),
+        ("call", 1 << 13),
+        ("no_flags", 1 << 14),
+        ("no_cycles", 1 << 15),
+        ("u", BRANCH_USER),
+        ("k", BRANCH_KERNEL),
+    ];
+
+    /// Parses names with commas between them.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        const KINDS: u64 = (1 << 14) - 1 & !(BRANCH_USER | BRANCH_KERNEL);
+        let mut bits = 0;
+        for word in text.split(',') {
+            let known = Self::NAMES.iter().find(|(name, _)| *name == word.trim());
+            let (_, bit) = known.ok_or_else(|| {
+                let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "`{word}` is none that can be told apart; there are: {}",
+                    names.join(" ")
+                )
+            })?;
+            bits |= bit;
+        }
+        Ok(Self(if bits & KINDS == 0 {
+            bits | BRANCH_ANY
+        } else {
+            bits
+        }))
+    }
+}
+
+/// Number of an event, by where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// perf's own numbers of common events.
+    Hardware(u64),
+    /// An event select.
+    Raw(u64),
+    /// A value of another register than a counter, by its number in `PERFMON_GROUP_MISC`. What it grows by is a
+    /// sample's period.
+    Value(u64),
+    /// An event that never happens: for what else comes with it.
+    Dummy,
+    /// Something else, in a file that is not pmctl's.
+    Other(u32, u64),
+}
+
+/// `PERF_TYPE_*` of the first two, and of the third together with `PERF_COUNT_SW_DUMMY`.
+const TYPE_HARDWARE: u32 = 0;
+const TYPE_SOFTWARE: u32 = 1;
+const TYPE_RAW: u32 = 4;
+/// Of values, in files only: the kernel gives its PMUs lower numbers.
+const TYPE_VALUE: u32 = 0x706d_7600;
+const SOFTWARE_DUMMY: u64 = 9;
+
+/// `PERF_TYPE_HW_CACHE`, and `PERF_TYPE_TRACEPOINT`, whose numbers each kernel gives anew.
+const TYPE_CACHE: u32 = 3;
+const TYPE_TRACEPOINT: u32 = 2;
+
+/// perf's names of `PERF_COUNT_SW_*`, in their order.
+const SOFTWARE: [&str; 12] = [
+    "cpu-clock",
+    "task-clock",
+    "page-faults",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+    "dummy",
+    "bpf-output",
+    "cgroup-switches",
+];
+
+/// Returns perf's name of an event that pmctl does not record.
+fn named(kind: u32, config: u64) -> Option<String> {
+    match kind {
+        TYPE_SOFTWARE => {
+            let index = usize::try_from(config).ok()?;
+            SOFTWARE.get(index).map(|name| (*name).to_owned())
+        }
+        TYPE_CACHE => {
+            let number = u32::try_from(config).ok()?;
+            Some(Encoding::Cache(number).to_string())
+        }
+        TYPE_TRACEPOINT => Some(format!("tracepoint {config}")),
+        _ => None,
+    }
+}
+
+/// An event of perf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attr {
+    pub(crate) kind: Kind,
+    /// Period; 0 if it differs from sample to sample. With [`Self::with_frequency`], the frequency.
+    pub(crate) period: u64,
+    /// Fields of its samples.
+    pub(crate) fields: u64,
+    flags: u64,
+    pub(super) branches: u64,
+    /// Bytes of the program's stack.
+    stack: u32,
+    /// The clock of the times, if it is not perf's own.
+    clock: i32,
+}
+
+/// Members of the structure that pmctl always writes with the same value, and other programs do not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    pub(super) read_format: u64,
+    /// Of the program, in samples.
+    pub(super) registers: u64,
+}
+
+impl Attr {
+    /// Describes an event that was sampled in these modes.
+    pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, parts: Parts) -> Self {
+        let (excluded, privilege) = match modes {
+            Modes::User => (EXCLUDE_KERNEL, BRANCH_USER),
+            Modes::Kernel => (EXCLUDE_USER, BRANCH_KERNEL),
+            Modes::Both => (0, BRANCH_USER | BRANCH_KERNEL),
+        };
+        Self {
+            kind,
+            period,
+            fields: parts.fields(),
+            // The program's part is in its stack.
+            flags: SAMPLE_ID_ALL
+                | excluded
+                | if parts.user {
+                    EXCLUDE_CALLCHAIN_USER
+                } else {
+                    0
+                },
+            branches: if parts.branches {
+                BRANCH_ANY | privilege
+            } else {
+                0
+            },
+            stack: if parts.user { UserStack::DEFAULT } else { 0 },
+            clock: 0,
+        }
+    }
+
+    /// Records so many bytes of the program's stack, if samples have it.
+    pub(crate) const fn with_stack(self, bytes: u32) -> Self {
+        let stack = if self.parts().user { bytes } else { 0 };
+        Self { stack, ..self }
+    }
+
+    /// Returns the period that all samples have, if they have one.
+    pub(crate) fn fixed_period(&self) -> Option<u64> {
+        let is_frequency = self.flags & FREQUENCY != 0;
+        (!is_frequency && self.period != 0).then_some(self.period)
+    }
+
+    /// Returns whether records that are no samples have a stamp.
+    pub(super) fn has_stamps(&self) -> bool {
+        self.flags & SAMPLE_ID_ALL != 0
+    }
+
+    /// Returns whether programs' parts of call chains come in records of their own.
+    pub(super) fn has_deferred_chains(&self) -> bool {
+        self.flags & DEFER_OUTPUT != 0
+    }
+
+    /// Makes the period a frequency.
+    pub(crate) fn with_frequency(self) -> Self {
+        let flags = self.flags | FREQUENCY;
+        Self { flags, ..self }
+    }
+
+    /// Records branches of these kinds, in these modes or else in those of the event.
+    pub(crate) const fn with_branches(self, kinds: BranchKinds) -> Self {
+        const MODES: u64 = BRANCH_USER | BRANCH_KERNEL;
+        let modes = if kinds.0 & MODES == 0 {
+            self.branches & MODES
+        } else {
+            0
+        };
+        let branches = kinds.0 | modes;
+        Self { branches, ..self }
+    }
+
+    /// Returns whether its branches are the calls that a program is in.
+    pub(crate) const fn has_calls(&self) -> bool {
+        self.branches & BRANCH_CALL_STACK != 0
+    }
+
+    /// Returns the kinds of branches: `branch_sample_type`.
+    pub(crate) const fn branches(&self) -> u64 {
+        self.branches
+    }
+
+    /// Describes the records of some tasks, and of what they create if `inherit` is set, or of all tasks. Users may
+    /// have them of their own tasks.
+    pub(crate) fn tasks(inherit: bool, all: bool) -> Self {
+        let (of_children, of_kernel) = match (inherit, all) {
+            (_, true) => (0, KERNEL_CODE),
+            (true, false) => (INHERIT, EXCLUDE_KERNEL),
+            (false, false) => (0, EXCLUDE_KERNEL),
+        };
+        Self {
+            flags: SAMPLE_ID_ALL | TASKS | of_children | of_kernel,
+            ..Self::sideband(None)
+        }
+    }
+
+    /// Describes the records of tasks and their memory, without an event; by this clock, or by perf's own.
+    pub(crate) fn sideband(clock: Option<i32>) -> Self {
+        Self {
+            kind: Kind::Dummy,
+            period: 0,
+            fields: SAMPLE_ID,
+            flags: SAMPLE_ID_ALL | SIDEBAND | clock.map_or(0, |_| USE_CLOCKID),
+            branches: 0,
+            stack: 0,
+            clock: clock.unwrap_or(0),
+        }
+    }
+
+    /// Returns the parts that its samples have.
+    pub(crate) const fn parts(&self) -> Parts {
+        Parts {
+            chain: self.fields & SAMPLE_CALLCHAIN != 0,
+            branches: self.fields & SAMPLE_BRANCH_STACK != 0,
+            user: self.fields & SAMPLE_STACK_USER != 0,
+        }
+    }
+
+    /// Returns the unit of its values, if it is no count.
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        match self.kind {
+            Kind::Value(number) => Some(values::numbered(number)?.unit),
+            _ => None,
+        }
+    }
+
+    /// Returns the modes that it was sampled in.
+    pub(crate) const fn modes(&self) -> Modes {
+        match (self.flags & EXCLUDE_USER, self.flags & EXCLUDE_KERNEL) {
+            (0, 0) => Modes::Both,
+            (0, _) => Modes::User,
+            _ => Modes::Kernel,
+        }
+    }
+
+    /// Returns a name for an event whose name is not known.
+    pub(super) fn name(&self) -> String {
+        let name = match self.kind {
+            Kind::Hardware(number) => {
+                Encoding::Hardware(u32::try_from(number).unwrap_or(u32::MAX)).to_string()
+            }
+            Kind::Raw(select) => format!("r{select:x}"),
+            Kind::Value(number) => match values::numbered(number) {
+                Some(value) => value.name.to_owned(),
+                None => format!("value {number}"),
+            },
+            Kind::Dummy => "dummy".to_owned(),
+            Kind::Other(kind, config) => match named(kind, config) {
+                Some(name) => name,
+                None => format!("event {kind}:{config:#x}"),
+            },
+        };
+        match self.modes() {
+            Modes::Both => name,
+            Modes::User => name + ":u",
+            Modes::Kernel => name + ":k",
+        }
+    }
+
+    /// Returns the registers that are recorded: `sample_regs_user`.
+    const fn registers(&self) -> u64 {
+        if self.fields & SAMPLE_REGS_USER == 0 {
+            0
+        } else {
+            UserStack::MASK
+        }
+    }
+
+    /// Encodes the structure.
+    pub(crate) fn encode(&self) -> [u8; SIZE] {
+        let (kind, config) = match self.kind {
+            Kind::Hardware(config) => (TYPE_HARDWARE, config),
+            Kind::Raw(select) => (TYPE_RAW, select),
+            Kind::Value(number) => (TYPE_VALUE, number),
+            Kind::Dummy => (TYPE_SOFTWARE, SOFTWARE_DUMMY),
+            Kind::Other(kind, config) => (kind, config),
+        };
+        let mut bytes = Vec::with_capacity(SIZE);
+        bytes.u32(kind);
+        bytes.u32(112);
+        bytes.u64(config);
+        bytes.u64(self.period);
+        bytes.u64(self.fields);
+        bytes.u64(0); // read_format
+        bytes.u64(self.flags);
+        bytes.u64(0); // wakeup_events, bp_type
+        bytes.u64(0); // config1
+        bytes.u64(0); // config2
+        bytes.u64(self.branches);
+        bytes.u64(self.registers());
+        bytes.u32(self.stack);
+        bytes.extend(self.clock.to_le_bytes());
+        let mut whole = [0; SIZE];
+        whole[..bytes.len()].copy_from_slice(&bytes);
+        whole
+    }
+
+    /// Decodes the structure, as far as pmctl uses it. `None` if samples have other registers than those that pmctl asks
+    /// for: they could not be read.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (attr, others) = Self::decode_any(bytes)?;
+        (others.registers == attr.registers()).then_some(attr)
+    }
+
+    /// Decodes the structure of any program.
+    pub(super) fn decode_any(bytes: &[u8]) -> Option<(Self, Others)> {
+        let mut reader = Reader(bytes);
+        let (kind, _size) = (reader.u32()?, reader.u32()?);
+        let config = reader.u64()?;
+        let (period, fields) = (reader.u64()?, reader.u64()?);
+        let (read_format, flags) = (reader.u64()?, reader.u64()?);
+        reader.take(24)?;
+        let branches = reader.u64()?;
+        let registers = reader.u64()?;
+        let stack = reader.u32()?;
+        let clock = i32::from_le_bytes(reader.take(4)?.try_into().ok()?);
+        let kind = match (kind, config) {
+            (TYPE_HARDWARE, _) => Kind::Hardware(config),
+            (TYPE_RAW, _) => Kind::Raw(config),
+            (TYPE_VALUE, _) => Kind::Value(config),
+            (TYPE_SOFTWARE, SOFTWARE_DUMMY) => Kind::Dummy,
+            _ => Kind::Other(kind, config),
+        };
+        let attr = Self {
+            kind,
+            period,
+            fields,
+            flags,
+            branches,
+            stack,
+            clock,
+        };
+        let others = Others {
+            read_format,
+            registers,
+        };
+        Some((attr, others))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_units_and_names_in_any_file() {
+        for (name, unit) in [("energy-pkg", Unit::Joules), ("temperature", Unit::Celsius)] {
+            let (_, values) = values::split(&[name.to_owned()]);
+            let kind = Kind::Value(u64::from(values[0].event as u32));
+            let attr = Attr::sampled(kind, 0, Modes::Both, Parts::default());
+            assert_eq!(Attr::decode(&attr.encode()), Some(attr));
+            assert_eq!((attr.name(), attr.unit()), (name.to_owned(), Some(unit)));
+        }
+    }
+
+    #[test]
+    fn events_without_a_description_have_perfs_names() {
+        let attr = |kind| Attr {
+            kind,
+            ..Attr::sideband(None)
+        };
+        let name = |kind, config| attr(Kind::Other(kind, config)).name();
+        assert_eq!(name(1, 0), "cpu-clock");
+        assert_eq!(name(1, 3), "context-switches");
+        assert_eq!(name(1, 99), "event 1:0x63");
+        assert_eq!(name(2, 312), "tracepoint 312");
+        assert_eq!(name(3, 0x1_0002), "LLC-load-misses");
+        assert_eq!(name(42, 1), "event 42:0x1");
+    }
+
+    #[test]
+    fn samples_with_other_registers_are_not_read() {
+        let parts = Parts {
+            user: true,
+            ..Parts::default()
+        };
+        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::Both, parts).with_stack(64);
+        let mut bytes = attr.encode();
+        assert_eq!(Attr::decode(&bytes), Some(attr));
+        // sample_regs_user
+        bytes[80] ^= 1;
+        assert_eq!(Attr::decode(&bytes), None);
+    }
+
+    #[test]
+    fn kinds_of_branches_have_perfs_names() {
+        let of = |text: &str| BranchKinds::parse(text).map(|kinds| kinds.0);
+        assert_eq!(of("any"), Ok(0b1000));
+        assert_eq!(of("u"), Ok(0b1001), "of all kinds");
+        assert_eq!(of("any_call,u"), Ok(0b1_0001));
+        assert_eq!(of("cond, k"), Ok(0b100_0000_0010));
+        assert_eq!(of("no_flags"), Ok(1 << 14 | 1 << 3));
+        assert!(of("stack").is_err_and(|error| error.contains("ind_jmp")));
+        assert!(of("").is_err());
+        let parts = Parts {
+            branches: true,
+            ..Parts::default()
+        };
+        let attr = Attr::sampled(Kind::Raw(1), 1, Modes::User, parts);
+        let with = |text| attr.with_branches(BranchKinds::parse(text).expect("it is one"));
+        assert_eq!(attr.branches(), 0b1001);
+        assert_eq!(with("any_ret").branches(), 1 << 5 | 1);
+        assert_eq!(with("any_ret,k").branches(), 1 << 5 | 2);
+    }
+}

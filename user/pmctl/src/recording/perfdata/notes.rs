@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! pmctl's own part of the file, as JSON. It is behind the last feature, where other tools don't look; in front of it
+//! are [`MARK`] and its length in bytes.
+//!
+//! It says how far the numbers can be trusted, and it holds the symbols of what was sampled: so a report looks the
+//! same on any machine.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{Put, Reader};
+use super::read::{ReadError, part};
+use super::source::Source;
+use crate::system::screen::Colors;
+use crate::system::text::{count, printable};
+
+/// The first eight bytes, and in a stream the type of the updates that have the notes.
+pub(super) const MARK: u64 = u64::from_le_bytes(*b"pmctl\0\0\0");
+/// Bytes of the mark and the length.
+const HEAD: u64 = 16;
+
+/// pmctl's own part of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notes {
+    /// Version of the format: [`Notes::VERSION`].
+    pub(crate) version: u32,
+    /// Scope of the recording, in words.
+    pub(crate) scope: String,
+    /// Event counts of all CPUs, samples or not, in the order of the events. Empty if they are not known.
+    pub(crate) totals: Vec<u64>,
+    /// Reasons why samples may have the wrong task or none, in words.
+    pub(crate) degraded: Vec<String>,
+    pub(crate) losses: Vec<Loss>,
+    /// Only the recorded tasks were counted. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) tasks_only: bool,
+    /// The rings were overwritten: there are the newest samples only. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) overwritten: bool,
+    /// The buffers were changed when one was nearly full. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) rotate: bool,
+    pub(crate) gaps: Gaps,
+    /// Reason why the file ends before the recording did, in words.
+    #[serde(default)]
+    pub(crate) cut: Option<String>,
+    pub(crate) symbols: Vec<SymbolTable>,
+}
+
+impl Notes {
+    /// The version that is written and read.
+    pub(crate) const VERSION: u32 = 1;
+
+    /// Returns the part of the file.
+    pub(super) fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        let notes = serde_json::to_vec(self)?;
+        let mut bytes = Vec::new();
+        bytes.u64(MARK);
+        bytes.u64(notes.len() as u64);
+        bytes.extend(notes);
+        Ok(bytes)
+    }
+
+    /// Reads what begins at an offset.
+    ///
+    /// # Errors
+    /// [`ReadError`]: these are no notes, or they end behind the end of the file.
+    pub(super) fn read(source: &Source, offset: u64) -> Result<Self, ReadError> {
+        const NOTES: &str = "list of pmctl's notes";
+        let broken = ReadError::Broken(NOTES);
+        let head = part(source, (offset, HEAD), NOTES)?;
+        let mut reader = Reader(&head);
+        let (mark, length) = reader.u64().zip(reader.u64()).ok_or(broken)?;
+        if mark != MARK {
+            return Err(broken);
+        }
+        let notes = part(source, (offset + HEAD, length), NOTES)?;
+        serde_json::from_slice(&notes).map_err(|_| broken)
+    }
+
+    /// Returns whether nothing was lost, except in gaps.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.losses.is_empty() && self.cut.is_none()
+    }
+
+    /// Returns how often an event was counted, samples or not, if it is known.
+    pub(crate) fn total(&self, event: usize) -> Option<u64> {
+        self.totals.get(event).copied()
+    }
+
+    /// Returns whether the totals are complete.
+    pub(crate) fn counted_all(&self) -> bool {
+        self.losses.iter().all(|loss| loss.counted)
+    }
+}
+
+/// Writes what is wrong with a recording, and what to do about it; nothing if all is well.
+pub(crate) fn warn(notes: &Notes, colors: Colors, output: &mut impl Write) -> io::Result<()> {
+    let mark = colors.warning;
+    for loss in &notes.losses {
+        let reason = printable(&loss.reason);
+        writeln!(
+            output,
+            "{mark}LOST{mark:#}: CPU {} ({reason}): {}.",
+            loss.cpu,
+            loss.in_words()
+        )?;
+    }
+    for advice in advice(&notes.losses, notes.rotate) {
+        writeln!(output, "{advice}")?;
+    }
+    if let Some(reason) = &notes.cut {
+        let reason = printable(reason);
+        writeln!(
+            output,
+            "{mark}LOST{mark:#}: the end of the recording: the file could not grow ({reason})."
+        )?;
+    }
+    if notes.overwritten {
+        writeln!(
+            output,
+            "A flight recording (--overwrite): of each CPU the newest samples that its ring had room for."
+        )?;
+    }
+    let Gaps {
+        number,
+        nanoseconds,
+    } = notes.gaps;
+    if number > 0 {
+        let time = Duration::from_nanos(nanoseconds).as_secs_f64() * 1000.0;
+        let times = count(number, "time");
+        writeln!(
+            output,
+            "The buffers were changed {times}; {time:.1} ms in all were not recorded."
+        )?;
+    }
+    for table in notes.symbols.iter().filter(|table| table.replaced) {
+        let file = printable(&table.file);
+        let reason = if file.starts_with('[') {
+            "the kernel that was recorded is not the running one, or the module was removed"
+        } else {
+            "it was replaced or removed"
+        };
+        writeln!(
+            output,
+            "{mark}DEGRADED{mark:#}: {file} is not what was recorded, {reason}: its functions have no names."
+        )?;
+    }
+    for reason in &notes.degraded {
+        writeln!(output, "{mark}DEGRADED{mark:#}: {}.", printable(reason))?;
+    }
+    Ok(())
+}
+
+/// Returns what to do about losses, each advice once. `rotate`: the buffers were changed.
+fn advice(losses: &[Loss], rotate: bool) -> Vec<&'static str> {
+    /// Advice for full buffers that were changed.
+    const ROTATED: &str = "  The buffer filled between two looks, 100 ms apart: give larger ones (-m),\n  \
+                           or a larger -c.";
+    /// A word in the reason of a loss, and the advice.
+    const ADVICE: [(&str, &str); 6] = [
+        // The driver does not tell a full ring from an overflow that came later than the next one was due.
+        (
+            "too fast",
+            "  Samples came faster than they could be taken or read: take fewer (a larger\n  \
+             -c, a smaller -F), or give larger rings (-m).",
+        ),
+        // Of recordings that were made before.
+        (
+            "ring full",
+            "  Samples came faster than they were read: give larger rings (-m), or take\n  \
+             fewer samples (a larger -c, a smaller -F).",
+        ),
+        (
+            "full",
+            "  Record with larger buffers (-m), with fewer samples (a larger -c), or with\n  \
+             --rotate, which loses a moment instead of the rest.",
+        ),
+        (
+            "throttled",
+            "  By default, a CPU may take 100,000 samples a second, and spend a quarter\n  \
+             of its time on them. Whatever the limits, it pauses until the next tick\n  \
+             when an interrupt finds overflows eight times. Take fewer (a larger -c),\n  \
+             or load the module with higher limits: perf_event_max_sample_rate=,\n  \
+             perf_cpu_time_max_percent=.",
+        ),
+        (
+            "offline",
+            "  The CPU went offline: what it did until then is recorded.",
+        ),
+        (
+            "lost",
+            "  Something else changed the registers of the PMU: see `dmesg`.",
+        ),
+    ];
+    let applies = |(word, _): &&(&str, &str)| {
+        let mut reasons = losses.iter().flat_map(|loss| loss.reason.split(", "));
+        reasons.any(|reason| reason == *word)
+    };
+    let advice = ADVICE.iter().filter(applies);
+    let fitting = |(word, advice): &(&str, &'static str)| match *word {
+        "full" if rotate => ROTATED,
+        _ => *advice,
+    };
+    advice.map(fitting).collect()
+}
+
+/// Loss of a CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Loss {
+    pub(crate) cpu: u32,
+    /// Reason: the flags of its buffer, in words.
+    pub(crate) reason: String,
+    /// Samples that were not taken though their events were counted.
+    pub(crate) samples: u64,
+    /// All events were counted. Recordings of earlier versions don't tell.
+    #[serde(default)]
+    pub(crate) counted: bool,
+}
+
+impl Loss {
+    /// Returns what is missing, in words.
+    fn in_words(&self) -> String {
+        const UNKNOWN: &str = "an unknown number of events";
+        let samples = count(self.samples, "sample");
+        match (self.samples, self.counted) {
+            (0, false) => UNKNOWN.to_owned(),
+            (_, false) => format!("{samples}, and {UNKNOWN}"),
+            (_, true) => format!("{samples}; all events were counted"),
+        }
+    }
+
+    /// Returns the least number of missing samples.
+    pub(crate) fn least(&self) -> u64 {
+        self.samples.max(1)
+    }
+}
+
+/// The time between two buffers, in which nothing was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Gaps {
+    pub(crate) number: u64,
+    /// All together.
+    pub(crate) nanoseconds: u64,
+}
+
+/// The symbols of a file, as far as samples are in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SymbolTable {
+    /// Its name, as in the records of what is mapped.
+    pub(crate) file: String,
+    /// Functions by address, none within another.
+    pub(crate) symbols: Vec<Symbol>,
+    /// The file had no symbol table, so that only exported functions have names. Recordings of earlier versions don't
+    /// tell.
+    #[serde(default)]
+    pub(crate) partial: bool,
+    /// The file was replaced since it was recorded, so that it was not read.
+    #[serde(default)]
+    pub(crate) replaced: bool,
+    /// What tells the file from others of its name, if it has no build-id. Recordings of earlier versions don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) facts: Option<FileFacts>,
+}
+
+/// What tells a file from another one of the same name, and changes if it is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileFacts {
+    pub(crate) inode: u64,
+    size: u64,
+    /// In seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+impl FileFacts {
+    /// Returns those of a file; `None` if there is none.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let facts = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some(Self {
+            inode: facts.ino(),
+            size: facts.size(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+        })
+    }
+
+    /// Returns whether the file was last written to at this time or before.
+    pub(crate) fn is_until(&self, time: SystemTime) -> bool {
+        // Files of before 1970 count as of its beginning.
+        let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        self.modified <= (seconds, time.subsec_nanos().into())
+    }
+}
+
+/// A function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Symbol {
+    /// Offset in the file; for the kernel, the address.
+    pub(crate) start: u64,
+    /// In bytes.
+    pub(crate) length: u64,
+    pub(crate) name: String,
+}
+
+impl SymbolTable {
+    /// Returns the function at an offset in the file.
+    pub(crate) fn at(&self, offset: u64) -> Option<&Symbol> {
+        let behind = self
+            .symbols
+            .partition_point(|symbol| symbol.start <= offset);
+        let symbol = self.symbols[..behind].last()?;
+        // In a file that is damaged they may be in any order.
+        let inside = offset.checked_sub(symbol.start)?;
+        (inside < symbol.length).then_some(symbol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of these notes.
+    fn warning(notes: &Notes) -> String {
+        let mut text = Vec::new();
+        warn(notes, Colors::default(), &mut text).expect("a vector takes everything");
+        String::from_utf8(text).expect("it is text")
+    }
+
+    fn lost(reason: &str, samples: u64, counted: bool) -> Notes {
+        let reason = reason.to_owned();
+        let loss = Loss {
+            cpu: 1,
+            reason,
+            samples,
+            counted,
+        };
+        Notes {
+            losses: vec![loss],
+            ..Notes::default()
+        }
+    }
+
+    #[test]
+    fn what_was_counted_is_told_from_what_was_not() {
+        let first = |notes: &Notes| warning(notes).lines().next().map(str::to_owned);
+        let unknown = "an unknown number of events.";
+        let notes = lost("full", 0, false);
+        assert_eq!(
+            first(&notes),
+            Some(format!("LOST: CPU 1 (full): {unknown}"))
+        );
+        assert!(!notes.counted_all());
+        let notes = lost("full", 2, false);
+        assert_eq!(
+            first(&notes),
+            Some(format!("LOST: CPU 1 (full): 2 samples, and {unknown}"))
+        );
+        let notes = lost("throttled", 1, true);
+        assert_eq!(
+            first(&notes).as_deref(),
+            Some("LOST: CPU 1 (throttled): 1 sample; all events were counted.")
+        );
+        assert!(notes.counted_all());
+    }
+
+    #[test]
+    fn advice_is_about_what_happened() {
+        let advise =
+            |reason: &str, rotate| advice(&lost(reason, 1, false).losses, rotate).join(" ");
+        let advice = |reason: &str| advise(reason, false);
+        assert_eq!(advice("not traced"), "");
+        assert!(advice("full").contains("-m") && advice("full").contains("--rotate"));
+        let rotated = advise("full", true);
+        assert!(rotated.contains("-m") && rotated.contains("-c") && !rotated.contains("--rotate"));
+        let fast = advice("too fast");
+        assert!(fast.contains("-m") && fast.contains("-c") && !fast.contains("--rotate"));
+        assert_eq!(advise("throttled", true), advice("throttled"));
+        let throttled = advice("throttled");
+        assert!(throttled.contains("-c") && throttled.contains("max_sample_rate"));
+        assert!(!throttled.contains("-m)"));
+        assert!(advice("offline").contains("offline") && !advice("offline").contains("-c"));
+        let reasons = [
+            "too fast",
+            "ring full",
+            "full",
+            "throttled",
+            "offline",
+            "lost",
+        ];
+        let texts = reasons.map(advice).into_iter().chain([rotated]);
+        for line in texts.collect::<Vec<_>>().join("\n").lines() {
+            assert!(line.len() <= 76, "it fits into the window of `tui`: {line}");
+        }
+        assert!(advice("full, lost").contains("dmesg") && advice("full, lost").contains("-m"));
+        assert!(!advice("unlost").contains("dmesg"));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_told() {
+        let table = |file: &str, replaced| SymbolTable {
+            file: file.to_owned(),
+            replaced,
+            ..SymbolTable::default()
+        };
+        let notes = Notes {
+            symbols: vec![table("/bin/a", false), table("/bin/b", true)],
+            ..Notes::default()
+        };
+        assert_eq!(
+            warning(&notes),
+            "DEGRADED: /bin/b is not what was recorded, it was replaced or removed: its functions have no names.\n"
+        );
+    }
+
+    #[test]
+    fn a_single_change_of_buffers_is_one_time() {
+        let gaps = Gaps {
+            number: 1,
+            nanoseconds: 2_500_000,
+        };
+        let notes = Notes {
+            gaps,
+            ..Notes::default()
+        };
+        assert_eq!(
+            warning(&notes),
+            "The buffers were changed 1 time; 2.5 ms in all were not recorded.\n"
+        );
+    }
+
+    #[test]
+    fn an_offset_is_in_the_function_that_begins_before_it() {
+        let symbol = |start, name: &str| Symbol {
+            start,
+            length: 0x10,
+            name: name.to_owned(),
+        };
+        let table = SymbolTable {
+            file: "x".to_owned(),
+            symbols: vec![symbol(0x100, "first"), symbol(0x120, "second")],
+            ..SymbolTable::default()
+        };
+        let name = |offset| table.at(offset).map(|symbol| symbol.name.as_str());
+        assert_eq!(name(0xff), None);
+        assert_eq!(name(0x100), Some("first"));
+        assert_eq!(name(0x10f), Some("first"));
+        assert_eq!(name(0x110), None);
+        assert_eq!(name(0x12f), Some("second"));
+    }
+}

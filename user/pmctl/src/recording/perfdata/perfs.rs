@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of `perf record`. Their records are laid out in other ways ([`Layout`]), and their events have a number for
+//! each CPU; so they are rewritten as pmctl's own while they are read. What is in pmctl's notes is looked up on this
+//! machine, as for a recording without an end.
+
+use std::path::{Path, PathBuf};
+
+use ahash::AHashMap;
+
+use super::attr::{self, Attr, Kind, Parts};
+use super::bytes::Reader;
+use super::codec::{self, FIRST_OF_PERF, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE};
+use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
+use super::features::Features;
+use super::layout::Layout;
+use super::read::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
+use super::record::{Body, Map, Record, Task};
+use super::source::{Source, Walk};
+use super::{BuildId, ENTRY_SIZE, Host, Notes};
+use crate::system::text::count;
+
+/// `PERF_RECORD_*` that are not in pmctl's own files.
+const MMAP: u32 = 1;
+const LOST_SAMPLES: u32 = 13;
+/// Counts of `perf stat record`.
+const STAT: u32 = 76;
+/// Has as many bytes behind it as it says.
+const AUXTRACE: u32 = 71;
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+/// `PERF_RECORD_MISC_FORK_EXEC`: of tasks that perf has found in `/proc`. Before Linux 4.20 there is only their time, 0.
+const MISC_FORK_EXEC: u16 = 1 << 13;
+
+/// `PERF_RECORD_MISC_*` of mappings: it is no code; device and inode are replaced by a build-id.
+const MISC_MMAP_DATA: u16 = 1 << 13;
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+
+/// Where the numbers of an event are: at the end of its entry.
+const SECTION: usize = ENTRY_SIZE - attr::SIZE;
+
+/// Reads a file of `perf record`, of which the features have been read; gives its records as pmctl writes them. If the
+/// file was not finished there are no features, and its last record may be cut off.
+///
+/// # Errors
+/// [`ReadError`], whatever the bytes are.
+pub(super) fn parse(
+    source: &Source,
+    header: &Header,
+    features: Option<Features>,
+) -> Result<(Parsed, Source), ReadError> {
+    let unfinished = features.is_none();
+    let features = features.unwrap_or_default();
+    if features.is_divided {
+        return Err(ReadError::Divided);
+    }
+    let mut events = Events::read(source, header, &features.names)?;
+    let (start, size) = header.data;
+    let mut section = (start, read::end(source, (start, size), RECORDS)?);
+    if unfinished {
+        section.1 = last_whole(source, section)?;
+    }
+    if events.have_deferred_chains {
+        events.take_deferred(&mut Walk::new(source, section))?;
+    }
+    let mut walk = Walk::new(source, section);
+    let mut bytes = Vec::new();
+    while let Some((record, size)) = events.next(&mut walk)? {
+        if let Some(mut record) = record {
+            if let Body::Sample(sample) = &mut record.body {
+                events.deferred.join(&mut sample.chain);
+            }
+            append(record, events.parts, &mut bytes);
+        }
+        walk.skip(size);
+    }
+    let section = (0, bytes.len() as u64);
+    let words = [
+        lost(events.lost),
+        events.without_callers(),
+        events.deferred.in_words(),
+        unfinished.then(|| UNFINISHED.to_owned()),
+    ];
+    let degraded = words.into_iter().flatten().collect();
+    let attrs = events.attrs;
+    let notes = Notes {
+        version: Notes::VERSION,
+        scope: command(&features.host),
+        degraded,
+        ..Notes::default()
+    };
+    let features = Features {
+        names: events.names,
+        notes: Some(notes),
+        build_ids: [features.build_ids, events.build_ids].concat(),
+        ..features
+    };
+    let parsed = Parsed {
+        attrs,
+        features,
+        unfinished,
+        from_perf: true,
+        section,
+    };
+    Ok((parsed, bytes.into()))
+}
+
+/// What the user must know of a file without an end.
+const UNFINISHED: &str = "the recording was not finished: `perf record` was killed, or still runs; it is shown as far as it \
+                          had been written";
+
+/// Returns the end of the last record in a section that is not cut off.
+fn last_whole(source: &Source, (start, end): (u64, u64)) -> Result<u64, ReadError> {
+    let mut walk = Walk::new(source, (start, end));
+    let mut last = start;
+    loop {
+        match next(&mut walk) {
+            Ok(Some((_, size))) if last + size as u64 <= end => {
+                last += size as u64;
+                walk.skip(size);
+            }
+            // Even its beginning may be missing.
+            Ok(_) | Err(ReadError::Broken(_)) => return Ok(last),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Appends a record. pmctl's has more fields: if there is no room for the program's stack, it goes without.
+fn append(mut record: Record, parts: Parts, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    record.encode(parts, bytes);
+    if bytes.len() - start > usize::from(u16::MAX) {
+        bytes.truncate(start);
+        if let Body::Sample(sample) = &mut record.body {
+            sample.user = None;
+            record.encode(parts, bytes);
+        }
+    }
+}
+
+/// Returns the scope in words: perf's own command line, of which some versions write the first word only.
+fn command(host: &Host) -> String {
+    match &host.command_line[..] {
+        [] | [_] => "by perf".to_owned(),
+        words => format!("`{}`", words.join(" ")),
+    }
+}
+
+/// Returns what the user must know if something was lost.
+fn lost(records: u64) -> Option<String> {
+    (records > 0).then(|| {
+        let records = count(records, "record");
+        format!(
+            "{records} were lost, as perf's buffers were full: `perf record -m` makes them larger"
+        )
+    })
+}
+
+/// The events of a file, and what its records have told of them.
+struct Events {
+    attrs: Vec<Attr>,
+    names: Vec<String>,
+    /// Of all events of the file, with the index among those that are kept.
+    layouts: Vec<(Layout, Option<usize>)>,
+    /// Indexes in `layouts`, by the kernel's numbers.
+    ids: AHashMap<u64, usize>,
+    /// The parts that samples of any event have.
+    parts: Parts,
+    /// Number of records for which the kernel had no room.
+    lost: u64,
+    /// Of what was mapped.
+    build_ids: Vec<BuildId>,
+    /// The programs' parts of call chains, if they are records of their own.
+    deferred: Deferred,
+    have_deferred_chains: bool,
+}
+
+impl Events {
+    /// Reads the events that are in the header; `names` are all of theirs, or none.
+    fn read(source: &Source, header: &Header, names: &[String]) -> Result<Self, ReadError> {
+        let broken = ReadError::Broken(EVENTS);
+        let entries = read::part(source, header.attrs, EVENTS)?;
+        let (mut all, mut ids) = (Vec::new(), AHashMap::new());
+        // Each event has numbers of its own, so all of them are in the file.
+        let mut rest = source.size();
+        for entry in entries.chunks_exact(header.entry) {
+            let (attr, section) = entry.split_at(header.entry - SECTION);
+            // Of an older perf it is shorter, of a newer one it has more than pmctl uses.
+            let mut bytes = [0; attr::SIZE];
+            let size = attr.len().min(attr::SIZE);
+            bytes[..size].copy_from_slice(&attr[..size]);
+            let mut section = Reader(section);
+            let section = section.u64().zip(section.u64()).ok_or(broken)?;
+            rest = rest.checked_sub(section.1).ok_or(broken)?;
+            let numbers = read::part(source, section, EVENTS)?;
+            let mut numbers = Reader(&numbers);
+            ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
+            let (attr, others) = Attr::decode_any(&bytes).ok_or(broken)?;
+            all.push((attr, Layout::of(&attr, others)));
+        }
+        let parts = all.iter().fold(Parts::default(), |parts, (_, layout)| {
+            parts.or(layout.parts())
+        });
+        let mut events = Self {
+            attrs: Vec::new(),
+            names: Vec::new(),
+            layouts: Vec::new(),
+            ids,
+            parts,
+            lost: 0,
+            build_ids: Vec::new(),
+            deferred: Deferred::default(),
+            have_deferred_chains: all.iter().any(|(attr, _)| attr.has_deferred_chains()),
+        };
+        let named = names.len() == all.len();
+        let has_samples = |attr: &Attr| attr.kind != Kind::Dummy;
+        // Of this one there are no samples, only what else happened: it is left out beside others.
+        let is_alone = !all.iter().any(|(attr, _)| has_samples(attr));
+        for (index, (mut attr, layout)) in all.into_iter().enumerate() {
+            let place = (is_alone || has_samples(&attr)).then_some(events.attrs.len());
+            events.layouts.push((layout, place));
+            if place.is_some() {
+                events.names.push(if named {
+                    names[index].clone()
+                } else {
+                    attr.name()
+                });
+                attr.fields = parts.fields();
+                events.attrs.push(attr);
+            }
+        }
+        if events.attrs.is_empty() {
+            return Err(broken);
+        }
+        Ok(events)
+    }
+
+    /// Returns what the user must know if callers can't be found out.
+    fn without_callers(&self) -> Option<String> {
+        const WORDS: &str = "callers in programs are not shown: perf has recorded their stacks with other registers than \
+                             those of x86-64 that `--call-graph dwarf` takes without `--user-regs`";
+        let mut layouts = self.layouts.iter();
+        let is_without = layouts.any(|(layout, _)| layout.has_other_registers());
+        is_without.then(|| WORDS.to_owned())
+    }
+
+    /// Decodes the next record, and returns how far it is to the one behind it; `None` at the end. There is no record if
+    /// pmctl has no use for its type.
+    fn next(&mut self, walk: &mut Walk<'_>) -> Result<Option<(Option<Record>, usize)>, ReadError> {
+        let Some((kind, size)) = next(walk)? else {
+            return Ok(None);
+        };
+        if kind >= FIRST_OF_PERF {
+            return Ok(Some((None, size)));
+        }
+        let record = walk.rest().and_then(|bytes| bytes.get(..size));
+        let record = record.ok_or(ReadError::Broken(RECORDS))?;
+        Ok(Some((self.record(record)?, size)))
+    }
+
+    /// Takes all parts of call chains that come behind the samples which they are of.
+    fn take_deferred(&mut self, walk: &mut Walk<'_>) -> Result<(), ReadError> {
+        let broken = ReadError::Broken(RECORDS);
+        while let Some((kind, size)) = next(walk)? {
+            if kind == CALLCHAIN_DEFERRED {
+                let record = walk.rest().and_then(|bytes| bytes.get(codec::HEADER..size));
+                let taken = record.and_then(|content| self.deferred.take(content));
+                taken.ok_or(broken)?;
+            }
+            walk.skip(size);
+        }
+        Ok(())
+    }
+
+    /// Decodes a record of the kernel's. There is none if pmctl has no use for it.
+    fn record(&mut self, bytes: &[u8]) -> Result<Option<Record>, ReadError> {
+        let broken = ReadError::Broken(RECORDS);
+        let (kind, misc, content) = split(bytes).ok_or(broken)?;
+        // All have the number of their event in the same place.
+        let (first, _) = self.layouts[0];
+        let id = first.id(kind == SAMPLE, content);
+        let index = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
+        let (layout, place) = self.layouts[index];
+        if kind == SAMPLE {
+            let sample = place.map(|place| layout.sample(place, content).ok_or(broken));
+            return sample.transpose();
+        }
+        let (content, stamp) = layout.split(content).ok_or(broken)?;
+        if kind == FORK && is_made_up(misc, content) {
+            return Ok(None);
+        }
+        let body = match kind {
+            MMAP => short_map(content).map(Body::Map),
+            LOST_SAMPLES => Reader(content).u64().map(Body::Lost),
+            _ if codec::USED.contains(&kind) => codec::body((kind, misc), content),
+            _ => return Ok(None),
+        };
+        Ok(match body.ok_or(broken)? {
+            Body::Map(map) => mapped(map, misc).map(|mut map| {
+                if misc & MISC_MMAP_BUILD_ID != 0 {
+                    self.build_ids.extend(take_build_id(&mut map, content));
+                }
+                let body = Body::Map(map);
+                Record { stamp, body }
+            }),
+            Body::Lost(records) => {
+                self.lost = self.lost.saturating_add(records);
+                None
+            }
+            body => Some(Record { stamp, body }),
+        })
+    }
+}
+
+/// Returns the type of the next record, and how far it is to the one behind it; `None` at the end.
+fn next(walk: &mut Walk<'_>) -> Result<Option<(u32, usize)>, ReadError> {
+    let broken = ReadError::Broken(RECORDS);
+    let bytes = walk.rest().ok_or(broken)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let size = codec::size(bytes).ok_or(broken)?;
+    let mut reader = Reader(bytes.get(..size).ok_or(broken)?);
+    let kind = reader.u32().ok_or(broken)?;
+    let behind = match kind {
+        COMPRESSED | COMPRESSED2 => return Err(ReadError::Compressed),
+        STAT => return Err(ReadError::Counts),
+        AUXTRACE => {
+            let _header = reader.u32();
+            let more = reader.u64().and_then(|size| usize::try_from(size).ok());
+            let size = more.and_then(|more| size.checked_add(more));
+            size.ok_or(broken)?
+        }
+        _ => size,
+    };
+    Ok(Some((kind, behind)))
+}
+
+/// Splits a record into type, flags and content.
+fn split(bytes: &[u8]) -> Option<(u32, u16, &[u8])> {
+    let mut reader = Reader(bytes);
+    let (kind, misc, _size) = (reader.u32()?, reader.u16()?, reader.u16()?);
+    Some((kind, misc, reader.0))
+}
+
+/// Returns whether perf has made up the record of a task's beginning, for one that was there before the recording: it has
+/// not the memory of its parent, but what other records tell.
+fn is_made_up(misc: u16, content: &[u8]) -> bool {
+    /// Processes and threads, and then the time.
+    const TIME: usize = 16;
+    let time = content.get(TIME..).and_then(|rest| Reader(rest).u64());
+    misc & MISC_FORK_EXEC != 0 || time == Some(0)
+}
+
+/// Decodes a mapping without device and inode.
+fn short_map(content: &[u8]) -> Option<Map> {
+    let mut reader = Reader(content);
+    let task = Task {
+        pid: reader.u32()?,
+        tid: reader.u32()?,
+    };
+    let (start, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    Some(Map {
+        task,
+        start,
+        length,
+        offset,
+        file: reader.name().into(),
+        ..Map::default()
+    })
+}
+
+/// Returns a mapping as pmctl has it; `None` if no code is in it.
+fn mapped(mut map: Map, misc: u16) -> Option<Map> {
+    if misc & MISC_MMAP_DATA != 0 {
+        return None;
+    }
+    map.kernel = misc & MISC_CPUMODE == MISC_KERNEL;
+    if map.kernel {
+        map.offset = map.start;
+        map.file = module(&map.file);
+    }
+    Some(map)
+}
+
+/// Takes the build-id out of a mapping that has it in the place of device and inode.
+fn take_build_id(map: &mut Map, content: &[u8]) -> Option<BuildId> {
+    /// Where its size is: behind process and thread, address, length and offset. It is 4 bytes further.
+    const PLACE: usize = 32;
+    (map.device, map.inode) = ((0, 0), 0);
+    let mut reader = Reader(content.get(PLACE..)?);
+    let size = usize::try_from(reader.u32()? & 0xff).ok()?;
+    Some(BuildId {
+        file: map.file.clone(),
+        kernel: map.kernel,
+        id: reader.take(20)?.get(..size)?.to_vec(),
+    })
+}
+
+/// Returns what pmctl calls a part of the kernel: a module, of which perf has the file, by its name in brackets.
+fn module(file: &Path) -> PathBuf {
+    let name = file.file_name().and_then(|name| name.to_str());
+    match name.and_then(|name| name.split_once(".ko")) {
+        Some((name, _)) => format!("[{}]", name.replace('-', "_")).into(),
+        None => file.to_owned(),
+    }
+}

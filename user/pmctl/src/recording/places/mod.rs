@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of what was sampled, looked up while the files are those that ran.
+
+mod mapped_files;
+
+use std::fs;
+use std::mem;
+use std::path::{Path, PathBuf};
+
+use ahash::AHashSet;
+
+use crate::recording::address_spaces::AddressSpaces;
+use crate::recording::perfdata::{
+    Body, BuildId, KERNEL, Record, Recording, SymbolTable, Task, VDSO,
+};
+use crate::recording::symbols::{Absence, DebugFiles, Elf, Names};
+use crate::recording::unwind::{self, Cuts, Programs as _, Unwinder, vdso_build_id};
+use mapped_files::MappedFiles;
+
+/// Addresses of samples, call chains and branches.
+#[derive(Default)]
+pub(crate) struct Places {
+    /// State as of the last record.
+    spaces: AddressSpaces,
+    /// Offsets in each file, by its number; addresses in the kernel. They are as many as there is code that was seen.
+    files: Vec<AHashSet<u64>>,
+    /// Where the files are that were mapped.
+    programs: MappedFiles,
+    /// Addresses since the last change of what is mapped, by process: most samples are where others were.
+    seen: AHashSet<(u32, u64)>,
+    /// Finds the callers of samples with stacks.
+    unwinder: Unwinder,
+    /// Those of the last sample.
+    callers: Vec<u64>,
+}
+
+impl Places {
+    /// Creates one for a recording of the past: what has changed since has no names.
+    pub(crate) fn of_past(recording: &Recording) -> Self {
+        Self {
+            programs: MappedFiles::of_past(recording),
+            ..Self::default()
+        }
+    }
+
+    /// Applies a record. Records must come by time.
+    pub(crate) fn take(&mut self, record: &Record) {
+        let Body::Sample(sample) = &record.body else {
+            self.seen.clear();
+            self.spaces.apply(record);
+            match &record.body {
+                Body::Exit { task, .. } => self.spaces.end(*task),
+                Body::Map(map) => self.programs.take(map, &self.spaces),
+                _ => {}
+            }
+            return;
+        };
+        let task = record.stamp.task;
+        let ends = sample.branches.iter().flat_map(|b| [b.from, b.to]);
+        let chain = sample.chain.iter().copied();
+        for address in ends.chain(chain).chain([sample.ip]) {
+            self.address(task, address);
+        }
+        if let Some(user) = &sample.user {
+            let mut callers = mem::take(&mut self.callers);
+            let process = unwind::Process {
+                pid: task.pid,
+                spaces: &self.spaces,
+                programs: &self.programs,
+            };
+            self.unwinder.append(process, user, &mut callers);
+            callers
+                .drain(..)
+                .for_each(|address| self.address(task, address));
+            self.callers = callers;
+        }
+    }
+
+    /// Returns which call chains could not be found out since the last call.
+    pub(crate) fn take_cuts(&mut self) -> Cuts {
+        self.unwinder.take_cuts()
+    }
+
+    /// Takes an address of a task; that it is a mark in a call chain does no harm.
+    pub(crate) fn address(&mut self, task: Task, address: u64) {
+        if !self.seen.insert((task.pid, address)) {
+            return;
+        }
+        if let Some(place) = self.spaces.find(task.pid, address) {
+            let file = place.file.index();
+            if self.files.len() <= file {
+                self.files.resize_with(file + 1, AHashSet::new);
+            }
+            self.files[file].insert(place.offset);
+        }
+    }
+
+    /// Returns the symbols and the build-ids of all files with samples.
+    pub(crate) fn look_up(&self) -> (Vec<SymbolTable>, Vec<BuildId>) {
+        let tables = self.names(&DebugFiles::of_user(), |_| true);
+        let files = self.files().into_iter();
+        let ids = files.filter_map(|(path, found, _)| build_id(path, &found.ok()?));
+        (tables, ids.collect())
+    }
+
+    /// Returns the symbols of those files with samples that are `wanted`.
+    pub(crate) fn names(
+        &self,
+        debug_files: &DebugFiles,
+        wanted: impl Fn(&Path) -> bool,
+    ) -> Vec<SymbolTable> {
+        let names = Names::new(debug_files.clone());
+        let files = self.files().into_iter();
+        files
+            .filter(|(path, ..)| wanted(path))
+            .map(|(path, found, offsets)| match found {
+                Ok(found) => names.look_up_in(path, &found, offsets),
+                Err(absence) => SymbolTable {
+                    file: path.to_string_lossy().into_owned(),
+                    replaced: absence != Absence::Missing,
+                    ..SymbolTable::default()
+                },
+            })
+            .collect()
+    }
+
+    /// Returns the files with samples, by their names, with the path of what was mapped.
+    fn files(&self) -> Vec<(&Path, Result<PathBuf, Absence>, &AHashSet<u64>)> {
+        let files = self.spaces.numbers().zip(&self.files);
+        let sampled = files.filter(|(_, offsets)| !offsets.is_empty());
+        let mut files: Vec<_> = sampled
+            .map(|(file, offsets)| {
+                let found = self.programs.find(file, &self.spaces);
+                (self.spaces.path(file), found, offsets)
+            })
+            .collect();
+        files.sort_unstable_by_key(|(path, ..)| *path);
+        files
+    }
+}
+
+/// Returns the build-id of a file, which is at `path` now, if it has one.
+pub(crate) fn build_id(file: &Path, path: &Path) -> Option<BuildId> {
+    let kernel = file == Path::new(KERNEL);
+    let id = if kernel {
+        running_kernel()?
+    } else if path == Path::new(VDSO) {
+        vdso_build_id()?
+    } else {
+        Elf::read(path)?.build_id?
+    };
+    Some(BuildId {
+        file: file.to_owned(),
+        kernel,
+        id,
+    })
+}
+
+/// Returns the build-id of the running kernel.
+pub(crate) fn running_kernel() -> Option<Vec<u8>> {
+    kernel_build_id(&fs::read("/sys/kernel/notes").ok()?)
+}
+
+/// The build-id among ELF notes: each has the sizes of its name and its content and its type, then name and
+/// content, padded to 4 bytes (System V gABI, "Note Section").
+fn kernel_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    let number = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
+    loop {
+        let (header, rest) = notes.split_at_checked(12)?;
+        let size = |at: usize| usize::try_from(number(&header[at..at + 4])?).ok();
+        let (name, rest) = rest.split_at_checked(size(0)?.next_multiple_of(4))?;
+        let length = size(4)?;
+        let content = rest.get(..length)?;
+        if number(&header[8..])? == BUILD_ID && name == b"GNU\0" {
+            return Some(content.to_vec());
+        }
+        notes = rest.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::recording::perfdata::{Map, Sample, Stamp, Symbol};
+    use crate::recording::symbols::testing::{Generator, Split, offset};
+
+    #[test]
+    fn the_build_id_is_found_among_other_notes() {
+        let note = |kind: u32, name: &[u8], content: &[u8]| {
+            let mut bytes = Vec::new();
+            for number in [name.len(), content.len(), kind as usize] {
+                bytes.extend(u32::try_from(number).expect("it is small").to_ne_bytes());
+            }
+            bytes.extend(name);
+            bytes.extend(content);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let other = note(6, b"Xen\0", &[1, 2]);
+        let id = note(3, b"GNU\0", &[7; 20]);
+        assert_eq!(
+            kernel_build_id(&[other.clone(), id].concat()),
+            Some(vec![7; 20])
+        );
+        assert_eq!(kernel_build_id(&other), None);
+        assert_eq!(kernel_build_id(&[0xff; 12]), None);
+    }
+
+    /// Of a name that is the encoding of a type, too: C++'s `float`.
+    #[unsafe(no_mangle)]
+    extern "C" fn f(number: u64) -> u64 {
+        std::hint::black_box(number)
+    }
+
+    #[test]
+    fn a_c_function_keeps_its_name() {
+        let (symbol, _) = look_up(f as *const () as usize as u64);
+        assert_eq!(symbol.name, "f");
+    }
+
+    #[test]
+    fn a_function_of_this_program_has_its_name() {
+        let address = build_id as *const () as usize as u64;
+        let (symbol, map) = look_up(address);
+        assert!(symbol.name.contains("build_id"), "{symbol:?}");
+        assert_eq!(symbol.start, address - map.start + map.offset);
+    }
+
+    #[test]
+    fn a_program_that_is_replaced_has_no_names() {
+        let split = Split::new();
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: 0x40_0000,
+            length: 0x10_0000,
+            file: split.program.clone(),
+            ..Map::default()
+        });
+        let sample = Body::Sample(Sample {
+            ip: 0x40_0000 + split.shown,
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let mut places = Places::default();
+        for body in [map, sample] {
+            places.take(&Record { stamp, body });
+        }
+        let (tables, ids) = places.look_up();
+        assert_eq!(tables[0].symbols[0].name, "shown");
+        assert_eq!(ids.len(), 1);
+        // As a linker does it, with the same program, which is younger.
+        let new = split.folder.path().join("new");
+        fs::copy(&split.program, &new).expect("it can be copied");
+        fs::rename(&new, &split.program).expect("it can be moved");
+        let (tables, ids) = places.look_up();
+        assert!(
+            tables[0].replaced && tables[0].symbols.is_empty(),
+            "{tables:?}"
+        );
+        assert_eq!(ids, []);
+        fs::remove_file(&split.program).expect("it is there");
+        assert!(places.look_up().0[0].replaced);
+    }
+
+    #[test]
+    fn a_program_that_is_removed_while_it_runs_has_names() {
+        let mut program = Generator::start();
+        let task = Task::leader(program.process.id());
+        let elf = Elf::read(&program.path).expect("it was compiled");
+        let main = offset(&program.path, &elf, "main");
+        // What has been seen of it by now, with a sample.
+        let places = || {
+            let mut records = crate::recording::procfs::process(task.pid);
+            let maps = records.iter().filter_map(|record| match &record.body {
+                Body::Map(map) => Some(map),
+                _ => None,
+            });
+            let mut maps = maps.filter(|map| {
+                map.file
+                    .starts_with(program.path.parent().expect("it has one"))
+            });
+            let ip = maps.next().expect("it is mapped");
+            let ip = ip.start + main - ip.offset;
+            let body = Body::Sample(Sample {
+                ip,
+                ..Sample::default()
+            });
+            let stamp = Stamp {
+                task,
+                ..Stamp::default()
+            };
+            records.push(Record { stamp, body });
+            let mut places = Places::default();
+            records.iter().for_each(|record| places.take(record));
+            places
+        };
+        let names = |places: &Places| {
+            let (tables, ids) = places.look_up();
+            let symbols = tables[0].symbols.iter();
+            assert_eq!(ids.len(), usize::from(!tables[0].replaced));
+            symbols.map(|s| s.name.clone()).collect::<Vec<_>>()
+        };
+        let before = places();
+        fs::remove_file(&program.path).expect("it is there");
+        assert_eq!(names(&before), ["main"]);
+        let after = places();
+        // Another of the same name.
+        fs::copy("/proc/self/exe", &program.path).expect("it can be copied");
+        assert_eq!(names(&before), ["main"]);
+        assert_eq!(names(&after), ["main"]);
+        program.process.kill().expect("it is ours");
+        program.process.wait().expect("it ends");
+        assert_eq!(names(&before), [""; 0], "nothing of it is left");
+        assert_eq!(names(&after), ["main"], "it was kept");
+    }
+
+    #[test]
+    fn a_function_that_a_program_made_has_its_name() {
+        let mut program = Generator::start();
+        let task = Task::leader(program.process.id());
+        let mut records = crate::recording::procfs::process(task.pid);
+        let sample = Body::Sample(Sample {
+            ip: program.address + 5,
+            ..Sample::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        records.push(Record {
+            stamp,
+            body: sample,
+        });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let made = SymbolTable {
+            file: format!("/tmp/perf-{}.map", task.pid),
+            symbols: vec![Symbol {
+                start: program.address,
+                length: 6,
+                name: "made".to_owned(),
+            }],
+            ..SymbolTable::default()
+        };
+        assert_eq!(places.look_up().0, [made.clone()]);
+        program.process.kill().expect("it is ours");
+        program.process.wait().expect("it ends");
+        assert_eq!(places.look_up().0, [made], "and after its end");
+    }
+
+    /// What is found at an address in this test's own process, and where its file is mapped.
+    fn look_up(address: u64) -> (Symbol, Map) {
+        let task = Task::leader(std::process::id());
+        let mut records = crate::recording::procfs::process(task.pid);
+        records.push(Record {
+            stamp: Stamp {
+                task,
+                ..Stamp::default()
+            },
+            body: Body::Sample(Sample {
+                ip: address + 1,
+                ..Sample::default()
+            }),
+        });
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let (tables, _) = places.look_up();
+        let [SymbolTable { symbols, .. }] = &tables[..] else {
+            panic!("one file has a sample: {tables:?}");
+        };
+        let [symbol] = &symbols[..] else {
+            panic!("one function has it: {symbols:?}");
+        };
+        let map = records.into_iter().find_map(|record| match record.body {
+            Body::Map(map) if map.start <= address && address < map.start + map.length => Some(map),
+            _ => None,
+        });
+        (symbol.clone(), map.expect("it is mapped"))
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! State before the recording, from `/proc`: names and executable memory of processes, and the kernel's.
+//!
+//! Not with crate procfs: for one path that is not UTF-8 it gives up the whole map of a process, it panics at a short
+//! path that begins with /SYSV, and it has neither the modules' addresses nor the kernel's symbols.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
+use crate::system::files::read_lossy;
+
+/// Time of the state before the recording.
+const ALWAYS: u64 = 0;
+
+fn record(task: Task, body: Body) -> Record {
+    Record {
+        stamp: Stamp {
+            time: ALWAYS,
+            task,
+            cpu: 0,
+        },
+        body,
+    }
+}
+
+/// Returns the names and the memory of all processes.
+pub(crate) fn all() -> Vec<Record> {
+    numbers("/proc").into_iter().flat_map(process).collect()
+}
+
+/// Returns the names of a process's threads and its memory; nothing if it has ended.
+pub(crate) fn process(pid: u32) -> Vec<Record> {
+    let names = numbers(format!("/proc/{pid}/task"))
+        .into_iter()
+        .filter_map(|tid| {
+            let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+            let task = Task { pid, tid };
+            let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+            let exec = false;
+            Some(record(task, Body::Comm { task, name, exec }))
+        });
+    names.chain(memory(pid)).collect()
+}
+
+/// Returns whether a process runs; a zombie does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let status = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name is in parentheses and may contain anything; the state is behind it (proc_pid_stat(5)).
+    let mut behind = status.rsplit(|byte| *byte == b')');
+    matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
+}
+
+/// Returns the process of a thread; the thread's number if it has ended.
+pub(crate) fn process_of(tid: u32) -> u32 {
+    let status = read_lossy(format!("/proc/{tid}/status")).unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    number
+        .and_then(|number| number.trim().parse().ok())
+        .unwrap_or(tid)
+}
+
+/// Returns the executable memory of a process.
+fn memory(pid: u32) -> Vec<Record> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let task = Task::leader(pid);
+    String::from_utf8_lossy(&maps)
+        .lines()
+        .filter_map(mapping)
+        .map(|map| record(task, Body::Map(Map { task, ..map })))
+        .collect()
+}
+
+/// Returns the numbers among the names in a folder.
+fn numbers(folder: impl AsRef<Path>) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.collect()
+}
+
+/// Parses a line of `/proc/PID/maps`; `None` if it is not executable:
+/// `00400000-00401000 r-xp 00001000 08:01 99        /bin/true`.
+fn mapping(line: &str) -> Option<Map> {
+    const EXECUTE: u32 = 4;
+    const READ: u32 = 1;
+    const WRITE: u32 = 2;
+    const PRIVATE: u32 = 2;
+    const SHARED: u32 = 1;
+    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
+    let small = |text: &str| u32::from_str_radix(text, 16).ok();
+
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
+    let flags = fields.next()?;
+    let offset = hexadecimal(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode = fields.next()?.parse().ok()?;
+    let file = match fields.next().map_or("", str::trim_start) {
+        "" => "//anon",
+        name => name,
+    };
+    let bit = |letter, bit| if flags.contains(letter) { bit } else { 0 };
+    flags.contains('x').then_some(Map {
+        start,
+        length: end.checked_sub(start)?,
+        offset,
+        device: (small(major)?, small(minor)?),
+        inode,
+        protection: bit('r', READ) | bit('w', WRITE) | bit('x', EXECUTE),
+        flags: bit('p', PRIVATE) | bit('s', SHARED),
+        file: file.into(),
+        ..Map::default()
+    })
+}
+
+/// Returns the kernel and its modules; nothing if their addresses are hidden from this user.
+pub(crate) fn kernel() -> Vec<Record> {
+    let symbols = File::open("/proc/kallsyms").map(BufReader::new);
+    let length = code_length(&fs::read_to_string("/proc/iomem").unwrap_or_default());
+    let Some((start, end)) = symbols.ok().and_then(|symbols| image(symbols, length)) else {
+        return Vec::new();
+    };
+    // With the name of the symbol that perf finds the kernel's shift by.
+    let image = (format!("{KERNEL}_text"), start, end - start);
+    [image]
+        .into_iter()
+        .chain(modules())
+        .map(|(name, start, length)| {
+            // The kernel has no process, which perf shows as -1, and no thread.
+            let task = Task {
+                pid: u32::MAX,
+                tid: 0,
+            };
+            record(
+                task,
+                Body::Map(Map {
+                    task,
+                    kernel: true,
+                    start,
+                    length,
+                    offset: start,
+                    file: name.into(),
+                    ..Map::default()
+                }),
+            )
+        })
+        .collect()
+}
+
+/// Returns the names of the kernel's modules, where they begin, and how long they are; nothing if their addresses are hidden
+/// from this user.
+pub(crate) fn modules() -> Vec<(String, u64, u64)> {
+    let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
+    modules.lines().filter_map(module).collect()
+}
+
+/// Returns the beginning and the end of the kernel's code; without the privilege they read as 0.
+///
+/// The symbols are by address: what is not read the kernel need not write, which takes thousands of instructions for
+/// each. The first ones will do if the length of the code is known.
+fn image(mut symbols: impl BufRead, length: Option<u64>) -> Option<(u64, u64)> {
+    let mut start: Option<u64> = None;
+    let mut line = Vec::new();
+    while symbols.read_until(b'\n', &mut line).ok()? != 0 {
+        let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
+        let (address, _, name) = (words.next()?, words.next(), words.next());
+        let address = || u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok();
+        match name {
+            Some(b"_text") => {
+                start = Some(address()?).filter(|start| *start != 0);
+                if let Some(length) = length {
+                    return start.and_then(|start| Some((start, start.checked_add(length)?)));
+                }
+            }
+            Some(b"_etext") => {
+                let (start, end) = (start?, address()?);
+                return (start < end).then_some((start, end));
+            }
+            _ => {}
+        }
+        line.clear();
+    }
+    None
+}
+
+/// Returns the length of the kernel's code from `/proc/iomem`: `  01000000-0173dd9f : Kernel code`. Without the privilege
+/// the addresses there are 0.
+fn code_length(iomem: &str) -> Option<u64> {
+    let code = iomem
+        .lines()
+        .find_map(|line| line.trim_start().strip_suffix(" : Kernel code"))?;
+    let (start, last) = code.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    let (start, last) = (number(start)?, number(last)?);
+    (0 < start && start < last).then_some(last - start + 1)
+}
+
+/// Parses a line of `/proc/modules`: `perfmon 65536 0 - Live 0xffffffffc0000000`.
+fn module(line: &str) -> Option<(String, u64, u64)> {
+    let mut fields = line.split(' ');
+    let name = fields.next()?;
+    let length = fields.next()?.parse().ok()?;
+    let start = fields.nth(3)?.strip_prefix("0x")?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    (start != 0).then(|| (format!("[{name}]"), start, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_memory_is_understood() {
+        let map = mapping("00400000-00401000 r-xp 00001000 08:02 99                   /bin/a b")
+            .expect("it is well formed");
+        assert_eq!(
+            (map.start, map.length, map.offset),
+            (0x40_0000, 0x1000, 0x1000)
+        );
+        assert_eq!((map.device, map.inode), ((8, 2), 99));
+        assert_eq!((map.protection, map.flags), (5, 2));
+        assert_eq!(map.file, Path::new("/bin/a b"));
+        let map = mapping("7f0000000000-7f0000001000 rwxp 00000000 00:00 0 ").expect("it is, too");
+        assert_eq!(map.file, Path::new("//anon"));
+        for other in [
+            "00400000-00401000 rw-p 00001000 08:02 99 /bin/true",
+            "",
+            "x",
+        ] {
+            assert_eq!(mapping(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let records = process(std::process::id());
+        let has = |wanted: fn(&Body) -> bool| records.iter().any(|r| wanted(&r.body));
+        assert!(has(|body| matches!(body, Body::Comm { .. })));
+        assert!(has(
+            |body| matches!(body, Body::Map(map) if map.file.is_absolute())
+        ));
+    }
+
+    #[test]
+    fn a_process_is_alive_until_it_ends() {
+        assert!(is_alive(std::process::id()));
+        let mut child = std::process::Command::new("true")
+            .spawn()
+            .expect("there is one");
+        let pid = child.id();
+        // It stays a zombie until it is waited for.
+        while is_alive(pid) {
+            std::thread::yield_now();
+        }
+        child.wait().expect("it ends");
+        assert!(!is_alive(pid));
+    }
+
+    #[test]
+    fn the_kernels_addresses_may_be_hidden() {
+        let symbols = |text: u64| {
+            format!(
+                "0000000000000000 A first\n{text:016x} T _text\n{text:016x} T _stext\nffffffff82000000 T _etext\n"
+            )
+        };
+        let start = 0xffff_ffff_8100_0000;
+        let image_of = |text: &str| image(text.as_bytes(), None);
+        let found = Some((start, 0xffff_ffff_8200_0000));
+        assert_eq!(image_of(&symbols(start)), found);
+        assert_eq!(image_of(&symbols(0)), None);
+        assert_eq!(image_of(""), None);
+        // What is behind the code is not read.
+        let text = symbols(start) + "ffffffff83000000 D data\n";
+        let mut rest = text.as_bytes();
+        assert_eq!(image(&mut rest, None), found);
+        assert_eq!(rest, b"ffffffff83000000 D data\n");
+        // Of what is known only the beginning is.
+        let text = "ffffffff81000000 T _text\nffffffff82000000 T _etext\n";
+        let mut rest = text.as_bytes();
+        assert_eq!(
+            image(&mut rest, Some(0x1000)),
+            Some((start, start + 0x1000))
+        );
+        assert_eq!(rest, b"ffffffff82000000 T _etext\n");
+    }
+
+    #[test]
+    fn length_of_the_code() {
+        let iomem = "00100000-7ffdbfff : System RAM\n  01000000-0173dd9f : Kernel code\n";
+        assert_eq!(code_length(iomem), Some(0x73_dda0));
+        assert_eq!(code_length("  00000000-00000000 : Kernel code\n"), None);
+        assert_eq!(code_length("00100000-7ffdbfff : System RAM\n"), None);
+    }
+
+    #[test]
+    fn modules_are_where_their_line_says() {
+        let line = "perfmon 65536 0 - Live 0xffffffffc0000000 (O)";
+        let module_at = ("[perfmon]".to_owned(), 0xffff_ffff_c000_0000, 65536);
+        assert_eq!(module(line), Some(module_at));
+        assert_eq!(module("perfmon 65536 0 - Live 0x0000000000000000"), None);
+    }
+}

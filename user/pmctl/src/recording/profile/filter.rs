@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which samples are shown.
+
+use super::{Named, Names};
+use crate::events::cpus::Cpus;
+
+/// Which samples are shown: those that have something of each list that is not empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    /// Names of tasks.
+    pub(crate) comms: Vec<String>,
+    pub(crate) pids: Vec<u32>,
+    pub(crate) tids: Vec<u32>,
+    /// All if `None`, as the time.
+    pub(crate) cpus: Option<Cpus>,
+    pub(crate) time: Option<Span>,
+    /// Names of functions.
+    pub(crate) symbols: Vec<String>,
+    /// Programs and libraries, by path or by name.
+    pub(crate) dsos: Vec<String>,
+}
+
+/// A part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first nanosecond and the last.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Filter {
+    /// Returns whether a sample is one of those that are asked for.
+    pub(crate) fn keeps(&self, named: &Named<'_>, names: &Names<'_>) -> bool {
+        let stamp = named.stamp;
+        let is_in = |list: &[u32], number| list.is_empty() || list.contains(&number);
+        let has = |list: &[String], name: &str| list.is_empty() || list.iter().any(|n| n == name);
+        let site = &named.site;
+        is_in(&self.pids, stamp.task.pid)
+            && is_in(&self.tids, stamp.task.tid)
+            && self
+                .cpus
+                .as_ref()
+                .is_none_or(|cpus| cpus.iter().any(|cpu| cpu == stamp.cpu))
+            && self
+                .time
+                .is_none_or(|span| (span.first..=span.last).contains(&stamp.time))
+            && (self.comms.is_empty() || has(&self.comms, names.comm(stamp.task)))
+            && (self.symbols.is_empty() || has(&self.symbols, site.symbol()))
+            && (self.dsos.is_empty()
+                || has(&self.dsos, &site.dso())
+                || has(&self.dsos, &site.path()))
+    }
+
+    /// Returns whether all samples are shown.
+    pub(crate) fn is_empty(&self) -> bool {
+        let lists = [&self.comms, &self.symbols, &self.dsos];
+        let numbers = [&self.pids, &self.tids];
+        lists.iter().all(|list| list.is_empty())
+            && numbers.iter().all(|list| list.is_empty())
+            && self.cpus.is_none()
+            && self.time.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::Choice;
+    use crate::recording::perfdata;
+    use crate::recording::profile::each_sample;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        choice: Choice,
+    }
+
+    /// How many samples of a recording are left.
+    fn left(options: &str) -> usize {
+        let words = std::iter::once("x").chain(options.split_whitespace());
+        let filter = Line::try_parse_from(words)
+            .expect("it is well formed")
+            .choice
+            .filter();
+        assert_eq!(filter.is_empty(), options.is_empty());
+        let bytes = include_bytes!("../../../tests/recordings/timebase.data");
+        let recording = perfdata::read(&bytes[..]).expect("it is whole");
+        let mut number = 0;
+        let walked = each_sample(&recording, |named, names| {
+            number += usize::from(filter.keeps(named, names));
+            Ok(())
+        });
+        walked.expect("nothing fails");
+        number
+    }
+
+    /// There are 46 samples, each with two events: 35 of dd on CPU 1, 8 of a second program on both, and 3 of sh.
+    #[test]
+    fn each_option_leaves_its_samples() {
+        assert_eq!(left(""), 92);
+        assert_eq!(left("--comms dd"), 70);
+        assert_eq!(left("--comms dd,sh"), 76);
+        assert_eq!(left("-C 0"), 10);
+        assert_eq!(left("-C 0 --comm pmctl_shares -S share_60,share_30"), 10);
+        assert_eq!(left("--symbols do_syscall_64"), 16);
+        assert_eq!(left("--dsos busybox"), left("--dsos /bin/busybox"));
+        assert_eq!(left("--dsos [kernel.kallsyms],busybox,pmctl_shares"), 92);
+        assert_eq!(left("--pid 335") + left("--pid 334"), 92);
+        assert_eq!(left("--tid 335"), left("--pid 335"));
+        assert_eq!(left("--time 0,1000000"), 92);
+        assert_eq!(left("--time 0,0.5"), 0);
+    }
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reading a recording for `script`, `report` and `flamegraph`: each sample with its names.
+
+mod chain;
+mod filter;
+mod refresh;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::mem;
+use std::path::Path;
+
+use ahash::AHashSet;
+use anyhow::{Context, Result, anyhow};
+
+pub(crate) use chain::{Details, Frame, is_above_its_chain};
+pub(crate) use filter::{Filter, Span};
+
+use crate::recording::address_spaces::{AddressSpaces, File, Name, UNKNOWN};
+use crate::recording::perfdata::{
+    self, Body, Branch, BuildId, Record, Recording, Sample, Source, Stamp, Symbol, SymbolTable,
+    Task,
+};
+use crate::recording::places::Places;
+use crate::recording::symbols::{DebugFiles, jit};
+use crate::recording::unwind::{self, Cuts, Recorded, Unwinder};
+
+/// Opens a recording.
+///
+/// # Errors
+/// In words, with the file's name.
+pub(crate) fn open(path: &Path) -> Result<Recording> {
+    const ADVICE: &str =
+        "Record with `pmctl record -- COMMAND`, or name another recording with -i.";
+    open_or(path, ADVICE)
+}
+
+/// Opens a recording; `advice` says what to do if there is no such file.
+///
+/// # Errors
+/// In words, with the file's name.
+pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
+    let source = Source::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => anyhow!("there is no file {}\n{advice}", path.display()),
+        ErrorKind::IsADirectory => anyhow!("{}", of_folder(path)),
+        _ => anyhow!("can't read {}: {error}", path.display()),
+    })?;
+    let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
+    recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
+    if recording.unfinished || recording.from_perf {
+        // Nobody has looked the symbols up before.
+        let mut places = Places::of_past(&recording);
+        for record in recording.records.iter() {
+            places.take(&record?);
+        }
+        let (symbols, build_ids) = places.look_up();
+        recording.notes.symbols = symbols;
+        keep_build_ids(&mut recording.build_ids, build_ids);
+    } else {
+        refresh::refresh(&mut recording, &DebugFiles::of_user())?;
+    }
+    Ok(recording)
+}
+
+/// Returns what a folder is that was to be read as a recording, in words.
+fn of_folder(path: &Path) -> String {
+    let name = path.display();
+    let data = path.join("data");
+    if path.join("data.0").exists() {
+        // The message is that of the file in it that says so.
+        return format!("{name}: {}", perfdata::ReadError::Divided);
+    }
+    let advice = if data.exists() {
+        format!(
+            "Of a folder of `perf record --kcore`, name the file {}.",
+            data.display()
+        )
+    } else {
+        "Name a recording with -i.".to_owned()
+    };
+    format!("{name} is a folder, not a recording\n{advice}")
+}
+
+/// Adds the build-ids of files that are here to those that the recording has, which may be of files that are not. With
+/// `perf record --buildid-mmap` it has one for each mapping.
+fn keep_build_ids(recorded: &mut Vec<BuildId>, here: Vec<BuildId>) {
+    let mut files = AHashSet::new();
+    let all = here.into_iter().chain(mem::take(recorded));
+    recorded.extend(all.filter(|id| files.insert(id.file.clone())));
+}
+
+/// A sample with its names.
+#[derive(Clone, Debug)]
+pub(crate) struct Named<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) sample: &'a Sample,
+    /// Names of the sampled address.
+    pub(crate) site: Site<'a>,
+}
+
+/// The names of an address.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Site<'a> {
+    /// The file; `None` if there is none at this address.
+    file: Option<(File, &'a Path)>,
+    /// The function; `None` if it is not known.
+    symbol: Option<&'a Symbol>,
+    /// Offset from the beginning of the function.
+    pub(crate) offset: u64,
+}
+
+impl Site<'_> {
+    /// Returns a value that is the same for all addresses of a function, and for no others.
+    pub(crate) fn function(&self) -> (Option<File>, Option<u64>) {
+        (self.number(), self.symbol.map(|symbol| symbol.start))
+    }
+
+    /// Returns the number of the file.
+    pub(crate) fn number(&self) -> Option<File> {
+        self.file.map(|(number, _)| number)
+    }
+
+    /// Returns whether the function is known.
+    pub(crate) const fn has_symbol(&self) -> bool {
+        self.symbol.is_some()
+    }
+
+    /// Returns offset and length of the function in the file; `None` if it is not known.
+    pub(crate) fn range(&self) -> Option<(u64, u64)> {
+        self.symbol.map(|symbol| (symbol.start, symbol.length))
+    }
+
+    /// Returns the offset of the address in the file.
+    pub(crate) fn place(&self) -> u64 {
+        self.symbol
+            .map_or(0, |symbol| symbol.start)
+            .wrapping_add(self.offset)
+    }
+
+    /// Returns the name of the function, `[unknown]` if there is none.
+    pub(crate) fn symbol(&self) -> &str {
+        self.symbol.map_or(UNKNOWN, |symbol| &symbol.name)
+    }
+
+    /// Returns the path of the file, `[unknown]` if there is none.
+    pub(crate) fn path(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        path.map_or(Cow::Borrowed(UNKNOWN), Path::to_string_lossy)
+    }
+
+    /// Returns the name of the file without its folder; of code that was made at run time, what perf calls it.
+    pub(crate) fn dso(&self) -> Cow<'_, str> {
+        let path = self.file.map(|(_, path)| path);
+        if let Some(pid) = path.and_then(jit::process_of) {
+            return Cow::Owned(format!("[JIT] tid {pid}"));
+        }
+        let name = path.map(|path| path.file_name().unwrap_or(path.as_os_str()));
+        name.map_or(Cow::Borrowed(UNKNOWN), OsStr::to_string_lossy)
+    }
+}
+
+/// The symbols of a recording.
+pub(crate) struct Names<'a> {
+    tables: HashMap<&'a str, &'a SymbolTable>,
+    /// The table of each file that there was so far, by its number.
+    files: Vec<Option<&'a SymbolTable>>,
+    spaces: AddressSpaces,
+}
+
+impl<'a> Names<'a> {
+    /// Returns the state before the first record.
+    fn new(recording: &'a Recording) -> Self {
+        let tables = &recording.notes.symbols;
+        Self {
+            tables: tables.iter().map(|t| (t.file.as_str(), t)).collect(),
+            files: Vec::new(),
+            spaces: AddressSpaces::default(),
+        }
+    }
+
+    /// Applies a record.
+    fn apply(&mut self, record: &Record) {
+        self.spaces.apply(record);
+        for path in self.spaces.files().skip(self.files.len()) {
+            let table = self.tables.get(&*path.to_string_lossy());
+            self.files.push(table.copied());
+        }
+    }
+
+    /// Returns the number of a task's name; `None` if it is not known.
+    pub(crate) fn name(&self, task: Task) -> Option<Name> {
+        self.spaces.name(task)
+    }
+
+    /// Returns the name of a task.
+    pub(crate) fn comm(&self, task: Task) -> &str {
+        self.spaces.comm(task)
+    }
+
+    /// Returns which process of its number this one is.
+    pub(crate) fn instance(&self, pid: u32) -> u32 {
+        self.spaces.instance(pid)
+    }
+
+    /// Returns the names of an address in a process.
+    pub(crate) fn site(&self, pid: u32, address: u64) -> Site<'_> {
+        let Some(place) = self.spaces.find(pid, address) else {
+            return Site::default();
+        };
+        let table = self.files[place.file.index()];
+        let symbol = table.and_then(|table| table.at(place.offset));
+        Site {
+            file: Some((place.file, self.spaces.path(place.file))),
+            symbol,
+            offset: symbol.map_or(place.offset, |symbol| place.offset - symbol.start),
+        }
+    }
+
+    /// Returns the names of both ends of a branch.
+    pub(crate) fn ends(&self, pid: u32, branch: &Branch) -> (Site<'_>, Site<'_>) {
+        (self.site(pid, branch.from), self.site(pid, branch.to))
+    }
+}
+
+/// Returns the number of a process or thread as text; -1 if it is not known, as perf shows it.
+pub(crate) fn number(number: u32) -> String {
+    match number {
+        u32::MAX => "-1".to_owned(),
+        known => known.to_string(),
+    }
+}
+
+/// Calls `take` for each sample, with the names as of its time. Returns which call chains could not be found out.
+pub(crate) fn each_sample(
+    recording: &Recording,
+    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+) -> Result<Cuts> {
+    let mut unwinder = Unwinder::default();
+    walk(recording, Some(&mut unwinder), take)?;
+    Ok(unwinder.into_cuts())
+}
+
+/// The same for those who want no call chains: they may lack what is found out from stacks.
+pub(crate) fn each_sample_alone(
+    recording: &Recording,
+    take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+) -> Result<Cuts> {
+    walk(recording, None, take)?;
+    Ok(Cuts::default())
+}
+
+fn walk(
+    recording: &Recording,
+    mut unwinder: Option<&mut Unwinder>,
+    mut take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut names = Names::new(recording);
+    let programs = Recorded::of(recording);
+    let has_calls = recording.has_calls();
+    for record in recording.records.iter() {
+        let mut record = record?;
+        let Body::Sample(sample) = &mut record.body else {
+            names.apply(&record);
+            continue;
+        };
+        if has_calls {
+            let calls = chain::join_calls(sample);
+            if let Some(unwinder) = &mut unwinder {
+                unwinder.count_calls(calls);
+            }
+        }
+        if let (Some(user), Some(unwinder)) = (&sample.user, &mut unwinder) {
+            let process = unwind::Process {
+                pid: record.stamp.task.pid,
+                spaces: &names.spaces,
+                programs: &programs,
+            };
+            unwinder.append(process, user, &mut sample.chain);
+        }
+        let named = Named {
+            stamp: record.stamp,
+            sample,
+            site: names.site(record.stamp.task.pid, sample.ip),
+        };
+        take(&named, &names)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Recordings of the tests of the command line.
+    const RECORDINGS: [&[u8]; 2] = [
+        include_bytes!("../../../tests/recordings/branches.data"),
+        include_bytes!("../../../tests/recordings/timebase.data"),
+    ];
+
+    #[test]
+    fn samples_have_names() {
+        let recording = perfdata::read(RECORDINGS[1]).expect("it is whole");
+        let mut symbols = Vec::new();
+        each_sample(&recording, |named, names| {
+            if names.comm(named.stamp.task) == "pmctl_shares" {
+                assert_eq!(
+                    named.site.dso() == "pmctl_shares",
+                    !named.sample.in_kernel()
+                );
+                symbols.push(named.site.symbol().to_owned());
+            }
+            Ok(())
+        })
+        .expect("nothing fails");
+        assert!(
+            symbols.iter().any(|symbol| symbol == "share_60"),
+            "{symbols:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_damage_is_survived(
+            which in 0..RECORDINGS.len(),
+            places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
+            let mut bytes = RECORDINGS[which].to_vec();
+            for (place, value) in places {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            if let Ok(recording) = perfdata::read(bytes) {
+                let walked = each_sample(&recording, |named, names| {
+                    for branch in &named.sample.branches {
+                        names.ends(named.stamp.task.pid, branch);
+                    }
+                    Ok(())
+                });
+                prop_assert!(walked.is_ok());
+            }
+        }
+    }
+}

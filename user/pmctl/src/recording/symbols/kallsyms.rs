@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's own functions, as `/proc/kallsyms` has them.
+//!
+//! The kernel makes each line when it is read, which takes it thousands of instructions, and there may be 200,000. So
+//! they are read once, no further than is needed, and kept only if they are an answer.
+//!
+//! Symbols have no sizes there: each reaches to the next one, of whatever kind and whatever module. So what is behind
+//! the last function of a module, or where a module was, has no name.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::recording::perfdata::KERNEL;
+
+/// A symbol: it reaches to the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) start: u64,
+    pub(super) name: String,
+}
+
+/// A part of the kernel that has symbols of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Image,
+    Module(&'a str),
+    /// A program of BPF, by its own name.
+    Program(&'a str),
+}
+
+impl<'a> Part<'a> {
+    /// Returns the part that is mapped under this name.
+    fn of(file: &'a Path) -> Self {
+        let name = file.to_str().unwrap_or_default();
+        let module = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        match module {
+            _ if name == KERNEL => Self::Image,
+            Some(module) => Self::Module(module),
+            None => Self::Program(name),
+        }
+    }
+
+    /// Returns whether a symbol is of this part, and names code.
+    fn has(self, symbol: &Line<'_>) -> bool {
+        let is_own = match self {
+            Self::Image => symbol.module.is_none(),
+            Self::Module(name) => symbol.module == Some(name.as_bytes()),
+            Self::Program(name) => symbol.module == Some(b"bpf") && symbol.name == name.as_bytes(),
+        };
+        is_own && symbol.is_code()
+    }
+}
+
+/// Returns the function of a part of the running kernel at each address; of several with the same address the first. The
+/// addresses must be in ascending order.
+pub(super) fn look_up(file: &Path, addresses: &[u64]) -> Vec<Option<Found>> {
+    match File::open("/proc/kallsyms") {
+        Ok(lines) => {
+            let lines = BufReader::with_capacity(1 << 16, lines);
+            find(lines, Part::of(file), addresses)
+        }
+        Err(_) => vec![None; addresses.len()],
+    }
+}
+
+/// All symbols of the kernel, read when one is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    symbols: Vec<Known>,
+    /// Names of modules, each once.
+    modules: Vec<Rc<[u8]>>,
+    /// When they were read.
+    since: Option<Instant>,
+}
+
+/// A symbol that is kept.
+#[derive(Debug)]
+struct Known {
+    start: u64,
+    kind: u8,
+    module: Option<Rc<[u8]>>,
+    name: String,
+}
+
+impl Known {
+    fn line(&self) -> Line<'_> {
+        Line {
+            start: self.start,
+            kind: self.kind,
+            name: self.name.as_bytes(),
+            module: self.module.as_deref(),
+        }
+    }
+}
+
+impl Kept {
+    /// The least time from one reading to the next.
+    const INTERVAL: Duration = Duration::from_secs(60);
+
+    /// Returns what [`look_up`] does. Where modules are, others may be by now: then all symbols are read anew, but once a
+    /// minute at most.
+    pub(super) fn look_up(&mut self, file: &Path, addresses: &[u64]) -> Vec<Option<Found>> {
+        let part = Part::of(file);
+        let is_old = |since: Instant| part != Part::Image && since.elapsed() >= Self::INTERVAL;
+        if self.since.is_none_or(is_old) {
+            self.since = Some(Instant::now());
+            if let Ok(lines) = File::open("/proc/kallsyms") {
+                self.read(BufReader::with_capacity(1 << 16, lines));
+            }
+        }
+        let found = addresses.iter().map(|address| self.at(part, *address));
+        found.collect()
+    }
+
+    /// Takes all symbols of these lines in place of those before.
+    fn read(&mut self, lines: impl BufRead) {
+        self.symbols.clear();
+        self.modules.clear();
+        each_line(lines, |symbol| {
+            let module = symbol.module.map(|name| self.module(name));
+            self.symbols.push(Known {
+                start: symbol.start,
+                kind: symbol.kind,
+                module,
+                name: String::from_utf8_lossy(symbol.name).into_owned(),
+            });
+            ControlFlow::Continue(())
+        });
+        // Of several at one address the first stays the first, but a function is in front of others.
+        self.symbols
+            .sort_by_key(|symbol| (symbol.start, !symbol.line().is_code()));
+        self.symbols.dedup_by_key(|symbol| symbol.start);
+    }
+
+    /// Returns the name of a module, which is mostly the last one's.
+    fn module(&mut self, name: &[u8]) -> Rc<[u8]> {
+        if let Some(known) = self.modules.iter().rev().find(|known| ***known == *name) {
+            return Rc::clone(known);
+        }
+        let name: Rc<[u8]> = name.into();
+        self.modules.push(Rc::clone(&name));
+        name
+    }
+
+    fn at(&self, part: Part<'_>, address: u64) -> Option<Found> {
+        let behind = self.symbols.partition_point(|s| s.start <= address);
+        let symbol = self.symbols[..behind].last()?;
+        part.has(&symbol.line()).then(|| Found {
+            start: symbol.start,
+            name: symbol.name.clone(),
+        })
+    }
+}
+
+/// Finds addresses among lines. The kernel's lines come by address, those of modules behind them come in any order.
+fn find(lines: impl BufRead, part: Part<'_>, addresses: &[u64]) -> Vec<Option<Found>> {
+    // Of each address, the last symbol behind the address before it, and whether it is a function of the part.
+    let mut nearest: Vec<(Found, bool)> = vec![Default::default(); addresses.len()];
+    // The place among the addresses of the symbol before, with the addresses on its two sides.
+    let (mut place, mut low, mut high) = (0, 0, 0);
+    each_line(lines, |symbol| {
+        match (part, symbol.module) {
+            // Behind the last symbol of the image.
+            (Part::Image, Some(_)) => return ControlFlow::Break(()),
+            (Part::Module(_) | Part::Program(_), None) => return ControlFlow::Continue(()),
+            _ => {}
+        }
+        let start = symbol.start;
+        if start <= low || start > high {
+            place = addresses.partition_point(|address| *address < start);
+            low = place.checked_sub(1).map_or(0, |before| addresses[before]);
+            high = addresses.get(place).copied().unwrap_or(u64::MAX);
+        }
+        match nearest.get_mut(place) {
+            Some((found, is_own)) => {
+                let has = part.has(symbol);
+                if start > found.start || start == found.start && has && !*is_own {
+                    found.start = start;
+                    *is_own = has;
+                    found.name.clear();
+                    if has {
+                        found.name.push_str(&String::from_utf8_lossy(symbol.name));
+                    }
+                }
+            }
+            None if part == Part::Image => return ControlFlow::Break(()),
+            None => {}
+        }
+        ControlFlow::Continue(())
+    });
+    let mut last = None;
+    let found = nearest.into_iter().map(|(found, is_own)| {
+        if found.start != 0 {
+            last = is_own.then_some(found);
+        }
+        last.clone()
+    });
+    found.collect()
+}
+
+/// Calls `take` for each symbol, until it breaks.
+fn each_line(mut lines: impl BufRead, mut take: impl FnMut(&Line<'_>) -> ControlFlow<()>) {
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).unwrap_or(0) != 0 {
+        if Line::parse(&line).is_some_and(|symbol| take(&symbol).is_break()) {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// A line as `ffffffff81000000 T name\t[module]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line<'a> {
+    start: u64,
+    /// As `nm` has it.
+    kind: u8,
+    name: &'a [u8],
+    module: Option<&'a [u8]>,
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line; `None` if the address is hidden.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut words = line.trim_ascii_end().split(u8::is_ascii_whitespace);
+        let mut start = 0;
+        for digit in words.next()? {
+            let digit = char::from(*digit).to_digit(16)?;
+            start = start << 4 | u64::from(digit);
+        }
+        let kind = *words.next()?.first()?;
+        let name = words.next()?;
+        let module = words.next().and_then(|word| word.strip_prefix(b"["));
+        (start != 0).then_some(Self {
+            start,
+            kind,
+            name,
+            module: module.map(|word| word.strip_suffix(b"]").unwrap_or(word)),
+        })
+    }
+
+    /// Returns whether it names code, and not data or the end of code.
+    fn is_code(&self) -> bool {
+        b"tTwWi".contains(&self.kind) && ![&b"_etext"[..], b"_einittext"].contains(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "\
+0000000000000000 A fixed_percpu_data
+0000000000001000 A cpu_tss
+ffffffff81000000 T _text
+ffffffff81000000 T startup_64
+ffffffff81000100 t first
+ffffffff81000200 T second
+ffffffff81000300 D data
+ffffffff81000300 T behind_data
+ffffffff81000400 T _etext
+ffffffff81000500 D rodata
+ffffffffc0002000 t last\t[module]
+ffffffffc0001000 t earlier\t[module]
+ffffffffc0001800 d parameter\t[module]
+ffffffffc0003000 t other\t[other]
+ffffffffc0004000 t bpf_prog_12_x\t[bpf]
+";
+    const MODULE: Part<'_> = Part::Module("module");
+
+    /// Addresses, and the name that each has as a part of the kernel.
+    const EXPECTED: [(Part<'_>, u64, Option<&str>); 18] = [
+        (Part::Image, 0x10, None),
+        (Part::Image, 0x1008, None),
+        (Part::Image, 0xffff_ffff_8100_0000, Some("_text")),
+        (Part::Image, 0xffff_ffff_8100_0010, Some("_text")),
+        (Part::Image, 0xffff_ffff_8100_0100, Some("first")),
+        (Part::Image, 0xffff_ffff_8100_01ff, Some("first")),
+        (Part::Image, 0xffff_ffff_8100_0210, Some("second")),
+        (Part::Image, 0xffff_ffff_8100_0310, Some("behind_data")),
+        // The end of the code; data; where no part of the image is.
+        (Part::Image, 0xffff_ffff_8100_0410, None),
+        (Part::Image, 0xffff_ffff_8100_0510, None),
+        (MODULE, 0xffff_ffff_c000_0fff, None),
+        (MODULE, 0xffff_ffff_c000_1010, Some("earlier")),
+        (MODULE, 0xffff_ffff_c000_1810, None),
+        (MODULE, 0xffff_ffff_c000_2fff, Some("last")),
+        // Where another module begins, and as a part of one that is not loaded.
+        (MODULE, 0xffff_ffff_c000_3010, None),
+        (Part::Module("gone"), 0xffff_ffff_c000_1010, None),
+        (
+            Part::Program("bpf_prog_12_x"),
+            0xffff_ffff_c000_4001,
+            Some("bpf_prog_12_x"),
+        ),
+        (Part::Program("bpf_prog_9_y"), 0xffff_ffff_c000_4001, None),
+    ];
+
+    #[test]
+    fn each_address_has_the_function_of_its_part_before_it() {
+        let name = |found: &Option<Found>| found.as_ref().map(|found| found.name.clone());
+        for part in [
+            Part::Image,
+            MODULE,
+            Part::Module("gone"),
+            Part::Program("bpf_prog_12_x"),
+        ] {
+            let of_part = EXPECTED.iter().filter(|(of, ..)| *of == part);
+            let (addresses, names): (Vec<u64>, Vec<_>) = of_part
+                .map(|(_, address, name)| (*address, name.map(str::to_owned)))
+                .unzip();
+            let found = find(LINES.as_bytes(), part, &addresses);
+            assert_eq!(found.iter().map(name).collect::<Vec<_>>(), names);
+        }
+        for (part, address, expected) in EXPECTED {
+            let found = find(LINES.as_bytes(), part, &[address]);
+            assert_eq!(name(&found[0]).as_deref(), expected, "{address:x}");
+        }
+        assert_eq!(find(LINES.as_bytes(), Part::Image, &[]), []);
+    }
+
+    #[test]
+    fn a_part_is_known_by_its_name() {
+        for (name, part) in [
+            (KERNEL, Part::Image),
+            ("[msr]", Part::Module("msr")),
+            // Another machine's.
+            (
+                "[guest.kernel.kallsyms]",
+                Part::Module("guest.kernel.kallsyms"),
+            ),
+            ("bpf_prog_12_x", Part::Program("bpf_prog_12_x")),
+        ] {
+            assert_eq!(Part::of(Path::new(name)), part);
+        }
+    }
+
+    #[test]
+    fn kept_symbols_are_the_same_and_not_read_again() {
+        let mut kept = Kept {
+            since: Some(Instant::now()),
+            ..Kept::default()
+        };
+        kept.read(LINES.as_bytes());
+        for (part, address, expected) in EXPECTED {
+            let found = kept.at(part, address);
+            let name = found.map(|found| found.name);
+            assert_eq!(name.as_deref(), expected, "{address:x}");
+        }
+        let minute = Instant::now().checked_sub(Kept::INTERVAL);
+        if let Some(before) = minute {
+            let address = [0xffff_ffff_8100_0010];
+            kept.since = Some(before);
+            // A second reading would bring those of this machine.
+            assert!(kept.look_up(Path::new(KERNEL), &address)[0].is_some());
+            assert_eq!(kept.since, Some(before), "the kernel itself stays");
+            kept.look_up(Path::new("[module]"), &address);
+            assert!(kept.since > Some(before), "modules come and go");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_all_addresses_is_not_read() {
+        let mut lines = LINES.as_bytes();
+        let found = find(&mut lines, Part::Image, &[0xffff_ffff_8100_0110]);
+        assert_eq!(found[0].as_ref().map(|found| &*found.name), Some("first"));
+        assert!(lines.starts_with(b"ffffffff81000300 D data"), "{lines:?}");
+    }
+
+    #[test]
+    fn hidden_addresses_are_none() {
+        let lines = "0000000000000000 T _text\n0000000000000000 t x\t[m]\n";
+        let found = find(lines.as_bytes(), Part::Image, &[0xffff_ffff_8100_0110]);
+        assert_eq!(found, [None]);
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Source lines and inlined functions, from the debug information of programs.
+//!
+//! They are looked up when a report asks for them, address by address: reading the debug information of a large program
+//! takes longer than the whole report, and putting all of it into the recording would take more than the samples.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ahash::AHashMap;
+use blazesym::symbolize::source::{self, Source};
+use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
+use gimli::{DW_AT_GNU_dwo_name, DW_AT_dwo_name, LittleEndian};
+use object::ReadCache;
+
+use super::elf::Elsewhere;
+use super::names::demangled;
+use super::sections::{content, oversized};
+use super::{DebugFiles, Elf, Located};
+use crate::recording::perfdata::Version;
+use crate::system::files;
+
+/// A text with a number: equal texts have one number.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) number: u32,
+    pub(crate) text: Rc<str>,
+}
+
+/// What is at an address: a function that was inlined there, or the one that the address is in.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    /// Name of the function; `None` for the one that the address is in.
+    pub(crate) inlined: Option<Text>,
+    /// The line, or that of the call which was replaced by a function, as `file.c:12`.
+    pub(crate) line: Option<Text>,
+    /// The same as the file's path and the number of the line.
+    pub(crate) source: Option<SourceLine>,
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceLine {
+    pub(crate) path: Text,
+    /// Counted from 1; 0 if it is not known.
+    pub(crate) number: u32,
+}
+
+/// Looks lines up.
+pub(crate) struct Lines {
+    symbolizer: Symbolizer,
+    debug_files: DebugFiles,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Files that were asked for; `None` if there is nothing in them.
+    files: AHashMap<PathBuf, Option<Found>>,
+    /// Levels by file and offset.
+    levels: AHashMap<(u32, u64), Rc<[Level]>>,
+    texts: AHashMap<Rc<str>, u32>,
+    warnings: Vec<String>,
+}
+
+/// A program with its debug information.
+#[derive(Clone)]
+struct Found {
+    elf: Rc<Elf>,
+    /// The program or its debug file.
+    path: Rc<Path>,
+}
+
+impl Lines {
+    /// Creates one that has read nothing yet, and looks for separate debug files in these folders.
+    pub(crate) fn new(debug_files: DebugFiles) -> Self {
+        Self {
+            symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
+            debug_files,
+            state: RefCell::default(),
+        }
+    }
+
+    /// Returns what is at a place of a file, from inside outward; the last is the function that the place is in. Without
+    /// debug information there is only that. The file has the number `key`, and must be of this version.
+    pub(crate) fn at(
+        &self,
+        (key, file): (u32, &Path),
+        version: Version<'_>,
+        offset: u64,
+    ) -> Rc<[Level]> {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(levels) = state.levels.get(&(key, offset)) {
+            return levels.clone();
+        }
+        let found = match state.files.get(file) {
+            Some(found) => found.clone(),
+            None => {
+                let found = self.find(file, version);
+                if let Ok(found) = &found {
+                    state.warnings.extend(unread(file, &found.path));
+                }
+                let found = found.map_err(|reason| state.warnings.push(reason)).ok();
+                state.files.insert(file.to_owned(), found.clone());
+                found
+            }
+        };
+        let levels = found.and_then(|found| self.levels(&found, offset, &mut state.texts));
+        let levels = levels.unwrap_or_else(|| {
+            [Level {
+                inlined: None,
+                line: None,
+                source: None,
+            }]
+            .into()
+        });
+        state.levels.insert((key, offset), Rc::clone(&levels));
+        levels
+    }
+
+    /// Returns why some files have no lines.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.state.borrow().warnings.clone()
+    }
+
+    /// Finds the debug information of a file.
+    fn find(&self, file: &Path, version: Version<'_>) -> Result<Found, String> {
+        let name = file.display();
+        let none = "its source lines and inlined functions are not shown";
+        let located = self.debug_files.locate(file, version);
+        let Located { path, elf } =
+            located.map_err(|absence| format!("{}: {none}", absence.reason(&name.to_string())))?;
+        let path = if elf.has_lines {
+            Some(path)
+        } else {
+            self.debug_files.find(&path, &elf)
+        };
+        if let Some(other) = path
+            .as_deref()
+            .and_then(|path| self.debug_files.no_file(path))
+        {
+            return Err(format!("{} is no file: {none}", other.display()));
+        }
+        if let Some(section) = path.as_deref().and_then(|path| oversized(path, true)) {
+            return Err(format!(
+                "{section} of {name} is larger than a program's, unpacked: {none}"
+            ));
+        }
+        match path {
+            Some(path) => Ok(Found {
+                elf: elf.into(),
+                path: path.into(),
+            }),
+            None => Err(format!(
+                "{name} has no debug information: compile it with -g, or install its debug symbols"
+            )),
+        }
+    }
+
+    fn levels(
+        &self,
+        found: &Found,
+        offset: u64,
+        texts: &mut AHashMap<Rc<str>, u32>,
+    ) -> Option<Rc<[Level]>> {
+        let address = found.elf.address(offset)?;
+        let source = Source::Elf(source::Elf::new(&*found.path));
+        let symbol = self
+            .symbolizer
+            .symbolize_single(&source, Input::VirtOffset(address));
+        let Ok(Symbolized::Sym(symbol)) = symbol else {
+            return None;
+        };
+        let mut line = |info: &CodeInfo<'_>| {
+            let line = info.line.unwrap_or(0);
+            let text = format!("{}:{line}", info.file.to_string_lossy());
+            let source = SourceLine {
+                path: intern(&info.to_path().to_string_lossy(), texts),
+                number: line,
+            };
+            (intern(&text, texts), source)
+        };
+        let own = symbol.code_info.as_deref().map(&mut line).unzip();
+        let inlined: Vec<_> = symbol
+            .inlined
+            .iter()
+            .map(|f| (&f.name, f.code_info.as_ref().map(&mut line).unzip()))
+            .collect();
+        // The library begins outside.
+        let inlined = inlined
+            .into_iter()
+            .rev()
+            .map(|(name, (line, source))| Level {
+                inlined: Some(intern(&demangled(name), texts)),
+                line,
+                source,
+            });
+        let inlined: Vec<Level> = inlined.collect();
+        let outer = Level {
+            inlined: None,
+            line: own.0,
+            source: own.1,
+        };
+        Some(inlined.into_iter().chain([outer]).collect())
+    }
+}
+
+/// Returns which parts of a program's debug information, in the file `path`, are not read.
+fn unread(file: &Path, path: &Path) -> Option<String> {
+    let elf = Elf::read(path)?;
+    let name = file.display();
+    if elf.elsewhere == Elsewhere::Shared {
+        return Some(format!(
+            "a part of the debug information of {name} is in a file that it shares with others (dwz), which is not read: \
+             some lines and inlined functions are missing"
+        ));
+    }
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    let has_package = Path::new(&package).is_file();
+    let may_be_split = elf.elsewhere == Elsewhere::PerhapsSplit;
+    (may_be_split && !has_package && is_split(path)).then(|| {
+        format!(
+            "the inlined functions of {name} are in .dwo files (-gsplit-dwarf), which are not read: `dwp -e {name} -o \
+             {name}.dwp` packs them for pmctl"
+        )
+    })
+}
+
+/// Returns whether the debug information of a file refers to one of each source file.
+fn is_split(path: &Path) -> bool {
+    let Ok(file) = files::open(path) else {
+        return false;
+    };
+    let cache = ReadCache::new(file);
+    let Ok(file) = object::File::parse(&cache) else {
+        return false;
+    };
+    let (Some(units), Some(abbreviations)) = (
+        content(&file, ".debug_info"),
+        content(&file, ".debug_abbrev"),
+    ) else {
+        return false;
+    };
+    let abbreviations = gimli::DebugAbbrev::new(&abbreviations, LittleEndian);
+    let mut units = gimli::DebugInfo::new(&units, LittleEndian).units();
+    while let Ok(Some(unit)) = units.next() {
+        let Ok(abbreviations) = unit.abbreviations(&abbreviations) else {
+            return false;
+        };
+        let mut entries = unit.entries(&abbreviations);
+        let Ok(Some((_, root))) = entries.next_dfs() else {
+            return false;
+        };
+        let has = |name| root.attr(name).is_ok_and(|found| found.is_some());
+        if has(DW_AT_dwo_name) || has(DW_AT_GNU_dwo_name) {
+            return true;
+        }
+    }
+    false
+}
+
+fn intern(text: &str, texts: &mut AHashMap<Rc<str>, u32>) -> Text {
+    if let Some((text, number)) = texts.get_key_value(text) {
+        let text = Rc::clone(text);
+        return Text {
+            number: *number,
+            text,
+        };
+    }
+    let number = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+    let text: Rc<str> = text.into();
+    texts.insert(Rc::clone(&text), number);
+    Text { number, text }
+}

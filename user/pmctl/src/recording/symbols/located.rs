@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the file that was recorded is now: at its place still, or a copy of it.
+
+use std::path::{Path, PathBuf};
+
+use super::{DebugFiles, Elf};
+use crate::recording::perfdata::{FileFacts, Version};
+
+/// A file that was recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub(crate) path: PathBuf,
+    pub(crate) elf: Elf,
+}
+
+/// Why a file that was recorded can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// There is none of its name.
+    Missing,
+    /// The one of its name is another version.
+    Replaced,
+    /// The one of its name may be another version.
+    Unknown,
+}
+
+impl Absence {
+    /// Returns the reason in words, as the beginning of a sentence.
+    pub(crate) fn reason(self, name: &str) -> String {
+        match self {
+            Self::Missing => format!(
+                "{name} is not on this machine, and neither ~/.debug nor debuginfod's cache has a copy of it"
+            ),
+            Self::Replaced => format!(
+                "{name} was replaced since the recording (by its build-id, or by its size and time), and neither ~/.debug \
+                 nor debuginfod's cache has a copy of what was recorded"
+            ),
+            Self::Unknown => format!(
+                "{name} has no build-id, and the recording does not tell its size and time, so that it may be another \
+                 version"
+            ),
+        }
+    }
+}
+
+impl DebugFiles {
+    /// Returns the program or library that was recorded under a name, in this version: the file of the name, or the copy
+    /// that perf or debuginfod has of it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn locate(&self, path: &Path, version: Version<'_>) -> Result<Located, Absence> {
+        let here = Elf::read(path);
+        let absence = match (&here, version) {
+            (None, _) => Absence::Missing,
+            (
+                Some(_),
+                Version {
+                    build_id: None,
+                    facts: None,
+                },
+            ) => Absence::Unknown,
+            _ => Absence::Replaced,
+        };
+        let is_same = |elf: &Elf| match version.build_id {
+            Some(id) => elf.build_id.as_deref() == Some(id),
+            None => version.facts.is_some() && FileFacts::of(path).as_ref() == version.facts,
+        };
+        if let Some(elf) = here.filter(is_same) {
+            let path = path.to_owned();
+            return Ok(Located { path, elf });
+        }
+        let copy = version.build_id.and_then(|id| self.copy(id));
+        copy.ok_or(absence)
+    }
+
+    /// Returns the copy that perf or debuginfod has of the program or library with this build-id.
+    pub(crate) fn copy(&self, id: &[u8]) -> Option<Located> {
+        let copies = self.programs(id).into_iter();
+        let mut copies = copies.filter_map(|path| {
+            let elf = Elf::read_version(&path, id)?;
+            Some(Located { path, elf })
+        });
+        copies.next()
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sections that are compressed: by zlib, by zstd, and in programs of Fedora by xz.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use flate2::read::ZlibDecoder;
+use object::{CompressionFormat, Object, ObjectSection, ReadCache, ReadRef};
+use xz2::stream::Stream;
+
+use crate::system::files;
+
+/// The largest section that is read, in bytes. Those of the largest programs with tables for callers are a tenth of it,
+/// and a small file can have one of any size, compressed.
+pub(crate) const LARGEST: u64 = 1 << 28;
+
+/// A larger section is taken for real if it is compressed to no less than this part.
+const MOST_RATIO: u64 = 100;
+
+/// The small symbol table that Fedora leaves in stripped programs: a whole file, compressed.
+pub(super) const MINI_DEBUG: &str = ".gnu_debugdata";
+
+/// Returns the bytes of a section; nothing if it has none, or too many.
+pub(crate) fn content<'a, R: ReadRef<'a>>(
+    file: &object::File<'a, R>,
+    name: &str,
+) -> Option<Vec<u8>> {
+    let section = file.section_by_name(name)?;
+    let range = section.compressed_file_range().ok()?;
+    if range.compressed_size.max(range.uncompressed_size) > LARGEST {
+        return None;
+    }
+    let content = section.compressed_data().ok()?;
+    let mut bytes = Vec::new();
+    let mut unpack = |reader: &mut dyn Read| {
+        let size = content.uncompressed_size;
+        reader.take(size).read_to_end(&mut bytes).ok()
+    };
+    match content.format {
+        CompressionFormat::None => bytes.extend(content.data),
+        CompressionFormat::Zlib => {
+            unpack(&mut ZlibDecoder::new(content.data))?;
+        }
+        CompressionFormat::Zstandard => {
+            unpack(&mut zstd::Decoder::with_buffer(content.data).ok()?)?;
+        }
+        _ => return None,
+    }
+    // A debug file has only the name of what the program has.
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// Returns a section of a file that a few bytes make larger than all memory: the library that reads programs would unpack
+/// it. With `debug`, also of those with debug information.
+pub(super) fn oversized(path: &Path, debug: bool) -> Option<String> {
+    larger_than(LARGEST, path, debug)
+}
+
+fn larger_than(largest: u64, path: &Path, debug: bool) -> Option<String> {
+    let cache = ReadCache::new(files::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    file.sections().find_map(|section| {
+        let name = section.name().ok()?;
+        if !debug && name.starts_with(".debug_") {
+            return None;
+        }
+        let content = section.compressed_data().ok()?;
+        let size = content.data.len() as u64;
+        let most = largest.max(size.saturating_mul(MOST_RATIO));
+        let is_larger = |reader: &mut dyn Read| {
+            let copied = io::copy(&mut reader.take(most + 1), &mut io::sink());
+            copied.is_ok_and(|unpacked| unpacked > most)
+        };
+        let is_oversized = if name == MINI_DEBUG {
+            // The memory that unpacking takes is in the file, too.
+            let stream = Stream::new_stream_decoder(LARGEST, 0).ok()?;
+            let mut reader = xz2::bufread::XzDecoder::new_stream(content.data, stream);
+            is_larger(&mut reader)
+        } else if content.format == CompressionFormat::Zstandard {
+            is_larger(&mut zstd::Decoder::with_buffer(content.data).ok()?)
+        } else {
+            // With zlib a file has at least a thousandth of its contents.
+            false
+        };
+        is_oversized.then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::process::Command;
+
+    #[test]
+    fn a_section_that_is_too_large_is_not_unpacked() {
+        for (kind, number) in [("zlib", 1_u64), ("zstd", 2)] {
+            let folder = tempfile::tempdir().expect("a folder can be made");
+            let at = |name| folder.path().join(name);
+            let source = ".section .debug_frame\n.zero 65536\n";
+            fs::write(at("a.s"), source).expect("it can be written");
+            let mut compiler = Command::new("cc");
+            compiler.arg(format!("-Wa,--compress-debug-sections={kind}"));
+            let status = compiler.args(["-c".into(), "-o".into(), at("a.o"), at("a.s")]);
+            assert!(status.status().expect("there is a compiler").success());
+            let mut program = fs::read(at("a.o")).expect("it was compiled");
+            let length = |program: &[u8]| {
+                let file = object::File::parse(program).expect("it is well formed");
+                content(&file, ".debug_frame").map(|bytes| bytes.len())
+            };
+            assert_eq!(length(&program), Some(65536), "{kind}");
+            // The size stands in the header before the compressed bytes: a type, a reserved word, the size.
+            let head = [&number.to_le_bytes()[..], &65536_u64.to_le_bytes()].concat();
+            let found = program.windows(head.len()).position(|part| part == head);
+            let size = found.expect("it is compressed") + 8;
+            program[size..size + 8].copy_from_slice(&(LARGEST + 1).to_le_bytes());
+            assert_eq!(length(&program), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_few_bytes_that_stand_for_very_many_are_known() {
+        const SIZE: u64 = 1 << 20;
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let at = |name| folder.path().join(name);
+        let mut packer = xz2::read::XzEncoder::new(io::repeat(0).take(2 * SIZE), 0);
+        let mut packed = fs::File::create(at("packed")).expect("it can be made");
+        io::copy(&mut packer, &mut packed).expect("it can be written");
+        let larger = |sections: &str| {
+            fs::write(at("a.s"), sections).expect("it can be written");
+            let mut compiler = Command::new("cc");
+            compiler.args([
+                "-c",
+                "-Wa,--compress-debug-sections=zstd",
+                "-o",
+                "a.o",
+                "a.s",
+            ]);
+            let status = compiler.current_dir(folder.path()).status();
+            assert!(status.expect("there is a compiler").success());
+            [true, false].map(|debug| larger_than(SIZE, &at("a.o"), debug))
+        };
+        let zeros = |size: u64| format!(".section .debug_info\n.zero {size}\n");
+        let debug = Some(".debug_info".to_owned());
+        assert_eq!(larger(&zeros(2 * SIZE)), [debug, None]);
+        assert_eq!(larger(&zeros(SIZE)), [None, None]);
+        let mini = ".section .gnu_debugdata,\"\"\n.incbin \"packed\"\n";
+        let expected = Some(MINI_DEBUG.to_owned());
+        assert_eq!(larger(mini), [expected.clone(), expected]);
+    }
+}

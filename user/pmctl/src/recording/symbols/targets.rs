@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of what a program jumps to and calls: its functions, and stubs for functions elsewhere.
+//!
+//! A call to a function of a library, or to one of which the C library has several, goes to a stub: a jump through a
+//! pointer that the dynamic linker sets, for which there is a relocation with the name.
+
+use std::fs::File;
+use std::path::Path;
+
+use ahash::AHashMap;
+use iced_x86::{Code, Decoder, DecoderOptions};
+use object::elf::{
+    R_X86_64_GLOB_DAT, R_X86_64_IRELATIVE, R_X86_64_JUMP_SLOT, SHF_ALLOC, STT_FUNC, STT_GNU_IFUNC,
+};
+use object::read::elf::{ElfFile64, Rela as _, SectionHeader as _};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache};
+
+use super::names::demangled;
+use crate::system::files;
+
+type Program<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<File>>;
+
+const ENDIAN: LittleEndian = LittleEndian;
+
+/// A function or a stub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Target {
+    start: u64,
+    length: u64,
+    name: String,
+}
+
+/// The functions and stubs of a program or library, by address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Targets(Vec<Target>);
+
+impl Targets {
+    /// Reads those of a file; none if it is no program of 64 bits.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self::read(path).unwrap_or_default()
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        let data = &ReadCache::new(files::open(path).ok()?);
+        let file = &Program::parse(data).ok()?;
+        let functions = functions(file);
+        let stubs = stubs(file, &pointers(file, data, &functions));
+        let mut all: Vec<Target> = functions.into_values().chain(stubs).collect();
+        all.sort_by_key(|target| target.start);
+        Some(Self(all))
+    }
+
+    /// Returns the name of what has an address, and the offset in it.
+    pub(crate) fn at(&self, address: u64) -> Option<(&str, u64)> {
+        let behind = self.0.partition_point(|target| target.start <= address);
+        let target = self.0[..behind].last()?;
+        let inside = address - target.start;
+        (inside == 0 || inside < target.length).then_some((&target.name, inside))
+    }
+}
+
+/// Returns the functions of a file by address. Of several names for one it is the plainest.
+fn functions(file: &Program<'_>) -> AHashMap<u64, Target> {
+    let plainness = |name: &str| (name.starts_with('_'), name.len(), name.to_owned());
+    let mut found: AHashMap<u64, Target> = AHashMap::new();
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    for symbol in symbols {
+        let kind = symbol.elf_symbol().st_type();
+        let Ok(name) = symbol.name() else { continue };
+        if !matches!(kind, STT_FUNC | STT_GNU_IFUNC) || symbol.is_undefined() || name.is_empty() {
+            continue;
+        }
+        let target = Target {
+            start: symbol.address(),
+            length: symbol.size(),
+            name: name.to_owned(),
+        };
+        let known = found.entry(target.start).or_insert_with(|| target.clone());
+        if plainness(&target.name) < plainness(&known.name) {
+            *known = target;
+        }
+    }
+    for target in found.values_mut() {
+        target.name = demangled(&target.name);
+    }
+    found
+}
+
+/// Returns the functions whose addresses the dynamic linker puts somewhere, by the place.
+fn pointers(
+    file: &Program<'_>,
+    data: &ReadCache<File>,
+    functions: &AHashMap<u64, Target>,
+) -> AHashMap<u64, String> {
+    let mut found = AHashMap::new();
+    let dynamic = file.dynamic_symbol_table();
+    for section in file.elf_section_table().iter() {
+        if section.sh_flags(ENDIAN) & u64::from(SHF_ALLOC) == 0 {
+            continue;
+        }
+        let Ok(Some((relocations, _))) = section.rela(ENDIAN, data) else {
+            continue;
+        };
+        for relocation in relocations {
+            let name = match relocation.r_type(ENDIAN, false) {
+                R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT => dynamic.as_ref().and_then(|table| {
+                    let index = relocation.symbol(ENDIAN, false)?;
+                    let symbol = table.symbol_by_index(index).ok()?;
+                    symbol.name().ok().map(demangled)
+                }),
+                // Of several functions for one purpose the fastest is chosen by a function at this address.
+                R_X86_64_IRELATIVE => {
+                    let chooser = u64::try_from(relocation.r_addend(ENDIAN)).ok();
+                    let chooser = chooser.and_then(|chooser| functions.get(&chooser));
+                    chooser.map(|target| target.name.clone())
+                }
+                _ => None,
+            };
+            if let Some(name) = name {
+                found.insert(relocation.r_offset(ENDIAN), name);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the stubs: jumps through such pointers, in the sections that linkers make for them.
+fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
+    let mut found = Vec::new();
+    for section in file.sections() {
+        if !section.name().is_ok_and(|name| name.starts_with(".plt")) {
+            continue;
+        }
+        let Ok(bytes) = section.data() else { continue };
+        let mut decoder = Decoder::with_ip(64, bytes, section.address(), DecoderOptions::NONE);
+        let mut before = None;
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            let landing = before.replace(instruction);
+            if instruction.code() != Code::Jmp_rm64 || !instruction.is_ip_rel_memory_operand() {
+                continue;
+            }
+            let Some(name) = pointers.get(&instruction.ip_rel_memory_address()) else {
+                continue;
+            };
+            let landing = landing.filter(|landing| landing.code() == Code::Endbr64);
+            let start = landing.map_or(instruction.ip(), |landing| landing.ip());
+            found.push(Target {
+                start,
+                length: instruction.next_ip() - start,
+                name: format!("{name}@plt"),
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::*;
+
+    use ahash::AHashSet;
+
+    use crate::recording::symbols::{DebugFiles, Elf, Names};
+
+    /// Compiles a program that calls `strlen`, and returns its targets.
+    fn targets(flags: &[&str]) -> Targets {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        Targets::of(&compiled(folder.path(), flags))
+    }
+
+    fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
+        let (source, path) = (folder.join("calls.c"), folder.join("calls"));
+        let text = "#include <string.h>\nint main(int n, char **v) { return n + strlen(v[0]); }\n";
+        fs::write(&source, text).expect("it can be written");
+        let mut command = Command::new("cc");
+        let command = command.args(flags).arg("-o").args([&path, &source]);
+        assert!(command.status().is_ok_and(|status| status.success()));
+        path
+    }
+
+    fn find<'a>(targets: &'a Targets, name: &str) -> &'a Target {
+        let mut all = targets.0.iter();
+        let found = all.find(|target| target.name == name);
+        found.unwrap_or_else(|| panic!("no {name} in {targets:?}"))
+    }
+
+    #[test]
+    fn a_call_of_a_library_has_its_name() {
+        for flags in [
+            &["-O1"][..],
+            &["-O1", "-static"],
+            &["-O1", "-fcf-protection=full"],
+        ] {
+            let targets = targets(flags);
+            let (main, stub) = (find(&targets, "main"), find(&targets, "strlen@plt"));
+            assert_eq!(targets.at(stub.start), Some(("strlen@plt", 0)), "{flags:?}");
+            assert_eq!(targets.at(main.start + 2), Some(("main", 2)));
+            assert_eq!(targets.at(1), None);
+        }
+    }
+
+    #[test]
+    fn a_sample_in_a_stub_has_its_name() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        for flags in [&["-O1"][..], &["-O1", "-static"]] {
+            let path = compiled(folder.path(), flags);
+            let stub = find(&Targets::of(&path), "strlen@plt").clone();
+            let elf = Elf::read(&path).expect("it is a program");
+            let size = fs::metadata(&path).expect("it is there").len();
+            let place = (0..size).find(|place| elf.address(*place) == Some(stub.start));
+            let places = AHashSet::from_iter([place.expect("it is in the file") + 1]);
+            let table = Names::new(DebugFiles::of_user()).look_up(&path, &places);
+            let names: Vec<&str> = table.symbols.iter().map(|s| &s.name[..]).collect();
+            assert_eq!(names, ["strlen@plt"], "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_names_it_is_the_plainest() {
+        let targets = targets(&["-O1", "-static"]);
+        let open = find(&targets, "fopen");
+        assert_eq!(targets.at(open.start), Some(("fopen", 0)));
+    }
+
+    #[test]
+    fn what_is_no_program_has_none() {
+        assert!(Targets::of(Path::new("/proc/self/maps")).0.is_empty());
+        assert!(Targets::of(Path::new("/nonexistent")).0.is_empty());
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs for tests: compiled, and their names taken away.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use ahash::AHashSet;
+use object::{Object, ObjectSymbol};
+use tempfile::TempDir;
+
+use super::debug_files::hexadecimal;
+use super::{DebugFiles, Elf, Names, jit};
+use crate::recording::perfdata::{
+    Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task,
+};
+
+const SOURCE: &str = "
+static __attribute__((noinline)) long hidden(long n) { __asm__ volatile(\"\" : \"+r\"(n)); return n * 3; }
+__attribute__((noinline)) long shown(long n) { return hidden(n) + VALUE; }
+int main(int argc, char **argv) { return shown(argc); }
+";
+
+/// A program without a symbol table, and its debug file.
+pub(crate) struct Split {
+    pub(crate) folder: TempDir,
+    pub(crate) program: PathBuf,
+    pub(crate) debug: PathBuf,
+    /// Offsets in the file.
+    pub(crate) hidden: u64,
+    pub(crate) shown: u64,
+}
+
+/// A program that makes a function `made`, executes it, and waits.
+pub(crate) struct Generator {
+    pub(crate) process: Child,
+    /// Where the function is.
+    pub(crate) address: u64,
+    pub(crate) path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Generator {
+    const SOURCE: &str = "
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int main(void)
+{
+	static const unsigned char code[] = { 0xb8, 42, 0, 0, 0, 0xc3 };
+	char name[64];
+	void *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FILE *map;
+
+	memcpy(made, code, sizeof(code));
+	sprintf(name, \"/tmp/perf-%d.map\", getpid());
+	map = fopen(name, \"w\");
+	fprintf(map, \"%lx %zx made\\n\", (unsigned long)made, sizeof(code));
+	fclose(map);
+	printf(\"%lx %d\\n\", (unsigned long)made, ((int (*)(void))made)());
+	fflush(stdout);
+	return pause();
+}
+";
+
+    /// Compiles and starts it.
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (folder.path().join("made.c"), folder.path().join("made"));
+        fs::write(&source, Self::SOURCE).expect("it can be written");
+        run(Command::new("cc").arg("-o").args([&path, &source]));
+        let mut process = Command::new(&path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was compiled");
+        let mut line = String::new();
+        let output = process.stdout.as_mut().expect("it is a pipe");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("it is text");
+        let (address, result) = line.trim().split_once(' ').expect("there are two numbers");
+        assert_eq!(result, "42");
+        Self {
+            address: u64::from_str_radix(address, 16).expect("it is a number"),
+            process,
+            path,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_file(jit::map_of(self.process.id()));
+    }
+}
+
+/// Runs a command that must succeed.
+pub(crate) fn run(command: &mut Command) {
+    let output = command.output().expect("it is installed");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+impl Split {
+    /// Compiles a program, and splits it.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (program, debug) = compile(folder.path(), "program", 1);
+        let elf = Elf::read(&program).expect("it is well formed");
+        let whole = folder.path().join("program.whole");
+        Self {
+            hidden: offset(&whole, &elf, "hidden"),
+            shown: offset(&whole, &elf, "shown"),
+            folder,
+            program,
+            debug,
+        }
+    }
+
+    /// Returns the names that are found, and whether the file has them all.
+    pub(crate) fn names(&self) -> (Vec<String>, bool) {
+        let names = Names::new(self.debug_files());
+        let places = AHashSet::from_iter([self.hidden + 1, self.shown + 2]);
+        let table = names.look_up(&self.program, &places);
+        for symbol in &table.symbols {
+            let start = match &symbol.name[..] {
+                "hidden" => self.hidden,
+                _ => self.shown,
+            };
+            assert_eq!(symbol.start, start, "{symbol:?}");
+        }
+        let mut found: Vec<String> = table.symbols.into_iter().map(|s| s.name).collect();
+        found.sort_unstable();
+        (found, !table.partial)
+    }
+
+    /// Returns the folders below this one.
+    pub(crate) fn debug_files(&self) -> DebugFiles {
+        let root = self.folder.path();
+        DebugFiles {
+            system: root.join("system"),
+            debuginfod: vec![root.join("debuginfod")],
+            perf: Some(root.join("perf")),
+        }
+    }
+
+    /// Returns the build-id of the program.
+    pub(crate) fn build_id(&self) -> String {
+        let elf = Elf::read(&self.program).expect("it is well formed");
+        hexadecimal(&elf.build_id.expect("it has one"))
+    }
+
+    /// Puts a file at this path below the folder.
+    pub(crate) fn put(&self, file: &Path, path: &str) {
+        let path = self.folder.path().join(path);
+        fs::create_dir_all(path.parent().expect("it is in the folder")).expect("it can be made");
+        fs::copy(file, path).expect("it can be copied");
+    }
+}
+
+/// Compiles a program, `NAME.whole`, and splits it.
+pub(crate) fn compile(folder: &Path, name: &str, value: u32) -> (PathBuf, PathBuf) {
+    let at = |end: &str| folder.join(format!("{name}{end}"));
+    fs::write(at(".c"), SOURCE).expect("it can be written");
+    let (whole, program, debug) = (at(".whole"), at(""), at(".separate"));
+    run(Command::new("cc")
+        .args(["-O1", "-g", "-rdynamic", "-Wl,--build-id", "-o"])
+        .args([&whole, &at(".c")])
+        .arg(format!("-DVALUE={value}")));
+    run(Command::new("objcopy")
+        .arg("--only-keep-debug")
+        .args([&whole, &debug]));
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    run(Command::new("objcopy")
+        .args(["--strip-all", &link])
+        .args([&whole, &program]));
+    let elsewhere = folder.join("elsewhere");
+    fs::rename(&debug, &elsewhere).expect("it can be moved");
+    (program, elsewhere)
+}
+
+/// A program with two functions that were inlined into a third.
+pub(crate) struct Inlined {
+    _folder: TempDir,
+    pub(crate) path: PathBuf,
+    pub(crate) build_id: Vec<u8>,
+    /// The offset of a place in the innermost function.
+    pub(crate) here: u64,
+}
+
+impl Inlined {
+    /// Where it is mapped.
+    pub(crate) const START: u64 = 0x40_0000;
+    const SOURCE: &str = "static inline __attribute__((always_inline)) long inner(long n) {
+	__asm__ volatile(\".globl here\\nhere: nop\" : \"+r\"(n)); return n; }
+
+static inline __attribute__((always_inline)) long middle(long n) {
+	return inner(n + 1) * 2; }
+
+int main(int argc, char **argv) {
+	return middle(argc); }
+";
+
+    /// Compiles the program with these flags.
+    pub(crate) fn new(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, path) = (
+            folder.path().join("inlined.c"),
+            folder.path().join("inlined"),
+        );
+        fs::write(&source, Self::SOURCE).expect("it can be written");
+        let options = ["-O1", "-Wl,--build-id", "-o"];
+        run(Command::new("cc")
+            .args(flags)
+            .args(options)
+            .args([&path, &source]));
+        let elf = Elf::read(&path).expect("it is well formed");
+        Self {
+            here: offset(&path, &elf, "here"),
+            build_id: elf.build_id.expect("it has one"),
+            path,
+            _folder: folder,
+        }
+    }
+
+    /// Returns a recording of the program with these samples. It is mapped at [`START`](Self::START).
+    pub(crate) fn recorded(&self, samples: &[Sample]) -> Recording {
+        let task = Task::leader(7);
+        let map = Body::Map(Map {
+            task,
+            start: Self::START,
+            length: 0x10_0000,
+            file: self.path.clone(),
+            ..Map::default()
+        });
+        let stamp = Stamp {
+            task,
+            ..Stamp::default()
+        };
+        let samples = samples.iter().cloned().map(Body::Sample);
+        let records: Vec<Record> = [map]
+            .into_iter()
+            .chain(samples)
+            .map(|body| Record { stamp, body })
+            .collect();
+        Recording {
+            records: Records::from(&records[..]),
+            build_ids: vec![BuildId {
+                file: self.path.clone(),
+                kernel: false,
+                id: self.build_id.clone(),
+            }],
+            ..Recording::default()
+        }
+    }
+}
+
+/// Returns the offset of a symbol of `whole` in a file.
+pub(crate) fn offset(whole: &Path, elf: &Elf, name: &str) -> u64 {
+    let whole = fs::read(whole).expect("it was compiled");
+    let whole = object::File::parse(&*whole).expect("it is well formed");
+    let symbol = whole.symbols().find(|symbol| symbol.name() == Ok(name));
+    let address = symbol.expect("it has a name").address();
+    let mut offsets = (0..1 << 20).filter(|offset| elf.address(*offset) == Some(address));
+    offsets.next().expect("it is mapped")
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of stripped programs, with debug files and without.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::testing::{Inlined, Split, compile, run};
+use super::{DebugFiles, Lines, Names};
+use crate::recording::perfdata::Version;
+
+#[test]
+fn a_stripped_program_has_exported_functions() {
+    let (names, all) = Split::new().names();
+    assert_eq!(names, ["shown"]);
+    assert!(!all);
+}
+
+#[test]
+fn a_debug_file_has_all_functions() {
+    let split = Split::new();
+    let id = split.build_id();
+    let (first, rest) = id.split_at(2);
+    for path in [
+        format!("system/.build-id/{first}/{rest}.debug"),
+        format!("debuginfod/{id}/debuginfo"),
+        format!("perf/.build-id/{first}/{rest}/elf"),
+        format!("perf/.build-id/{first}/{rest}/debug"),
+        "program.separate".to_owned(),
+        ".debug/program.separate".to_owned(),
+    ] {
+        split.put(&split.debug, &path);
+        let names = ["hidden", "shown"].map(str::to_owned).to_vec();
+        assert_eq!(split.names(), (names, true), "{path}");
+        fs::remove_file(split.folder.path().join(path)).expect("it is there");
+    }
+    assert_eq!(split.names().0, ["shown"]);
+}
+
+#[test]
+fn a_debug_link_is_followed_below_the_system_s_folder() {
+    let split = Split::new();
+    let folder = split.folder.path().canonicalize().expect("it is there");
+    let inside = folder.strip_prefix("/").expect("it is absolute").display();
+    // Its path may be through a symbolic link.
+    symlink(&folder, folder.join("link")).expect("it can be made");
+    split.put(&split.debug, &format!("system/{inside}/program.separate"));
+    assert_eq!(split.names().0, ["hidden", "shown"]);
+}
+
+#[test]
+fn the_debug_file_of_another_version_has_no_names() {
+    let split = Split::new();
+    let other = split.folder.path().join("other");
+    fs::create_dir(&other).expect("it can be made");
+    let (_, other) = compile(&other, "program", 2);
+    let id = split.build_id();
+    split.put(&other, &format!("debuginfod/{id}/debuginfo"));
+    split.put(&other, "program.separate");
+    assert_eq!(split.names(), (vec!["shown".to_owned()], false));
+    // What debuginfod keeps to remember that there is none.
+    fs::write(
+        split
+            .folder
+            .path()
+            .join(format!("debuginfod/{id}/debuginfo")),
+        "",
+    )
+    .expect("it can be written");
+    assert_eq!(split.names().0, ["shown"]);
+}
+
+#[test]
+fn functions_of_the_vdso_have_names() {
+    let maps = fs::read_to_string("/proc/self/maps").expect("it is there");
+    if !maps.contains("[vdso]") {
+        return;
+    }
+    let names = Names::new(DebugFiles::of_user());
+    let places = (0..0x2000).collect();
+    let table = names.look_up(Path::new("[vdso]"), &places);
+    assert!(
+        table
+            .symbols
+            .iter()
+            .any(|symbol| symbol.name.ends_with("clock_gettime")),
+        "{table:?}"
+    );
+}
+
+#[test]
+fn a_pipe_beside_the_debug_information_is_not_opened() {
+    let program = Inlined::new(&["-g"]);
+    let version = Version {
+        build_id: Some(&program.build_id),
+        facts: None,
+    };
+    let level = || {
+        let lines = Lines::new(DebugFiles::of_user());
+        let levels = lines.at((0, &program.path), version, program.here);
+        (levels[0].line.is_some(), lines.warnings())
+    };
+    assert_eq!(level(), (true, Vec::new()));
+    let package = program.path.with_file_name("inlined.dwp");
+    mkfifo(&package, Mode::S_IRWXU).expect("it can be made");
+    let (is_known, warnings) = level();
+    assert!(!is_known);
+    assert!(
+        warnings[0].contains("inlined.dwp is no file"),
+        "{warnings:?}"
+    );
+}
+
+/// The line of a place in a program, and what is said of its debug information.
+fn line_of(program: &Inlined) -> (bool, Vec<String>) {
+    let version = Version {
+        build_id: Some(&program.build_id),
+        facts: None,
+    };
+    let lines = Lines::new(DebugFiles::of_user());
+    let levels = lines.at((0, &program.path), version, program.here);
+    (levels[0].line.is_some(), lines.warnings())
+}
+
+#[test]
+fn compressed_lines_are_read() {
+    for flag in [
+        "-Wl,--compress-debug-sections=zlib",
+        "-Wl,--compress-debug-sections=zstd",
+    ] {
+        let program = Inlined::new(&["-g", flag]);
+        assert_eq!(line_of(&program), (true, Vec::new()), "{flag}");
+    }
+}
+
+#[test]
+fn what_is_not_read_of_debug_information_is_told() {
+    let program = Inlined::new(&["-g", "-gsplit-dwarf"]);
+    let (is_known, warnings) = line_of(&program);
+    assert!(is_known);
+    assert!(warnings[0].contains("are in .dwo files"), "{warnings:?}");
+    let program = Inlined::new(&["-g"]);
+    run(Command::new("objcopy")
+        .arg("--add-section=.gnu_debugaltlink=/dev/null")
+        .arg(&program.path));
+    let (_, warnings) = line_of(&program);
+    assert!(warnings[0].contains("(dwz)"), "{warnings:?}");
+}
+
+#[test]
+fn a_small_symbol_table_has_all_functions() {
+    let split = Split::new();
+    let at = |name: &str| split.folder.path().join(name);
+    run(Command::new("objcopy")
+        .args(["--strip-all", "--keep-symbol=hidden"])
+        .args([at("program.whole"), at("small")]));
+    let small = fs::read(at("small")).expect("it was made");
+    let mut packer = xz2::read::XzEncoder::new(&small[..], 1);
+    let mut packed = File::create(at("small.xz")).expect("it can be made");
+    io::copy(&mut packer, &mut packed).expect("it can be written");
+    let section = format!("--add-section=.gnu_debugdata={}", at("small.xz").display());
+    run(Command::new("objcopy").arg(section).arg(&split.program));
+    let names = ["hidden", "shown"].map(str::to_owned).to_vec();
+    assert_eq!(split.names(), (names, true));
+}

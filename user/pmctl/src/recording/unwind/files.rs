@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files that tables are read from: those that ran, and not others of the same name.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use object::ReadCache;
+
+use super::cuts::Reason;
+use super::tables::Tables;
+use crate::recording::address_spaces::{self as mapped, AddressSpaces};
+use crate::recording::perfdata::Recording;
+use crate::recording::perfdata::VDSO;
+use crate::recording::symbols::{Absence, DebugFiles, Elf, jit};
+use crate::system::files::open;
+
+/// Says where the files are that were mapped.
+pub(crate) trait Programs {
+    /// Returns the path of a file in the version that was mapped; [`VDSO`] is this process's own.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence>;
+}
+
+/// The files of a recording.
+pub(crate) struct Recorded<'a> {
+    recording: &'a Recording,
+    debug_files: DebugFiles,
+}
+
+impl<'a> Recorded<'a> {
+    pub(crate) fn of(recording: &'a Recording) -> Self {
+        Self {
+            recording,
+            debug_files: DebugFiles::of_user(),
+        }
+    }
+
+    fn find(&self, path: &Path) -> Result<PathBuf, Absence> {
+        let version = self.recording.version(path);
+        if path == Path::new(VDSO) {
+            return vdso(version.build_id, &self.debug_files);
+        }
+        let located = self.debug_files.locate(path, version);
+        match located.map(|located| located.path) {
+            // It can be told by its age only, if at all.
+            Err(Absence::Unknown) if is_older(path, self.recording.ended) => Ok(path.to_owned()),
+            located => located,
+        }
+    }
+}
+
+impl Programs for Recorded<'_> {
+    fn find(&self, file: mapped::File, spaces: &AddressSpaces) -> Result<PathBuf, Absence> {
+        self.find(spaces.path(file))
+    }
+}
+
+/// Returns whether a file was last written to before a recording ended, or whether that is not known.
+fn is_older(path: &Path, end: Option<SystemTime>) -> bool {
+    let changed = fs::metadata(path).and_then(|facts| facts.modified());
+    match (changed, end) {
+        (Ok(changed), Some(end)) => changed <= end,
+        _ => true,
+    }
+}
+
+/// Returns where the code with this build-id is that the kernel maps into programs: all have the same, until another
+/// kernel runs.
+pub(crate) fn vdso(id: Option<&[u8]>, debug_files: &DebugFiles) -> Result<PathBuf, Absence> {
+    let is_own = id.is_none() || vdso_build_id().as_deref() == id;
+    if is_own {
+        return Ok(VDSO.into());
+    }
+    let copy = id.and_then(|id| debug_files.copy(id));
+    copy.map(|copy| copy.path).ok_or(Absence::Replaced)
+}
+
+/// Reads the tables of a file.
+pub(super) fn tables(
+    file: mapped::File,
+    spaces: &AddressSpaces,
+    programs: &dyn Programs,
+) -> Result<Tables, Reason> {
+    let name = spaces.path(file);
+    if name != Path::new(VDSO) && (!name.is_absolute() || jit::process_of(name).is_some()) {
+        return Err(Reason::NoFile);
+    }
+    let path = programs
+        .find(file, spaces)
+        .map_err(|absence| match absence {
+            Absence::Missing => Reason::Missing(name.to_owned()),
+            Absence::Replaced | Absence::Unknown => Reason::Replaced(name.to_owned()),
+        })?;
+    let tables = if path == Path::new(VDSO) {
+        own_vdso().and_then(|bytes| {
+            let file = object::File::parse(&*bytes).ok()?;
+            Some(Tables::read(Elf::of(&file), None, &file))
+        })
+    } else {
+        with_file(&path, |file| {
+            Tables::read(Elf::of(file), Some(path.clone()), file)
+        })
+    };
+    tables.ok_or_else(|| Reason::Missing(name.to_owned()))
+}
+
+/// Returns the build-id of the code that the kernel maps into programs.
+pub(crate) fn vdso_build_id() -> Option<Vec<u8>> {
+    let bytes = own_vdso()?;
+    Elf::of(&object::File::parse(&*bytes).ok()?).build_id
+}
+
+/// Reads this process's own.
+fn own_vdso() -> Option<Vec<u8>> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(VDSO))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (number(start)?, number(end)?);
+    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+    let memory = File::open("/proc/self/mem").ok()?;
+    memory.read_exact_at(&mut bytes, start).ok()?;
+    Some(bytes)
+}
+
+/// Calls `take` with a file that is read as far as it is asked for.
+pub(super) fn with_file<T>(
+    path: &Path,
+    take: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
+) -> Option<T> {
+    let cache = ReadCache::new(open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    Some(take(&file))
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a sample knows of a program: its registers and its stack.
+
+use gimli::{Register, X86_64};
+
+use super::cuts::Reason;
+use crate::recording::perfdata::UserStack;
+
+/// The registers that a function's caller can have, by their numbers in DWARF; the last is the address of the
+/// instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registers {
+    values: [u64; Registers::NUMBER],
+    /// A bit for each whose value is known.
+    known: u32,
+}
+
+impl Registers {
+    const NUMBER: usize = 17;
+
+    /// The numbers in DWARF of those that a sample has, without the flags and segments at 9, 10 and 11.
+    const IN_SAMPLE: [Option<Register>; UserStack::REGISTERS] = [
+        Some(X86_64::RAX),
+        Some(X86_64::RBX),
+        Some(X86_64::RCX),
+        Some(X86_64::RDX),
+        Some(X86_64::RSI),
+        Some(X86_64::RDI),
+        Some(X86_64::RBP),
+        Some(X86_64::RSP),
+        Some(X86_64::RA),
+        None,
+        None,
+        None,
+        Some(X86_64::R8),
+        Some(X86_64::R9),
+        Some(X86_64::R10),
+        Some(X86_64::R11),
+        Some(X86_64::R12),
+        Some(X86_64::R13),
+        Some(X86_64::R14),
+        Some(X86_64::R15),
+    ];
+
+    /// Those that a function leaves as its caller had them, unless its table says where they are.
+    const KEPT: [Register; 6] = [
+        X86_64::RBX,
+        X86_64::RBP,
+        X86_64::R12,
+        X86_64::R13,
+        X86_64::R14,
+        X86_64::R15,
+    ];
+
+    /// Returns the registers of a sample.
+    pub(super) fn of(user: &UserStack) -> Self {
+        let mut registers = Self::none();
+        for (number, value) in Self::IN_SAMPLE.into_iter().zip(user.registers) {
+            if let Some(number) = number {
+                registers.set(number, value);
+            }
+        }
+        registers
+    }
+
+    const fn none() -> Self {
+        Self {
+            values: [0; Self::NUMBER],
+            known: 0,
+        }
+    }
+
+    /// Returns what a caller has in the registers that functions leave alone.
+    pub(super) fn kept(&self) -> Self {
+        let mut kept = Self::none();
+        for register in Self::KEPT {
+            if let Some(value) = self.get(register) {
+                kept.set(register, value);
+            }
+        }
+        kept
+    }
+
+    /// Returns the value of a register, if it is known.
+    #[inline]
+    pub(super) fn get(&self, register: Register) -> Option<u64> {
+        let number = usize::from(register.0);
+        let value = self.values.get(number)?;
+        (self.known >> number & 1 != 0).then_some(*value)
+    }
+
+    /// Sets a register; others than these are of no use for callers.
+    #[inline]
+    pub(super) fn set(&mut self, register: Register, value: u64) {
+        let number = usize::from(register.0);
+        if let Some(place) = self.values.get_mut(number) {
+            *place = value;
+            self.known |= 1 << number;
+        }
+    }
+
+    /// Makes the value of a register unknown.
+    pub(super) fn forget(&mut self, register: Register) {
+        if usize::from(register.0) < Self::NUMBER {
+            self.known &= !(1 << register.0);
+        }
+    }
+
+    /// Returns the address of the instruction.
+    pub(super) const fn instruction(&self) -> u64 {
+        self.values[Self::NUMBER - 1]
+    }
+
+    /// Returns the stack pointer.
+    pub(super) const fn stack_pointer(&self) -> u64 {
+        self.values[X86_64::RSP.0 as usize]
+    }
+}
+
+/// The stack of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stack<'a> {
+    start: u64,
+    bytes: &'a [u8],
+    /// It is as long as it was to be: there may be more.
+    is_full: bool,
+}
+
+impl<'a> Stack<'a> {
+    /// Returns the stack, which begins at the stack pointer.
+    pub(super) fn new(registers: &Registers, user: &'a UserStack) -> Self {
+        Self {
+            start: registers.stack_pointer(),
+            bytes: &user.stack,
+            is_full: user.stack.len() as u64 == user.wanted,
+        }
+    }
+
+    /// Returns a number of 64 bits.
+    #[inline]
+    pub(super) fn word(&self, address: u64) -> Result<u64, Reason> {
+        self.number(address, 8)
+    }
+
+    /// Returns a number of so many bytes, at most 8.
+    pub(super) fn number(&self, address: u64, size: usize) -> Result<u64, Reason> {
+        let bytes = address.checked_sub(self.start).and_then(|place| {
+            let place = usize::try_from(place).ok()?;
+            self.bytes.get(place..place.checked_add(size)?)
+        });
+        let Some(bytes) = bytes else {
+            return Err(self.missing(address));
+        };
+        let mut whole = [0; 8];
+        whole[..size.min(8)].copy_from_slice(&bytes[..size.min(8)]);
+        Ok(u64::from_le_bytes(whole))
+    }
+
+    /// Returns why there is nothing at an address.
+    fn missing(&self, address: u64) -> Reason {
+        /// What is farther away is another stack, or nonsense.
+        const FAR: u64 = 8 << 20;
+        match address.checked_sub(self.start) {
+            Some(distance) if distance < FAR && self.is_full => Reason::TooLong,
+            _ => Reason::NoMemory,
+        }
+    }
+}

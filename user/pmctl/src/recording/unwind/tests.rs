@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Chains of a program that has written its own registers and stack.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, str};
+
+use object::{Object, ObjectSection};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::cuts::Reason;
+use super::{Cuts, Process, Recorded, Unwinder, vdso_build_id};
+use crate::recording::address_spaces::AddressSpaces;
+use crate::recording::perfdata::{
+    Body, BuildId, Map, Record, Recording, Records, Sample, Stamp, Task, UserStack,
+};
+use crate::recording::places::Places;
+use crate::recording::profile::each_sample;
+
+const PID: u32 = 7;
+
+/// The functions of the chain in the program, from inside outward.
+const CHAIN: [&str; 11] = [
+    "leaf",
+    "on_signal",
+    "first",
+    "aligned",
+    "recurse",
+    "recurse",
+    "recurse",
+    "recurse",
+    "recurse",
+    "middle",
+    "main",
+];
+
+/// What the program has written.
+struct Written {
+    folder: TempDir,
+    program: PathBuf,
+    maps: Vec<Map>,
+    user: UserStack,
+}
+
+impl Written {
+    /// Compiles the program with these flags, and runs it.
+    fn new(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let (source, program) = (folder.path().join("chain.c"), folder.path().join("chain"));
+        fs::write(&source, include_str!("chain.c")).expect("it can be written");
+        let options = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+        run(Command::new("cc")
+            .args(options)
+            .args(["-Wl,--build-id", "-o"])
+            .args([&program, &source])
+            .args(flags));
+        let output = run(&mut Command::new(&program));
+        let (words, rest) = output.split_at(8 * (UserStack::REGISTERS + 1));
+        let mut words = words.chunks_exact(8).map(|word| {
+            let word = word.try_into().expect("it has 8 bytes");
+            u64::from_le_bytes(word)
+        });
+        let registers = [(); UserStack::REGISTERS].map(|()| words.next().expect("it is there"));
+        let size = words.next().expect("it is there");
+        let (stack, maps) = rest.split_at(usize::try_from(size).expect("it is small"));
+        let maps = str::from_utf8(maps).expect("it is text");
+        Self {
+            folder,
+            program,
+            maps: maps.lines().filter_map(map).collect(),
+            user: UserStack {
+                wide: true,
+                registers,
+                stack: stack.to_vec(),
+                wanted: 8192,
+            },
+        }
+    }
+
+    /// Returns a recording with one sample.
+    fn recording(&self) -> Recording {
+        let sample = Body::Sample(Sample {
+            ip: self.user.registers[8],
+            chain: vec![],
+            user: Some(Box::new(self.user.clone())),
+            ..Sample::default()
+        });
+        let maps = self.maps.iter().cloned().map(Body::Map);
+        let stamp = Stamp {
+            task: Task::leader(PID),
+            ..Stamp::default()
+        };
+        let records: Vec<_> = maps
+            .chain([sample])
+            .map(|body| Record { stamp, body })
+            .collect();
+        let mut places = Places::default();
+        records.iter().for_each(|record| places.take(record));
+        let mut recording = Recording {
+            records: Records::from(&records[..]),
+            ..Recording::default()
+        };
+        (recording.notes.symbols, recording.build_ids) = places.look_up();
+        recording
+    }
+
+    /// Removes the names from the program, and puts its debug information into another file.
+    fn split(&self) -> PathBuf {
+        let debug = self.folder.path().join("chain.debug");
+        run(Command::new("objcopy")
+            .args(["--only-keep-debug", "--compress-debug-sections=zlib"])
+            .args([&self.program, &debug]));
+        let link = format!("--add-gnu-debuglink={}", debug.display());
+        run(Command::new("objcopy")
+            .args(["--strip-all", &link])
+            .arg(&self.program));
+        debug
+    }
+}
+
+fn run(command: &mut Command) -> Vec<u8> {
+    let output = command.output().expect("it is installed");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output.stdout
+}
+
+/// Returns the mapping of a line, if it is of code.
+fn map(line: &str) -> Option<Map> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let is_code = words.next()?.contains('x');
+    let offset = number(words.next()?)?;
+    let start = number(start)?;
+    is_code.then(|| Map {
+        task: Task::leader(PID),
+        start,
+        length: number(end).expect("it is a number") - start,
+        offset,
+        file: words.nth(2).unwrap_or("//anon").into(),
+        ..Map::default()
+    })
+}
+
+/// Returns the functions of the sample, of which those of the C library have `libc` for their names.
+fn functions(recording: &Recording) -> (Vec<String>, Cuts) {
+    let mut functions = Vec::new();
+    let cuts = each_sample(recording, |named, names| {
+        functions.extend(names.chain(named).map(|frame| {
+            if frame.site.dso().starts_with("libc") {
+                "libc".to_owned()
+            } else {
+                frame.label()
+            }
+        }));
+        Ok(())
+    });
+    (functions, cuts.expect("nothing fails"))
+}
+
+/// Returns the chain as it is to be found, from its beginning up to `end`.
+fn whole() -> Vec<String> {
+    let mut chain: Vec<_> = CHAIN.map(str::to_owned).into();
+    // The signal's frame, and what calls main.
+    chain.insert(2, "libc".to_owned());
+    chain.extend(["libc", "libc", "_start"].map(str::to_owned));
+    chain
+}
+
+#[test]
+fn all_callers_are_found_without_frame_pointers() {
+    for flags in [
+        &[][..],
+        // Without an index, and at fixed addresses.
+        &["-Wl,--no-eh-frame-hdr"],
+        &["-no-pie"],
+        &["-fno-asynchronous-unwind-tables", "-g"],
+        &["-fno-asynchronous-unwind-tables", "-g", "-gz=zlib"],
+    ] {
+        let written = Written::new(flags);
+        let (functions, cuts) = functions(&written.recording());
+        assert_eq!(functions, whole(), "{flags:?}");
+        assert_eq!(cuts.numbers(), (1, 0), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_stub_of_the_linker_has_its_caller() {
+    let mut written = Written::new(&["-static"]);
+    let program = fs::read(&written.program).expect("it was compiled");
+    let program = object::File::parse(&*program).expect("it is well formed");
+    let stubs = program.section_by_name(".plt").expect("there are some");
+    // As if the function had just called it.
+    let caller = written.user.registers[8];
+    written.user.registers[7] -= 8;
+    written.user.registers[8] = stubs.address();
+    written.user.stack.splice(..0, caller.to_le_bytes());
+    let (functions, cuts) = functions(&written.recording());
+    assert_eq!(functions[1..3], ["leaf", "on_signal"]);
+    assert_eq!(cuts.numbers(), (1, 0), "{functions:?}");
+}
+
+#[test]
+fn a_debug_file_has_the_tables_too() {
+    let written = Written::new(&["-fno-asynchronous-unwind-tables", "-g"]);
+    let debug = written.split();
+    let (found, _) = functions(&written.recording());
+    assert_eq!(found, whole());
+    fs::remove_file(debug).expect("it is there");
+    let (_, cuts) = functions(&written.recording());
+    assert_eq!(cuts.numbers(), (1, 1));
+    let text = told(&cuts);
+    assert!(text.contains("chain has no table for a function"), "{text}");
+}
+
+#[test]
+fn a_frame_pointer_of_0_marks_the_outermost_function() {
+    let mut written = Written::new(&["-fno-asynchronous-unwind-tables"]);
+    let (_, cuts) = functions(&written.recording());
+    assert_eq!(cuts.numbers(), (1, 1));
+    written.user.registers[6] = 0;
+    let (found, cuts) = functions(&written.recording());
+    assert_eq!(found, ["leaf"]);
+    assert_eq!(cuts.numbers(), (1, 0));
+}
+
+/// What is told of cut chains.
+fn told(cuts: &Cuts) -> String {
+    let mut text = Vec::new();
+    let colors = crate::system::screen::Colors::default();
+    cuts.write(colors, &mut text)
+        .expect("a vector takes everything");
+    String::from_utf8(text).expect("it is text")
+}
+
+#[test]
+fn a_stack_that_was_not_recorded_whole_is_told() {
+    let mut written = Written::new(&[]);
+    let length = written.user.stack.len();
+    written.user.stack.truncate(length - 600);
+    written.user.wanted = written.user.stack.len() as u64;
+    let (found, cuts) = functions(&written.recording());
+    assert!(found.len() < whole().len(), "{found:?}");
+    assert_eq!(found[..], whole()[..found.len()]);
+    let text = told(&cuts);
+    assert!(
+        text.starts_with("CUT: 1 of 1 call chain: the stack is longer than"),
+        "{text}"
+    );
+    written.user.wanted += 8;
+    let (_, cuts) = functions(&written.recording());
+    let text = told(&cuts);
+    assert!(text.contains("not in memory"), "{text}");
+}
+
+#[test]
+fn a_program_that_was_replaced_is_not_followed() {
+    let written = Written::new(&[]);
+    let mut recording = written.recording();
+    let ids = recording.build_ids.iter_mut();
+    let of_program = ids.filter(|id| id.file == written.program);
+    of_program.for_each(|id| id.id[0] ^= 1);
+    let (found, cuts) = functions(&recording);
+    assert_eq!(found, ["leaf"]);
+    let text = told(&cuts);
+    assert!(text.contains("chain was replaced since"), "{text}");
+    // Unless there is a copy.
+    fs::remove_file(&written.program).expect("it is there");
+    let (_, cuts) = functions(&recording);
+    assert!(
+        told(&cuts).contains("chain is not on this machine"),
+        "{}",
+        told(&cuts)
+    );
+}
+
+#[test]
+fn a_file_of_unknown_version_is_taken_unless_it_is_younger() {
+    let written = Written::new(&["-Wl,--build-id=none"]);
+    let mut recording = written.recording();
+    assert!(
+        recording
+            .build_ids
+            .iter()
+            .all(|id| id.file != written.program)
+    );
+    // Recordings of earlier versions do not tell more.
+    for table in &mut recording.notes.symbols {
+        assert_eq!(
+            table.facts.is_some(),
+            Path::new(&table.file) == written.program
+        );
+        table.facts = None;
+    }
+    let changed = written.program.metadata().expect("it is there");
+    let changed = changed.modified().expect("it is known");
+    recording.ended = Some(changed);
+    assert_eq!(functions(&recording).0, whole());
+    recording.ended = Some(changed - std::time::Duration::from_secs(1));
+    assert_eq!(functions(&recording).0, ["leaf"]);
+}
+
+#[test]
+fn the_vdso_has_tables() {
+    let path = Path::new(crate::recording::perfdata::VDSO);
+    let id = vdso_build_id().expect("there is one");
+    let tables = |id: Vec<u8>| {
+        let recording = Recording {
+            build_ids: vec![BuildId {
+                file: path.into(),
+                kernel: false,
+                id,
+            }],
+            ..Recording::default()
+        };
+        let map = Map {
+            file: path.into(),
+            start: 1 << 40,
+            length: 1,
+            ..Map::default()
+        };
+        let mut spaces = AddressSpaces::default();
+        let body = Body::Map(map);
+        let stamp = Stamp::default();
+        spaces.apply(&Record { stamp, body });
+        let file = spaces.find(0, 1 << 40).expect("it is mapped").file;
+        super::files::tables(file, &spaces, &Recorded::of(&recording))
+    };
+    let mut found = tables(id.clone()).expect("it has tables");
+    let debug_files = crate::recording::symbols::DebugFiles::of_user();
+    let mut steps = (0..0x2000).filter(|offset| found.step(*offset, &debug_files).is_some());
+    assert!(steps.next().is_some());
+    let other = tables([&[id[0] ^ 1], &id[1..]].concat());
+    assert!(matches!(other, Err(Reason::Replaced(_))));
+}
+
+#[test]
+fn tables_without_an_end_are_left() {
+    let written = Written::new(&["-DENDLESS"]);
+    let (found, cuts) = functions(&written.recording());
+    assert!(found.iter().all(|function| function == "leaf"));
+    assert_eq!(found.len(), super::MOST as usize + 1);
+    assert!(told(&cuts).contains("does not fit"), "{}", told(&cuts));
+}
+
+#[test]
+fn programs_of_32_bits_have_one_function() {
+    let mut written = Written::new(&[]);
+    written.user.wide = false;
+    let (found, cuts) = functions(&written.recording());
+    assert_eq!(found, ["leaf"]);
+    assert!(told(&cuts).contains("32 bits"));
+}
+
+#[test]
+fn as_many_calls_as_the_processor_keeps_may_be_a_part_of_them() {
+    let mut unwinder = Unwinder::default();
+    for calls in [0, 1, 31, 32] {
+        unwinder.count_calls(calls);
+    }
+    let cuts = unwinder.into_cuts();
+    assert_eq!(cuts.numbers(), (3, 1));
+    assert!(told(&cuts).contains("no more than 32"), "{}", told(&cuts));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn any_stack_is_survived(
+        registers in any::<[u64; UserStack::REGISTERS]>(),
+        words in prop::collection::vec(any::<prop::sample::Index>(), 0..100),
+        at in any::<prop::sample::Index>(),
+    ) {
+        // Addresses of this program, and of its own stack.
+        let maps = fs::read_to_string("/proc/self/maps").expect("it is there");
+        let mut spaces = AddressSpaces::default();
+        for map in maps.lines().filter_map(map) {
+            let body = Body::Map(map);
+            spaces.apply(&Record { stamp: Stamp::default(), body });
+        }
+        let here = any_stack_is_survived as *const () as usize as u64;
+        let near = |index: &prop::sample::Index| {
+            let number = index.index(1 << 20) as u64;
+            if number % 2 == 0 { here.wrapping_add(number) } else { 0x7000_0000 + number % 1000 * 8 }
+        };
+        let mut user = UserStack {
+            wide: true,
+            registers,
+            stack: words.iter().flat_map(|word| near(word).to_le_bytes()).collect(),
+            wanted: 800,
+        };
+        user.registers[7] = 0x7000_0000;
+        user.registers[8] = near(&at);
+        let mut chain = Vec::new();
+        let recording = Recording::default();
+        let process = Process {
+            pid: PID,
+            spaces: &spaces,
+            programs: &Recorded::of(&recording),
+        };
+        Unwinder::default().append(process, &user, &mut chain);
+        prop_assert!(chain.len() <= words.len() + 2);
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! pmctl's surroundings: the processor and the driver, processes and signals, files and the terminal.
+
+pub(crate) mod child;
+pub(crate) mod exit;
+pub(crate) mod files;
+pub(crate) mod hypervisor;
+pub(crate) mod machine;
+pub(crate) mod msr;
+pub(crate) mod pmu;
+pub(crate) mod processes;
+pub(crate) mod screen;
+pub(crate) mod signals;
+pub(crate) mod stdio;
+pub(crate) mod text;
+pub(crate) mod whole_file;

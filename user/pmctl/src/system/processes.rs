@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that have a file open.
+
+use std::fmt;
+use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+
+use crate::system::machine::Machine;
+use crate::system::text::printable;
+
+/// A process.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    name: String,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", printable(&self.name), self.pid)
+    }
+}
+
+/// Returns the processes with a descriptor whose name in /proc/PID/fd is `wanted`; only root sees those of other users.
+pub(crate) fn holding(machine: &Machine, wanted: impl Fn(&str) -> bool) -> Vec<Process> {
+    let Ok(processes) = fs::read_dir(machine.path("/proc")) else {
+        return Vec::new();
+    };
+    let pids = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut pids: Vec<u32> = pids.collect();
+    pids.sort_unstable();
+    let holds = |pid: &u32| {
+        let descriptors = fs::read_dir(machine.path(&format!("/proc/{pid}/fd")));
+        descriptors.into_iter().flatten().flatten().any(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|target| target.to_str().is_some_and(&wanted))
+        })
+    };
+    let named = |pid: u32| {
+        let name = machine.text(&format!("/proc/{pid}/comm")).ok().flatten();
+        Process {
+            pid,
+            name: name.unwrap_or_else(|| "process".to_owned()),
+        }
+    };
+    pids.into_iter().filter(holds).map(named).collect()
+}
+
+/// Returns a descriptor that can be read once a process or a thread has ended; `None` if it has.
+pub(crate) fn watch(number: u32) -> Option<OwnedFd> {
+    /// `PIDFD_THREAD` of `<linux/pidfd.h>`.
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: The call takes two numbers and no memory.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, number, THREAD) };
+    let descriptor = i32::try_from(Errno::result(result).ok()?).ok()?;
+    // SAFETY: The kernel has just made the descriptor for this function: nothing else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_name_is_printable() {
+        let process = Process {
+            pid: 7,
+            name: "\x1b[31mX".to_owned(),
+        };
+        assert_eq!(process.to_string(), "?[31mX (7)");
+    }
+
+    #[test]
+    fn a_process_is_found_by_what_it_has_open() {
+        let file = tempfile::NamedTempFile::new().expect("a file can be made");
+        let path = file.path().to_str().expect("it is text").to_owned();
+        let machine = Machine::here();
+        let own = |process: &Process| process.pid == std::process::id();
+
+        let _open = File::open(&path).expect("it is there");
+        assert!(holding(&machine, |target| target == path).iter().any(own));
+        assert!(
+            !holding(&machine, |target| target == "/nonexistent")
+                .iter()
+                .any(own)
+        );
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Standard output: on a terminal with colours and a pager, as git and perf have them.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::system::child;
+use crate::system::stdio::Named;
+
+/// Bytes of output that are written at once.
+const BLOCK: usize = 1 << 16;
+
+/// Options for `less` if `LESS` is not set: end if all fits on the screen, pass colours on, chop
+/// long lines, leave the text on the screen.
+const LESS: &str = "FRSX";
+
+/// Standard output, or the pager in front of it.
+pub(crate) struct Screen {
+    /// `None` only while it is dropped.
+    output: Option<BufWriter<Named<Box<dyn Write>>>>,
+    pager: Option<Child>,
+    pub(crate) colors: Colors,
+}
+
+impl Screen {
+    /// Opens standard output; with a pager if that is wanted and standard output is a terminal that can have one.
+    ///
+    /// # Errors
+    /// If the pager can't be started.
+    pub(crate) fn open(pager: bool) -> Result<Self> {
+        let stdout = io::stdout();
+        // Decided before the pager, which gets a pipe.
+        let colors = Colors::new(AutoStream::choice(&stdout) != ColorChoice::Never);
+        let has_pages = || stdout.is_terminal() && !has_dumb_terminal() && has_keys();
+        let command = pager_command().filter(|_| pager && has_pages());
+        let (output, name, pager): (Box<dyn Write>, _, _) = match command {
+            None => (Box::new(stdout.lock()), "standard output", None),
+            Some(command) => {
+                let (child, input) = start(&command)?;
+                (input, "the pager's input", Some(child))
+            }
+        };
+        let name = name.to_owned();
+        Ok(Self {
+            output: Some(BufWriter::with_capacity(BLOCK, Named { output, name })),
+            pager,
+            colors,
+        })
+    }
+
+    /// Returns whether a pager shows the output: then nothing else may write to the terminal.
+    pub(crate) const fn is_paged(&self) -> bool {
+        self.pager.is_some()
+    }
+
+    fn output(&mut self) -> io::Result<&mut impl Write> {
+        let output = self.output.as_mut();
+        output.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output()?.flush()
+    }
+}
+
+impl Drop for Screen {
+    /// Waits until the user has left the pager.
+    fn drop(&mut self) {
+        // The pager sees the end of its input.
+        self.output = None;
+        if let Some(pager) = &mut self.pager {
+            let _ = pager.wait();
+        }
+    }
+}
+
+/// Returns the command line of the pager: `$PAGER`, or `less` if there is one; `None` if the user wants none.
+fn pager_command() -> Option<OsString> {
+    match env::var_os("PAGER") {
+        Some(none) if none.is_empty() || none == "cat" => None,
+        Some(command) => Some(command),
+        None => {
+            let less = OsString::from("less");
+            child::Command::find(&[less.clone()]).ok().map(|_| less)
+        }
+    }
+}
+
+/// Returns whether the terminal can only write line by line, or nothing is known of it.
+pub(crate) fn has_dumb_terminal() -> bool {
+    env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
+}
+
+/// Returns whether the locale's characters are those of Unicode, in UTF-8.
+pub(crate) fn has_unicode() -> bool {
+    is_unicode(["LC_ALL", "LC_CTYPE", "LANG"].map(env::var_os))
+}
+
+/// Returns whether the first variable that has a value, in the order of setlocale(3), names UTF-8.
+fn is_unicode(variables: [Option<OsString>; 3]) -> bool {
+    let mut given = variables.into_iter().flatten();
+    let locale = given.find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Returns whether a pager could read keys: a process may write to a terminal that does not control it, as in a
+/// machine's console, and no key leaves the pager there.
+fn has_keys() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+/// Starts a pager, and returns its input.
+fn start(command: &OsStr) -> Result<(Child, Box<dyn Write>)> {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::piped());
+    if env::var_os("LESS").is_none() {
+        shell.env("LESS", LESS);
+    }
+    let name = command.to_string_lossy().into_owned();
+    let mut child = shell
+        .spawn()
+        .with_context(|| format!("can't start the pager `{name}`"))?;
+    let input = child.stdin.take().context("the pager has no input")?;
+    // Ctrl-C is for the pager, which goes on; pmctl ends with it.
+    let mut interrupt = SigSet::empty();
+    interrupt.add(Signal::SIGINT);
+    interrupt.thread_block().context("can't block SIGINT")?;
+    Ok((child, Box::new(input)))
+}
+
+/// The styles of the output; none of them does anything without colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Colors {
+    pub(crate) heading: Style,
+    pub(crate) warning: Style,
+    large: Style,
+    medium: Style,
+}
+
+impl Colors {
+    /// None.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self {
+        heading: Style::new(),
+        warning: Style::new(),
+        large: Style::new(),
+        medium: Style::new(),
+    };
+
+    /// The styles, with or without colours.
+    pub(crate) fn new(wanted: bool) -> Self {
+        if !wanted {
+            return Self::default();
+        }
+        Self {
+            heading: Style::new().bold(),
+            warning: AnsiColor::Yellow.on_default().bold(),
+            large: AnsiColor::Red.on_default(),
+            medium: AnsiColor::Green.on_default(),
+        }
+    }
+
+    /// Returns whether they do anything.
+    pub(crate) fn are_on(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Returns the style of a number that is worth a look.
+    pub(crate) fn notable(&self) -> Style {
+        self.large
+    }
+
+    /// Returns the style of a number that is high from the first of these limits on, and very high from the second.
+    pub(crate) fn ratio(&self, value: f64, limits: Option<(f64, f64)>) -> Style {
+        match limits {
+            Some((_, very)) if value > very => self.large,
+            Some((high, _)) if value > high => self.warning,
+            _ => Style::new(),
+        }
+    }
+
+    /// Returns the style of a share of the whole. The limits are perf's: 5 % and 0.5 %.
+    pub(crate) fn share(&self, share: f64) -> Style {
+        match share {
+            large if large >= 0.05 => self.large,
+            medium if medium >= 0.005 => self.medium,
+            _ => Style::new(),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A file that is whole or not there.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::linkat;
+
+use crate::system::stdio::Named;
+
+/// A file that comes to its place when it is finished. Until then it has no name, so that nothing is left of it
+/// however the process ends; on file systems without such files it has a name beside its place. What is there and is
+/// no file, as a pipe, is written itself.
+pub(crate) struct WholeFile {
+    file: Named<File>,
+    place: Place,
+    /// Where it belongs.
+    target: PathBuf,
+}
+
+enum Place {
+    Nameless,
+    Beside,
+    /// It is where it belongs.
+    Target,
+}
+
+impl WholeFile {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// Those of the file system, with the file's name.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let is_special = fs::metadata(path).is_ok_and(|facts| !facts.is_file());
+        // A link stays a link.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let opened = match nameless(&target) {
+            _ if is_special => File::create(&target).map(|file| (file, Place::Target)),
+            Ok(file) => Ok((file, Place::Nameless)),
+            Err(_) => File::create(beside(&target)).map(|file| (file, Place::Beside)),
+        };
+        let name = path.display().to_string();
+        let (output, place) = opened.with_context(|| format!("can't write {name}"))?;
+        Ok(Self {
+            file: Named { output, name },
+            place,
+            target,
+        })
+    }
+
+    /// Begins a file that only its owner may read.
+    ///
+    /// # Errors
+    /// As [`WholeFile::create`].
+    pub(crate) fn create_private(path: &Path) -> Result<Self> {
+        let file = Self::create(path)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    }
+
+    /// Sets who may read the file, unless it is there already and no file.
+    ///
+    /// # Errors
+    /// Those of the file system, with the file's name.
+    pub(crate) fn set_permissions(&self, permissions: Permissions) -> Result<()> {
+        if matches!(self.place, Place::Target) {
+            return Ok(());
+        }
+        let changed = self.file.output.set_permissions(permissions);
+        changed.with_context(|| format!("can't write {}", self.file.name))
+    }
+
+    /// Puts the file, which is whole now, in its place.
+    ///
+    /// # Errors
+    /// Those of the file system, with the file's name; what was there before stays.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        // Not between the two steps.
+        let held = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
+        let before = held
+            .collect::<SigSet>()
+            .thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let moved = self.put_in_place();
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        self.file.told(moved)
+    }
+
+    fn put_in_place(&mut self) -> io::Result<()> {
+        let beside = beside(&self.target);
+        match self.place {
+            Place::Target => return Ok(()),
+            Place::Beside => {}
+            Place::Nameless => {
+                let own = path_of(&self.file.output);
+                linkat(
+                    AT_FDCWD,
+                    &own,
+                    AT_FDCWD,
+                    &beside,
+                    AtFlags::AT_SYMLINK_FOLLOW,
+                )?;
+                self.place = Place::Beside;
+            }
+        }
+        fs::rename(&beside, &self.target)?;
+        self.place = Place::Target;
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for WholeFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let result = self.file.output.seek(to);
+        self.file.told(result)
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if matches!(self.place, Place::Beside) {
+            let _ = fs::remove_file(beside(&self.target));
+        }
+    }
+}
+
+/// Writes a file that is whole or not there.
+///
+/// # Errors
+/// Those of `fill`, and of the file, with its name.
+pub(crate) fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
+) -> Result<()> {
+    finish(WholeFile::create(path)?, fill)
+}
+
+/// Writes a file that is whole or not there, and that only its owner may read.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn write_private(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
+) -> Result<()> {
+    finish(WholeFile::create_private(path)?, fill)
+}
+
+fn finish(
+    file: WholeFile,
+    fill: impl FnOnce(&mut BufWriter<WholeFile>) -> Result<()>,
+) -> Result<()> {
+    let mut file = BufWriter::new(file);
+    fill(&mut file)?;
+    file.flush()?;
+    Ok(file.get_mut().finish()?)
+}
+
+/// Opens a file without a name that can get one there.
+fn nameless(target: &Path) -> io::Result<File> {
+    let folder = match target.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let mut options = File::options();
+    let file = options
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(folder)?;
+    // It gets its name by this path.
+    fs::symlink_metadata(path_of(&file))?;
+    Ok(file)
+}
+
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Returns the name of a file that is not in its place yet.
+fn beside(target: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    target.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_fails_leaves_the_old_one() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("out");
+        write(&path, |file| Ok(file.write_all(b"old")?)).expect("it can be written");
+        let failed = write(&path, |file| {
+            file.write_all(b"new")?;
+            anyhow::bail!("the end")
+        });
+        assert_eq!(failed.expect_err("it fails").to_string(), "the end");
+        assert_eq!(fs::read(&path).expect("it is there"), b"old");
+        assert_eq!(folder.path().read_dir().expect("it is ours").count(), 1);
+    }
+
+    #[test]
+    fn an_unfinished_file_has_no_name() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let path = folder.path().join("out");
+        let mut file = WholeFile::create(&path).expect("it can be written");
+        file.write_all(b"half").expect("there is room");
+        let number = || folder.path().read_dir().expect("it is ours").count();
+        // Where the file system has no files without a name, it is beside.
+        assert_eq!(number(), usize::from(matches!(file.place, Place::Beside)));
+        file.finish().expect("it gets its name");
+        drop(file);
+        assert_eq!(
+            (number(), fs::read(&path).expect("it is there")),
+            (1, b"half".to_vec())
+        );
+        let path_private = folder.path().join("private");
+        let mut private = WholeFile::create_private(&path_private).expect("it can be written");
+        private.finish().expect("it gets its name");
+        // As any other new file, if it is not private.
+        let other = folder.path().join("other");
+        let mode = |path: &Path| {
+            fs::metadata(path)
+                .expect("it is there")
+                .permissions()
+                .mode()
+        };
+        fs::write(&other, "").expect("there is room");
+        assert_eq!(mode(&path), mode(&other));
+        assert_eq!(mode(&path_private) & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_beside_its_place_is_moved_or_removed() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let target = folder.path().join("out");
+        for is_finished in [false, true] {
+            let mut file = WholeFile {
+                file: Named {
+                    output: File::create(beside(&target)).expect("it can be written"),
+                    name: "out".to_owned(),
+                },
+                place: Place::Beside,
+                target: target.clone(),
+            };
+            if is_finished {
+                file.finish().expect("it can be moved");
+            }
+            drop(file);
+            let names: Vec<PathBuf> = fs::read_dir(folder.path())
+                .expect("it is ours")
+                .map(|entry| entry.expect("it is ours").path())
+                .collect();
+            assert_eq!(
+                names,
+                if is_finished {
+                    vec![target.clone()]
+                } else {
+                    vec![]
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn a_device_is_written_itself() {
+        write(Path::new("/dev/null"), |file| Ok(file.write_all(b"x")?)).expect("it takes all");
+        let full = write(Path::new("/dev/full"), |file| Ok(file.write_all(b"x")?));
+        let message = full.expect_err("there is no room").to_string();
+        assert!(
+            message.starts_with("can't write /dev/full: No space"),
+            "{message}"
+        );
+        assert!(!fs::metadata("/dev/full").expect("it is there").is_file());
+    }
+}
