@@ -7,9 +7,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use perfmon::Device;
 
-use super::clock::{Clock, READABLE};
-use super::ring::{ALL_TASKS, MOST_PAGES, Ring};
 use super::tasks::Tasks;
+use crate::commands::record::clock::{Clock, READABLE};
+use crate::commands::record::perf_ring::{ALL_TASKS, MOST_PAGES, Ring};
 use crate::recording::perfdata::{Attr, Body, Parts, Record, decode};
 
 /// The events and their records.

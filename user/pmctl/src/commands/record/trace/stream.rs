@@ -6,19 +6,19 @@
 //! nothing will come any more that happened before the latest of what the round before had. So much is written then,
 //! by time, as perf does it, too. What comes later all the same is written late, and readers put it in its place.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
-use perfmon::trace::{Chunk, Totals};
+use perfmon::trace::Chunk;
 
-use super::convert::{Values, convert};
+use super::convert::convert;
+use super::counted::Counted;
 use super::plan::Plan;
 use super::scope::Scope;
-use super::target::Sink;
 use super::task_log::TaskLog;
+use crate::commands::record::target::Sink;
 use crate::recording::perfdata::{Body, BuildId, Finished, Host, Notes, Record, SymbolTable};
 use crate::recording::places::Places;
 
@@ -36,43 +36,6 @@ pub(super) struct Stream<'a> {
     /// No room is left: nothing more is written.
     full: bool,
     counted: Counted,
-}
-
-/// Counts beside the samples.
-pub(super) struct Counted {
-    /// Event counts of each CPU.
-    pub(super) totals: Totals,
-    /// Events that were counted but made no sample, by CPU and index of the event.
-    pub(super) unsampled: BTreeMap<(u32, usize), u64>,
-    /// The time of the last sample that each CPU made.
-    pub(super) last: BTreeMap<u32, u64>,
-    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
-    pub(super) others: u64,
-    /// The values of other registers than counters.
-    pub(super) values: Values,
-}
-
-impl Counted {
-    /// Returns that nothing was counted yet.
-    pub(super) fn nothing(plan: &Plan) -> Self {
-        Self {
-            totals: Totals::new(&plan.config),
-            unsampled: BTreeMap::new(),
-            last: BTreeMap::new(),
-            others: 0,
-            values: Values::default(),
-        }
-    }
-
-    /// Returns the lost samples of each CPU, the events of which were counted.
-    pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
-        let mut lost = BTreeMap::new();
-        for ((cpu, index), events) in &self.unsampled {
-            let period = plan.events[*index].period.map_or(u64::MAX, u64::from);
-            *lost.entry(*cpu).or_default() += events / period;
-        }
-        lost
-    }
 }
 
 impl<'a> Stream<'a> {

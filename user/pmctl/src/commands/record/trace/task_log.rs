@@ -6,9 +6,9 @@ use std::mem;
 use nix::errno::Errno;
 use perfmon::Device;
 
-use super::clock::Clock;
-use super::ring::refusal_reason;
 use super::sideband::Sideband;
+use crate::commands::record::clock::Clock;
+use crate::commands::record::perf_ring::refusal_reason;
 use crate::recording::address_spaces::AddressSpaces;
 use crate::recording::perfdata::{Record, Stamp, Task, is_kernel};
 use crate::recording::procfs;

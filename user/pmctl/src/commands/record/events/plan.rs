@@ -8,7 +8,7 @@ use perfmon::{Device, Modes, Pmu};
 
 use super::limit::{limit, no_limit, takes, too_often};
 use crate::args::{Frequency, Record as Args};
-use crate::commands::record::plan::{DEFAULT, MIXED_BRANCHES, kind};
+use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::modes;
 use crate::events::schedule;
 use crate::events::threads::Thread;
@@ -238,33 +238,6 @@ impl Plan {
             SampleRate::Frequency(_) => None,
         });
         periods.min().flatten()
-    }
-}
-
-/// Refuses groups, and what no counter counts.
-pub(in crate::commands::record) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
-    if text.contains('{') {
-        return Err(Usage(format!(
-            "{text}: `pmctl record` takes no groups: all events are sampled all the time. Write the events without the \
-             braces."
-        )));
-    }
-    let mut words = text.split(',');
-    if let Some(event) = words
-        .clone()
-        .find(|word| crate::events::software::is_software(word))
-    {
-        return Err(Usage(format!(
-            "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
-             COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
-        )));
-    }
-    match words.find(|word| crate::events::values::is_value(word)) {
-        Some(value) => Err(Usage(format!(
-            "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
-             COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
-        ))),
-        None => Ok(()),
     }
 }
 

@@ -15,42 +15,32 @@ mod stream;
 
 use anyhow::Result;
 use nix::sys::signal::Signal;
-use perfmon::{Device, Pmu};
+use perfmon::Device;
 
 use self::files::Files;
 use self::maps::Maps;
-pub(super) use self::plan::refuse_unsampled;
 use self::plan::{Plan, Tasks};
 pub(crate) use self::samplers::OWN_COMMAND;
 use self::samplers::Samplers;
 use self::stream::Stream;
-use super::host;
+use super::host::host;
+use super::opening::Opening;
 use super::target::Target;
 use crate::args::Record as Args;
 use crate::events::threads::Asked;
 use crate::recording::procfs;
-use crate::system::child::{Command, Ending, Waiting};
+use crate::system::child::{Ending, Waiting};
 use crate::system::exit::{self, Usage};
-use crate::system::machine::Machine;
 use crate::system::signals::Signals;
 use crate::system::stdio::complain;
 
 /// Records, and returns the exit code.
 pub(super) fn record(args: &Args) -> Result<u8> {
-    let machine = Machine::here();
-    let pmu = Pmu::from_cpuid(machine.cpuid());
-    let online = machine.online_cpus()?;
-    if let Some(cpus) = &args.cpu {
-        cpus.require_online(&online)?;
-    }
-    let online: Vec<u32> = online
-        .into_iter()
-        .map(u32::try_from)
-        .collect::<Result<_, _>>()?;
-    let command = match &args.command[..] {
-        [] => None,
-        words => Some(Command::find(words)?.with(args.streams())),
-    };
+    let Opening {
+        pmu,
+        online,
+        command,
+    } = Opening::new(args)?;
     // Before the events: what there is not can't be sampled.
     let asked = Asked {
         pids: args.pid.clone(),

@@ -7,7 +7,7 @@ use ahash::AHashSet;
 use nix::errno::Errno;
 
 use super::plan::Tasks;
-use crate::commands::record::ring::{ALL_TASKS, Ring, refusal_reason};
+use crate::commands::record::perf_ring::{ALL_TASKS, Ring, refusal_reason};
 use crate::recording::perfdata::{Attr, Body, Parts, Record, Stamp, decode};
 use crate::recording::procfs;
 

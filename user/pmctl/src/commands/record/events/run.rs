@@ -12,7 +12,7 @@ use super::plan::Tasks;
 use super::samplers::Samplers;
 use super::stream::Stream;
 use crate::args::Record as Args;
-use crate::commands::record::run::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::commands::record::progress::{INTERVAL, Next, Progress, complain_of_end, react};
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::{Event, Signals};
 

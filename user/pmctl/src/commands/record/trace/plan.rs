@@ -2,23 +2,16 @@
 //! Events of a recording: from the command line to the driver's config and to perf's description.
 
 use anyhow::{Result, anyhow};
-use perfmon::spec::{self, EventSpec, Meaning, SampleRate};
+use perfmon::spec::{self, EventSpec, SampleRate};
 use perfmon::trace::{Config, Event as TraceEvent, EventId, FixedEvent};
-use perfmon::{CounterId, EventSelect, Modes, Pmu, Session};
+use perfmon::{CounterId, Modes, Pmu, Session};
 
-use super::rings::refuse_unsampled;
 use crate::args::Record;
+use crate::commands::record::sampled::{DEFAULT, MIXED_BRANCHES, kind, refuse_unsampled};
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::events::values::{self, Unit, Value};
 use crate::recording::perfdata::{self, Attr, Kind, Parts};
 use crate::system::exit::{self, Usage};
-
-/// Default event.
-pub(super) const DEFAULT: &str = "cycles";
-
-/// Why events of different modes have no branches.
-pub(super) const MIXED_BRANCHES: &str =
-    "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
 
 /// Events of the fixed counters, by number.
 const FIXED: [FixedEvent; 4] = [
@@ -229,42 +222,6 @@ fn id(session: &Session, event: &EventSpec, counter: CounterId, index: usize) ->
             let select = event.select_on(counter);
             session.define_event(id, select).map_err(exit::with_help)?;
             Ok(id)
-        }
-    }
-}
-
-/// Returns perf's number of an event, or its event select.
-pub(super) fn kind(event: &EventSpec) -> Kind {
-    if let Some(number) = event.meaning.and_then(Meaning::number) {
-        return Kind::Hardware(number.into());
-    }
-    // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
-    let modes = EventSelect::fixed().modes(Modes::Both).bits();
-    let general = event.general.map(|select| select.bits() & !modes);
-    let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
-    Kind::Raw(general.unwrap_or(fixed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::system::pmu::testing;
-
-    fn event(text: &str) -> EventSpec {
-        let mut events = spec::parse(text, &testing::intel()).expect("it exists");
-        events.remove(0)
-    }
-
-    #[test]
-    fn perf_knows_events_by_its_own_numbers_or_by_their_select() {
-        for (text, kind) in [
-            ("cycles:u", Kind::Hardware(0)),
-            ("BR_MISP_RETIRED.ALL_BRANCHES", Kind::Hardware(5)),
-            ("r1c0:k", Kind::Raw(0x1c0)),
-            ("cpu/event=0xc0,cmask=2/", Kind::Raw(0x200_00c0)),
-            ("fixed1", Kind::Raw(0x200)),
-        ] {
-            assert_eq!(super::kind(&event(text)), kind, "{text}");
         }
     }
 }

@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use perfmon::trace::{self, Chunk, EventId, Timed};
 
-use super::clock::Clock;
+use super::counted::{Counted, Values};
 use super::plan::Plan;
-use super::stream::Counted;
-use crate::events::values::Unit;
+use crate::commands::record::clock::Clock;
 use crate::recording::perfdata::{Body, Branch, Record, Sample, Stamp, Task};
 
 /// Converts the driver's records to samples, the tasks of which are not known yet.
@@ -42,35 +41,6 @@ pub(super) fn convert(
         counted.last.insert(last.stamp.cpu, last.stamp.time);
     }
     Ok(())
-}
-
-/// The values so far.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    /// The last one of each CPU and index of the event.
-    last: BTreeMap<(u32, usize), u64>,
-    /// What each event has grown by.
-    sums: BTreeMap<usize, u64>,
-}
-
-impl Values {
-    /// Takes a value, and returns what it has grown by; a level as it is.
-    fn take(&mut self, (cpu, index): (u32, usize), unit: Option<Unit>, value: u64) -> u64 {
-        if !unit.is_some_and(Unit::grows) {
-            return value;
-        }
-        let last = self.last.insert((cpu, index), value).unwrap_or(0);
-        // A trace that is started again begins from 0.
-        let grown = value.checked_sub(last).unwrap_or(value);
-        let sum = self.sums.entry(index).or_default();
-        *sum = sum.saturating_add(grown);
-        grown
-    }
-
-    /// Returns what an event has grown by on all CPUs.
-    pub(super) fn sum(&self, index: usize) -> u64 {
-        self.sums.get(&index).copied().unwrap_or(0)
-    }
 }
 
 /// The records of one interrupt, or of the end of the trace.
@@ -192,7 +162,7 @@ impl<'a> Set<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::record::plan::Planned;
+    use crate::commands::record::trace::plan::Planned;
     use crate::events::values;
     use crate::system::pmu::testing;
     use perfmon::abi::perfmon_last_branch;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What both recorders find out first: the processor, its CPUs, and the command.
+
+use anyhow::Result;
+use perfmon::Pmu;
+
+use crate::args::Record as Args;
+use crate::system::child::Command;
+use crate::system::machine::Machine;
+
+/// The machine and the command of a recording.
+pub(super) struct Opening {
+    pub(super) pmu: Pmu,
+    /// CPUs that are online, by number.
+    pub(super) online: Vec<u32>,
+    /// `None` if none was given.
+    pub(super) command: Option<Command>,
+}
+
+impl Opening {
+    /// Finds out what `args` need.
+    ///
+    /// # Errors
+    /// A CPU of -C is not online, or the command can't be run.
+    pub(super) fn new(args: &Args) -> Result<Self> {
+        let machine = Machine::here();
+        let online = machine.online_cpus()?;
+        if let Some(cpus) = &args.cpu {
+            cpus.require_online(&online)?;
+        }
+        let numbers = online.into_iter().map(u32::try_from);
+        let command = match &args.command[..] {
+            [] => None,
+            words => Some(Command::find(words)?.with(args.streams())),
+        };
+        Ok(Self {
+            pmu: Pmu::from_cpuid(machine.cpuid()),
+            online: numbers.collect::<Result<_, _>>()?,
+            command,
+        })
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Events that samples are taken of: which there may be, and how perf's file describes them.
+
+use perfmon::spec::{EventSpec, Meaning};
+use perfmon::{EventSelect, Modes};
+
+use crate::events::software::is_software;
+use crate::events::values::is_value;
+use crate::recording::perfdata::Kind;
+use crate::system::exit::Usage;
+
+/// Default event.
+pub(super) const DEFAULT: &str = "cycles";
+
+/// Why events of different modes have no branches.
+pub(super) const MIXED_BRANCHES: &str =
+    "-b: a CPU records branches of the same modes for all events. Give all of them `:u`, or none.";
+
+/// Refuses groups, and what no counter counts.
+pub(super) fn refuse_unsampled(text: &str) -> Result<(), Usage> {
+    if text.contains('{') {
+        return Err(Usage(format!(
+            "{text}: `pmctl record` takes no groups: all events are sampled all the time. Write the events without the \
+             braces."
+        )));
+    }
+    let mut words = text.split(',');
+    if let Some(event) = words.clone().find(|word| is_software(word)) {
+        return Err(Usage(format!(
+            "{event}: the kernel counts it, and no counter of the CPU, which samples need. `perf record -e {event} -- \
+             COMMAND` samples by it, `pmctl stat -e {event} -- COMMAND` counts it."
+        )));
+    }
+    match words.find(|word| is_value(word)) {
+        Some(value) => Err(Usage(format!(
+            "{value}: no counter counts it, so it makes no samples. `pmctl record --timebase cycles --count {value} -- \
+             COMMAND` reads it at those of another event, `pmctl stat -a -e {value} -- COMMAND` has it of the whole run."
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns perf's number of an event, or its event select.
+pub(super) fn kind(event: &EventSpec) -> Kind {
+    if let Some(number) = event.meaning.and_then(Meaning::number) {
+        return Kind::Hardware(number.into());
+    }
+    // perf has the modes elsewhere. It writes what only fixed counter n counts as event 0, unit mask n + 1.
+    let modes = EventSelect::fixed().modes(Modes::Both).bits();
+    let general = event.general.map(|select| select.bits() & !modes);
+    let fixed = event.fixed.map_or(0, |number| u64::from(number) + 1 << 8);
+    Kind::Raw(general.unwrap_or(fixed))
+}
+
+#[cfg(test)]
+mod tests {
+    use perfmon::spec;
+
+    use super::*;
+    use crate::system::pmu::testing;
+
+    fn event(text: &str) -> EventSpec {
+        let mut events = spec::parse(text, &testing::intel()).expect("it exists");
+        events.remove(0)
+    }
+
+    #[test]
+    fn perf_knows_events_by_its_own_numbers_or_by_their_select() {
+        for (text, kind) in [
+            ("cycles:u", Kind::Hardware(0)),
+            ("BR_MISP_RETIRED.ALL_BRANCHES", Kind::Hardware(5)),
+            ("r1c0:k", Kind::Raw(0x1c0)),
+            ("cpu/event=0xc0,cmask=2/", Kind::Raw(0x200_00c0)),
+            ("fixed1", Kind::Raw(0x200)),
+        ] {
+            assert_eq!(super::kind(&event(text)), kind, "{text}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the user is told at the end of a recording.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::args::{DEFAULT_FILE, Record as Args};
+use crate::recording::perfdata::{self, Notes};
+use crate::recording::unwind::Cuts;
+use crate::system::screen::Colors;
+use crate::system::text::{count, thousands};
+
+/// Facts about the recording for its user.
+pub(super) struct Written {
+    /// Name of the file.
+    pub(super) name: String,
+    pub(super) samples: u64,
+    /// Size in bytes.
+    pub(super) size: u64,
+    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
+    pub(super) others: u64,
+    /// Tasks went on that were not sampled any more.
+    pub(super) has_left: bool,
+    pub(super) elapsed: Duration,
+    /// The delay, if it was not over when the recording ended.
+    pub(super) delay: Option<Duration>,
+    /// CPUs of the machine.
+    pub(super) cpus: u32,
+    /// The smallest period; `None` with frequencies.
+    pub(super) period: Option<u32>,
+    /// There are no other files of the recording.
+    pub(super) is_all: bool,
+    /// Call chains that could not be found out.
+    pub(super) cuts: Cuts,
+}
+
+/// Tells the user what there is now, what is missing, and how to look at it.
+pub(super) fn summarize(args: &Args, notes: &Notes, written: &Written) -> io::Result<()> {
+    let mut output = anstream::stderr().lock();
+    if args.quiet {
+        return perfdata::warn(notes, Colors::new(true), &mut output);
+    }
+    write!(
+        output,
+        "pmctl: wrote {} to {} in {:.2} s on {}, {} KiB",
+        count(written.samples, "sample"),
+        written.name,
+        written.elapsed.as_secs_f64(),
+        count(written.cpus, "CPU"),
+        thousands(written.size.div_ceil(1024)),
+    )?;
+    let known: u64 = notes.losses.iter().map(|loss| loss.samples).sum();
+    if !notes.counted_all() || notes.cut.is_some() {
+        write!(output, "; an unknown number lost")?;
+    } else if !notes.is_whole() {
+        write!(output, "; {} lost", thousands(known))?;
+    }
+    if written.others > 0 {
+        let others = thousands(written.others);
+        match args.cpu {
+            Some(_) => write!(output, "; {others} of other CPUs left out")?,
+            None => write!(
+                output,
+                "; {others} of other programs left out (-a keeps them)"
+            )?,
+        }
+    }
+    writeln!(output)?;
+    perfdata::warn(notes, Colors::new(true), &mut output)?;
+    written.cuts.write(Colors::new(true), &mut output)?;
+    if let Some(delay) = written.delay {
+        writeln!(
+            output,
+            "No sample: the recording ended before the delay of {} ms (-D) was over.",
+            delay.as_millis()
+        )?;
+    }
+    let counted = notes.totals.iter().max().filter(|_| notes.tasks_only);
+    let smaller = match (written.period, written.samples, counted) {
+        (Some(period), 0, Some(counted)) => period_for(*counted).filter(|new| *new < period),
+        (Some(period), samples, _) => smaller_period(period, samples),
+        (None, ..) => None,
+    };
+    let smaller = smaller.filter(|_| notes.is_whole());
+    match (smaller, written.samples) {
+        _ if !written.is_all || written.delay.is_some() || written.has_left => Ok(()),
+        (Some(period), 0) => writeln!(output, "No sample: give a smaller period, as -c {period}."),
+        (Some(period), _) => writeln!(
+            output,
+            "Few samples: for more, give a smaller period, as -c {period}."
+        ),
+        (None, 0) if notes.is_whole() => {
+            writeln!(output, "No sample: the event hardly happened.")
+        }
+        _ => Ok(()),
+    }?;
+    if written.samples > 0 && args.output.as_os_str() != "-" {
+        let input = match &written.name[..] {
+            DEFAULT_FILE => String::new(),
+            name => format!(" -i {name}"),
+        };
+        writeln!(output, "pmctl: see it with `pmctl report{input}`")?;
+    }
+    Ok(())
+}
+
+/// Returns a period that makes some samples of so many events; `None` if they are too few.
+fn period_for(events: u64) -> Option<u32> {
+    const WANTED: u64 = 100;
+    let period = u32::try_from(events / WANTED).unwrap_or(u32::MAX);
+    // Odd: few loops are in step with it.
+    (period > 0).then_some(period | 1)
+}
+
+/// Returns a smaller period if this one made few samples, and a smaller one is of use.
+fn smaller_period(period: u32, samples: u64) -> Option<u32> {
+    const FEW: u64 = 50;
+    /// Prime numbers, each a step of ten: more at once could fill the buffers. With a period below the least one, most
+    /// of the time may go into the samples.
+    const PERIODS: [u32; 2] = [100_003, 10_007];
+    if samples >= FEW {
+        return None;
+    }
+    PERIODS.into_iter().find(|smaller| *smaller < period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_samples_call_for_a_smaller_period() {
+        assert_eq!(smaller_period(1_000_003, 1), Some(100_003));
+        assert_eq!(smaller_period(1_000_003, 0), Some(100_003));
+        assert_eq!(smaller_period(100_000_007, 3), Some(100_003));
+        assert_eq!(smaller_period(100_003, 0), Some(10_007));
+        assert_eq!(smaller_period(10_007, 0), None);
+        assert_eq!(smaller_period(1_000_003, 50), None);
+    }
+
+    #[test]
+    fn what_was_counted_tells_the_period() {
+        assert_eq!(period_for(4595), Some(45));
+        assert_eq!(period_for(990_000), Some(9901));
+        assert_eq!(period_for(99), None);
+    }
+}

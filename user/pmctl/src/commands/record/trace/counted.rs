@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is counted beside the samples of a trace.
+
+use std::collections::BTreeMap;
+
+use perfmon::trace::Totals;
+
+use super::plan::Plan;
+use crate::events::values::Unit;
+
+/// Counts beside the samples.
+pub(super) struct Counted {
+    /// Event counts of each CPU.
+    pub(super) totals: Totals,
+    /// Events that were counted but made no sample, by CPU and index of the event.
+    pub(super) unsampled: BTreeMap<(u32, usize), u64>,
+    /// The time of the last sample that each CPU made.
+    pub(super) last: BTreeMap<u32, u64>,
+    /// Samples that were left out because they are of other programs, or with -C of other CPUs.
+    pub(super) others: u64,
+    /// The values of other registers than counters.
+    pub(super) values: Values,
+}
+
+impl Counted {
+    /// Returns that nothing was counted yet.
+    pub(super) fn nothing(plan: &Plan) -> Self {
+        Self {
+            totals: Totals::new(&plan.config),
+            unsampled: BTreeMap::new(),
+            last: BTreeMap::new(),
+            others: 0,
+            values: Values::default(),
+        }
+    }
+
+    /// Returns the lost samples of each CPU, the events of which were counted.
+    pub(super) fn lost(&self, plan: &Plan) -> BTreeMap<u32, u64> {
+        let mut lost = BTreeMap::new();
+        for ((cpu, index), events) in &self.unsampled {
+            let period = plan.events[*index].period.map_or(u64::MAX, u64::from);
+            *lost.entry(*cpu).or_default() += events / period;
+        }
+        lost
+    }
+}
+
+/// The values so far.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    /// The last one of each CPU and index of the event.
+    last: BTreeMap<(u32, usize), u64>,
+    /// What each event has grown by.
+    sums: BTreeMap<usize, u64>,
+}
+
+impl Values {
+    /// Takes a value, and returns what it has grown by; a level as it is.
+    pub(super) fn take(
+        &mut self,
+        (cpu, index): (u32, usize),
+        unit: Option<Unit>,
+        value: u64,
+    ) -> u64 {
+        if !unit.is_some_and(Unit::grows) {
+            return value;
+        }
+        let last = self.last.insert((cpu, index), value).unwrap_or(0);
+        // A trace that is started again begins from 0.
+        let grown = value.checked_sub(last).unwrap_or(value);
+        let sum = self.sums.entry(index).or_default();
+        *sum = sum.saturating_add(grown);
+        grown
+    }
+
+    /// Returns what an event has grown by on all CPUs.
+    pub(super) fn sum(&self, index: usize) -> u64 {
+        self.sums.get(&index).copied().unwrap_or(0)
+    }
+}

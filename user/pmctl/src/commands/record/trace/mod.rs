@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recording by a trace of the whole machine, for `--timebase` and `--rotate`.
+//!
+//! A trace says where the CPUs are, and knows nothing of tasks. [`task_log`] finds out what the tasks did meanwhile;
+//! [`stream`] puts both together and writes [perf's file](crate::recording::perfdata) while it is recorded.
+
+mod collect;
+mod convert;
+mod counted;
+mod plan;
+mod run;
+mod scope;
+mod sideband;
+mod stream;
+mod task_log;
+mod tasks;
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use anyhow::{Context, Result};
+use perfmon::Session;
+use perfmon::trace::Flags;
+use perfmon_core::abi;
+
+use collect::{Collected, Ready};
+use plan::{Plan, Planned};
+use scope::Scope;
+use stream::{Ended, Stream};
+use task_log::TaskLog;
+
+use super::host::host;
+use super::opening::Opening;
+use super::summary::{Written, summarize};
+use super::target::Target;
+use crate::args::Record as Args;
+use crate::recording::perfdata::{Body, Finished, Loss, Notes, Record, Stamp};
+use crate::recording::procfs;
+use crate::recording::unwind::Cuts;
+use crate::system::child::{Ending, Waiting};
+use crate::system::exit::{self, Usage};
+use crate::system::signals::Signals;
+use crate::system::stdio::complain;
+
+/// Records, and returns the exit code.
+pub(super) fn record(args: &Args) -> Result<u8> {
+    let Opening {
+        pmu,
+        online,
+        command,
+    } = Opening::new(args)?;
+    let watched = args.pid.first().copied();
+    if let Some(pid) = watched.filter(|pid| !procfs::is_alive(*pid)) {
+        return Err(Usage(format!("-p: there is no process {pid}.")).into());
+    }
+    let session = Session::open().map_err(exit::with_help)?;
+    let plan = Plan::new(args, &pmu, &session)?;
+    // Before the work: whoever can't write learns it now.
+    let target = Target::open(&args.output)?;
+    let cannot_write = || format!("can't write {}", target.name());
+
+    let signals = Signals::hold()?;
+    let waiting = command
+        .as_ref()
+        .map(|command| Waiting::fork(command, signals.mask_before()))
+        .transpose()?;
+    let process = waiting.as_ref().map(Waiting::pid).or(watched);
+    let device = session.device();
+    // Before the buffers, whose size can be less: perf's rings count against the same limit.
+    let mut log = TaskLog::begin(&online, process, device);
+    let ready = Ready::new(&session, &plan.config, args.pages)?;
+    sideband::visit(&online)?;
+    let scope = Scope::new(args, process, log.knows_tasks());
+    let host = host(online.len())?;
+    let sink = target.begin(plan.describe(args.branches), &host);
+    let mut stream = Stream::new(&plan, scope, sink.with_context(cannot_write)?);
+    let run = run::run(args, ready, (&signals, waiting), |chunks| {
+        // The driver's records first: so all that happened before them is told.
+        log.watch(device);
+        stream.take(&chunks, &mut log)?;
+        stream.write(&mut log).with_context(cannot_write)
+    })?;
+
+    let mut ended = stream.end(&mut log).with_context(cannot_write)?;
+    let mut notes = notes(args, &plan, &mut ended, &run.collected, log.degraded());
+    let last = mem::take(&mut ended.counted.last);
+    let lost = |loss| lost_record(loss, &last);
+    ended
+        .append(notes.losses.iter().map(lost))
+        .with_context(cannot_write)?;
+    let others = ended.counted.others;
+    let Finished { samples, size, .. } =
+        ended.finish(&host, &mut notes).with_context(cannot_write)?;
+    let written = Written {
+        name: target.name(),
+        samples,
+        size,
+        others,
+        has_left: false,
+        elapsed: run.elapsed,
+        delay: None,
+        cpus: host.cpus_online,
+        period: Some(args.period),
+        is_all: true,
+        cuts: Cuts::default(),
+    };
+    // The recording is whole without it.
+    let _ = summarize(args, &notes, &written);
+
+    if let Some(words) = run.ending.and_then(Ending::in_words) {
+        complain(words);
+    }
+    if !notes.is_whole() {
+        return Ok(exit::NO_COUNT);
+    }
+    Ok(run.ending.map_or(0, Ending::exit_code))
+}
+
+/// Returns the notes of a recording that has ended.
+fn notes(
+    args: &Args,
+    plan: &Plan,
+    ended: &mut Ended<'_>,
+    collected: &Collected,
+    degraded: Vec<String>,
+) -> Notes {
+    let counted = &ended.counted;
+    let total = |(index, event): (usize, &Planned)| match event.unit {
+        Some(_) => counted.values.sum(index),
+        None => match &args.cpu {
+            Some(cpus) => {
+                let each = cpus.iter().map(|cpu| counted.totals.on(event.id, cpu));
+                each.fold(0, u64::saturating_add)
+            }
+            None => counted.totals.on_all(event.id),
+        },
+    };
+    let totals = plan.events.iter().enumerate().map(total).collect();
+    Notes {
+        version: Notes::VERSION,
+        scope: ended.scope.in_words(args),
+        tasks_only: false,
+        totals,
+        degraded,
+        losses: losses(&collected.flags, &ended.counted.lost(plan)),
+        overwritten: false,
+        rotate: args.rotate,
+        gaps: collected.gaps,
+        // It is known when the file is finished.
+        cut: None,
+        symbols: mem::take(&mut ended.symbols),
+    }
+}
+
+/// Returns the losses by CPU.
+fn losses(flags: &BTreeMap<u32, Flags>, lost: &BTreeMap<u32, u64>) -> Vec<Loss> {
+    /// A CPU that was never online has nothing to lose.
+    const NOTHING: u32 = abi::PERFMON_BUFFER_FLAG_NOT_TRACED;
+    /// Events are counted meanwhile.
+    const COUNTED: u32 = abi::PERFMON_BUFFER_FLAG_THROTTLED;
+    let loss = |(cpu, flags): (&u32, &Flags)| {
+        let bits = flags.bits() & !NOTHING;
+        let samples = lost.get(cpu).copied().unwrap_or(0);
+        let counted = bits & !COUNTED == 0;
+        // A CPU that was throttled for less than a period has lost nothing.
+        (!counted || samples > 0).then(|| Loss {
+            cpu: *cpu,
+            reason: flags.to_string(),
+            samples,
+            counted,
+        })
+    };
+    flags.iter().filter_map(loss).collect()
+}
+
+/// Returns the record that perf shows as LOST, behind the CPU's last sample.
+fn lost_record(loss: &Loss, last: &BTreeMap<u32, u64>) -> Record {
+    Record {
+        stamp: Stamp {
+            time: last.get(&loss.cpu).copied().unwrap_or(0),
+            cpu: loss.cpu,
+            ..Stamp::default()
+        },
+        body: Body::Lost(loss.least()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_throttled_is_counted() {
+        let losses = |bits: u32, samples| {
+            let flags = BTreeMap::from([(3, Flags::from_bits(bits))]);
+            losses(&flags, &BTreeMap::from([(3, samples)]))
+        };
+        let (full, throttled) = (1, 2);
+        let (offline, not_traced) = (4, 8);
+        let (lost, unknown) = (abi::PERFMON_BUFFER_FLAG_LOST, 1 << 20);
+        assert!(losses(0, 0).is_empty() && losses(not_traced, 0).is_empty());
+        assert!(losses(throttled, 0).is_empty(), "not one sample is missing");
+        assert_eq!(losses(full, 0).len(), 1);
+        for (bits, counted) in [
+            (throttled, true),
+            (full, false),
+            (full | throttled, false),
+            (offline, false),
+            (lost, false),
+            (unknown, false),
+        ] {
+            let losses = losses(bits, 7);
+            assert_eq!(
+                (losses[0].samples, losses[0].counted),
+                (7, counted),
+                "{bits}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_behind_the_cpus_last_sample() {
+        let loss = Loss {
+            cpu: 1,
+            ..Loss::default()
+        };
+        let record = lost_record(&loss, &BTreeMap::from([(0, 9), (1, 5)]));
+        assert_eq!((record.stamp.time, record.stamp.cpu), (5, 1));
+        assert_eq!(record.body, Body::Lost(1));
+    }
+}

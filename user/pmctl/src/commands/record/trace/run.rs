@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The recording from its start to its end, by the command, by the clock or by the user.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use perfmon::trace::Chunk;
+
+use super::collect::{Collected, Ready};
+use crate::args::Record;
+use crate::commands::record::progress::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::recording::procfs;
+use crate::system::child::{Ending, Waiting};
+use crate::system::signals::Signals;
+
+/// Result of a recording.
+pub(super) struct Run {
+    pub(super) collected: Collected,
+    pub(super) elapsed: Duration,
+    /// End of the command; `None` without one.
+    pub(super) ending: Option<Ending>,
+}
+
+/// Records until the end. `round` is called now and then with what was recorded since, and a last time after the end;
+/// it may break the recording off.
+pub(super) fn run(
+    args: &Record,
+    ready: Ready<'_>,
+    (signals, waiting): (&Signals, Option<Waiting<'_>>),
+    mut round: impl FnMut(Vec<Chunk>) -> Result<ControlFlow<()>>,
+) -> Result<Run> {
+    let begin = Instant::now();
+    let mut collector = ready.start()?;
+    let running = waiting.map(Waiting::release).transpose()?;
+    // A command has the terminal for itself.
+    let mut progress = Progress::new(begin, args.quiet || running.is_some());
+    let mut ending = None;
+    loop {
+        let left = args
+            .duration
+            .map(|limit| limit.saturating_sub(begin.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let event = signals.wait(Some(INTERVAL.min(left.unwrap_or(INTERVAL))), None)?;
+        match react(event, running.as_ref())? {
+            Next::GoOn => {}
+            Next::End => break,
+            Next::Ended(how) => {
+                ending = Some(how);
+                break;
+            }
+        }
+        if round(collector.poll()?)?.is_break() {
+            complain_of_end(args);
+            break;
+        }
+        if args.pid.first().is_some_and(|pid| !procfs::is_alive(*pid)) {
+            break;
+        }
+        if args.rotate && collector.is_nearly_full() {
+            collector = collector.rotate()?;
+        }
+        progress.show(Some(collector.size()));
+    }
+    let elapsed = begin.elapsed();
+    let mut collected = collector.stop()?;
+    // What it says is of no use any more.
+    let _ = round(collected.take())?;
+    drop(progress);
+    // The recording was over before the command.
+    while let (None, Some(running)) = (ending, &running) {
+        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
+            ending = Some(how);
+        }
+    }
+    Ok(Run {
+        collected,
+        elapsed,
+        ending,
+    })
+}
