@@ -52,7 +52,7 @@ has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
-plan 22
+plan 26
 
 is "record -g succeeds" 0 "$(pmctl record -g -e $event -c $period -- "$program" $n >words 2>&1; echo $?)"
 sed 's/^/# /' words
@@ -94,6 +94,25 @@ pmctl script -F ip,srcline --inline >ours.script 2>words
 says "script shows the inlined function" "$(cat ours.script)" 'inner \(inlined\)$'
 says "script shows lines of the source" "$(cat ours.script)" '^  origins\.c:[0-9]+$'
 says "the lines are of both files" "$(pmctl report --sort srcline)" 'loop\.h:[0-9]+'
+
+# A program that has no name in the file system, from its start and when it runs already.
+pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $n >words 2>&1
+near "a program of memfd_create has its functions" 5000 "$(ours ' outer$' -i memfd.data --sort symbol)"
+near "what it makes at run time is still told from it" 5000 \
+	"$(ours 'made at run time$' -i memfd.data --sort symbol)"
+"$here/pmctl_memfd" "$program" 100000000000 &
+runs=$!
+wait_until "[ -s /tmp/perf-$runs.map ]"
+pmctl record -p $runs -e $event -c $period -o memfd.data >words 2>&1 &
+record=$!
+wait_until "has_samples memfd.data 500"
+kill $record
+wait $record
+kill $runs
+wait
+pmctl report -i memfd.data --sort symbol >report 2>&1
+says "one that runs already has them, too" "$(cat report)" '^ +[45][0-9]\..* outer$'
+says "and what it makes" "$(cat report)" '^ +[45][0-9]\..*made at run time$'
 
 # As in a container, whose /tmp is another one.
 "$program" 100000000000 alone &

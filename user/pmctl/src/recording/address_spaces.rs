@@ -130,7 +130,11 @@ impl AddressSpaces {
             })
         };
         let spaces = self.processes.iter();
-        let users = spaces.flat_map(|(pid, maps)| maps.iter().map(|entry| map(*pid, entry)));
+        let users = spaces.flat_map(|(pid, maps)| {
+            let mut maps: Vec<Body> = maps.iter().map(|entry| map(*pid, entry)).collect();
+            maps.sort_by_key(|body| !is_memfd(body));
+            maps
+        });
         let kernel = self.kernel.iter().map(|entry| map(u32::MAX, entry));
         let bodies = comms.chain(users).chain(kernel);
         let stamp = Stamp::default();
@@ -146,7 +150,7 @@ impl AddressSpaces {
     }
 
     fn map(&mut self, map: &Map) {
-        let is_code = !map.kernel && is_anonymous(&map.file);
+        let is_code = !map.kernel && is_anonymous(&map.file) && !self.is_program(map);
         let file = if is_code {
             self.paths.number(&*jit::map_of(map.task.pid))
         } else {
@@ -199,6 +203,17 @@ impl AddressSpaces {
             file,
         };
         maps.insert(map.start, mapping);
+    }
+
+    /// Returns whether memory without a name in the file system is the program that a process executes, which is what
+    /// is mapped first: a file of `memfd_create(2)`.
+    fn is_program(&self, map: &Map) -> bool {
+        let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
+        let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {
+            return is_memfd;
+        };
+        let known = self.paths.numbers.get(&map.file);
+        maps.is_empty() || maps.values().any(|mapping| Some(&mapping.file.0) == known)
     }
 
     /// Returns the file and the offset of an address in a process.
@@ -290,20 +305,32 @@ pub(crate) const UNKNOWN: &str = "[unknown]";
 /// The name of the kernel's code that is mapped into programs of 32 bits, which is another one.
 const VDSO32: &str = "[vdso32]";
 
+/// How the names of files of `memfd_create(2)` begin, which are in no file system.
+const MEMFD: &[u8] = b"/memfd:";
+
+/// Returns whether a file of `memfd_create(2)` is mapped. Where it is the program, its record stands before all others
+/// of the process, by which it is known.
+pub(crate) fn is_memfd(body: &Body) -> bool {
+    match body {
+        Body::Map(map) => map.file.as_os_str().as_bytes().starts_with(MEMFD),
+        _ => false,
+    }
+}
+
 /// Returns whether memory of this name is of no file, so that code in it was made at run time.
 fn is_anonymous(name: &Path) -> bool {
-    const NAMES: [&str; 8] = [
-        "//anon",
-        "/anon_hugepage",
-        "/dev/zero",
-        "/memfd:",
-        "/SYSV",
-        "[anon",
-        "[heap]",
-        "[stack",
+    const NAMES: [&[u8]; 8] = [
+        b"//anon",
+        b"/anon_hugepage",
+        b"/dev/zero",
+        MEMFD,
+        b"/SYSV",
+        b"[anon",
+        b"[heap]",
+        b"[stack",
     ];
     let name = name.as_os_str().as_bytes();
-    name.is_empty() || NAMES.iter().any(|start| name.starts_with(start.as_bytes()))
+    name.is_empty() || NAMES.iter().any(|start| name.starts_with(start))
 }
 
 /// Returns the file that is mapped.
@@ -362,12 +389,41 @@ mod tests {
     fn memory_of_no_file_is_its_process_s() {
         let mut spaces = AddressSpaces::default();
         spaces.apply(&map(1, 0x1000, 0x1000, "//anon"));
+        spaces.apply(&map(2, 0x9000, 0x1000, "/bin/true"));
         spaces.apply(&map(2, 0x1000, 0x1000, "/memfd:code (deleted)"));
         assert_eq!(place(&spaces, 1, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
         assert_eq!(place(&spaces, 2, 0x1008), Some(("/tmp/perf-2.map", 0x1008)));
         let (child, parent) = (Task::leader(3), Task::leader(1));
         spaces.apply(&record(Body::Fork { child, parent }));
         assert_eq!(place(&spaces, 3, 0x1008), Some(("/tmp/perf-1.map", 0x1008)));
+    }
+
+    #[test]
+    fn a_program_without_a_name_in_the_file_system_is_a_file() {
+        let name = "/memfd:program (deleted)";
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(&map(1, 0x8000, 0x1000, "/bin/sh"));
+        let (task, exec) = (Task::leader(1), true);
+        let comm = "program".to_owned();
+        spaces.apply(&record(Body::Comm {
+            task,
+            name: comm,
+            exec,
+        }));
+        spaces.apply(&map(1, 0x5000, 0x1000, name));
+        spaces.apply(&map(1, 0x7000, 0x1000, "/lib/ld.so"));
+        spaces.apply(&map(1, 0x6000, 0x1000, name));
+        spaces.apply(&map(1, 0x1000, 0x1000, "/memfd:code (deleted)"));
+        let mut again = AddressSpaces::default();
+        spaces
+            .records()
+            .iter()
+            .for_each(|record| again.apply(record));
+        for spaces in [&spaces, &again] {
+            assert_eq!(place(spaces, 1, 0x5000), Some((name, 0x1000)));
+            assert_eq!(place(spaces, 1, 0x6000), Some((name, 0x1000)));
+            assert_eq!(place(spaces, 1, 0x1000), Some(("/tmp/perf-1.map", 0x1000)));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+use crate::recording::address_spaces::is_memfd;
 use crate::recording::perfdata::{Body, KERNEL, Map, Record, Stamp, Task};
 use crate::system::files::read_lossy;
 
@@ -61,15 +62,24 @@ pub(crate) fn process_of(tid: u32) -> u32 {
         .unwrap_or(tid)
 }
 
-/// Returns the executable memory of a process.
+/// Returns the executable memory of a process; the program first if it has no name in the file system.
 fn memory(pid: u32) -> Vec<Record> {
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let task = Task::leader(pid);
-    String::from_utf8_lossy(&maps)
-        .lines()
-        .filter_map(mapping)
+    let maps = String::from_utf8_lossy(&maps);
+    let maps = maps.lines().filter_map(mapping);
+    let mut maps: Vec<Record> = maps
         .map(|map| record(task, Body::Map(Map { task, ..map })))
-        .collect()
+        .collect();
+    if maps.iter().any(|record| is_memfd(&record.body)) {
+        let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let is_program = |body: &Body| match body {
+            Body::Map(map) => Some(&map.file) == program.as_ref(),
+            _ => false,
+        };
+        maps.sort_by_key(|record| !is_program(&record.body));
+    }
+    maps
 }
 
 /// Returns the numbers among the names in a folder.

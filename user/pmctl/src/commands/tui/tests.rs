@@ -472,10 +472,11 @@ fn a_panic_is_told_on_the_restored_terminal() {
     let pair = nix::pty::openpty(None, None).expect("a terminal is made");
     let before = nix::sys::termios::tcgetattr(&pair.slave).expect("it is one");
     let end = || pair.slave.try_clone().expect("it is open");
-    let test = "tui::tests::panics_with_the_terminal";
+    let (_crate, module) = module_path!().split_once("::").expect("it is in one");
+    let test = format!("{module}::panics_with_the_terminal");
     let mut command = std::process::Command::new(env::current_exe().expect("it runs"));
     command
-        .args(["--ignored", "--exact", "--nocapture", test])
+        .args(["--ignored", "--exact", "--nocapture", &test])
         .stdin(end())
         .stdout(end())
         .stderr(end());
