@@ -116,7 +116,7 @@ pub(super) fn counted(
     }));
     let mut packed = pack(&items, supply);
     packed.runs.retain(|run| !run.is_empty());
-    require_one_run(args, "-M", &packed.runs, supply)?;
+    turns::require_one_run(args, "-M", &packed.runs, supply)?;
 
     let starts: Vec<usize> = packed
         .runs
@@ -208,43 +208,6 @@ fn found(
         }
     }
     Ok(found)
-}
-
-/// Fails if the events take several runs, and what is counted runs once.
-pub(super) fn require_one_run(
-    args: &Stat,
-    option: &str,
-    runs: &[Vec<EventSpec>],
-    supply: CounterSupply,
-) -> Result<(), Usage> {
-    if runs.len() < 2 {
-        return Ok(());
-    }
-    let needed = format!(
-        "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
-        runs.iter().map(Vec::len).sum::<usize>(),
-        runs.len(),
-        supply.general_free(),
-        supply.fixed.count_ones()
-    );
-    if args.interval.is_some() || args.command.is_empty() {
-        let what = if args.interval.is_some() {
-            "each interval is counted once"
-        } else {
-            "what runs already runs once"
-        };
-        return Err(Usage(format!(
-            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.",
-            runs.len()
-        )));
-    }
-    match args.repeat {
-        None => Err(Usage(format!(
-            "{needed}.\n{} Or choose fewer of them.",
-            turns::repeated(runs.len())
-        ))),
-        Some(_) => Ok(()),
-    }
 }
 
 impl Metrics {

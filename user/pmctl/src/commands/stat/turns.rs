@@ -7,7 +7,6 @@ use anyhow::Result;
 use perfmon::spec::EventSpec;
 use perfmon::{Device, Pmu};
 
-use super::metrics::require_one_run;
 use crate::args::Stat;
 use crate::events::schedule::{CounterSupply, schedule};
 use crate::system::exit::{self, Usage};
@@ -110,6 +109,43 @@ pub(super) fn repeated(runs: usize) -> String {
         "If the command can be run again and does the same each time, `-r 1` runs it {runs} times, for a part of the \
          events each."
     )
+}
+
+/// Fails if the events take several runs, and what is counted runs once.
+pub(super) fn require_one_run(
+    args: &Stat,
+    option: &str,
+    runs: &[Vec<EventSpec>],
+    supply: CounterSupply,
+) -> Result<(), Usage> {
+    if runs.len() < 2 {
+        return Ok(());
+    }
+    let needed = format!(
+        "{option}: {} events need {} runs, for {} general and {} fixed counters are free, and pmctl shares none of them",
+        runs.iter().map(Vec::len).sum::<usize>(),
+        runs.len(),
+        supply.general_free(),
+        supply.fixed.count_ones()
+    );
+    if args.interval.is_some() || args.command.is_empty() {
+        let what = if args.interval.is_some() {
+            "each interval is counted once"
+        } else {
+            "what runs already runs once"
+        };
+        return Err(Usage(format!(
+            "{needed}; {what}.\nChoose fewer of them, or give a command that can be run {} times.",
+            runs.len()
+        )));
+    }
+    match args.repeat {
+        None => Err(Usage(format!(
+            "{needed}.\n{} Or choose fewer of them.",
+            repeated(runs.len())
+        ))),
+        Some(_) => Ok(()),
+    }
 }
 
 /// Returns the counters that can be had.

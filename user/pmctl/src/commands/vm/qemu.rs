@@ -20,7 +20,6 @@ use nix::sys::signal::Signal;
 use super::image::Image;
 use super::monitor::Monitor;
 use super::shared::Shared;
-use super::snapshot::MEMORY;
 use crate::args::{Vm, VmCpu};
 use crate::system::files::allow_many_files;
 
@@ -28,6 +27,9 @@ use crate::system::files::allow_many_files;
 pub(super) const PORT: &str = "pmctl";
 /// Tag of the host's files.
 pub(super) const HOST_FILES: &str = "host";
+
+/// Name of the file with the machine's memory in the directory of a snapshot.
+pub(super) const MEMORY: &str = "memory";
 
 /// Returns the tag of a directory of the host that the command may change.
 pub(super) fn shared_tag(index: usize) -> String {

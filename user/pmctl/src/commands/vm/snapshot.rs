@@ -18,14 +18,13 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::qemu::{Machine, Memory, Qemu};
+use super::qemu::{MEMORY, Machine, Memory, Qemu};
 use super::wire::{Channel, Message};
 use crate::system::signals::{Event, Signals};
 
 /// Snapshots that are kept; the ones that were used least recently go.
 const KEPT: usize = 4;
-/// Name of the file with the machine's memory.
-pub(super) const MEMORY: &str = "memory";
+/// Name of the file with the state of the machine besides its memory.
 const STATE: &str = "state";
 
 /// A machine that was started, or the signal that came before.
