@@ -81,6 +81,8 @@ pub struct PerfEventAttr {
 /// Types of events: `enum perf_type_id`.
 pub const PERF_TYPE_HARDWARE: u32 = 0;
 #[allow(missing_docs)]
+pub const PERF_TYPE_SOFTWARE: u32 = 1;
+#[allow(missing_docs)]
 pub const PERF_TYPE_HW_CACHE: u32 = 3;
 #[allow(missing_docs)]
 pub const PERF_TYPE_RAW: u32 = 4;
@@ -104,6 +106,20 @@ mod hardware {
 }
 pub use hardware::*;
 
+/// `config` of [`PERF_TYPE_SOFTWARE`]: `enum perf_sw_ids`.
+#[allow(missing_docs)]
+mod software {
+    pub const PERF_COUNT_SW_CPU_CLOCK: u64 = 0;
+    pub const PERF_COUNT_SW_TASK_CLOCK: u64 = 1;
+    pub const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
+    pub const PERF_COUNT_SW_CONTEXT_SWITCHES: u64 = 3;
+    pub const PERF_COUNT_SW_CPU_MIGRATIONS: u64 = 4;
+    pub const PERF_COUNT_SW_PAGE_FAULTS_MIN: u64 = 5;
+    pub const PERF_COUNT_SW_PAGE_FAULTS_MAJ: u64 = 6;
+    pub const PERF_COUNT_SW_DUMMY: u64 = 9;
+}
+pub use software::*;
+
 /// Bits of `sample_type` that are looked at: `enum perf_event_sample_format`.
 #[allow(missing_docs)]
 mod sample {
@@ -117,6 +133,7 @@ mod sample {
     pub const PERF_SAMPLE_CPU: u64 = 1 << 7;
     pub const PERF_SAMPLE_PERIOD: u64 = 1 << 8;
     pub const PERF_SAMPLE_STREAM_ID: u64 = 1 << 9;
+    pub const PERF_SAMPLE_RAW: u64 = 1 << 10;
     pub const PERF_SAMPLE_BRANCH_STACK: u64 = 1 << 11;
     pub const PERF_SAMPLE_REGS_USER: u64 = 1 << 12;
     pub const PERF_SAMPLE_STACK_USER: u64 = 1 << 13;

@@ -2,6 +2,7 @@
 //! Events that the kernel counts without a counter: the time on CPUs, page faults, switches between tasks.
 
 use perfmon::Modes;
+use perfmon_core::logic::event_attr as attr;
 
 use crate::events::modes;
 use crate::events::values::Unit;
@@ -49,16 +50,16 @@ const fn clock(name: &'static str, number: u64) -> Software {
 
 /// The events by perf's names.
 const EVENTS: [Software; 10] = [
-    clock("cpu-clock", 0),
-    clock("task-clock", 1),
-    event("page-faults", 2),
-    event("faults", 2),
-    event("context-switches", 3),
-    event("cs", 3),
-    event("cpu-migrations", 4),
-    event("migrations", 4),
-    event("minor-faults", 5),
-    event("major-faults", 6),
+    clock("cpu-clock", attr::PERF_COUNT_SW_CPU_CLOCK),
+    clock("task-clock", attr::PERF_COUNT_SW_TASK_CLOCK),
+    event("page-faults", attr::PERF_COUNT_SW_PAGE_FAULTS),
+    event("faults", attr::PERF_COUNT_SW_PAGE_FAULTS),
+    event("context-switches", attr::PERF_COUNT_SW_CONTEXT_SWITCHES),
+    event("cs", attr::PERF_COUNT_SW_CONTEXT_SWITCHES),
+    event("cpu-migrations", attr::PERF_COUNT_SW_CPU_MIGRATIONS),
+    event("migrations", attr::PERF_COUNT_SW_CPU_MIGRATIONS),
+    event("minor-faults", attr::PERF_COUNT_SW_PAGE_FAULTS_MIN),
+    event("major-faults", attr::PERF_COUNT_SW_PAGE_FAULTS_MAJ),
 ];
 
 /// Returns the event of this name, which may have a modifier.

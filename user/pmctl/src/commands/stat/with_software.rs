@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use perfmon::spec::EventSpec;
 use perfmon::{Encoding, EventSelect, Modes};
+use perfmon_core::logic::event_attr::{self as attr, PerfEventAttr};
+use zerocopy::IntoBytes;
 
 use super::Column;
 use super::scope::Scope;
@@ -133,33 +135,26 @@ impl WithSoftware {
     }
 
     /// Returns a `struct perf_event_attr` of the first size.
-    fn attr(&self, event: Software) -> [u8; 64] {
-        const SOFTWARE: u32 = 1;
-        const TIME_ENABLED_AND_RUNNING: u64 = 0b11;
-        const DISABLED: u64 = 1 << 0;
-        const INHERIT: u64 = 1 << 1;
-        const EXCLUDE_USER: u64 = 1 << 4;
-        const EXCLUDE_KERNEL: u64 = 1 << 5;
-        const ENABLE_ON_EXEC: u64 = 1 << 12;
+    fn attr(&self, event: Software) -> Vec<u8> {
         let modes = event.modes;
         let flags = [
-            (true, DISABLED),
-            (self.inherit, INHERIT),
-            (modes == Modes::Kernel, EXCLUDE_USER),
-            (modes == Modes::User, EXCLUDE_KERNEL),
-            (self.from_exec, ENABLE_ON_EXEC),
+            (true, PerfEventAttr::DISABLED),
+            (self.inherit, PerfEventAttr::INHERIT),
+            (modes == Modes::Kernel, PerfEventAttr::EXCLUDE_USER),
+            (modes == Modes::User, PerfEventAttr::EXCLUDE_KERNEL),
+            (self.from_exec, PerfEventAttr::ENABLE_ON_EXEC),
         ];
-        let flags = flags
-            .iter()
-            .filter(|(set, _)| *set)
-            .fold(0, |all, (_, flag)| all | flag);
-        let mut attr = [0; 64];
-        attr[..4].copy_from_slice(&SOFTWARE.to_ne_bytes());
-        attr[4..8].copy_from_slice(&64_u32.to_ne_bytes());
-        attr[8..16].copy_from_slice(&event.number.to_ne_bytes());
-        attr[32..40].copy_from_slice(&TIME_ENABLED_AND_RUNNING.to_ne_bytes());
-        attr[40..48].copy_from_slice(&flags.to_ne_bytes());
-        attr
+        let flags = flags.iter().filter(|(set, _)| *set);
+        let attr = PerfEventAttr {
+            type_: attr::PERF_TYPE_SOFTWARE,
+            size: PerfEventAttr::SIZE_VER0,
+            config: event.number,
+            read_format: attr::PERF_FORMAT_TOTAL_TIME_ENABLED
+                | attr::PERF_FORMAT_TOTAL_TIME_RUNNING,
+            flags: flags.fold(0, |all, (_, flag)| all | flag),
+            ..PerfEventAttr::ZERO
+        };
+        attr.as_bytes()[..attr.size as usize].to_vec()
     }
 
     fn each(&self, call: impl Fn(&File) -> nix::Result<i32>) -> Result<()> {

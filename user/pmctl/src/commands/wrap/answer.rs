@@ -6,6 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use perfmon::sys::{Driver, EventOpen};
 use perfmon::{Encoding, Pmu};
+use perfmon_core::logic::event_attr::{
+    PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_SW_DUMMY, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE,
+    PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEventAttr,
+};
+use zerocopy::IntoBytes;
 
 use super::listener::{Listener, Request};
 use super::target::{Target, is_kernels};
@@ -30,22 +35,8 @@ pub(super) enum Answer {
     Gone,
 }
 
-/// `PERF_TYPE_*` that the driver has: hardware events, caches, raw encodings.
-const TYPES: [u32; 3] = [0, 3, RAW];
-const RAW: u32 = 4;
-
-/// Offsets in `struct perf_event_attr`.
-const CONFIG: usize = 8;
-const PERIOD: usize = 16;
-const FLAGS: usize = 40;
-
-/// Its flags: modes; mappings, also in the long form; tasks; a frequency instead of a period.
-const EXCLUDE_USER: u64 = 1 << 4;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const MMAP: u64 = 1 << 8;
-const MMAP2: u64 = 1 << 23;
-const TASK: u64 = 1 << 13;
-const FREQUENCY: u64 = 1 << 10;
+/// Types of events that the driver has.
+const TYPES: [u32; 3] = [PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW];
 
 /// `PERF_FLAG_*`.
 const PID_CGROUP: u64 = 1 << 2;
@@ -54,10 +45,12 @@ const FD_CLOEXEC: u64 = 1 << 3;
 /// `PERF_ATTR_SIZE_VER0`, and a page, which is the most that the kernel takes.
 const SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
 
-/// The attributes, as far as they matter here.
+/// The attributes that a program gives.
 struct Attributes {
+    /// As many as the program's structure has.
     bytes: Vec<u8>,
-    kind: u32,
+    /// Those of them that are known, with zeros for what the program does not have.
+    attr: PerfEventAttr,
 }
 
 /// Asks `driver` for what `request` asks the kernel for. `others`: the program has got events of the driver's.
@@ -105,7 +98,7 @@ pub(super) fn answer(
     if stands_in {
         attributes.become_ours();
     }
-    if !TYPES.contains(&attributes.kind) {
+    if !TYPES.contains(&attributes.attr.type_) {
         return match group {
             None => Answer::Kernel("the type of the event is the kernel's"),
             // The kernel does not know the leader. perf takes this for an event that can't be counted so.
@@ -167,77 +160,80 @@ pub(super) fn event_in_words(target: Target, address: u64) -> String {
     let Ok(attributes) = Attributes::read(target, address) else {
         return "attributes that can't be read".to_owned();
     };
-    let name = event_name(attributes.kind, attributes.word(CONFIG));
-    let flags = attributes.word(FLAGS);
-    match (flags & EXCLUDE_USER, flags & EXCLUDE_KERNEL) {
-        (0, 0) => name,
-        (0, _) => name + ":u",
-        _ => name + ":k",
+    let name = event_name(attributes.attr.type_, attributes.attr.config);
+    let excludes = |mode| attributes.attr.flags & mode != 0;
+    match (
+        excludes(PerfEventAttr::EXCLUDE_USER),
+        excludes(PerfEventAttr::EXCLUDE_KERNEL),
+    ) {
+        (false, false) => name,
+        (false, true) => name + ":u",
+        (true, _) => name + ":k",
     }
 }
 
 /// Returns the name of an event of `PERF_TYPE_*`.
 fn event_name(kind: u32, config: u64) -> String {
     match (kind, u32::try_from(config)) {
-        (0, Ok(number)) => Encoding::Hardware(number).to_string(),
-        (3, Ok(number)) => Encoding::Cache(number).to_string(),
-        (RAW, _) => format!("r{config:x}"),
-        (1, Ok(9)) => "dummy".to_owned(),
+        (PERF_TYPE_HARDWARE, Ok(number)) => Encoding::Hardware(number).to_string(),
+        (PERF_TYPE_HW_CACHE, Ok(number)) => Encoding::Cache(number).to_string(),
+        (PERF_TYPE_RAW, _) => format!("r{config:x}"),
+        (PERF_TYPE_SOFTWARE, _) if config == PERF_COUNT_SW_DUMMY => "dummy".to_owned(),
         _ => format!("type {kind}, config {config:#x}"),
     }
 }
 
 impl Attributes {
-    /// Returns the word of 8 bytes at an offset; 0 behind the end.
-    fn word(&self, at: usize) -> u64 {
-        let bytes = self.bytes.get(at..at + 8);
-        bytes.map_or(0, |bytes| bytes.try_into().map_or(0, u64::from_ne_bytes))
+    /// Takes the bytes of a structure, of which the first 8 are there.
+    fn new(bytes: Vec<u8>) -> Self {
+        let mut attr = PerfEventAttr::ZERO;
+        let known = bytes.len().min(size_of::<PerfEventAttr>());
+        attr.as_mut_bytes()[..known].copy_from_slice(&bytes[..known]);
+        Self { bytes, attr }
     }
 
-    fn set_word(&mut self, at: usize, word: u64) {
-        if let Some(bytes) = self.bytes.get_mut(at..at + 8) {
-            bytes.copy_from_slice(&word.to_ne_bytes());
-        }
+    /// Changes what is known of them; the size stays.
+    fn change(&mut self, change: impl FnOnce(&mut PerfEventAttr)) {
+        change(&mut self.attr);
+        let known = self.bytes.len().min(size_of::<PerfEventAttr>());
+        self.bytes[..known].copy_from_slice(&self.attr.as_bytes()[..known]);
     }
 
     /// Returns whether it is the event of the kernel's that never happens, of which a program wants the records of tasks.
     fn is_of_tasks(&self) -> bool {
-        const SOFTWARE: u32 = 1;
-        const DUMMY: u64 = 9;
-        self.kind == SOFTWARE && self.word(CONFIG) == DUMMY && self.word(FLAGS) & TASK != 0
+        let attr = &self.attr;
+        attr.type_ == PERF_TYPE_SOFTWARE
+            && attr.config == PERF_COUNT_SW_DUMMY
+            && attr.flags & PerfEventAttr::TASK != 0
     }
 
     /// Returns whether it is a raw event that an emulated PMU has no counts of.
     fn is_idle_on(&self, pmu: &Pmu) -> bool {
-        self.kind == RAW && !pmu.counts(self.word(CONFIG))
+        self.attr.type_ == PERF_TYPE_RAW && !pmu.counts(self.attr.config)
     }
 
     /// Makes it an event of the driver's that has the same records of tasks, and no samples. The kernel's can't write to
     /// the ring of the driver's.
     fn become_ours(&mut self) {
-        const HARDWARE: u32 = 0;
-        const INSTRUCTIONS: u64 = 1;
-        self.kind = HARDWARE;
-        if let Some(bytes) = self.bytes.get_mut(..4) {
-            bytes.copy_from_slice(&HARDWARE.to_ne_bytes());
-        }
-        self.set_word(CONFIG, INSTRUCTIONS);
-        self.set_word(PERIOD, 0);
-        self.set_word(FLAGS, self.word(FLAGS) & !FREQUENCY);
+        self.change(|attr| {
+            attr.type_ = PERF_TYPE_HARDWARE;
+            attr.config = PERF_COUNT_HW_INSTRUCTIONS.into();
+            attr.sample_period = 0;
+            attr.flags &= !PerfEventAttr::FREQ;
+        });
     }
 
     /// Returns whether its samples were to come with records of what programs map.
     fn wants_maps(&self) -> bool {
-        self.word(PERIOD) != 0 && self.word(FLAGS) & (MMAP | MMAP2) != 0
+        const MAPS: u64 = PerfEventAttr::MMAP | PerfEventAttr::MMAP2;
+        self.attr.sample_period != 0 && self.attr.flags & MAPS != 0
     }
 
     /// Reads `struct perf_event_attr` of its own size.
     fn read(target: Target, address: u64) -> Result<Self, Errno> {
         let head = target.read(address, 8)?;
         let word = |bytes: &[u8]| bytes.try_into().map(u32::from_ne_bytes);
-        let (Ok(kind), Ok(size)) = (word(&head[..4]), word(&head[4..])) else {
-            return Err(Errno::EINVAL);
-        };
+        let size = word(&head[4..]).or(Err(Errno::EINVAL))?;
         let size = match size {
             0 => *SIZES.start(),
             size => usize::try_from(size).or(Err(Errno::E2BIG))?,
@@ -248,7 +244,7 @@ impl Attributes {
         let mut bytes = target.read(address, size)?;
         // Between the two readings another thread may have changed it: the first counts.
         bytes[..8].copy_from_slice(&head);
-        Ok(Self { bytes, kind })
+        Ok(Self::new(bytes))
     }
 }
 
@@ -273,23 +269,25 @@ mod tests {
 
     #[test]
     fn an_event_for_tasks_becomes_one_of_ours() {
-        let mut bytes = vec![0; 112];
-        bytes[0] = 1;
-        bytes[4] = 112;
-        let mut dummy = Attributes { bytes, kind: 1 };
-        dummy.set_word(CONFIG, 9);
-        dummy.set_word(PERIOD, 1);
+        let mut dummy = Attributes::new(vec![0; 112]);
+        dummy.change(|attr| {
+            attr.type_ = PERF_TYPE_SOFTWARE;
+            attr.size = 112;
+            attr.config = PERF_COUNT_SW_DUMMY;
+            attr.sample_period = 1;
+        });
         assert!(!dummy.is_of_tasks(), "it wants no records of tasks");
-        dummy.set_word(FLAGS, TASK | MMAP | FREQUENCY);
+        let kept = PerfEventAttr::TASK | PerfEventAttr::MMAP;
+        dummy.change(|attr| attr.flags = kept | PerfEventAttr::FREQ);
         assert!(dummy.is_of_tasks() && dummy.wants_maps());
         dummy.become_ours();
         assert_eq!(dummy.bytes[..8], [0, 0, 0, 0, 112, 0, 0, 0]);
-        assert_eq!(
-            (dummy.kind, dummy.word(CONFIG), dummy.word(PERIOD)),
-            (0, 1, 0)
-        );
-        assert_eq!(dummy.word(FLAGS), TASK | MMAP);
-        assert!(!dummy.is_of_tasks() && !dummy.wants_maps());
+        assert_eq!(dummy.bytes.len(), 112);
+        let ours = Attributes::new(dummy.bytes).attr;
+        assert_eq!((ours.type_, ours.config, ours.sample_period), (0, 1, 0));
+        assert_eq!(ours.flags, kept);
+        let ours = Attributes::new(ours.as_bytes()[..64].to_vec());
+        assert!(!ours.is_of_tasks() && !ours.wants_maps());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! `struct perf_event_attr`: what an event of perf is; for files, and for `perf_event_open(2)`.
 
 use perfmon::{Encoding, Modes};
+use perfmon_core::logic::event_attr::{self as abi, PerfEventAttr};
 
 use super::bytes::{Put, Reader};
 use super::record::UserStack;
@@ -10,23 +11,14 @@ use crate::events::values::{self, Unit};
 /// The size of the structure with all members up to `sample_max_stack`: `PERF_ATTR_SIZE_VER5`.
 pub(super) const SIZE: usize = 112;
 
-/// Fields of a sample: bits of `sample_type`.
-pub(super) const SAMPLE_IP: u64 = 1 << 0;
-pub(super) const SAMPLE_TID: u64 = 1 << 1;
-pub(super) const SAMPLE_TIME: u64 = 1 << 2;
-pub(super) const SAMPLE_CALLCHAIN: u64 = 1 << 5;
-pub(super) const SAMPLE_CPU: u64 = 1 << 7;
-pub(super) const SAMPLE_PERIOD: u64 = 1 << 8;
-pub(super) const SAMPLE_BRANCH_STACK: u64 = 1 << 11;
-pub(super) const SAMPLE_REGS_USER: u64 = 1 << 12;
-pub(super) const SAMPLE_STACK_USER: u64 = 1 << 13;
-pub(super) const SAMPLE_IDENTIFIER: u64 = 1 << 16;
-
 /// The registers and the stack of the program, from which its callers are found out.
-pub(super) const SAMPLE_USER: u64 = SAMPLE_REGS_USER | SAMPLE_STACK_USER;
+pub(super) const SAMPLE_USER: u64 = abi::PERF_SAMPLE_REGS_USER | abi::PERF_SAMPLE_STACK_USER;
 
 /// Fields at the end of every record that is no sample.
-const SAMPLE_ID: u64 = SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU | SAMPLE_IDENTIFIER;
+const STAMP_FIELDS: u64 = abi::PERF_SAMPLE_TID
+    | abi::PERF_SAMPLE_TIME
+    | abi::PERF_SAMPLE_CPU
+    | abi::PERF_SAMPLE_IDENTIFIER;
 
 /// The parts that the samples of some recordings have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,40 +43,33 @@ impl Parts {
 
     /// Returns the fields of all samples of a recording.
     pub(super) const fn fields(self) -> u64 {
-        let chain = if self.chain { SAMPLE_CALLCHAIN } else { 0 };
+        let chain = if self.chain {
+            abi::PERF_SAMPLE_CALLCHAIN
+        } else {
+            0
+        };
         let branches = if self.branches {
-            SAMPLE_BRANCH_STACK
+            abi::PERF_SAMPLE_BRANCH_STACK
         } else {
             0
         };
         let user = if self.user { SAMPLE_USER } else { 0 };
-        SAMPLE_ID | SAMPLE_IP | SAMPLE_PERIOD | chain | branches | user
+        STAMP_FIELDS | abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_PERIOD | chain | branches | user
     }
 }
 
-/// Flags: bits of the word behind `read_format`.
-const EXCLUDE_USER: u64 = 1 << 4;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const FREQUENCY: u64 = 1 << 10;
-const INHERIT: u64 = 1 << 1;
-const SAMPLE_ID_ALL: u64 = 1 << 18;
-const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
-const USE_CLOCKID: u64 = 1 << 25;
-const DEFER_OUTPUT: u64 = 1 << 39;
-/// Executable mappings, in the long and the short form; names of tasks, also by exec; their beginning and end; the
-/// switches between them; code that the kernel makes at run time.
-const SIDEBAND: u64 = TASKS | 1 << 26 | KERNEL_CODE;
-/// The same without switches and the kernel's code.
-const TASKS: u64 = 1 << 8 | 1 << 23 | 1 << 9 | 1 << 24 | 1 << 13;
-const KERNEL_CODE: u64 = 1 << 29;
+/// Flags of an event for records of what tasks map, how they are called, and when they begin and end.
+const TASKS: u64 = PerfEventAttr::MMAP
+    | PerfEventAttr::MMAP2
+    | PerfEventAttr::COMM
+    | PerfEventAttr::COMM_EXEC
+    | PerfEventAttr::TASK;
 
-/// `branch_sample_type`: branches in programs, in the kernel, of every kind.
-const BRANCH_USER: u64 = 1 << 0;
-const BRANCH_KERNEL: u64 = 1 << 1;
-const BRANCH_ANY: u64 = 1 << 3;
-/// Calls that have not returned; without predictions and cycles.
-const BRANCH_CALL_STACK: u64 = 1 << 11;
-const BRANCH_PLAIN: u64 = 1 << 14 | 1 << 15;
+/// Flags of one for records of the switches between tasks and of code that the kernel makes at run time, too.
+const SIDEBAND: u64 = TASKS | PerfEventAttr::CONTEXT_SWITCH | PerfEventAttr::KSYMBOL;
+
+/// `branch_sample_type` without predictions and cycles.
+const BRANCH_PLAIN: u64 = abi::PERF_SAMPLE_BRANCH_NO_FLAGS | abi::PERF_SAMPLE_BRANCH_NO_CYCLES;
 
 /// Kinds of branches that are recorded: bits of `branch_sample_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,29 +77,31 @@ pub(crate) struct BranchKinds(u64);
 
 impl BranchKinds {
     /// All.
-    pub(crate) const ANY: Self = Self(BRANCH_ANY);
+    pub(crate) const ANY: Self = Self(abi::PERF_SAMPLE_BRANCH_ANY);
 
     /// The calls that a program is in.
-    pub(crate) const CALL_STACK: Self = Self(BRANCH_USER | BRANCH_CALL_STACK | BRANCH_PLAIN);
+    pub(crate) const CALL_STACK: Self =
+        Self(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_CALL_STACK | BRANCH_PLAIN);
 
     /// Those that the driver can tell apart, by perf's names.
     const NAMES: [(&str, u64); 11] = [
-        ("any", BRANCH_ANY),
-        ("any_call", 1 << 4),
-        ("any_ret", 1 << 5),
-        ("ind_call", 1 << 6),
-        ("cond", 1 << 10),
-        ("ind_jmp", 1 << 12),
-        ("call", 1 << 13),
-        ("no_flags", 1 << 14),
-        ("no_cycles", 1 << 15),
-        ("u", BRANCH_USER),
-        ("k", BRANCH_KERNEL),
+        ("any", abi::PERF_SAMPLE_BRANCH_ANY),
+        ("any_call", abi::PERF_SAMPLE_BRANCH_ANY_CALL),
+        ("any_ret", abi::PERF_SAMPLE_BRANCH_ANY_RETURN),
+        ("ind_call", abi::PERF_SAMPLE_BRANCH_IND_CALL),
+        ("cond", abi::PERF_SAMPLE_BRANCH_COND),
+        ("ind_jmp", abi::PERF_SAMPLE_BRANCH_IND_JUMP),
+        ("call", abi::PERF_SAMPLE_BRANCH_CALL),
+        ("no_flags", abi::PERF_SAMPLE_BRANCH_NO_FLAGS),
+        ("no_cycles", abi::PERF_SAMPLE_BRANCH_NO_CYCLES),
+        ("u", abi::PERF_SAMPLE_BRANCH_USER),
+        ("k", abi::PERF_SAMPLE_BRANCH_KERNEL),
     ];
 
     /// Parses names with commas between them.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        const KINDS: u64 = (1 << 14) - 1 & !(BRANCH_USER | BRANCH_KERNEL);
+        const KINDS: u64 = (abi::PERF_SAMPLE_BRANCH_NO_FLAGS - 1)
+            & !(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL);
         let mut bits = 0;
         for word in text.split(',') {
             let known = Self::NAMES.iter().find(|(name, _)| *name == word.trim());
@@ -128,7 +115,7 @@ impl BranchKinds {
             bits |= bit;
         }
         Ok(Self(if bits & KINDS == 0 {
-            bits | BRANCH_ANY
+            bits | abi::PERF_SAMPLE_BRANCH_ANY
         } else {
             bits
         }))
@@ -223,24 +210,27 @@ impl Attr {
     /// Describes an event that was sampled in these modes.
     pub(crate) fn sampled(kind: Kind, period: u64, modes: Modes, parts: Parts) -> Self {
         let (excluded, privilege) = match modes {
-            Modes::User => (EXCLUDE_KERNEL, BRANCH_USER),
-            Modes::Kernel => (EXCLUDE_USER, BRANCH_KERNEL),
-            Modes::Both => (0, BRANCH_USER | BRANCH_KERNEL),
+            Modes::User => (PerfEventAttr::EXCLUDE_KERNEL, abi::PERF_SAMPLE_BRANCH_USER),
+            Modes::Kernel => (PerfEventAttr::EXCLUDE_USER, abi::PERF_SAMPLE_BRANCH_KERNEL),
+            Modes::Both => (
+                0,
+                abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL,
+            ),
         };
         Self {
             kind,
             period,
             fields: parts.fields(),
             // The program's part is in its stack.
-            flags: SAMPLE_ID_ALL
+            flags: PerfEventAttr::SAMPLE_ID_ALL
                 | excluded
                 | if parts.user {
-                    EXCLUDE_CALLCHAIN_USER
+                    PerfEventAttr::EXCLUDE_CALLCHAIN_USER
                 } else {
                     0
                 },
             branches: if parts.branches {
-                BRANCH_ANY | privilege
+                abi::PERF_SAMPLE_BRANCH_ANY | privilege
             } else {
                 0
             },
@@ -257,29 +247,29 @@ impl Attr {
 
     /// Returns the period that all samples have, if they have one.
     pub(crate) fn fixed_period(&self) -> Option<u64> {
-        let is_frequency = self.flags & FREQUENCY != 0;
+        let is_frequency = self.flags & PerfEventAttr::FREQ != 0;
         (!is_frequency && self.period != 0).then_some(self.period)
     }
 
     /// Returns whether records that are no samples have a stamp.
     pub(super) fn has_stamps(&self) -> bool {
-        self.flags & SAMPLE_ID_ALL != 0
+        self.flags & PerfEventAttr::SAMPLE_ID_ALL != 0
     }
 
     /// Returns whether programs' parts of call chains come in records of their own.
     pub(super) fn has_deferred_chains(&self) -> bool {
-        self.flags & DEFER_OUTPUT != 0
+        self.flags & PerfEventAttr::DEFER_OUTPUT != 0
     }
 
     /// Makes the period a frequency.
     pub(crate) fn with_frequency(self) -> Self {
-        let flags = self.flags | FREQUENCY;
+        let flags = self.flags | PerfEventAttr::FREQ;
         Self { flags, ..self }
     }
 
     /// Records branches of these kinds, in these modes or else in those of the event.
     pub(crate) const fn with_branches(self, kinds: BranchKinds) -> Self {
-        const MODES: u64 = BRANCH_USER | BRANCH_KERNEL;
+        const MODES: u64 = abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_KERNEL;
         let modes = if kinds.0 & MODES == 0 {
             self.branches & MODES
         } else {
@@ -291,7 +281,7 @@ impl Attr {
 
     /// Returns whether its branches are the calls that a program is in.
     pub(crate) const fn has_calls(&self) -> bool {
-        self.branches & BRANCH_CALL_STACK != 0
+        self.branches & abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
     }
 
     /// Returns the kinds of branches: `branch_sample_type`.
@@ -303,12 +293,12 @@ impl Attr {
     /// have them of their own tasks.
     pub(crate) fn tasks(inherit: bool, all: bool) -> Self {
         let (of_children, of_kernel) = match (inherit, all) {
-            (_, true) => (0, KERNEL_CODE),
-            (true, false) => (INHERIT, EXCLUDE_KERNEL),
-            (false, false) => (0, EXCLUDE_KERNEL),
+            (_, true) => (0, PerfEventAttr::KSYMBOL),
+            (true, false) => (PerfEventAttr::INHERIT, PerfEventAttr::EXCLUDE_KERNEL),
+            (false, false) => (0, PerfEventAttr::EXCLUDE_KERNEL),
         };
         Self {
-            flags: SAMPLE_ID_ALL | TASKS | of_children | of_kernel,
+            flags: PerfEventAttr::SAMPLE_ID_ALL | TASKS | of_children | of_kernel,
             ..Self::sideband(None)
         }
     }
@@ -318,8 +308,10 @@ impl Attr {
         Self {
             kind: Kind::Dummy,
             period: 0,
-            fields: SAMPLE_ID,
-            flags: SAMPLE_ID_ALL | SIDEBAND | clock.map_or(0, |_| USE_CLOCKID),
+            fields: STAMP_FIELDS,
+            flags: PerfEventAttr::SAMPLE_ID_ALL
+                | SIDEBAND
+                | clock.map_or(0, |_| PerfEventAttr::USE_CLOCKID),
             branches: 0,
             stack: 0,
             clock: clock.unwrap_or(0),
@@ -329,9 +321,9 @@ impl Attr {
     /// Returns the parts that its samples have.
     pub(crate) const fn parts(&self) -> Parts {
         Parts {
-            chain: self.fields & SAMPLE_CALLCHAIN != 0,
-            branches: self.fields & SAMPLE_BRANCH_STACK != 0,
-            user: self.fields & SAMPLE_STACK_USER != 0,
+            chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
+            branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
+            user: self.fields & abi::PERF_SAMPLE_STACK_USER != 0,
         }
     }
 
@@ -345,7 +337,10 @@ impl Attr {
 
     /// Returns the modes that it was sampled in.
     pub(crate) const fn modes(&self) -> Modes {
-        match (self.flags & EXCLUDE_USER, self.flags & EXCLUDE_KERNEL) {
+        match (
+            self.flags & PerfEventAttr::EXCLUDE_USER,
+            self.flags & PerfEventAttr::EXCLUDE_KERNEL,
+        ) {
             (0, 0) => Modes::Both,
             (0, _) => Modes::User,
             _ => Modes::Kernel,
@@ -378,7 +373,7 @@ impl Attr {
 
     /// Returns the registers that are recorded: `sample_regs_user`.
     const fn registers(&self) -> u64 {
-        if self.fields & SAMPLE_REGS_USER == 0 {
+        if self.fields & abi::PERF_SAMPLE_REGS_USER == 0 {
             0
         } else {
             UserStack::MASK

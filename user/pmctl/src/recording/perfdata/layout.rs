@@ -2,39 +2,21 @@
 //! Records whose fields are not those that pmctl asks for: what `struct perf_event_attr` says of their layout
 //! (`perf_event_open(2)`, "MMAP layout").
 
-use super::attr::{
-    Attr, Others, Parts, SAMPLE_BRANCH_STACK, SAMPLE_CALLCHAIN, SAMPLE_CPU, SAMPLE_IDENTIFIER,
-    SAMPLE_IP, SAMPLE_PERIOD, SAMPLE_TID, SAMPLE_TIME, SAMPLE_USER,
-};
+use perfmon_core::logic::event_attr as abi;
+
+use super::attr::{Attr, Others, Parts, SAMPLE_USER};
 use super::bytes::Reader;
 use super::record::{Body, Branch, Record, Sample, Stamp, Task, UserStack};
 
-/// Fields of a sample that pmctl does not ask for, as those of [`attr`](super::attr).
-const SAMPLE_ADDRESS: u64 = 1 << 3;
-const SAMPLE_READ: u64 = 1 << 4;
-const SAMPLE_ID: u64 = 1 << 6;
-const SAMPLE_STREAM_ID: u64 = 1 << 9;
-const SAMPLE_RAW: u64 = 1 << 10;
-
 /// Fields of the stamp, each of 8 bytes, in their order.
 const STAMP: [u64; 6] = [
-    SAMPLE_TID,
-    SAMPLE_TIME,
-    SAMPLE_ID,
-    SAMPLE_STREAM_ID,
-    SAMPLE_CPU,
-    SAMPLE_IDENTIFIER,
+    abi::PERF_SAMPLE_TID,
+    abi::PERF_SAMPLE_TIME,
+    abi::PERF_SAMPLE_ID,
+    abi::PERF_SAMPLE_STREAM_ID,
+    abi::PERF_SAMPLE_CPU,
+    abi::PERF_SAMPLE_IDENTIFIER,
 ];
-
-/// The parts of a `PERF_SAMPLE_READ` field: bits of `read_format`.
-const READ_ENABLED: u64 = 1 << 0;
-const READ_RUNNING: u64 = 1 << 1;
-const READ_ID: u64 = 1 << 2;
-const READ_GROUP: u64 = 1 << 3;
-const READ_LOST: u64 = 1 << 4;
-
-/// Bits of `branch_sample_type` that make a branch stack longer.
-const BRANCH_HW_INDEX: u64 = 1 << 17;
 
 /// Which fields the records of an event have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,8 +47,8 @@ impl Layout {
     /// can be found out.
     pub(super) const fn parts(self) -> Parts {
         Parts {
-            chain: self.fields & SAMPLE_CALLCHAIN != 0,
-            branches: self.fields & SAMPLE_BRANCH_STACK != 0,
+            chain: self.fields & abi::PERF_SAMPLE_CALLCHAIN != 0,
+            branches: self.fields & abi::PERF_SAMPLE_BRANCH_STACK != 0,
             user: self.fields & SAMPLE_USER == SAMPLE_USER && self.registers == UserStack::MASK,
         }
     }
@@ -78,10 +60,14 @@ impl Layout {
 
     /// Returns the kernel's number of the event in a record's content; `None` if it has none.
     pub(super) fn id(self, is_sample: bool, content: &[u8]) -> Option<u64> {
-        let place = match (is_sample, self.fields & SAMPLE_IDENTIFIER != 0) {
+        let place = match (is_sample, self.fields & abi::PERF_SAMPLE_IDENTIFIER != 0) {
             (true, true) => 0,
-            (true, false) if self.fields & SAMPLE_ID != 0 => {
-                8 * (self.fields & (SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDRESS))
+            (true, false) if self.fields & abi::PERF_SAMPLE_ID != 0 => {
+                8 * (self.fields
+                    & (abi::PERF_SAMPLE_IP
+                        | abi::PERF_SAMPLE_TID
+                        | abi::PERF_SAMPLE_TIME
+                        | abi::PERF_SAMPLE_ADDR))
                     .count_ones() as usize
             }
             (false, true) if self.has_stamps => content.len().checked_sub(8)?,
@@ -101,28 +87,28 @@ impl Layout {
                 Some(otherwise)
             }
         };
-        word(SAMPLE_IDENTIFIER, 0)?;
-        let ip = word(SAMPLE_IP, 0)?;
-        let task = task(word(SAMPLE_TID, u64::MAX)?);
-        let time = word(SAMPLE_TIME, 0)?;
-        word(SAMPLE_ADDRESS, 0)?;
-        word(SAMPLE_ID, 0)?;
-        word(SAMPLE_STREAM_ID, 0)?;
-        let cpu = cpu(word(SAMPLE_CPU, u64::MAX)?);
-        let period = word(SAMPLE_PERIOD, self.period)?;
-        if has(SAMPLE_READ) {
+        word(abi::PERF_SAMPLE_IDENTIFIER, 0)?;
+        let ip = word(abi::PERF_SAMPLE_IP, 0)?;
+        let task = task(word(abi::PERF_SAMPLE_TID, u64::MAX)?);
+        let time = word(abi::PERF_SAMPLE_TIME, 0)?;
+        word(abi::PERF_SAMPLE_ADDR, 0)?;
+        word(abi::PERF_SAMPLE_ID, 0)?;
+        word(abi::PERF_SAMPLE_STREAM_ID, 0)?;
+        let cpu = cpu(word(abi::PERF_SAMPLE_CPU, u64::MAX)?);
+        let period = word(abi::PERF_SAMPLE_PERIOD, self.period)?;
+        if has(abi::PERF_SAMPLE_READ) {
             self.skip_values(&mut reader)?;
         }
-        let chain = if has(SAMPLE_CALLCHAIN) {
+        let chain = if has(abi::PERF_SAMPLE_CALLCHAIN) {
             reader.words()?
         } else {
             Vec::new()
         };
-        if has(SAMPLE_RAW) {
+        if has(abi::PERF_SAMPLE_RAW) {
             let size = reader.u32()?;
             reader.take(usize::try_from(size).ok()?)?;
         }
-        let branches = if has(SAMPLE_BRANCH_STACK) {
+        let branches = if has(abi::PERF_SAMPLE_BRANCH_STACK) {
             self.branches(&mut reader)?
         } else {
             Vec::new()
@@ -149,9 +135,10 @@ impl Layout {
 
     fn skip_values(self, reader: &mut Reader<'_>) -> Option<()> {
         let has = |part| u64::from(self.read_format & part != 0);
-        let times = has(READ_ENABLED) + has(READ_RUNNING);
-        let each = 1 + has(READ_ID) + has(READ_LOST);
-        let values = if has(READ_GROUP) == 0 {
+        let times =
+            has(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) + has(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
+        let each = 1 + has(abi::PERF_FORMAT_ID) + has(abi::PERF_FORMAT_LOST);
+        let values = if has(abi::PERF_FORMAT_GROUP) == 0 {
             1
         } else {
             reader.u64()?
@@ -163,7 +150,7 @@ impl Layout {
 
     fn branches(self, reader: &mut Reader<'_>) -> Option<Vec<Branch>> {
         let count = reader.u64()?;
-        if self.branches & BRANCH_HW_INDEX != 0 {
+        if self.branches & abi::PERF_SAMPLE_BRANCH_HW_INDEX != 0 {
             reader.u64()?;
         }
         (0..count).map(|_| Branch::decode(reader)).collect()
@@ -188,15 +175,15 @@ impl Layout {
             .try_fold(unknown, |stamp, field| {
                 let value = reader.u64()?;
                 Some(match field {
-                    SAMPLE_TID => Stamp {
+                    abi::PERF_SAMPLE_TID => Stamp {
                         task: task(value),
                         ..stamp
                     },
-                    SAMPLE_TIME => Stamp {
+                    abi::PERF_SAMPLE_TIME => Stamp {
                         time: value,
                         ..stamp
                     },
-                    SAMPLE_CPU => Stamp {
+                    abi::PERF_SAMPLE_CPU => Stamp {
                         cpu: cpu(value),
                         ..stamp
                     },
