@@ -55,7 +55,7 @@ fn set_up(client: &Client, number: c_int, select: u64) -> Result {
 fn check_setup(ownership: &Ownership, id: CounterId, select: EventSelect) -> Result {
     let before = ownership.counting(id).map(|counting| counting.state);
     CounterState::after(before, CounterCall::Setup)?;
-    id.check_select(select)?;
+    select.check_on(id)?;
     ownership.check_event(select)?;
     if ownership.is_taken(id) {
         return Err(EBUSY);

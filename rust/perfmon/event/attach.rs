@@ -2,12 +2,12 @@
 //! Giving an event to a task or a CPU, and taking it away.
 
 use super::{
-    calls::Calls,
     context::Context,
-    event::{Event, Target},
-    slot::{self, refresh, Slot, Slots},
+    event::Event,
+    slot::{self, refresh, Calls, Slot, Slots},
     switch::{load_current, miss_current},
     table,
+    target::Target,
 };
 use crate::{
     cpu::{ids, on_cpu, on_each_online, pin, timestamp, ThisCpu},

@@ -5,7 +5,8 @@ use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
     context::Context,
     event::Event,
-    follows_tasks, group, hooks, max_sample_rate, page, record, release,
+    group, hooks, mapping, output, record,
+    resources::{max_sample_rate, release},
     slot::{self, Seen, Slot, Slots},
 };
 use crate::{
@@ -84,14 +85,14 @@ impl Descriptor for Event {
                 refresh(self);
             }
             command::ID | command::ID_32 => return uaccess::put_words(arg, &[self.id]),
-            command::SET_OUTPUT if arg as c_int == -1 => return page::set_output(self, None),
+            command::SET_OUTPUT if arg as c_int == -1 => return output::set_output(self, None),
             command::SET_OUTPUT => {
                 let other = Open::<Self>::get(arg as c_int)?;
-                return page::set_output(self, Some(other.data()));
+                return output::set_output(self, Some(other.data()));
             }
             command::PAUSE_OUTPUT => {
                 let paused = |ring: &Ring| ring.pause(arg != 0);
-                return page::with_ring(self, paused).ok_or(EINVAL);
+                return output::with_ring(self, paused).ok_or(EINVAL);
             }
             command::PERIOD => {
                 let rate = uaccess::get::<u64>(arg)?;
@@ -121,7 +122,7 @@ impl Descriptor for Event {
         // SAFETY: It lives as long as the event, whose descriptor is polled.
         unsafe { self.sampler.alarm.wait.poll(&poll) };
         let over = if self.is_over() { bindings::POLLHUP } else { 0 };
-        let ready = match page::with_ring(self, Ring::take_ready) {
+        let ready = match output::with_ring(self, Ring::take_ready) {
             Some(true) => bindings::POLLIN | bindings::POLLRDNORM,
             _ => 0,
         };
@@ -134,15 +135,15 @@ impl Descriptor for Event {
     }
 
     fn map(&self, area: &Area<'_>) -> Result {
-        page::map(self, area)
+        mapping::map(self, area)
     }
 
     fn copied(&self, area: &Area<'_>) {
-        page::copied(self, area);
+        mapping::copied(self, area);
     }
 
     fn unmapped(&self, area: &Area<'_>) {
-        page::unmapped(self, area);
+        mapping::unmapped(self, area);
     }
 
     fn show(&self, file: &SeqFile) {
@@ -174,10 +175,10 @@ impl Descriptor for Event {
         group::leave(&this);
         release(this.counter, &this.config, this.target.sharing());
         record::end(&this);
-        if follows_tasks(&this.config, &this.target) {
+        if this.target.follows_tasks(&this.config) {
             hooks::end();
         }
-        page::free(&this);
+        output::free(&this);
         this.sampler.alarm.wait.sync();
         // SAFETY: It is closed, and all slots have been removed: no task inherits it. The descriptor has gone.
         unsafe { Self::free_by_rcu(this) };

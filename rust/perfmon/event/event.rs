@@ -4,11 +4,10 @@
 //! A task that inherits an event has a slot of it in its context, and no event of its own: all windows add to the one
 //! sum. Memory and locks are such that a context switch and the end of a task may add to it.
 
-use super::{group::Group, page::Page, switch::on_last_sample};
+use super::{members::Group, memory::Mapped, target::Target};
 use crate::{
     cpu::Cycles,
     logic::{counter::CounterId, event_config::EventConfig, evtsel::EventSelect},
-    ownership::Sharing,
     ring::{Sampler, State},
 };
 use core::{
@@ -18,51 +17,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
 };
-use kernel::{
-    bindings,
-    cpu::CpuId,
-    prelude::*,
-    sync::{aref::ARef, Arc},
-    task::Task,
-};
-
-/// What an event counts.
-#[derive(Clone)]
-pub(super) enum Target {
-    /// A task; of other CPUs than this one nothing.
-    Task(ARef<Task>, Option<CpuId>),
-    /// All tasks on a CPU.
-    Cpu(CpuId),
-}
-
-impl Target {
-    /// Returns with which events it shares counters.
-    pub(super) fn sharing(&self) -> Sharing {
-        match self {
-            Self::Task(..) => Sharing::Tasks,
-            Self::Cpu(_) => Sharing::Cpus,
-        }
-    }
-
-    /// Returns the only CPU on which something is counted.
-    pub(super) fn cpu(&self) -> Option<CpuId> {
-        match self {
-            Self::Task(_, cpu) => *cpu,
-            Self::Cpu(cpu) => Some(*cpu),
-        }
-    }
-
-    /// Returns whether an event of the other target may be in a group with one of this.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Task(task, cpu), Self::Task(other, other_cpu)) => {
-                task.as_ptr() == other.as_ptr() && cpu == other_cpu
-            }
-            (Self::Cpu(cpu), Self::Cpu(other)) => cpu == other,
-            _ => false,
-        }
-    }
-}
+use kernel::{bindings, prelude::*, sync::Arc};
 
 /// An event, owned by its descriptor.
 ///
@@ -105,12 +60,12 @@ pub(super) struct Event {
     /// ATOMICS: sequentially consistent; the end of the last one wakes who polls.
     slots: AtomicU32,
     /// The group that it leads, alone or with others.
-    pub(super) led: Arc<Group>,
+    pub(super) led: Arc<Group<Event>>,
     /// The group that it was opened in, as long as that has a leader.
-    pub(super) joined: Option<Arc<Group>>,
-    /// The page that programs map.
+    pub(super) joined: Option<Arc<Group<Event>>>,
+    /// The page and the ring that programs map.
     #[pin]
-    pub(super) page: Page,
+    pub(super) mapped: Mapped,
     /// What it writes into a ring.
     pub(super) sampler: Sampler,
     rcu: UnsafeCell<bindings::callback_head>,
@@ -122,7 +77,8 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// Returns a new event without slots, which is disabled.
+    /// Returns a new event without slots, which is disabled. `on_last_sample` is called on the CPU where its last sample has
+    /// disabled it, with interrupts off.
     ///
     /// # Errors
     ///
@@ -131,8 +87,9 @@ impl Event {
         config: EventConfig,
         counter: CounterId,
         target: Target,
-        joined: Option<Arc<Group>>,
+        joined: Option<Arc<Group<Event>>>,
         id: u64,
+        on_last_sample: unsafe extern "C" fn(),
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             select: config.select_on(counter),
@@ -148,7 +105,7 @@ impl Event {
             slots: AtomicU32::new(0),
             led: Group::new()?,
             joined,
-            page <- Page::new(),
+            mapped <- Mapped::new(),
             sampler: Sampler::new(*id, config, on_last_sample)?,
             pid: match &target {
                 Target::Task(task, _) => (sampler.ids(task.as_ptr()) >> 32) as i32,
@@ -156,6 +113,11 @@ impl Event {
             },
             rcu: UnsafeCell::new(pin_init::zeroed()),
         }? Error)
+    }
+
+    /// Returns whether the branches of samples are calls that have not returned.
+    pub(super) fn records_calls(&self) -> bool {
+        self.sampler.sampling.has_recorded_calls()
     }
 
     /// Returns the state.

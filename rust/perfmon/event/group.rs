@@ -3,59 +3,15 @@
 //!
 //! Each group has a lock of its own: whoever waits for it has descriptors of the same group.
 
-use super::event::Event;
+use super::{event::Event, members::Members};
 use core::ptr::{self, NonNull};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{Arc, Mutex, MutexGuard},
-};
-
-/// A group, which its leader and those that were opened in it refer to.
-#[pin_data]
-pub(super) struct Group {
-    #[pin]
-    members: Mutex<Members>,
-}
-
-/// # Invariants
-///
-/// The events are not freed: each leaves under the lock before that ([`leave`]).
-struct Members {
-    /// `None` until it leads another event, and after it was closed: those that it led are alone then.
-    leader: Option<NonNull<Event>>,
-    /// In the order in which they were opened.
-    siblings: KVec<NonNull<Event>>,
-}
-
-// SAFETY: The events may be used by any task, under the lock.
-unsafe impl Send for Members {}
-
-impl Group {
-    /// Returns a group of one.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM.
-    pub(super) fn new() -> Result<Arc<Self>> {
-        let members = Members {
-            leader: None,
-            siblings: KVec::new(),
-        };
-        Arc::pin_init(
-            pin_init!(Self {
-                members <- new_mutex!(members),
-            }),
-            GFP_KERNEL_ACCOUNT,
-        )
-    }
-}
+use kernel::{prelude::*, sync::MutexGuard};
 
 /// A group that an event is being opened in: no other is, meanwhile, so members are in the same order here and in the
 /// contexts.
 pub(super) struct Joining<'a> {
     leader: &'a Event,
-    members: MutexGuard<'a, Members>,
+    members: MutexGuard<'a, Members<Event>>,
 }
 
 impl<'a> Joining<'a> {
@@ -66,11 +22,11 @@ impl<'a> Joining<'a> {
     /// EINVAL if `leader` leads none, since it is in one. ENOMEM.
     pub(super) fn begin(leader: &'a Event) -> Result<Self> {
         if let Some(group) = &leader.joined {
-            if group.members.lock().leader.is_some() {
+            if group.lock().leader.is_some() {
                 return Err(EINVAL);
             }
         }
-        let mut members = leader.led.members.lock();
+        let mut members = leader.led.lock();
         members.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
         Ok(Self { leader, members })
     }
@@ -89,7 +45,7 @@ impl<'a> Joining<'a> {
 /// The group of an event, locked.
 pub(super) struct Locked<'a> {
     leader: NonNull<Event>,
-    members: MutexGuard<'a, Members>,
+    members: MutexGuard<'a, Members<Event>>,
 }
 
 impl Locked<'_> {
@@ -113,27 +69,27 @@ impl Locked<'_> {
 /// Locks the group of an event that is open.
 pub(super) fn lock(event: &Event) -> Locked<'_> {
     if let Some(group) = &event.joined {
-        let members = group.members.lock();
+        let members = group.lock();
         if let Some(leader) = members.leader {
             return Locked { leader, members };
         }
     }
     Locked {
         leader: NonNull::from(event),
-        members: event.led.members.lock(),
+        members: event.led.lock(),
     }
 }
 
 /// Takes an event, which is closed, out of its group. Those that it led are alone from now on.
 pub(super) fn leave(event: &Event) {
     if let Some(group) = &event.joined {
-        let mut members = group.members.lock();
+        let mut members = group.lock();
         members
             .siblings
             .retain(|sibling| !ptr::eq(sibling.as_ptr(), event));
     }
     let siblings = {
-        let mut members = event.led.members.lock();
+        let mut members = event.led.lock();
         members.leader = None;
         core::mem::take(&mut members.siblings)
     };

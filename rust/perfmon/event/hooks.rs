@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, switch, table};
+use super::{life, switch, table, watched::WATCHERS};
 use crate::sys::{error::to_result, ffi, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -32,7 +32,7 @@ global_lock! {
 struct Hooks {
     /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
-    /// A program may use RDPMC without a page of ours, and is among [`switch::WATCHERS`] while the functions are called.
+    /// A program may use RDPMC without a page of ours, and is among [`WATCHERS`] while the functions are called.
     rdpmc_is_left: bool,
 }
 
@@ -63,7 +63,7 @@ impl Hooks {
         // SAFETY: The function has no preconditions.
         let rdpmc_is_left = unsafe { ffi::perfmon_rdpmc_is_left() };
         if rdpmc_is_left {
-            switch::WATCHERS.fetch_add(1, SeqCst);
+            WATCHERS.fetch_add(1, SeqCst);
         }
         Ok(Self {
             probes,
@@ -75,7 +75,7 @@ impl Hooks {
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
         if self.rdpmc_is_left {
-            switch::WATCHERS.fetch_sub(1, SeqCst);
+            WATCHERS.fetch_sub(1, SeqCst);
         }
     }
 }
@@ -86,8 +86,10 @@ impl Hooks {
 ///
 /// To be called once in the module's life, before there can be events.
 pub(super) unsafe fn init() {
-    // SAFETY: This is the only initialization, by the requirement.
+    // SAFETY: The caller calls this once, before there can be events.
     unsafe { HOOKS.init() };
+    // SAFETY: The caller calls this once, before there can be events.
+    unsafe { table::init() };
 }
 
 /// Follows tasks, for one more event, until [`end`]. Sleeps.
@@ -135,16 +137,6 @@ unsafe extern "C" fn register() -> c_int {
         }
         Ok(0)
     })
-}
-
-/// Makes the table of contexts grow.
-///
-/// # Safety
-///
-/// To be called by a task that may sleep.
-pub(super) unsafe extern "C" fn grow_table() {
-    let _hooks = HOOKS.lock();
-    table::grow();
 }
 
 /// Unregisters the functions, unless there is an event. If they are still needed, that is done later.

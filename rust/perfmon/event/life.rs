@@ -4,11 +4,10 @@
 //! The tracepoints are called by the task itself: no other CPU has its context loaded.
 
 use super::{
-    calls,
     context::Context,
     event::Event,
     exit::Counts,
-    page, record,
+    record,
     slot::{self, Slots},
     switch::miss_current,
     table,
@@ -43,7 +42,10 @@ pub(super) unsafe extern "C" fn on_new_task(
     task: *mut bindings::task_struct,
     clone_flags: u64,
 ) {
-    page::forget(task);
+    // Mappings are not copied. Also if no program may use RDPMC any more: there may have been one when the address space
+    // was copied.
+    // SAFETY: The task has just been made by the current one.
+    unsafe { ffi::perfmon_rdpmc_forget(task) };
     record::of_current(&Change::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
@@ -142,7 +144,7 @@ pub(super) unsafe extern "C" fn on_exec(
     } else {
         with_own(|here, slots| {
             slots.iter_mut().for_each(slot::Slot::enable_on_exec);
-            calls::forget(here, slots);
+            slot::forget_calls(here, slots);
             if let Some(here) = here {
                 slot::refresh(here, slots, timestamp());
             }

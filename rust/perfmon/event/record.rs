@@ -5,7 +5,7 @@ use super::{
     context::Context,
     event::Event,
     slot::{Slot, Slots},
-    switch::WATCHERS,
+    watched::WATCHERS,
 };
 use crate::{
     cpu::{irqs_off, ThisCpu},

@@ -3,29 +3,21 @@
 
 use super::{
     context::Context,
-    page::hide_others,
     record,
     slot::{refresh, Readings},
     table,
+    watched::{hide_others, WATCHERS},
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
     ring::Change,
 };
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use kernel::{
     bindings,
     ffi::{c_uint, c_void},
     task::Task,
 };
-
-/// The number of those for whom a switch has more work than to close and open windows: the mappings through which
-/// programs may use RDPMC, programs that perf has left it to, and the events that record switches.
-///
-/// ATOMICS: relaxed. Before a program may use RDPMC, each CPU is called (sys/rdpmc.c): its switches afterwards see the
-/// number, and if it runs the program then, it switches to it once more. Perf's are counted before the first event of a
-/// task counts.
-pub(super) static WATCHERS: AtomicU32 = AtomicU32::new(0);
 
 /// The tracepoint `sched_switch`: `next` will run. Interrupts are off, and the run queue is locked: nothing is woken,
 /// printed or allocated.

@@ -7,7 +7,7 @@
 //! With many contexts the table gets more lists ([`grow`]), so that a switch of any task looks at one context or two. A
 //! context has two links: while readers of the former lists follow one, those of the new lists follow the other.
 
-use super::{context::Context, hooks};
+use super::context::Context;
 use crate::{cpu::pin, sys::ffi};
 use core::{
     ptr::{self, NonNull},
@@ -16,7 +16,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
-use kernel::{bindings, prelude::*};
+use kernel::{bindings, prelude::*, sync::global_lock};
 
 /// The lists of a new table: small enough to stay in the cache.
 const FEW: usize = 1 << 10;
@@ -65,6 +65,12 @@ static CURRENT: AtomicPtr<Header> =
 ///
 /// ATOMICS: relaxed. It is changed under the lock; others look whether there are too many.
 static CONTEXTS: AtomicUsize = AtomicUsize::new(0);
+
+global_lock! {
+    /// Held to make other lists the current ones.
+    // SAFETY: `init` initializes it, before there can be contexts.
+    unsafe(uninit) static RESIZE: Mutex<()> = ();
+}
 
 /// Lists.
 ///
@@ -171,6 +177,16 @@ impl Lists {
     }
 }
 
+/// Prepares the table.
+///
+/// # Safety
+///
+/// To be called once in the module's life, before there can be contexts.
+pub(super) unsafe fn init() {
+    // SAFETY: The caller calls this once, before there can be contexts.
+    unsafe { RESIZE.init() };
+}
+
 /// Returns the context of a task.
 ///
 /// # Safety
@@ -269,8 +285,8 @@ fn wanted_lists() -> Option<usize> {
 /// Has the table grow soon, if there are more contexts than lists.
 pub(super) fn grow_if_crowded() {
     if wanted_lists().is_some() {
-        // SAFETY: `finish` comes before the function goes.
-        unsafe { ffi::perfmon_soon(Some(hooks::grow_table)) };
+        // SAFETY: `hooks::finish` comes before the function goes.
+        unsafe { ffi::perfmon_soon(Some(grow)) };
     }
 }
 
@@ -279,23 +295,27 @@ pub(super) fn grow_if_crowded() {
 ///
 /// Interrupts are off while the contexts get other lists: for a quarter of a millisecond, when there are 16384.
 ///
-/// For kernel threads, one at a time.
-pub(super) fn grow() {
+/// # Safety
+///
+/// To be called by a kernel thread, which may sleep.
+unsafe extern "C" fn grow() {
+    let _resize = RESIZE.lock();
     let Some(count) = wanted_lists() else {
         return;
     };
     // Nothing else changes the lists, so the link stays.
-    // SAFETY: They are freed by this function and `shrink` only.
+    // SAFETY: They are freed under `RESIZE` only.
     let link = unsafe { Lists::current() }.header().link ^ 1;
     if let Ok(new) = Lists::new(count, link) {
         replace(new);
     }
 }
 
-/// Gives the memory back that the table has got, if there is no context. As [`grow`].
+/// Gives the memory back that the table has got, if there is no context. For kernel threads, which may sleep.
 pub(super) fn shrink() {
+    let _resize = RESIZE.lock();
     let first = Lists(NonNull::from(&FIRST).cast());
-    // SAFETY: They are freed by this function and `grow` only.
+    // SAFETY: They are freed under `RESIZE` only.
     let current = unsafe { Lists::current() };
     if current.0 != first.0 && CONTEXTS.load(Relaxed) == 0 {
         replace(first);

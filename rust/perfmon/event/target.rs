@@ -1,13 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What an event is to count, and whether the caller may.
 
-use super::event::Target;
 use crate::{
-    ownership::policy::{allow_counting, is_capable},
+    logic::event_config::EventConfig,
+    ownership::{
+        policy::{allow_counting, is_capable},
+        Sharing,
+    },
     sys::ffi,
 };
 use core::ptr::NonNull;
-use kernel::{cpu::CpuId, prelude::*, sync::aref::ARef, task::Task};
+use kernel::{bindings, cpu::CpuId, prelude::*, sync::aref::ARef, task::Task};
+
+/// What an event counts.
+#[derive(Clone)]
+pub(super) enum Target {
+    /// A task; of other CPUs than this one nothing.
+    Task(ARef<Task>, Option<CpuId>),
+    /// All tasks on a CPU.
+    Cpu(CpuId),
+}
+
+impl Target {
+    /// Returns with which events it shares counters.
+    pub(super) fn sharing(&self) -> Sharing {
+        match self {
+            Self::Task(..) => Sharing::Tasks,
+            Self::Cpu(_) => Sharing::Cpus,
+        }
+    }
+
+    /// Returns the only CPU on which something is counted.
+    pub(super) fn cpu(&self) -> Option<CpuId> {
+        match self {
+            Self::Task(_, cpu) => *cpu,
+            Self::Cpu(cpu) => Some(*cpu),
+        }
+    }
+
+    /// Returns whether an event of the other target may be in a group with one of this.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task(task, cpu), Self::Task(other, other_cpu)) => {
+                task.as_ptr() == other.as_ptr() && cpu == other_cpu
+            }
+            (Self::Cpu(cpu), Self::Cpu(other)) => cpu == other,
+            _ => false,
+        }
+    }
+
+    /// Returns whether this is a task in the address space `mm`.
+    pub(super) fn is_in(&self, mm: *mut bindings::mm_struct) -> bool {
+        match self {
+            // SAFETY: The task is alive, since `self` has a reference.
+            Self::Task(task, _) => unsafe { ffi::perfmon_task_is_in(task.as_ptr(), mm) },
+            Self::Cpu(_) => false,
+        }
+    }
+
+    /// Returns whether an event with this configuration has to know what happens to tasks.
+    pub(super) fn follows_tasks(&self, config: &EventConfig) -> bool {
+        matches!(self, Self::Task(..)) || config.sampling.follows_tasks()
+    }
+}
 
 impl Target {
     /// Finds what `pid` and `cpu` mean to perf_event_open(2).
@@ -31,9 +86,7 @@ impl Target {
         allow_task(&task)?;
         Ok(Self::Task(task, only))
     }
-}
 
-impl Target {
     /// Asks again whether the caller may look at the task: it may have executed another program meanwhile.
     ///
     /// # Errors

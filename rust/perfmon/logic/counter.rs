@@ -2,7 +2,6 @@
 //! Counters by number: the numbers of the ABI, indices of tables, and bits of the global registers.
 
 use super::cpuid::Capabilities;
-use super::evtsel::EventSelect;
 use crate::abi;
 use core::num::NonZeroU64;
 
@@ -162,18 +161,6 @@ impl CounterId {
             CounterKind::Fixed(self.0 - Self::FIRST_FIXED)
         }
     }
-
-    /// Checks that the counter can count what `select` asks for.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidCounter::FixedSelect`] if a fixed-function counter gets more than modes.
-    pub const fn check_select(self, select: EventSelect) -> Result<(), InvalidCounter> {
-        match self.kind() {
-            CounterKind::Fixed(_) if !select.is_modes_only() => Err(InvalidCounter::FixedSelect),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Returns the counters whose bits are set, lowest first.
@@ -273,18 +260,5 @@ mod tests {
         assert_eq!(bits(each(1 << 47 | 0b101)), 1 << 47 | 0b101);
         // Bits above 47 (PERF_METRICS, for example) are no counters.
         assert_eq!(each(1 << 48 | 1 << 63).count(), 0);
-    }
-
-    #[test]
-    fn fixed_counters_select_nothing() {
-        let (general, fixed) = (CounterId::general(0), CounterId::fixed(1));
-        let modes = EventSelect::new(0, 0).with_modes(true, false);
-        let event = EventSelect::new(0xc0, 0).with_modes(true, false);
-        assert_eq!(fixed.map(|c| c.check_select(modes)), Some(Ok(())));
-        assert_eq!(
-            fixed.map(|c| c.check_select(event)),
-            Some(Err(InvalidCounter::FixedSelect))
-        );
-        assert_eq!(general.map(|c| c.check_select(event)), Some(Ok(())));
     }
 }

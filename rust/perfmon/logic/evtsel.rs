@@ -5,7 +5,7 @@
 //! 21.2.1.1) uses bits 31:0, and from version 6 on some higher bits; AMD's `PERF_CTL` (APM volume 2,
 //! section 13.2.1) has bits 11:8 of the event number at 35:32.
 
-use super::counter::InvalidCounter;
+use super::counter::{CounterId, CounterKind, InvalidCounter};
 
 /// A value of `IA32_PERFEVTSELx` (Intel) or `PERF_CTL` (AMD), without the bits that the driver owns: enable and
 /// interrupt.
@@ -86,6 +86,18 @@ impl EventSelect {
         }
         // INVARIANT: The refused bits are not set, and the driver's are masked.
         Ok(Self(bits & !Self::DRIVER_OWNED))
+    }
+
+    /// Checks that the counter can count what this asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCounter::FixedSelect`] if a fixed-function counter gets more than modes.
+    pub const fn check_on(self, counter: CounterId) -> Result<(), InvalidCounter> {
+        match counter.kind() {
+            CounterKind::Fixed(_) if !self.is_modes_only() => Err(InvalidCounter::FixedSelect),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the event select of a register's value. The driver's and the refused bits are dropped.
@@ -317,5 +329,18 @@ mod tests {
         assert!(!EventSelect::new(0, 0)
             .with_counter_mask(0, true)
             .is_modes_only());
+    }
+
+    #[test]
+    fn fixed_counters_select_nothing() {
+        let (general, fixed) = (CounterId::general(0), CounterId::fixed(1));
+        let modes = EventSelect::new(0, 0).with_modes(true, false);
+        let event = EventSelect::new(0xc0, 0).with_modes(true, false);
+        assert_eq!(fixed.map(|c| modes.check_on(c)), Some(Ok(())));
+        assert_eq!(
+            fixed.map(|c| event.check_on(c)),
+            Some(Err(InvalidCounter::FixedSelect))
+        );
+        assert_eq!(general.map(|c| event.check_on(c)), Some(Ok(())));
     }
 }

@@ -27,7 +27,7 @@
  *   exec      The task gets a new mm, which has no mapping. The mm that it leaves keeps
  *             the right with its mappings, for the parent of vfork() and others that
  *             share it: but the page is not of their program any more, and does not say
- *             that RDPMC gives the count (event/page.rs).
+ *             that RDPMC gives the count (event/slot/user_pages.rs).
  *   exit      The last task ends the mm with its mappings, and no CPU executes it.
  *   switch    Loading an mm sets or clears CR4.PCE; a CPU that goes on with the mm it
  *             has loaded leaves it. Kernel threads have that of the task before them,

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks which part of the kernel module uses which.
+//! Checks which part of the kernel module uses which, and which file.
 //!
 //! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
-//! uses only parts below it, so there is no circle.
+//! uses only parts below it, so there is no circle. [`EVENT`] lists the files of the largest part in the same way. In
+//! the other parts, no files are a circle.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+
+use crate::files::Uses;
 
 /// The sources of the module.
 const MODULE: &str = "rust/perfmon";
@@ -61,15 +64,122 @@ const PARTS: [(&str, &[&str]); 17] = [
     ("abi", &[]),
 ];
 
-/// Fails with each use of a part that the table does not allow.
+/// The part whose files are in [`EVENT`].
+const EVENT_FOLDER: &str = "event/";
+
+/// The files of `event/` from the top to the bottom: each uses only files below it.
+const EVENT: [&str; 33] = [
+    // The door, and what programs ask for.
+    "mod",
+    "open",
+    "descriptor",
+    "resources",
+    "mapping",
+    "output",
+    // Tasks that begin, execute a program, and end.
+    "hooks",
+    "life",
+    "exit",
+    // Where an event counts, and the context switch.
+    "attach",
+    "switch",
+    "record",
+    "watched",
+    "table",
+    "context",
+    // The slots of a context.
+    "slot/mod",
+    "slot/windows",
+    "slot/sampling",
+    "slot/user_pages",
+    "slot/call_stack",
+    "slot/readings",
+    "slot/list",
+    "slot/slot",
+    "slot/calls",
+    "slot/phase",
+    // What is counted, and what programs map.
+    "group",
+    "event",
+    "members",
+    "memory/mod",
+    "memory/mapped",
+    "memory/ring",
+    "memory/page",
+    "target",
+];
+
+/// Fails with each use of a part or a file that the tables do not allow, and with each circle of files.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
-    let mut wrong = Vec::new();
-    for path in sources(&module)? {
+    let paths = sources(&module)?;
+    let names = paths.iter().map(|path| {
         let name = path.strip_prefix(&module)?;
+        Ok(name.to_str().context("a name is not UTF-8")?.to_owned())
+    });
+    let uses = Uses::read(&module, &names.collect::<Result<Vec<_>>>()?)?;
+    check_parts(&module, &paths)?;
+    check_event(&uses)?;
+    let circles = uses.circles();
+    if circles.is_empty() {
+        return Ok(());
+    }
+    let circles: Vec<String> = circles
+        .iter()
+        .map(|circle| format!("  {}", circle.join(", ")))
+        .collect();
+    bail!(
+        "Each of these sets of files in {MODULE} is a circle:\n{}",
+        circles.join("\n")
+    )
+}
+
+/// Fails with each use of a file in [`EVENT_FOLDER`] that [`EVENT`] does not allow.
+fn check_event(uses: &Uses) -> Result<()> {
+    let in_event = |file: &str| {
+        let name = file.strip_prefix(EVENT_FOLDER)?.strip_suffix(".rs")?;
+        Some(name.to_owned())
+    };
+    let floor = |name: &str| EVENT.iter().position(|&file| file == name);
+    let mut wrong = Vec::new();
+    for (file, used) in uses.iter() {
+        let Some(file) = in_event(file) else { continue };
+        let Some(at) = floor(&file) else {
+            wrong.push(format!("  {file} has no place"));
+            continue;
+        };
+        for used in used.iter().filter_map(|used| in_event(used)) {
+            if floor(&used).is_some_and(|below| below <= at) {
+                wrong.push(format!("  {file} -> {used}"));
+            }
+        }
+    }
+    for name in EVENT {
+        if !uses
+            .iter()
+            .any(|(file, _)| in_event(file).as_deref() == Some(name))
+        {
+            wrong.push(format!("  there is no {name}"));
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "These files in {MODULE}/{EVENT_FOLDER} may not use each other, or have no place:\n{}\n\
+         A file uses only those below it; the table is in user/xtask/src/arrows.rs.",
+        wrong.join("\n")
+    )
+}
+
+/// Fails with each use of a part that [`PARTS`] does not allow.
+fn check_parts(module: &Path, paths: &[PathBuf]) -> Result<()> {
+    let mut wrong = Vec::new();
+    for path in paths {
+        let name = path.strip_prefix(module)?;
         let part = part_of(name).with_context(|| format!("{} has no name", name.display()))?;
         let text =
-            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+            fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
         for used in uses(&text) {
             if !may_use(&part, &used) {
                 wrong.push(format!("  {MODULE}/{}: {part} -> {used}", name.display()));

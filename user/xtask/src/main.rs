@@ -4,6 +4,7 @@
 mod arrows;
 mod bindings;
 mod events;
+mod files;
 mod pmctl;
 
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ const USAGE: &str = "\
 Usage: cargo xtask CHORE [--check]
 
   check LINUX   all of the chores below with --check: tell what is not as it should be
-  arrows        check which part of the module uses which
+  arrows        check which part of the module uses which, and that no files are a circle
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells

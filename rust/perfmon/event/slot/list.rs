@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The slots of a context, in order.
 
-use super::{readings::Enabled, Readings, Slot};
-use crate::{
-    cpu::{timestamp, ThisCpu},
-    event::{calls::Calls, event::Event},
-    percpu::UserPagePtr,
-    pmu,
+use super::{
+    calls::Calls,
+    slot::{bit, Slot},
 };
+use crate::{event::event::Event, percpu::UserPagePtr, pmu};
 use core::{
     ops::{Deref, DerefMut},
     ptr,
 };
-use kernel::{alloc::Flags, bindings, cpu::CpuId, prelude::*};
+use kernel::{alloc::Flags, bindings, prelude::*};
 
 /// The slots of a context. A slot comes after that of its group's leader.
 pub(in crate::event) struct Slots {
@@ -22,7 +20,7 @@ pub(in crate::event) struct Slots {
     /// Some slots show in a page of the event that they count.
     pub(super) paged: bool,
     /// Some slots have a leader.
-    grouped: bool,
+    pub(super) grouped: bool,
     /// Some slots are sampled.
     pub(super) sampled: bool,
     pub(in crate::event) calls: Calls,
@@ -96,57 +94,6 @@ impl Slots {
         rest.iter()
             .filter(move |slot| core::mem::take(&mut first) || slot.needed == needed)
     }
-
-    /// Enables or disables an event that is not inherited, in no group and without a page. Returns whether this has its
-    /// slot, so that it could be done.
-    #[inline(always)]
-    pub(in crate::event) fn set_enabled(
-        &mut self,
-        here: ThisCpu<'_>,
-        event: &Event,
-        enabled: bool,
-    ) -> bool {
-        if self.grouped || self.paged || self.sampled || here.percpu().tampered.get() != 0 {
-            return false;
-        }
-        let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
-            return false;
-        };
-        event.set_enabled(enabled);
-        if slot.open != enabled {
-            let mut readings = Readings::new(timestamp());
-            if slot.open {
-                readings.close_window(here, slot);
-            } else if slot.counts_on(here.percpu().number.get()) {
-                readings.open_window(here, slot);
-            }
-        }
-        true
-    }
-
-    /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
-    pub(in crate::event) fn miss(&self, cpu: CpuId) {
-        let mut enabled = Enabled::new();
-        for slot in self.iter() {
-            if enabled.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
-                slot.event().mark_broken();
-            }
-        }
-    }
-}
-
-/// Brings the sums of all events up to date, and opens the windows that should be open now.
-pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
-    let mut readings = Readings::new(now);
-    readings.close(here, slots);
-    if here.percpu().brought_up.get() != 0 {
-        readings.open(here, slots);
-    }
-}
-
-/// Returns the bit of a slot's index: there are no more slots than counters.
-pub(super) fn bit(index: usize) -> u64 {
-    1_u64.wrapping_shl(index as u32)
 }
 
 /// Returns the counters that slots use.

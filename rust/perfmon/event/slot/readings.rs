@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The windows of slots, which open and close with readings of their counters.
+//! The readings of counters, with which windows open and close.
 
-use super::{Slot, Slots};
-use crate::{
-    cpu::ThisCpu,
-    event::{page, sampling},
-};
+use super::{list::Slots, slot::Slot};
+use crate::cpu::ThisCpu;
 
 /// The readings of counters on one CPU at one moment: each is read once.
 pub(in crate::event) struct Readings {
@@ -16,7 +13,7 @@ pub(in crate::event) struct Readings {
 
 impl Readings {
     /// Returns the time.
-    pub(in crate::event) fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.now
     }
 
@@ -40,48 +37,9 @@ impl Readings {
         }
     }
 
-    /// Closes the windows that are open.
-    #[inline(always)]
-    pub(in crate::event) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
-        if here.percpu().tampered.get() != 0 {
-            mark_tampered(here, slots);
-        }
-        if slots.sampled {
-            sampling::close(self, here, slots);
-        } else {
-            for slot in slots.iter_mut().filter(|slot| slot.open) {
-                self.close_window(here, slot);
-            }
-        }
-        if slots.paged {
-            page::hide(here, slots);
-        }
-    }
-
-    /// Opens the windows of all slots that count now, none of which is open.
-    #[inline(always)]
-    pub(in crate::event) fn open(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
-        let percpu = here.percpu();
-        if percpu.tampered.get() != 0 {
-            self.rearm(here, slots);
-        }
-        let mut enabled = Enabled::new();
-        for slot in slots.iter_mut() {
-            if enabled.counts(slot) && slot.counts_on(percpu.number.get()) {
-                self.open_window(here, slot);
-            }
-        }
-        if slots.sampled {
-            sampling::begin(here, slots, self.now);
-        }
-        if slots.paged {
-            page::show(here, slots);
-        }
-    }
-
     /// Closes a window that is open. Returns the counter's total then.
     #[inline(always)]
-    pub(in crate::event) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
+    pub(super) fn close_window(&mut self, here: ThisCpu<'_>, slot: &mut Slot) -> u64 {
         slot.open = false;
         let total = self.total(here, slot);
         slot.add(total, self.now);
@@ -112,7 +70,7 @@ impl Readings {
     /// Sets counters of the slots up anew that were found to hold something else than was written.
     #[cold]
     #[inline(never)]
-    fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
+    pub(super) fn rearm(&mut self, here: ThisCpu<'_>, slots: &Slots) {
         for slot in slots.iter() {
             if here.percpu().tampered.get() & slot.counter.bit() != 0 {
                 here.pmu().rearm(here, slot.counter, slot.event().select);
@@ -158,16 +116,4 @@ fn distrust(here: ThisCpu<'_>, slot: &Slot) -> u64 {
     slot.event().mark_broken();
     here.percpu().mark_tampered(slot.counter.bit());
     here.percpu().value(slot.counter).total()
-}
-
-/// Marks the events of open windows whose counters were found to hold something else than was written.
-#[cold]
-#[inline(never)]
-fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
-    let tampered = here.percpu().tampered.get();
-    for slot in slots.iter() {
-        if slot.open && tampered & slot.counter.bit() != 0 {
-            slot.event().mark_broken();
-        }
-    }
 }

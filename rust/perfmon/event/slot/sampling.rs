@@ -1,89 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The samples of a slot: where between two of them its event is while the window is closed.
+//! The samples of slots: begun when their windows are opened, ended when they are closed.
 
-use super::{
-    calls,
-    event::Event,
-    slot::{Readings, Slot, Slots},
-};
+use super::{call_stack, list::Slots, phase::Phase, readings::Readings, slot::Slot};
 use crate::{
     cpu::ThisCpu,
-    logic::{event_attr::PERF_SAMPLE_READ, sampling::Rate},
+    logic::event_attr::PERF_SAMPLE_READ,
     percpu::{Armed, PerCpu},
     pmu::lbr,
-    ring::Sampler,
 };
 use kernel::bindings;
-
-/// Where a slot is between two samples of its event.
-#[derive(Clone, Copy)]
-pub(super) struct Phase {
-    /// [`Sampler::rate`] that this was made for.
-    rate: u64,
-    /// The events from one sample to the next; 0 if the event is not sampled.
-    period: u64,
-    /// The events to the next sample; negative if it is overdue. While the window is open, the counter's total then.
-    left: u64,
-    /// The time since the last sample, in cycles of the time-stamp counter.
-    elapsed: u64,
-}
-
-/// The first period of an event with a frequency, which is soon adjusted: that of an event that comes once in a cycle of
-/// a processor of 1 GHz.
-const EVENTS_PER_SECOND: u64 = 1_000_000_000;
-
-impl Phase {
-    /// Returns the beginning of a period.
-    pub(super) fn new(sampler: &Sampler) -> Self {
-        let rate = sampler.rate();
-        let period = match sampler.sampling.rate {
-            Rate::Never => 0,
-            Rate::Period(_) => rate,
-            Rate::Frequency(_) => EVENTS_PER_SECOND.checked_div(rate).unwrap_or(0).max(1),
-        };
-        Self {
-            rate,
-            period,
-            left: period,
-            elapsed: 0,
-        }
-    }
-
-    /// Follows a change of the rate. Another period begins now, and so does another frequency before the first window.
-    /// Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
-    fn follow(&mut self, event: &Event) {
-        let sampler = &event.sampler;
-        if self.rate == sampler.rate() {
-            return;
-        }
-        match sampler.sampling.rate {
-            Rate::Frequency(_) if self.elapsed != 0 => self.rate = sampler.rate(),
-            Rate::Frequency(_) => *self = Self::new(sampler),
-            Rate::Never | Rate::Period(_) => {
-                end(event, self);
-                *self = Self::new(sampler);
-            }
-        }
-    }
-
-    /// Returns how many samples are due that will not be taken any more.
-    fn overdue(&self) -> u64 {
-        let left = self.left as i64;
-        if self.period == 0 || left > 0 {
-            0
-        } else {
-            1 + left.unsigned_abs().checked_div(self.period).unwrap_or(0)
-        }
-    }
-}
-
-/// Notes that a slot whose window is closed takes no samples any more.
-pub(super) fn end(event: &Event, phase: &Phase) {
-    let overdue = phase.overdue();
-    if overdue != 0 {
-        event.sampler.lose(overdue);
-    }
-}
 
 /// Begins the samples of the windows that have just been opened, at the time `now`.
 #[cold]
@@ -97,7 +22,7 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
             tell |= slot.tells_counts();
         }
     }
-    calls::load(here, slots);
+    call_stack::load(here, slots);
     if tell {
         tell_counts(here, slots);
     }
@@ -140,7 +65,7 @@ fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
 #[cold]
 #[inline(never)]
 pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slots) {
-    calls::save(here, slots);
+    call_stack::save(here, slots);
     for slot in slots.iter_mut().filter(|slot| slot.is_open()) {
         if slot.is_sampled() {
             slot.disarm(here, readings.now());
@@ -172,7 +97,7 @@ impl Slot {
     fn arm(&mut self, here: ThisCpu<'_>, now: u64, task: *mut bindings::task_struct) {
         let event = self.event();
         let sampler = &event.sampler;
-        self.phase.follow(event);
+        self.phase.follow(sampler);
         let (percpu, pmu, counter) = (here.percpu(), here.pmu(), self.counter());
         let value = percpu.value(counter);
         let total = value.total();
@@ -212,14 +137,9 @@ impl Slot {
         if percpu.samplers.suspended.get() != 0 {
             // Those that were suspended are lost, not late.
             let overdue = self.phase.overdue();
-            end(self.event(), &self.phase);
+            self.phase.end(&self.event().sampler);
             let skipped = overdue.wrapping_mul(self.phase.period);
             self.phase.left = self.phase.left.wrapping_add(skipped);
         }
-    }
-
-    /// Returns whether the event is sampled.
-    pub(super) fn is_sampled(&self) -> bool {
-        self.phase.period != 0
     }
 }

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The memory of events that programs map: a page, and a ring.
+
+mod mapped;
+mod page;
+mod ring;
+
+pub(super) use self::{mapped::Mapped, page::Page, ring::RingMemory};

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Opening an event: `PERFMON_EVENT_OPEN`.
+
+use super::{
+    attach::{attach, Refusal},
+    descriptor,
+    event::Event,
+    group::Joining,
+    hooks, output, record,
+    resources::{max_sample_rate, own_counter, release},
+    switch::on_last_sample,
+    target::Target,
+};
+use crate::{
+    abi, cpu,
+    logic::{
+        event_attr::{InvalidAttr, PerfEventAttr},
+        event_config::EventConfig,
+    },
+    ownership::{
+        policy::{allow_kernel, allow_perf},
+        Client,
+    },
+    pmu,
+    sys::{
+        descriptor::{Descriptor, Open, Reserved},
+        error::errno,
+        uaccess,
+    },
+};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use kernel::prelude::*;
+
+/// The id of the last event that was opened.
+///
+/// ATOMICS: relaxed. The number orders no other access.
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
+/// Flags of perf_event_open(2).
+mod flag {
+    pub(super) const NO_GROUP: u32 = 1 << 0;
+    pub(super) const OUTPUT: u32 = 1 << 1;
+    pub(super) const CLOEXEC: u32 = 1 << 3;
+    pub(super) const ALL: u32 = NO_GROUP | OUTPUT | CLOEXEC;
+}
+
+/// `PERFMON_EVENT_OPEN`
+pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result<c_int> {
+    if request.flags & !flag::ALL != 0 || request.reserved.iter().any(|&word| word != 0) {
+        return Err(EINVAL);
+    }
+    let attr = copy_attr(request.attr as usize)?;
+    allow_perf()?;
+    let pmu = pmu::common();
+    let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
+    let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
+    config.sampling.rate.check(max_sample_rate())?;
+    if config.select.is_kernel() || config.sampling.has_kernel_branches() {
+        allow_kernel()?;
+    }
+    let descriptor = Reserved::new(request.flags & flag::CLOEXEC != 0)?;
+    let group = match request.group_fd {
+        -1 => None,
+        fd => Some(Open::<Event>::get(fd)?),
+    };
+    let leader = match &group {
+        Some(group) if request.flags & flag::NO_GROUP == 0 => Some(group.data()),
+        _ => None,
+    };
+    let target = Target::find(request.pid, request.cpu)?;
+    // Of the tasks that come and go on a CPU each has its own calls.
+    if config.sampling.has_recorded_calls() && matches!(target, Target::Cpu(_)) {
+        return Err(InvalidAttr::Unsupported.into());
+    }
+    let event = create(config, target, leader)?;
+    if request.flags & flag::OUTPUT != 0 {
+        if let Some(other) = &group {
+            if let Err(error) = output::set_output(&event, Some(other.data())) {
+                <Event as Descriptor>::close(event);
+                return Err(error);
+            }
+        }
+    }
+    descriptor.install(event)
+}
+
+/// Copies a `struct perf_event_attr` from a program.
+///
+/// # Errors
+///
+/// EFAULT. E2BIG if its size is wrong, or what is behind the structure that the module knows is not 0: the program then
+/// finds the size that the module knows.
+fn copy_attr(from: usize) -> Result<PerfEventAttr> {
+    let at_size = from.wrapping_add(core::mem::offset_of!(PerfEventAttr, size));
+    let size = uaccess::get_u32(at_size)?;
+    let mut attr = PerfEventAttr::ZERO;
+    let copied = match PerfEventAttr::copy_size(size) {
+        Some(size) => uaccess::fill_from(&mut attr, from, size.copied + size.tail),
+        None => Err(E2BIG),
+    };
+    if copied == Err(E2BIG) {
+        uaccess::put_u32(at_size, PerfEventAttr::SIZE)?;
+    }
+    copied.map(|()| attr)
+}
+
+/// Makes an event that counts.
+///
+/// The task may execute a setuid program at any time, and is not the caller's from then on. The event counts nothing
+/// until the caller has been allowed to look at the task once more, when it has its slot: a program that the task has
+/// begun to execute before that is asked for here, and one that it begins to execute later takes the event away
+/// ([`life::on_exec`]).
+fn create(
+    mut config: EventConfig,
+    target: Target,
+    leader: Option<&Event>,
+) -> Result<Pin<KBox<Event>>> {
+    // On a CPU there is nothing to inherit.
+    config.inherit &= matches!(target, Target::Task(..));
+    let mut joining = None;
+    if let Some(leader) = leader {
+        if leader.is_over() {
+            return Err(ENODEV);
+        }
+        check_group(&config, &target, leader)?;
+        joining = Some(Joining::begin(leader)?);
+    }
+    let follows = target.follows_tasks(&config);
+    if follows {
+        hooks::begin()?;
+    }
+    let id = LAST_ID.fetch_add(1, Relaxed) + 1;
+    let event = match admit(config, target, leader, id) {
+        Ok(event) => event,
+        Err(error) => {
+            if follows {
+                hooks::end();
+            }
+            return Err(error);
+        }
+    };
+    record::begin(&event);
+    if let Err(error) = event.target.allow_again() {
+        // Closing it takes the lock of the group.
+        drop(joining);
+        <Event as Descriptor>::close(event);
+        return Err(error);
+    }
+    descriptor::start(&event);
+    if let Some(joining) = joining {
+        joining.add(&event);
+    }
+    Ok(event)
+}
+
+/// Checks whether an event may be in the group of `leader`.
+///
+/// # Errors
+///
+/// EINVAL.
+fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result {
+    // Only a leader can be pinned or exclusive.
+    if leader.target.is_same(target)
+        && leader.config.inherit == config.inherit
+        && leader.config.inherit_thread == config.inherit_thread
+        && !config.exclusive
+        && !config.pinned
+    {
+        Ok(())
+    } else {
+        Err(EINVAL)
+    }
+}
+
+/// Makes an event with a counter, and gives it to its target. It counts nothing yet.
+///
+/// # Errors
+///
+/// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
+fn admit(
+    config: EventConfig,
+    mut target: Target,
+    leader: Option<&Event>,
+    id: u64,
+) -> Result<Pin<KBox<Event>>> {
+    let sharing = target.sharing();
+    loop {
+        let counter = own_counter(&config, &target)?;
+        let joined = leader.map(|leader| leader.led.clone());
+        let event = Event::new(config, counter, target, joined, id, on_last_sample);
+        let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
+        let attached = event.map(|event| (attach(&event, leader), event));
+        match attached {
+            Ok((Ok(()), event)) => return Ok(event),
+            Ok((Err(Refusal::Taken), event)) => target = event.target.clone(),
+            Ok((Err(Refusal::Error(error)), _)) | Err(error) => {
+                release(counter, &config, sharing);
+                return Err(error);
+            }
+        }
+        // Another event of the target has got the counter since it was chosen: once more, with another one.
+        release(counter, &config, sharing);
+    }
+}
+
+impl From<InvalidAttr> for Error {
+    fn from(error: InvalidAttr) -> Self {
+        match error {
+            InvalidAttr::Invalid => EINVAL,
+            InvalidAttr::Unsupported => errno(kernel::bindings::EOPNOTSUPP),
+            InvalidAttr::NoEvent => ENOENT,
+            InvalidAttr::TooDeep => errno(kernel::bindings::EOVERFLOW),
+        }
+    }
+}

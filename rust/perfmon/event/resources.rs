@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What an event takes of the machine: a counter, branch records, samples in a second.
+
+use super::{attach::counters_of, target::Target};
+use crate::{
+    logic::{admission::choose, counter::CounterId, event_config::EventConfig},
+    module_parameters,
+    ownership::{with_reserved, Ownership, Sharing, OWNERSHIP},
+    sys::compat::parameter,
+};
+use kernel::prelude::*;
+
+/// Returns the most samples in a second that an event may ask for; 0 for no limit.
+pub(super) fn max_sample_rate() -> u32 {
+    parameter(&module_parameters::perf_event_max_sample_rate)
+}
+
+/// Gives an event a counter that can count it, beside the events that its target has now.
+///
+/// # Errors
+///
+/// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ENOMEM.
+pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<CounterId> {
+    let sharing = target.sharing();
+    let busy = counters_of(target);
+    let check = |ownership: &Ownership| {
+        if let Target::Cpu(cpu) = target {
+            ownership.check_cpu(*cpu)?;
+        }
+        ownership.check_exclusive(Some(sharing))
+    };
+    with_reserved(check, |ownership| {
+        if config.exclusive {
+            ownership.begin_exclusive(sharing)?;
+        }
+        let chosen = choose(
+            config,
+            ownership.free_counters(),
+            ownership.pool(sharing),
+            busy,
+        );
+        let joined = chosen.ok_or(EBUSY).and_then(|counter| {
+            let branches = config.sampling.branches.map(|stack| stack.branches);
+            if let Some(branches) = branches {
+                ownership.begin_branches(branches)?;
+            }
+            let joined = ownership.join(sharing, counter, config.select_on(counter));
+            if joined.is_err() && branches.is_some() {
+                ownership.end_branches();
+            }
+            joined.map(|()| counter)
+        });
+        if joined.is_err() && config.exclusive {
+            ownership.end_exclusive(sharing);
+        }
+        joined
+    })
+}
+
+/// Gives back what an event has of the machine.
+pub(super) fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
+    let mut ownership = OWNERSHIP.lock();
+    ownership.part(counter);
+    if config.sampling.branches.is_some() {
+        ownership.end_branches();
+    }
+    if config.exclusive {
+        ownership.end_exclusive(sharing);
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a slot is between two samples of its event.
+
+use crate::{logic::sampling::Rate, ring::Sampler};
+
+/// Where a slot is between two samples of its event.
+#[derive(Clone, Copy)]
+pub(super) struct Phase {
+    /// [`Sampler::rate`] that this was made for.
+    rate: u64,
+    /// The events from one sample to the next; 0 if the event is not sampled.
+    pub(super) period: u64,
+    /// The events to the next sample; negative if it is overdue. While the window is open, the counter's total then.
+    pub(super) left: u64,
+    /// The time since the last sample, in cycles of the time-stamp counter.
+    pub(super) elapsed: u64,
+}
+
+/// The first period of an event with a frequency, which is soon adjusted: that of an event that comes once in a cycle of
+/// a processor of 1 GHz.
+const EVENTS_PER_SECOND: u64 = 1_000_000_000;
+
+impl Phase {
+    /// Returns the beginning of a period.
+    pub(super) fn new(sampler: &Sampler) -> Self {
+        let rate = sampler.rate();
+        let period = match sampler.sampling.rate {
+            Rate::Never => 0,
+            Rate::Period(_) => rate,
+            Rate::Frequency(_) => EVENTS_PER_SECOND.checked_div(rate).unwrap_or(0).max(1),
+        };
+        Self {
+            rate,
+            period,
+            left: period,
+            elapsed: 0,
+        }
+    }
+
+    /// Follows a change of the rate. Another period begins now, and so does another frequency before the first window.
+    /// Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
+    pub(super) fn follow(&mut self, sampler: &Sampler) {
+        if self.rate == sampler.rate() {
+            return;
+        }
+        match sampler.sampling.rate {
+            Rate::Frequency(_) if self.elapsed != 0 => self.rate = sampler.rate(),
+            Rate::Frequency(_) => *self = Self::new(sampler),
+            Rate::Never | Rate::Period(_) => {
+                self.end(sampler);
+                *self = Self::new(sampler);
+            }
+        }
+    }
+
+    /// Returns how many samples are due that will not be taken any more.
+    pub(super) fn overdue(&self) -> u64 {
+        let left = self.left as i64;
+        if self.period == 0 || left > 0 {
+            0
+        } else {
+            1 + left.unsigned_abs().checked_div(self.period).unwrap_or(0)
+        }
+    }
+
+    /// Notes that the slot, whose window is closed, takes no samples any more.
+    pub(super) fn end(&self, sampler: &Sampler) {
+        let overdue = self.overdue();
+        if overdue != 0 {
+            sampler.lose(overdue);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A slot: the place of an event in a context.
+
+use super::phase::Phase;
+use crate::{
+    cpu::{Cycles, ThisCpu},
+    event::event::Event,
+    logic::{counter::CounterId, regs::Msr},
+    percpu::{Base, UserPagePtr},
+    pmu,
+};
+use core::ptr::NonNull;
+use kernel::cpu::CpuId;
+
+/// The place of an event in a context.
+///
+/// # Invariants
+///
+/// The event is alive while the slot is in a context ([`Event`]).
+pub(in crate::event) struct Slot {
+    event: NonNull<Event>,
+    /// The counter's total at the beginning of the window.
+    pub(super) start: u64,
+    /// The time-stamp counter at the beginning of the window.
+    pub(super) start_time: u64,
+    /// [`Event::select`] as the register has it.
+    pub(super) select: u64,
+    /// The register to read the counter from.
+    pub(super) msr: Msr,
+    /// The only CPU to count on, or [`ANY_CPU`].
+    cpu: u32,
+    /// [`Event::changes`] when the task has executed a program that enables the event; or [`NEVER`].
+    pub(super) enabled_at: u64,
+    pub(super) counter: CounterId,
+    /// The bit, by index, of the group leader's slot; 0 if it has none.
+    pub(super) needed: u64,
+    /// The slot shows in the event's page.
+    pub(super) page: Option<UserPagePtr>,
+    pub(super) phase: Phase,
+    /// What the windows that are closed have counted, and their time.
+    counted: Seen,
+    /// The task has inherited the event.
+    inherited: bool,
+    /// The window is open.
+    pub(super) open: bool,
+    enable_on_exec: bool,
+}
+
+/// [`Slot::cpu`]: any.
+const ANY_CPU: u32 = u32::MAX;
+/// [`Slot::enabled_at`]: it has not.
+const NEVER: u64 = u64::MAX;
+
+// SAFETY: A slot is used by the holder of its context. The event may be used by any task.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    /// Returns the first slot of an event, in the group that the slot `leader` leads.
+    pub(in crate::event) fn new(event: &Event, cpu: Option<CpuId>, leader: Option<usize>) -> Self {
+        event.begin_slot();
+        // INVARIANT: Events remove their slots before they are freed.
+        Self {
+            event: NonNull::from(event),
+            start: 0,
+            start_time: 0,
+            select: event.select.stopped(),
+            msr: pmu::common().msrs(event.counter).read,
+            cpu: cpu.map_or(ANY_CPU, |cpu| cpu.as_u32()),
+            enabled_at: NEVER,
+            counter: event.counter,
+            needed: leader.map_or(0, bit),
+            page: None,
+            phase: Phase::new(&event.sampler),
+            counted: Seen::NOTHING,
+            inherited: false,
+            open: false,
+            enable_on_exec: event.config.enable_on_exec,
+        }
+    }
+
+    /// Returns the event.
+    #[inline(always)]
+    pub(in crate::event) fn event<'a>(&self) -> &'a Event {
+        // SAFETY: By the type invariant. Nobody keeps the reference longer than the context.
+        unsafe { self.event.as_ref() }
+    }
+
+    /// Returns whether this is a slot of the event.
+    #[inline(always)]
+    pub(in crate::event) fn is_of(&self, event: &Event) -> bool {
+        core::ptr::eq(self.event.as_ptr(), event)
+    }
+
+    /// Returns whether the slot counts on the CPU with this number.
+    #[inline(always)]
+    pub(super) fn counts_on(&self, cpu: u64) -> bool {
+        self.cpu == ANY_CPU || u64::from(self.cpu) == cpu
+    }
+
+    /// Returns the page that it shows in.
+    pub(in crate::event) fn page(&self) -> Option<UserPagePtr> {
+        self.page
+    }
+
+    /// Returns whether the window is open.
+    pub(in crate::event) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Returns the event's count less the counter's total, while the window is open.
+    pub(in crate::event) fn base(&self) -> u64 {
+        self.event().count().wrapping_sub(self.start)
+    }
+
+    /// Moves the beginning of the window.
+    pub(in crate::event) fn start_at(&mut self, total: u64) {
+        self.start = total;
+    }
+
+    /// Returns the counter.
+    pub(in crate::event) fn counter(&self) -> CounterId {
+        self.counter
+    }
+
+    /// Returns the slot for a new task that inherits the event, whose group leader there has the index `leader`.
+    pub(super) fn inherited(&self, leader: Option<usize>) -> Self {
+        let event = self.event();
+        event.begin_slot();
+        // INVARIANT: The event is alive.
+        Self {
+            event: self.event,
+            start: 0,
+            start_time: 0,
+            page: None,
+            phase: Phase::new(&event.sampler),
+            counted: Seen::NOTHING,
+            inherited: true,
+            open: false,
+            needed: leader.map_or(0, bit),
+            ..*self
+        }
+    }
+
+    /// Enables the slot, because the task has executed a program, if the event wants that.
+    pub(in crate::event) fn enable_on_exec(&mut self) {
+        if self.enable_on_exec {
+            self.enable_on_exec = false;
+            self.event().sampler.alarm.end_spent();
+            self.enabled_at = self.event().state().changes();
+        }
+    }
+
+    /// Ends the slot, whose window is closed.
+    pub(super) fn end(&self) {
+        self.phase.end(&self.event().sampler);
+        self.event().end_slot();
+    }
+
+    /// Adds what the window has counted up to now, when the counter's total is `total`.
+    #[inline(always)]
+    pub(super) fn add(&mut self, total: u64, now: u64) {
+        let count = total.wrapping_sub(self.start);
+        let time = now.wrapping_sub(self.start_time);
+        self.counted.count = self.counted.count.wrapping_add(count);
+        self.counted.time.0 = self.counted.time.0.wrapping_add(time);
+        self.event().add(count, time);
+    }
+
+    /// Returns what the closed windows of this task have counted. If nobody inherits the event, that is all it has.
+    pub(in crate::event) fn counted(&self) -> Seen {
+        if self.event().config.inherit {
+            self.counted
+        } else {
+            Seen::closed(self.event())
+        }
+    }
+
+    /// Returns what samples need to tell the count.
+    pub(in crate::event) fn sampled_base(&self) -> Base {
+        let Seen { count, time } = self.counted();
+        let (start, start_time) = if self.open {
+            (self.start, self.start_time)
+        } else {
+            (0, 0)
+        };
+        Base {
+            count: count.wrapping_sub(start),
+            time: time.0.wrapping_sub(start_time),
+            is_open: self.open,
+        }
+    }
+
+    /// Returns whether the event is sampled.
+    pub(in crate::event) fn is_sampled(&self) -> bool {
+        self.phase.period != 0
+    }
+
+    /// Returns whether the branches of samples are calls that have not returned ([`Event::records_calls`]).
+    pub(in crate::event) fn records_calls(&self) -> bool {
+        self.is_sampled() && self.event().records_calls()
+    }
+
+    /// Returns whether a record of the count is wanted when the task ends.
+    pub(in crate::event) fn tells_at_exit(&self) -> bool {
+        self.inherited && self.event().sampler.sampling.read_at_exit
+    }
+}
+
+/// The count of an event, and the time in which it was counted.
+#[derive(Clone, Copy)]
+pub(in crate::event) struct Seen {
+    pub(in crate::event) count: u64,
+    pub(in crate::event) time: Cycles,
+}
+
+impl Seen {
+    const NOTHING: Self = Self {
+        count: 0,
+        time: Cycles(0),
+    };
+
+    /// Returns what the windows of an event have counted that are closed.
+    pub(in crate::event) fn closed(event: &Event) -> Self {
+        Self {
+            count: event.count(),
+            time: event.time(),
+        }
+    }
+
+    /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays open.
+    /// `None` if there is no count, or something else than was written was found in the counter.
+    #[inline(always)]
+    pub(in crate::event) fn here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+        let event = slot.event();
+        if event.is_broken() {
+            return None;
+        }
+        let mut seen = Self::closed(event);
+        if slot.open {
+            let percpu = here.percpu();
+            let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
+            if percpu.tampered.get() & slot.counter.bit() != 0 {
+                return None;
+            }
+            seen.count = seen.count.wrapping_add(total.wrapping_sub(slot.start));
+            let time = now.wrapping_sub(slot.start_time);
+            seen.time = Cycles(seen.time.0.wrapping_add(time));
+        }
+        Some(seen)
+    }
+}
+
+/// Returns the bit of a slot's index: there are no more slots than counters.
+pub(super) fn bit(index: usize) -> u64 {
+    1_u64.wrapping_shl(index as u32)
+}

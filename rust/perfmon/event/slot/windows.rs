@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The windows of all slots of a context: opening and closing them.
+
+use super::{
+    list::Slots,
+    readings::{Enabled, Readings},
+    sampling, user_pages,
+};
+use crate::{
+    cpu::{timestamp, ThisCpu},
+    event::event::Event,
+};
+use kernel::cpu::CpuId;
+
+impl Readings {
+    /// Closes the windows that are open.
+    #[inline(always)]
+    pub(in crate::event) fn close(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        if here.percpu().tampered.get() != 0 {
+            mark_tampered(here, slots);
+        }
+        if slots.sampled {
+            sampling::close(self, here, slots);
+        } else {
+            for slot in slots.iter_mut().filter(|slot| slot.open) {
+                self.close_window(here, slot);
+            }
+        }
+        if slots.paged {
+            user_pages::hide(here, slots);
+        }
+    }
+
+    /// Opens the windows of all slots that count now, none of which is open.
+    #[inline(always)]
+    pub(in crate::event) fn open(&mut self, here: ThisCpu<'_>, slots: &mut Slots) {
+        let percpu = here.percpu();
+        if percpu.tampered.get() != 0 {
+            self.rearm(here, slots);
+        }
+        let mut enabled = Enabled::new();
+        for slot in slots.iter_mut() {
+            if enabled.counts(slot) && slot.counts_on(percpu.number.get()) {
+                self.open_window(here, slot);
+            }
+        }
+        if slots.sampled {
+            sampling::begin(here, slots, self.now());
+        }
+        if slots.paged {
+            user_pages::show(here, slots);
+        }
+    }
+}
+
+impl Slots {
+    /// Enables or disables an event that is not inherited, in no group and without a page. Returns whether this has its
+    /// slot, so that it could be done.
+    #[inline(always)]
+    pub(in crate::event) fn set_enabled(
+        &mut self,
+        here: ThisCpu<'_>,
+        event: &Event,
+        enabled: bool,
+    ) -> bool {
+        if self.grouped || self.paged || self.sampled || here.percpu().tampered.get() != 0 {
+            return false;
+        }
+        let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {
+            return false;
+        };
+        event.set_enabled(enabled);
+        if slot.open != enabled {
+            let mut readings = Readings::new(timestamp());
+            if slot.open {
+                readings.close_window(here, slot);
+            } else if slot.counts_on(here.percpu().number.get()) {
+                readings.open_window(here, slot);
+            }
+        }
+        true
+    }
+
+    /// Marks the events that should count while the task runs on this CPU, on which nothing is counted.
+    pub(in crate::event) fn miss(&self, cpu: CpuId) {
+        let mut enabled = Enabled::new();
+        for slot in self.iter() {
+            if enabled.counts(slot) && slot.counts_on(cpu.as_u32().into()) {
+                slot.event().mark_broken();
+            }
+        }
+    }
+}
+
+/// Brings the sums of all events up to date, and opens the windows that should be open now.
+pub(in crate::event) fn refresh(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
+    let mut readings = Readings::new(now);
+    readings.close(here, slots);
+    if here.percpu().brought_up.get() != 0 {
+        readings.open(here, slots);
+    }
+}
+
+/// Marks the events of open windows whose counters were found to hold something else than was written.
+#[cold]
+#[inline(never)]
+fn mark_tampered(here: ThisCpu<'_>, slots: &Slots) {
+    let tampered = here.percpu().tampered.get();
+    for slot in slots.iter() {
+        if slot.open && tampered & slot.counter.bit() != 0 {
+            slot.event().mark_broken();
+        }
+    }
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which file of the kernel module uses which.
+//!
+//! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` hands on with
+//! `pub use` is followed to the file that defines it. Methods are not looked at, nor are tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// A module's path: `["event", "slot"]`.
+type Module = Vec<String>;
+
+/// The source of a module, without comments, strings and tests.
+struct Source {
+    /// The name from the root folder on.
+    name: String,
+    code: String,
+    imports: Vec<Import>,
+}
+
+/// A name that a `use` declaration brings into a module.
+struct Import {
+    name: String,
+    /// From the root on.
+    path: Vec<String>,
+    is_public: bool,
+}
+
+/// The files below a root folder, each with those that it uses.
+pub(crate) struct Uses(BTreeMap<String, BTreeSet<String>>);
+
+impl Uses {
+    /// Reads the files, which `names` has with their paths from the root on.
+    pub(crate) fn read(root: &Path, names: &[String]) -> Result<Self> {
+        let mut texts = Vec::new();
+        for name in names {
+            let path = root.join(name);
+            let text = fs::read_to_string(&path);
+            let text = text.with_context(|| format!("can't read {}", path.display()))?;
+            texts.push((name.clone(), text));
+        }
+        Ok(Self::of(&texts))
+    }
+
+    /// Returns the uses of files with these names and texts.
+    fn of(texts: &[(String, String)]) -> Self {
+        let sources: BTreeMap<Module, Source> = texts
+            .iter()
+            .map(|(name, text)| {
+                let module = module_of(name);
+                let code = code_of(text);
+                let (imports, code) = imports_of(&code, &module);
+                let name = name.clone();
+                let source = Source {
+                    name,
+                    code,
+                    imports,
+                };
+                (module, source)
+            })
+            .collect();
+        let uses = sources.iter().map(|(module, source)| {
+            let files = paths_in(module, source, &sources)
+                .iter()
+                .filter_map(|path| file_of(path, &sources))
+                .filter(|file| **file != source.name)
+                .cloned()
+                .collect();
+            (source.name.clone(), files)
+        });
+        Self(uses.collect())
+    }
+
+    /// Returns the files, each with those that it uses.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &BTreeSet<String>)> {
+        self.0.iter()
+    }
+
+    /// Returns the circles: the largest sets of files each of which leads to all others.
+    ///
+    /// That a file uses the `mod.rs` of its own folder makes none: what is defined there belongs to all of the folder.
+    pub(crate) fn circles(&self) -> Vec<Vec<&str>> {
+        let reached: BTreeMap<&str, BTreeSet<&str>> = self
+            .0
+            .keys()
+            .map(|file| (file.as_str(), self.reached_from(file)))
+            .collect();
+        let mut circles: Vec<Vec<&str>> = Vec::new();
+        for (file, from_here) in &reached {
+            if !from_here.contains(file) || circles.iter().any(|circle| circle.contains(file)) {
+                continue;
+            }
+            let back = |other: &&&str| reached[**other].contains(file);
+            circles.push(from_here.iter().filter(back).copied().collect());
+        }
+        circles
+    }
+
+    /// Returns all files that a file leads to.
+    fn reached_from(&self, file: &str) -> BTreeSet<&str> {
+        let mut reached = BTreeSet::new();
+        let mut next = self.beyond_folder(file);
+        while let Some(file) = next.pop() {
+            if reached.insert(file) {
+                next.extend(self.beyond_folder(file));
+            }
+        }
+        reached
+    }
+
+    /// Returns the files that a file uses besides the `mod.rs` of its folder.
+    fn beyond_folder(&self, file: &str) -> Vec<&str> {
+        let folder = file
+            .rsplit_once('/')
+            .map(|(folder, _)| format!("{folder}/mod.rs"));
+        let used = self.0[file].iter().map(String::as_str);
+        used.filter(|used| folder.as_deref() != Some(used))
+            .collect()
+    }
+}
+
+/// Returns the module of a file.
+fn module_of(name: &str) -> Module {
+    let name = name.trim_end_matches(".rs");
+    let name = name.strip_suffix("/mod").unwrap_or(name);
+    name.split('/').map(str::to_owned).collect()
+}
+
+/// Returns a text up to its tests, without comments and strings.
+fn code_of(text: &str) -> String {
+    let text = text.split("\n#[cfg(any(test").next().unwrap_or(text);
+    let text = text.split("\n#[cfg(test)]").next().unwrap_or(text);
+    let mut code = String::new();
+    for line in text.lines() {
+        let line = line.split("//").next().unwrap_or(line);
+        for (n, part) in line.split('"').enumerate() {
+            if n % 2 == 0 {
+                code.push_str(part);
+            }
+        }
+        code.push('\n');
+    }
+    code
+}
+
+/// Returns what the `use` declarations of a module bring into it, and the code without them.
+fn imports_of(code: &str, module: &Module) -> (Vec<Import>, String) {
+    let (mut imports, mut rest) = (Vec::new(), String::new());
+    let mut statement: Option<(String, bool)> = None;
+    for line in code.lines() {
+        let trimmed = line.trim_start();
+        let (is_public, after) = match trimmed.strip_prefix("pub") {
+            Some(after) if after.starts_with('(') => {
+                (true, after.split_once(") ").map_or("", |(_, after)| after))
+            }
+            Some(after) => (true, after.trim_start()),
+            None => (false, trimmed),
+        };
+        if statement.is_none() {
+            if let Some(tree) = after.strip_prefix("use ") {
+                statement = Some((tree.to_owned(), is_public));
+            } else {
+                rest.push_str(line);
+                rest.push('\n');
+                continue;
+            }
+        } else if let Some((tree, _)) = &mut statement {
+            tree.push_str(line);
+        }
+        if let Some((tree, is_public)) = statement.take_if(|(tree, _)| tree.contains(';')) {
+            let tree = tree.split(';').next().unwrap_or("").to_owned();
+            let mut paths = Vec::new();
+            expand(&tree, &[], &mut paths);
+            for (path, name) in paths {
+                if let Some(path) = absolute(&path, module) {
+                    imports.push(Import {
+                        name,
+                        path,
+                        is_public,
+                    });
+                }
+            }
+        }
+    }
+    (imports, rest)
+}
+
+/// Expands a tree of names, as in `a::{b, c as d}`, to paths and the names that they get.
+fn expand(tree: &str, before: &[String], paths: &mut Vec<(Vec<String>, String)>) {
+    let tree = tree.trim();
+    if let Some((head, group)) = tree.split_once('{') {
+        let group = group.rsplit_once('}').map_or(group, |(group, _)| group);
+        let mut path = before.to_vec();
+        path.extend(segments(head));
+        for item in split_group(group) {
+            expand(item, &path, paths);
+        }
+        return;
+    }
+    let (path, alias) = match tree.split_once(" as ") {
+        Some((path, alias)) => (path, Some(alias.trim().to_owned())),
+        None => (tree, None),
+    };
+    let mut full = before.to_vec();
+    full.extend(segments(path));
+    if !before.is_empty() && full.last().is_some_and(|last| last == "self") {
+        full.pop();
+    }
+    if let Some(last) = full.last().cloned() {
+        if last != "*" {
+            paths.push((full, alias.unwrap_or(last)));
+        }
+    }
+}
+
+/// Splits the items of a group at the commas that are not in a group themselves.
+fn split_group(group: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut items) = (0, 0, Vec::new());
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                items.push(&group[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    items.push(&group[start..]);
+    items.retain(|item| !item.trim().is_empty());
+    items
+}
+
+fn segments(path: &str) -> Vec<String> {
+    let segments = path.split("::").map(|segment| segment.trim().to_owned());
+    segments.filter(|segment| !segment.is_empty()).collect()
+}
+
+/// Returns a path from the root on. `None` if it leads to another crate.
+fn absolute(path: &[String], module: &Module) -> Option<Vec<String>> {
+    let (first, rest) = path.split_first()?;
+    let mut full = match first.as_str() {
+        "crate" => Vec::new(),
+        "self" => module.clone(),
+        "super" => module[..module.len() - 1].to_vec(),
+        _ => return None,
+    };
+    for segment in rest {
+        match segment.as_str() {
+            "super" => {
+                full.pop();
+            }
+            _ => full.push(segment.clone()),
+        }
+    }
+    Some(full)
+}
+
+/// Returns the paths that a module uses, from the root on.
+fn paths_in(
+    module: &Module,
+    source: &Source,
+    sources: &BTreeMap<Module, Source>,
+) -> Vec<Vec<String>> {
+    let mut paths = Vec::new();
+    let words: BTreeSet<&str> = source.code.split(|c| !is_word(c)).collect();
+    for import in &source.imports {
+        // What is only handed on is not used here.
+        if !import.is_public || words.contains(import.name.as_str()) {
+            paths.push(import.path.clone());
+        }
+    }
+    for path in source
+        .code
+        .split(|c| !is_word(c) && c != ':')
+        .filter(|path| path.contains("::"))
+    {
+        let path = segments(path);
+        let Some((first, rest)) = path.split_first() else {
+            continue;
+        };
+        let import = source.imports.iter().find(|import| import.name == *first);
+        let mut child = module.clone();
+        child.push(first.clone());
+        if let Some(import) = import {
+            paths.push([import.path.as_slice(), rest].concat());
+        } else if sources.contains_key(&child) {
+            paths.push([child.as_slice(), rest].concat());
+        } else if let Some(path) = absolute(&path, module) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Returns the file that defines what a path leads to. `None` if that is a module, and nothing in it; or an item of the
+/// root, which macros put there.
+fn file_of<'a>(path: &[String], sources: &'a BTreeMap<Module, Source>) -> Option<&'a String> {
+    let length = (1..=path.len())
+        .rev()
+        .find(|&length| sources.contains_key(&path[..length]))?;
+    let source = &sources[&path[..length]];
+    let item = path.get(length)?;
+    let public = |import: &&Import| import.is_public && import.name == *item;
+    match source.imports.iter().find(public) {
+        Some(import) => file_of(
+            &[import.path.as_slice(), &path[length + 1..]].concat(),
+            sources,
+        ),
+        None => Some(&source.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the uses of files with these names and texts.
+    fn uses(texts: &[(&str, &str)]) -> Uses {
+        let owned = |&(name, text): &(&str, &str)| (name.to_owned(), text.to_owned());
+        Uses::of(&texts.iter().map(owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn names_are_followed_to_their_files() {
+        let uses = uses(&[
+            (
+                "a/mod.rs",
+                "mod b;\npub(crate) use self::b::{X, Y as Z};\npub(crate) fn f() {}\n",
+            ),
+            ("a/b.rs", "struct X;\n"),
+            ("c.rs", "use crate::{\n    a::{self, Z},\n};\n"),
+            ("d.rs", "use crate::a;\nfn g() { a::f() }\n"),
+            ("e.rs", "// crate::a::f\nfn g() { super::a::X::new() }\n"),
+        ]);
+        let used = |file: &str| uses.0[file].iter().cloned().collect::<Vec<_>>();
+        assert_eq!(used("a/mod.rs"), [""; 0]);
+        assert_eq!(used("c.rs"), ["a/b.rs"]);
+        assert_eq!(used("d.rs"), ["a/mod.rs"]);
+        assert_eq!(used("e.rs"), ["a/b.rs"]);
+    }
+
+    #[test]
+    fn circles_are_found() {
+        let uses = uses(&[
+            ("a.rs", "use crate::b::B;\n"),
+            ("b.rs", "use crate::c::C;\n"),
+            (
+                "c.rs",
+                "fn f() -> crate::b::B {}\n#[cfg(test)]\nuse crate::a::A;\n",
+            ),
+            ("d.rs", "use crate::a::A;\n"),
+            ("e/mod.rs", "use self::f::F;\n"),
+            ("e/f.rs", "use super::E;\n"),
+        ]);
+        assert_eq!(uses.circles(), [["b.rs", "c.rs"]]);
+    }
+}
