@@ -4,7 +4,7 @@
 //! The usual NMI walks through [`handle_pmi`] and [`handle_overflows`] alone, inlined into each other. Everything
 //! rare is behind one word ([`PerCpu::slow_path`](crate::percpu::PerCpu::slow_path)), in [`finish_slow`].
 
-use super::{sample::Sample, suspend::suspend};
+use super::{event_sample, suspend::suspend, trace_sample::TraceSample};
 use crate::{
     cpu::{msr, timestamp, Regs, ThisCpu},
     logic::{counter::each, pmu::Pmu, regs::GlobalMsrs, throttle::is_soon},
@@ -69,7 +69,7 @@ fn has_overflow(here: ThisCpu<'_>, pmu: &Pmu, counters: u64) -> bool {
 #[inline(always)]
 fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, now: u64) -> u32 {
     let percpu = here.percpu();
-    let mut sample = Sample::new(&percpu.trace, regs, now);
+    let mut trace = TraceSample::new(&percpu.trace, regs, now);
     let mut served: u32 = 0;
     let mut soon = false;
     for counter in each(found) {
@@ -80,13 +80,18 @@ fn handle_overflows(here: ThisCpu<'_>, pmu: &Pmu, found: u64, regs: Regs<'_>, no
             percpu.mark_tampered(counter.bit());
         }
         let total = value.update_in_nmi(here, msrs.read);
-        let events = sample.add(here, counter, percpu.event(counter), total);
+        let sampled = percpu.sampled(counter);
+        let events = match sampled.due(total) {
+            Err(left) => sampled.load_for(left),
+            Ok(_) if sampled.is_event() => event_sample::take(here, counter, total, regs, now),
+            Ok(due) => trace.add(counter, sampled, due),
+        };
         // A sample may have brought the total up to date again.
         value.load(here, msrs.write, events, value.total());
         soon |= is_soon(counter, control, events);
         served = served.wrapping_add(1);
     }
-    sample.finish(here, pmu);
+    trace.finish(here, pmu);
     percpu.budget.expect(soon);
     served
 }

@@ -2,7 +2,7 @@
 //! Suspending the samples of one CPU: for a tick when they take too much of its time, for good when its buffer is
 //! full. The counters of a suspended CPU count on, so that the sum stays exact.
 
-use super::ring;
+use super::event_sample;
 use crate::{
     abi,
     cpu::ThisCpu,
@@ -13,7 +13,7 @@ use crate::{
 #[cold]
 pub(super) fn suspend(here: ThisCpu<'_>) {
     if here.percpu().samplers.counters.get() != 0 {
-        ring::suspend(here);
+        event_sample::suspend(here);
     }
     let trace = &here.percpu().trace;
     if trace.sampled() != 0 && trace.full.get() == 0 {
@@ -58,7 +58,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     trace.unblock_handler();
     for counter in each(sampled) {
         let value = percpu.value(counter);
-        let events = percpu.event(counter).first_load();
+        let events = percpu.sampled(counter).first_load();
         value.load(here, pmu.msrs(counter).write, events, value.total());
         pmu.start(here, counter);
     }

@@ -4,7 +4,7 @@
 //! values of a trace it ticks also without active counters, but seldom.
 
 use super::{
-    ring,
+    event_sample,
     suspend::{end_suspension, restart_after_lost_pmi},
 };
 use crate::{
@@ -23,7 +23,7 @@ impl timer::Tick for Watch {
         let (percpu, pmu) = (here.percpu(), here.pmu());
         percpu.budget.refill(&pmu.limits);
         end_suspension(here, pmu);
-        ring::tick(here, pmu);
+        event_sample::tick(here, pmu);
         values::refresh(here);
         let active = percpu.active_mask.get();
         if active == 0 {

@@ -8,13 +8,14 @@ mod budget;
 pub(crate) mod buffer;
 mod counts;
 mod pending;
+mod sampled;
 mod samplers;
 mod saved;
 mod scratch;
 mod trace;
+mod traced_values;
 mod user_page;
 mod value;
-mod values;
 mod watch;
 mod word;
 
@@ -22,13 +23,14 @@ pub(crate) use self::{
     budget::Budget,
     counts::{Base, SampledCounts},
     pending::PendingPmi,
+    sampled::{Due, SampledCounter, REFUSED, WRITTEN},
     samplers::{ActiveSamplers, Armed},
     saved::{BranchState, SavedRegisters, BRANCH_WORDS},
     scratch::Scratch,
-    trace::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
+    trace::CpuTrace,
+    traced_values::TracedValues,
     user_page::{ActivePages, PageState, UserPagePtr},
     value::CounterValue,
-    values::TracedValues,
     watch::{WatchState, SLOW, TICKING},
     word::{CounterCell, PmuCell, Word},
 };
@@ -119,7 +121,7 @@ pub(crate) const SLOW_KERNEL: u64 = !(SLOW_BRANCHES | SLOW_PAGES | SLOW_VENDOR);
 #[repr(align(128))]
 struct Counter {
     value: CounterValue,
-    event: EventState,
+    sampled: SampledCounter,
 }
 
 const _: () = assert!(size_of::<Counter>() == 128);
@@ -131,10 +133,10 @@ impl PerCpu {
         &self.counter(counter).value
     }
 
-    /// Returns how a counter's event is recorded.
+    /// Returns how a counter is recorded.
     #[inline(always)]
-    pub(crate) fn event(&self, counter: CounterId) -> &EventState {
-        &self.counter(counter).event
+    pub(crate) fn sampled(&self, counter: CounterId) -> &SampledCounter {
+        &self.counter(counter).sampled
     }
 
     #[inline(always)]

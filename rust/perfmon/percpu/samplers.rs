@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The events that are sampled on a CPU now.
 
-use super::{CounterCell, EventState, PerCpu, Scratch, Word};
+use super::{CounterCell, PerCpu, SampledCounter, Scratch, Word};
 use crate::{
     logic::counter::{CounterId, MAX_COUNTERS},
     ring::{Sampler, CHAIN_WORDS},
@@ -59,8 +59,8 @@ impl PerCpu {
         task: *mut bindings::task_struct,
         armed: Armed,
         min_load: u32,
-    ) -> &EventState {
-        let event = self.event(counter);
+    ) -> &SampledCounter {
+        let sampled = self.sampled(counter);
         if let Some(active) = self.samplers.active.get(counter.index()) {
             active
                 .sampler
@@ -68,15 +68,15 @@ impl PerCpu {
             active.task.set(task.expose_provenance() as u64);
             active.time.set(armed.time);
             self.samplers.counters.insert(counter.bit());
-            event.arm(armed.period, armed.due, min_load);
+            sampled.arm(armed.period, armed.due, min_load);
         }
-        event
+        sampled
     }
 
     /// Ends [`Self::arm`]. The counter may run on.
     pub(crate) fn disarm(&self, counter: CounterId) -> Armed {
         // Then the handler takes no sample any more.
-        let (period, due) = self.event(counter).disarm();
+        let (period, due) = self.sampled(counter).disarm();
         self.samplers.counters.remove(counter.bit());
         Armed {
             period,

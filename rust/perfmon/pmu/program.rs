@@ -59,7 +59,7 @@ impl Pmu {
             &self.registers.control(counter, select, true),
             &self.registers.control(counter, select, false),
         );
-        percpu.event(counter).ignore(width.period);
+        percpu.sampled(counter).ignore(width.period);
         width
     }
 

@@ -41,7 +41,7 @@ impl Pmu {
             self.stop_unchecked(here, counter);
             let (value, msrs) = (percpu.value(counter), self.msrs(counter));
             // The value before would tell a program how far the event is from its next sample.
-            let events = percpu.event(counter).max_load.get();
+            let events = percpu.sampled(counter).max_load.get();
             value.load(here, msrs.write, events, value.total());
             self.start(here, counter);
         }

@@ -89,8 +89,8 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
     let followed = trace.timebase.get() | trace.branching.get();
     for (counter, recorded) in config.events() {
         pmu.program(here, counter, recorded.select);
-        let (value, event) = (percpu.value(counter), percpu.event(counter));
-        event.prepare(
+        let (value, sampled) = (percpu.value(counter), percpu.sampled(counter));
+        sampled.prepare(
             recorded,
             pmu.load_limit.min_events(recorded.select),
             value.period(),
@@ -99,7 +99,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         value.load(
             here,
             pmu.msrs(counter).write,
-            event.first_load(),
+            sampled.first_load(),
             value.total(),
         );
     }

@@ -5,7 +5,7 @@
 //! The work of each sample is inlined into the overflow handler; rare work is kept out of line. Sums wrap, since
 //! nothing in an NMI may panic.
 
-use super::{ring, suspend::refuse_sample};
+use super::suspend::refuse_sample;
 use crate::{
     abi,
     cpu::{cr3, Regs, ThisCpu},
@@ -13,22 +13,22 @@ use crate::{
         counter::{each, CounterId},
         pmu::Pmu,
     },
-    percpu::{CpuTrace, EventState, REFUSED, RING, WRITTEN},
+    percpu::{CpuTrace, Due, SampledCounter, REFUSED, WRITTEN},
     pmu::{lbr, values},
 };
 
 /// The records of one interrupt. Nothing is written before an event is due.
-pub(super) struct Sample<'a> {
+pub(super) struct TraceSample<'a> {
     trace: &'a CpuTrace,
     regs: Regs<'a>,
     /// The time of the interrupt.
     now: u64,
-    /// The [`EventState::follow_mask`] of the events that were recorded, the counters that are overdue a second
+    /// The [`SampledCounter::follow_mask`] of the events that were recorded, the counters that are overdue a second
     /// time; or [`REFUSED`].
     marks: u64,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> TraceSample<'a> {
     /// Returns an empty sample of an interrupt that came at `regs`, at the time `now`.
     #[inline(always)]
     pub(super) fn new(trace: &'a CpuTrace, regs: Regs<'a>, now: u64) -> Self {
@@ -40,32 +40,22 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Adds a counter that has overflowed and counted `total` events, if its event is due. Returns the events to
-    /// load the counter for.
+    /// Adds a counter whose event is due. Returns the events to load the counter for.
     #[inline(always)]
-    pub(super) fn add(
-        &mut self,
-        here: ThisCpu<'_>,
-        counter: CounterId,
-        event: &EventState,
-        total: u64,
-    ) -> u64 {
-        let (rate, recorded) = (event.rate.get(), event.recorded.get());
-        let since = total.wrapping_sub(recorded);
-        if since < rate {
-            return event.load_for(rate.wrapping_sub(since));
-        }
-        if event.follow_mask.get() & RING != 0 {
-            return ring::sample(here, counter, total, self.regs, self.now);
-        }
+    pub(super) fn add(&mut self, counter: CounterId, sampled: &SampledCounter, due: Due) -> u64 {
+        let Due {
+            rate,
+            recorded,
+            since,
+        } = due;
         let trace = self.trace;
         if trace.sample_start.get() > trace.sample_limit.get() {
             self.marks |= REFUSED;
-            return event.max_load.get();
+            return sampled.max_load.get();
         }
-        self.write(event);
-        event.recorded.set(recorded.wrapping_add(rate));
-        self.marks |= event.follow_mask.get();
+        self.write(sampled);
+        sampled.recorded.set(recorded.wrapping_add(rate));
+        self.marks |= sampled.follow_mask.get();
         let since = since.wrapping_sub(rate);
         let left = if since < rate {
             rate.wrapping_sub(since)
@@ -74,18 +64,18 @@ impl<'a> Sample<'a> {
             self.marks |= counter.bit();
             left_of_overrun(rate, since)
         };
-        event.load_for(left)
+        sampled.load_for(left)
     }
 
     /// Writes a TICK or PC record.
     #[inline(always)]
-    fn write(&self, event: &EventState) {
+    fn write(&self, sampled: &SampledCounter) {
         let trace = self.trace;
         // SAFETY: Only events of a recorded trace are due, there is room (`sample_limit`), and this CPU's handler
         // is the only writer.
         let mut writer = unsafe { trace.writer(trace.next_record.get()) };
         // The record in parts, which makes shorter code than a structure.
-        let header = event.sample_header();
+        let header = sampled.sample_header();
         writer.put(header);
         if header.to_le_bytes()[0] == abi::PERFMON_RECORD_PC as u8 {
             let (aspace, pc) = trace.sample_location(self.regs);
@@ -125,36 +115,36 @@ fn left_of_overrun(rate: u64, since: u64) -> u64 {
     rate.wrapping_sub(since.checked_rem(rate).unwrap_or(0))
 }
 
-/// Writes the records that follow those of the counters `sampled`.
+/// Writes the records that follow those of the counters in `marks`.
 #[inline(never)]
-fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, sampled: u64) {
+fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
     let percpu = here.percpu();
     let trace = &percpu.trace;
     // SAFETY: A record was written, so the trace is recorded; there is room (`sample_limit`), and this CPU's handler
     // is the only writer.
     let mut writer = unsafe { trace.writer(trace.next_record.get()) };
-    for counter in each(sampled) {
-        let event = percpu.event(counter);
+    for counter in each(marks) {
+        let sampled = percpu.sampled(counter);
         let total = percpu.value(counter).total();
-        let since = total.wrapping_sub(event.recorded.get());
-        if since >= event.rate.get() {
-            writer.put(event.overrun_count(since));
+        let since = total.wrapping_sub(sampled.recorded.get());
+        if since >= sampled.rate.get() {
+            writer.put(sampled.overrun_count(since));
         }
     }
-    if sampled & trace.timebase.get() != 0 {
+    if marks & trace.timebase.get() != 0 {
         for counter in each(trace.followers.get()) {
             let msr = pmu.msrs(counter).read;
             let total = percpu.value(counter).update_in_nmi(here, msr);
-            writer.put(percpu.event(counter).count(total));
+            writer.put(percpu.sampled(counter).count(total));
         }
         let values = trace.values.followers();
         if values != 0 {
             writer = values::write(here, writer, values);
         }
     }
-    if let Some(counter) = each(sampled & trace.branching.get()).next() {
+    if let Some(counter) = each(marks & trace.branching.get()).next() {
         let header = percpu
-            .event(counter)
+            .sampled(counter)
             .header(abi::PERFMON_RECORD_LAST_BRANCH);
         let aspace = cr3() & trace.aspace_mask.get();
         writer = lbr::write(here, pmu, writer, header, aspace);

@@ -9,14 +9,14 @@ use crate::{
         pmu::Pmu,
         sampling::{period_for, Rate},
     },
-    percpu::{EventState, Word},
+    percpu::{SampledCounter, Word},
     pmu::lbr,
     ring::{Interrupt, Registers, Sampler},
 };
 
-/// Serves a counter that has counted `total` events, so that a sample is due. Returns the events to load it for.
+/// Takes the sample of a counter that has counted `total` events, so that it is due. Returns the events to load it for.
 #[inline(never)]
-pub(super) fn sample(
+pub(super) fn take(
     here: ThisCpu<'_>,
     counter: CounterId,
     total: u64,
@@ -24,25 +24,25 @@ pub(super) fn sample(
     now: u64,
 ) -> u64 {
     let percpu = here.percpu();
-    let event = percpu.event(counter);
+    let sampled = percpu.sampled(counter);
     let Some(sampler) = percpu.sampler(counter) else {
-        return event.max_load.get();
+        return sampled.max_load.get();
     };
     if percpu.samplers.suspended.get() != 0 {
-        return event.max_load.get();
+        return sampled.max_load.get();
     }
-    let rate = event.rate.get();
+    let rate = sampled.rate.get();
     let (period, since) = match sampler.sampling.rate {
         // The rate may have been lowered meanwhile: the sample stands for all that was counted.
-        Rate::Frequency(_) => (event.take(total), 0),
-        Rate::Never | Rate::Period(_) => (rate, skip(event, sampler, total, 1)),
+        Rate::Frequency(_) => (sampled.take(total), 0),
+        Rate::Never | Rate::Period(_) => (rate, skip(sampled, sampler, total, 1)),
     };
     let registers;
     let read = if sampler.sampling.format.has(READ) {
         registers = read(here, counter, sampler, now);
         if registers.is_none() {
             sampler.lose_sample();
-            return event.load_for(event.rate.get().saturating_sub(since));
+            return sampled.load_for(sampled.rate.get().saturating_sub(since));
         }
         registers.as_ref()
     } else {
@@ -62,14 +62,14 @@ pub(super) fn sample(
         let interval = cycles_between(sampler);
         let wanted = period_at(period, elapsed, interval);
         time.set(now);
-        event.rate.set(if is_late(elapsed, interval) {
+        sampled.rate.set(if is_late(elapsed, interval) {
             wanted
         } else {
             // A quarter of the way, so that one slow moment does not change much.
             (rate - rate / 4).wrapping_add(wanted / 4).max(1)
         });
     }
-    event.load_for(event.rate.get().saturating_sub(since))
+    sampled.load_for(sampled.rate.get().saturating_sub(since))
 }
 
 /// The parts of a sample that are read from the PMU.
@@ -105,9 +105,9 @@ fn read<'a>(
 /// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.
 /// Returns the events since the last that was due.
 #[inline(always)]
-fn skip(event: &EventState, sampler: &Sampler, total: u64, taken: u64) -> u64 {
-    let period = event.rate.get();
-    let since = event.since(total);
+fn skip(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: u64) -> u64 {
+    let period = sampled.rate.get();
+    let since = sampled.since(total);
     let due = if since < period.wrapping_mul(2) {
         u64::from(since >= period)
     } else {
@@ -118,7 +118,7 @@ fn skip(event: &EventState, sampler: &Sampler, total: u64, taken: u64) -> u64 {
         sampler.lose(due.wrapping_sub(taken));
     }
     let left = since.wrapping_sub(due.wrapping_mul(period));
-    event.recorded.set(total.wrapping_sub(left));
+    sampled.recorded.set(total.wrapping_sub(left));
     left
 }
 
@@ -194,13 +194,13 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
 /// Loads a counter for its next sample after a suspension: those that were due are lost.
 fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
     let percpu = here.percpu();
-    let event = percpu.event(counter);
+    let sampled = percpu.sampled(counter);
     let Some(sampler) = percpu.sampler(counter) else {
         return;
     };
     reload(here, pmu, counter, |total| {
-        let since = skip(event, sampler, total, 0);
-        event.rate.get().saturating_sub(since)
+        let since = skip(sampled, sampler, total, 0);
+        sampled.rate.get().saturating_sub(since)
     });
 }
 
@@ -209,16 +209,16 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
 ///
 /// It does not come at once, even if as many were counted: its place would always be this function.
 fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
-    let event = here.percpu().event(counter);
+    let sampled = here.percpu().sampled(counter);
     reload(here, pmu, counter, |total| {
-        let since = event.since(total);
-        let left = event.rate.get().saturating_sub(since);
+        let since = sampled.since(total);
+        let left = sampled.rate.get().saturating_sub(since);
         let wanted = period_at(since, elapsed, interval);
         if left <= wanted {
             // Not later either: else an event that becomes ever rarer would have no sample at all.
             return left;
         }
-        event.rate.set(since.wrapping_add(wanted));
+        sampled.rate.set(since.wrapping_add(wanted));
         wanted
     });
 }
@@ -229,7 +229,7 @@ fn reload(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, left: impl FnOnce(u6
     // The handler must not come between.
     pmu.stop_unchecked(here, counter);
     let value = percpu.value(counter);
-    let events = percpu.event(counter).load_for(left(value.total()));
+    let events = percpu.sampled(counter).load_for(left(value.total()));
     value.load(here, pmu.msrs(counter).write, events, value.total());
     pmu.start(here, counter);
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The recording of a counter: when a sample is due, and for how many events the counter is loaded.
+
+use super::Word;
+use crate::{
+    abi,
+    logic::config::{ConfigEvent, Role},
+};
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
+/// A counter whose overflows are recorded, as a trace's records or as samples of an event; or which is not recorded.
+pub(crate) struct SampledCounter {
+    /// The header of the TICK or PC records, as a number, and above it the fewest events that the counter may be
+    /// loaded for.
+    sample: Word,
+    /// The rate: events from one sample to the next. The largest number if the event is not sampled.
+    pub(crate) rate: Word,
+    /// The part of the counter's total that has been recorded.
+    pub(crate) recorded: Word,
+    /// The most events that the counter may be loaded for.
+    pub(crate) max_load: Word,
+    /// [`WRITTEN`], and the counter's bit if other records follow its samples; or [`RING`].
+    pub(crate) follow_mask: Word,
+}
+
+/// A sample that is due.
+pub(crate) struct Due {
+    /// [`SampledCounter::rate`]
+    pub(crate) rate: u64,
+    /// [`SampledCounter::recorded`]
+    pub(crate) recorded: u64,
+    /// The events since the last sample: the rate or more.
+    pub(crate) since: u64,
+}
+
+/// Flag in the marks of a trace's sample, besides counters: a record was written.
+pub(crate) const WRITTEN: u64 = 1 << 63;
+/// Flag in the marks of a trace's sample, besides counters: a record could not be written.
+pub(crate) const REFUSED: u64 = 1 << 62;
+/// Flag in [`SampledCounter::follow_mask`]: samples are not a trace's, but an event's, and go to a ring.
+const RING: u64 = 1 << 61;
+
+impl SampledCounter {
+    /// Records nothing of the counter, which overflows every `max_load` events.
+    pub(crate) fn ignore(&self, max_load: u64) {
+        self.rate.set(u64::MAX);
+        self.recorded.set(0);
+        self.max_load.set(max_load);
+    }
+
+    /// Makes overflows samples for a ring: each `period` events, the next when the total is `due`, with loads of
+    /// `min_load` events and more.
+    pub(super) fn arm(&self, period: u64, due: u64, min_load: u32) {
+        self.sample.set(u64::from(min_load) << 32);
+        self.recorded.set(due.wrapping_sub(period));
+        self.follow_mask.set(RING);
+        self.rate.set(period);
+    }
+
+    /// Ends [`Self::arm`]. Returns the period, and the total when the next sample is due.
+    pub(super) fn disarm(&self) -> (u64, u64) {
+        let period = self.rate.get();
+        self.rate.set(u64::MAX);
+        compiler_fence(SeqCst);
+        let due = self.recorded.get().wrapping_add(period);
+        self.recorded.set(0);
+        (period, due)
+    }
+
+    /// Returns whether samples are an event's, and not a trace's.
+    #[inline(always)]
+    pub(crate) fn is_event(&self) -> bool {
+        self.follow_mask.get() & RING != 0
+    }
+
+    /// Returns whether a sample is due, as the counter has counted `total` events. Otherwise the events to the next one.
+    #[inline(always)]
+    pub(crate) fn due(&self, total: u64) -> Result<Due, u64> {
+        let (rate, recorded) = (self.rate.get(), self.recorded.get());
+        let since = total.wrapping_sub(recorded);
+        if since < rate {
+            return Err(rate.wrapping_sub(since));
+        }
+        Ok(Due {
+            rate,
+            recorded,
+            since,
+        })
+    }
+
+    /// Returns the events up to `total` that were not recorded yet.
+    #[inline(always)]
+    pub(crate) fn since(&self, total: u64) -> u64 {
+        total.wrapping_sub(self.recorded.get())
+    }
+
+    /// Does the same, and marks them as recorded.
+    pub(crate) fn take(&self, total: u64) -> u64 {
+        let since = self.since(total);
+        self.recorded.set(total);
+        since
+    }
+
+    /// Prepares to record an event, with loads of `min_load` to `max_load` events.
+    pub(crate) fn prepare(
+        &self,
+        event: &ConfigEvent,
+        min_load: u32,
+        max_load: u64,
+        follow_mask: u64,
+    ) {
+        let kind = if event.pc {
+            abi::PERFMON_RECORD_PC
+        } else {
+            abi::PERFMON_RECORD_TICK
+        };
+        let rate = match event.role {
+            Role::Sampled(rate) => rate.into(),
+            Role::Counted | Role::FollowsTimebase => u64::MAX,
+        };
+        let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
+        self.sample
+            .set(u64::from(min_load) << 32 | u64::from(header));
+        self.rate.set(rate);
+        self.recorded.set(0);
+        self.max_load.set(max_load);
+        self.follow_mask.set(follow_mask);
+    }
+
+    /// Returns the events to load the counter for if `left` are left to its next sample. Where they are too few,
+    /// it overflows some events late.
+    #[inline(always)]
+    pub(crate) fn load_for(&self, left: u64) -> u64 {
+        left.min(self.max_load.get()).max(self.sample.get() >> 32)
+    }
+
+    /// Returns the events to load the counter for after a sample.
+    pub(crate) fn first_load(&self) -> u64 {
+        self.load_for(self.rate.get())
+    }
+
+    /// Returns the header of the TICK or PC records, as a number.
+    #[inline(always)]
+    pub(crate) fn sample_header(&self) -> u32 {
+        self.sample.get() as u32
+    }
+
+    /// Returns the header of another record of this event.
+    pub(crate) fn header(&self, kind: u32) -> abi::perfmon_record_header {
+        let sample: abi::perfmon_record_header = zerocopy::transmute!(self.sample_header());
+        header(kind, sample.event)
+    }
+
+    /// Returns a COUNT record of the whole rates in `since`, the events since the last sample: of samples that an
+    /// overflow came too late for.
+    #[cold]
+    pub(crate) fn overrun_count(&self, since: u64) -> abi::perfmon_count_record {
+        // The rate of a sampled event is not 0.
+        let whole = since.wrapping_sub(since.checked_rem(self.rate.get()).unwrap_or(0));
+        self.count(self.recorded.get().wrapping_add(whole))
+    }
+
+    /// Returns a COUNT record of the events up to `total` that were not recorded yet, and marks them as recorded.
+    pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
+        abi::perfmon_count_record {
+            header: self.header(abi::PERFMON_RECORD_COUNT),
+            count: self.take(total),
+        }
+    }
+}
+
+/// Returns the header of a record.
+#[inline(always)]
+pub(super) fn header(kind: u32, event: u16) -> abi::perfmon_record_header {
+    abi::perfmon_record_header {
+        type_: kind as u8,
+        reserved_flags: 0,
+        event,
+    }
+}
