@@ -95,10 +95,10 @@ impl Descriptor for Event {
                 return output::with_ring(self, paused).ok_or(EINVAL);
             }
             command::PERIOD => {
-                let rate = uaccess::get::<u64>(arg)?;
-                let new = self.sampler.sampling.rate.with(rate)?;
+                let number = uaccess::get::<u64>(arg)?;
+                let new = self.sampler.sampling.trigger.with(number)?;
                 new.check(max_sample_rate())?;
-                self.sampler.set_rate(rate);
+                self.sampler.set_period_or_frequency(number);
                 refresh(self);
             }
             command::REFRESH => {

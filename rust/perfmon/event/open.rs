@@ -54,7 +54,7 @@ pub(crate) fn open(_client: &Client, request: abi::perfmon_event_open) -> Result
     let pmu = pmu::common();
     let cpus = pmu::processor(cpu::pin().here()).microarchitecture();
     let config = EventConfig::new(&attr, &pmu.capabilities, cpus)?;
-    config.sampling.rate.check(max_sample_rate())?;
+    config.sampling.trigger.check(max_sample_rate())?;
     if config.select.is_kernel() || config.sampling.has_kernel_branches() {
         allow_kernel()?;
     }

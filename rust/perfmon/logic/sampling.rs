@@ -8,14 +8,14 @@ use super::event_attr::{
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
-/// How often an event is sampled.
+/// What a sample is taken at: a number of events, or of samples in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// It only counts.
+pub enum Trigger {
+    /// Nothing: the event only counts.
     Never,
-    /// Each so many events; not 0.
+    /// The events from one sample to the next; not 0.
     Period(u64),
-    /// About so many times in a second; not 0.
+    /// The samples in a second, about; not 0.
     Frequency(u64),
 }
 
@@ -58,8 +58,8 @@ impl Chains {
 /// What an event writes into a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// How often it is sampled.
-    pub rate: Rate,
+    /// What a sample is taken at.
+    pub trigger: Trigger,
     /// What samples have.
     pub format: SampleFormat,
     /// What read(2) returns. Samples with counts have the same.
@@ -90,8 +90,8 @@ pub struct Sampling {
     pub switch: bool,
 }
 
-impl Rate {
-    /// Checks whether it may be this often: `most` samples in a second, 0 for no limit.
+impl Trigger {
+    /// Checks whether samples may be this frequent: `most` samples in a second, 0 for no limit.
     ///
     /// # Errors
     ///
@@ -134,12 +134,12 @@ impl Sampling {
     /// [`InvalidAttr::TooDeep`] for longer call chains than there are; [`InvalidAttr::Unsupported`] for parts that
     /// samples of this module can't have.
     pub const fn new(attr: &PerfEventAttr) -> Result<Self, InvalidAttr> {
-        let rate = match attr.sample_period {
-            0 => Rate::Never,
-            frequency if attr.has(PerfEventAttr::FREQ) => Rate::Frequency(frequency),
-            period => Rate::Period(period),
+        let trigger = match attr.sample_period {
+            0 => Trigger::Never,
+            frequency if attr.has(PerfEventAttr::FREQ) => Trigger::Frequency(frequency),
+            period => Trigger::Period(period),
         };
-        let samples = rate.is_sampled();
+        let samples = trigger.is_sampled();
         let id_all = attr.has(PerfEventAttr::SAMPLE_ID_ALL);
         let format = match SampleFormat::new(attr.sample_type, id_all, samples) {
             Ok(format) => format,
@@ -168,7 +168,7 @@ impl Sampling {
             _ => return Err(InvalidAttr::TooDeep),
         };
         Ok(Self {
-            rate,
+            trigger,
             format,
             read,
             read_at_exit: attr.has(PerfEventAttr::INHERIT_STAT),
@@ -264,8 +264,8 @@ pub const fn period_for(count: u64, elapsed: u64, wanted: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn sampling(attr: PerfEventAttr) -> Result<Rate, InvalidAttr> {
-        Sampling::new(&attr).map(|sampling| sampling.rate)
+    fn sampling(attr: PerfEventAttr) -> Result<Trigger, InvalidAttr> {
+        Sampling::new(&attr).map(|sampling| sampling.trigger)
     }
 
     const PERIOD: PerfEventAttr = PerfEventAttr {
@@ -274,27 +274,30 @@ mod tests {
     };
 
     #[test]
-    fn rates() {
-        assert_eq!(sampling(PerfEventAttr::ZERO), Ok(Rate::Never));
-        assert_eq!(sampling(PERIOD), Ok(Rate::Period(97)));
+    fn triggers() {
+        assert_eq!(sampling(PerfEventAttr::ZERO), Ok(Trigger::Never));
+        assert_eq!(sampling(PERIOD), Ok(Trigger::Period(97)));
         let frequency = PerfEventAttr {
             flags: PerfEventAttr::FREQ,
             ..PERIOD
         };
-        assert_eq!(sampling(frequency), Ok(Rate::Frequency(97)));
+        assert_eq!(sampling(frequency), Ok(Trigger::Frequency(97)));
     }
 
     #[test]
     fn rates_change() {
-        assert_eq!(Rate::Period(5).with(6), Ok(Rate::Period(6)));
-        assert_eq!(Rate::Frequency(5).with(6), Ok(Rate::Frequency(6)));
+        assert_eq!(Trigger::Period(5).with(6), Ok(Trigger::Period(6)));
+        assert_eq!(Trigger::Frequency(5).with(6), Ok(Trigger::Frequency(6)));
         for number in [0, 1 << 63] {
-            assert_eq!(Rate::Period(5).with(number), Err(InvalidAttr::Invalid));
+            assert_eq!(Trigger::Period(5).with(number), Err(InvalidAttr::Invalid));
         }
-        assert_eq!(Rate::Never.with(6), Err(InvalidAttr::Invalid));
-        assert_eq!(Rate::Frequency(1001).check(1000), Err(InvalidAttr::Invalid));
-        assert_eq!(Rate::Frequency(1001).check(0), Ok(()));
-        assert_eq!(Rate::Period(1001).check(1000), Ok(()));
+        assert_eq!(Trigger::Never.with(6), Err(InvalidAttr::Invalid));
+        assert_eq!(
+            Trigger::Frequency(1001).check(1000),
+            Err(InvalidAttr::Invalid)
+        );
+        assert_eq!(Trigger::Frequency(1001).check(0), Ok(()));
+        assert_eq!(Trigger::Period(1001).check(1000), Ok(()));
     }
 
     #[test]
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_follow_the_rate() {
+    fn periods_follow_the_frequency() {
         // 1000 events in 10,000 cycles: each 2,000 cycles 200.
         assert_eq!(period_for(1000, 10_000, 2_000), 200);
         assert_eq!(period_for(0, 10_000, 2_000), 1);

@@ -7,7 +7,7 @@ use crate::{
         counter::{each, CounterId},
         event_attr::{PERF_SAMPLE_BRANCH_STACK, PERF_SAMPLE_READ},
         pmu::Pmu,
-        sampling::{period_for, Rate},
+        sampling::{period_for, Trigger},
     },
     percpu::{SampledCounter, Word},
     pmu::lbr,
@@ -31,18 +31,18 @@ pub(super) fn take(
     if percpu.samplers.suspended.get() != 0 {
         return sampled.max_load.get();
     }
-    let rate = sampled.rate.get();
-    let (period, since) = match sampler.sampling.rate {
-        // The rate may have been lowered meanwhile: the sample stands for all that was counted.
-        Rate::Frequency(_) => (sampled.take(total), 0),
-        Rate::Never | Rate::Period(_) => (rate, skip(sampled, sampler, total, 1)),
+    let period = sampled.period.get();
+    let (events, left_over) = match sampler.sampling.trigger {
+        // The period may have been lowered meanwhile: the sample stands for all that was counted.
+        Trigger::Frequency(_) => (sampled.take_unrecorded(total), 0),
+        Trigger::Never | Trigger::Period(_) => (period, lose_overdue(sampled, sampler, total, 1)),
     };
     let registers;
     let read = if sampler.sampling.format.has(READ) {
         registers = read(here, counter, sampler, now);
         if registers.is_none() {
             sampler.lose_sample();
-            return sampled.load_for(sampled.rate.get().saturating_sub(since));
+            return sampled.load_for(sampled.period.get().saturating_sub(left_over));
         }
         registers.as_ref()
     } else {
@@ -51,25 +51,27 @@ pub(super) fn take(
     sampler.sample(Interrupt {
         regs: regs.get(),
         task: percpu.sampled_task(counter),
-        period,
+        period: events,
         cpu: here.id().as_u32(),
         read,
         // SAFETY: This is the overflow handler, and the memory is not used any more when `sample` returns.
         chain: unsafe { percpu.samplers.chain.words() },
     });
-    if let (Rate::Frequency(_), Some(time)) = (sampler.sampling.rate, percpu.sample_time(counter)) {
+    if let (Trigger::Frequency(_), Some(time)) =
+        (sampler.sampling.trigger, percpu.sample_time(counter))
+    {
         let elapsed = now.wrapping_sub(time.get());
         let interval = cycles_between(sampler);
-        let wanted = period_at(period, elapsed, interval);
+        let wanted = period_at(events, elapsed, interval);
         time.set(now);
-        sampled.rate.set(if is_late(elapsed, interval) {
+        sampled.period.set(if is_late(elapsed, interval) {
             wanted
         } else {
             // A quarter of the way, so that one slow moment does not change much.
-            (rate - rate / 4).wrapping_add(wanted / 4).max(1)
+            (period - period / 4).wrapping_add(wanted / 4).max(1)
         });
     }
-    sampled.load_for(sampled.rate.get().saturating_sub(since))
+    sampled.load_for(sampled.period.get().saturating_sub(left_over))
 }
 
 /// The parts of a sample that are read from the PMU.
@@ -105,8 +107,8 @@ fn read<'a>(
 /// Marks the samples that are due as taken. Those after the first `taken` are lost: the overflow came too late for them.
 /// Returns the events since the last that was due.
 #[inline(always)]
-fn skip(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: u64) -> u64 {
-    let period = sampled.rate.get();
+fn lose_overdue(sampled: &SampledCounter, sampler: &Sampler, total: u64, taken: u64) -> u64 {
+    let period = sampled.period.get();
     let since = sampled.since(total);
     let due = if since < period.wrapping_mul(2) {
         u64::from(since >= period)
@@ -132,7 +134,9 @@ fn period_at(counted: u64, elapsed: u64, interval: u64) -> u64 {
 /// Returns the cycles of the time-stamp counter between two samples of an event with a frequency.
 fn cycles_between(sampler: &Sampler) -> u64 {
     let hertz = u64::from(tsc_khz()).wrapping_mul(1000);
-    hertz.checked_div(sampler.rate()).unwrap_or(hertz)
+    hertz
+        .checked_div(sampler.period_or_frequency())
+        .unwrap_or(hertz)
 }
 
 /// Returns whether a sample that is wanted in each `interval` takes so many cycles that its period no longer fits.
@@ -180,7 +184,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         let Some(sampler) = percpu.sampler(counter) else {
             continue;
         };
-        if let Rate::Frequency(_) = sampler.sampling.rate {
+        if let Trigger::Frequency(_) = sampler.sampling.trigger {
             let elapsed =
                 timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
             let interval = cycles_between(sampler);
@@ -199,26 +203,26 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
         return;
     };
     reload(here, pmu, counter, |total| {
-        let since = skip(sampled, sampler, total, 0);
-        sampled.rate.get().saturating_sub(since)
+        let since = lose_overdue(sampled, sampler, total, 0);
+        sampled.period.get().saturating_sub(since)
     });
 }
 
 /// Brings the sample of an event with a frequency nearer, whose last one was `elapsed` cycles ago: it comes after as many
-/// events as the event has in an `interval` at its present rate, and stands for those that were counted before, too.
+/// events as the event has in an `interval` at its present frequency, and stands for those that were counted before, too.
 ///
 /// It does not come at once, even if as many were counted: its place would always be this function.
 fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     reload(here, pmu, counter, |total| {
         let since = sampled.since(total);
-        let left = sampled.rate.get().saturating_sub(since);
+        let left = sampled.period.get().saturating_sub(since);
         let wanted = period_at(since, elapsed, interval);
         if left <= wanted {
             // Not later either: else an event that becomes ever rarer would have no sample at all.
             return left;
         }
-        sampled.rate.set(since.wrapping_add(wanted));
+        sampled.period.set(since.wrapping_add(wanted));
         wanted
     });
 }

@@ -44,7 +44,7 @@ impl<'a> TraceSample<'a> {
     #[inline(always)]
     pub(super) fn add(&mut self, counter: CounterId, sampled: &SampledCounter, due: Due) -> u64 {
         let Due {
-            rate,
+            period,
             recorded,
             since,
         } = due;
@@ -54,15 +54,15 @@ impl<'a> TraceSample<'a> {
             return sampled.max_load.get();
         }
         self.write(sampled);
-        sampled.recorded.set(recorded.wrapping_add(rate));
+        sampled.recorded.set(recorded.wrapping_add(period));
         self.marks |= sampled.follow_mask.get();
-        let since = since.wrapping_sub(rate);
-        let left = if since < rate {
-            rate.wrapping_sub(since)
+        let since = since.wrapping_sub(period);
+        let left = if since < period {
+            period.wrapping_sub(since)
         } else {
             // The overflow came so late that the event is due again.
             self.marks |= counter.bit();
-            left_of_overrun(rate, since)
+            left_of_overrun(period, since)
         };
         sampled.load_for(left)
     }
@@ -108,11 +108,11 @@ impl<'a> TraceSample<'a> {
     }
 }
 
-/// Returns the events to the next sample of an event that has counted `since`, its rate or more, since the last.
+/// Returns the events to the next sample of an event that has counted `since`, its period or more, since the last.
 #[cold]
-fn left_of_overrun(rate: u64, since: u64) -> u64 {
-    // The rate of a sampled event is not 0.
-    rate.wrapping_sub(since.checked_rem(rate).unwrap_or(0))
+fn left_of_overrun(period: u64, since: u64) -> u64 {
+    // The period of a sampled event is not 0.
+    period.wrapping_sub(since.checked_rem(period).unwrap_or(0))
 }
 
 /// Writes the records that follow those of the counters in `marks`.
@@ -127,7 +127,7 @@ fn write_followers(here: ThisCpu<'_>, pmu: &Pmu, marks: u64) {
         let sampled = percpu.sampled(counter);
         let total = percpu.value(counter).total();
         let since = total.wrapping_sub(sampled.recorded.get());
-        if since >= sampled.rate.get() {
+        if since >= sampled.period.get() {
             writer.put(sampled.overrun_count(since));
         }
     }

@@ -13,8 +13,8 @@ pub(crate) struct SampledCounter {
     /// The header of the TICK or PC records, as a number, and above it the fewest events that the counter may be
     /// loaded for.
     sample: Word,
-    /// The rate: events from one sample to the next. The largest number if the event is not sampled.
-    pub(crate) rate: Word,
+    /// The events from one sample to the next; `u64::MAX` if the counter is not sampled.
+    pub(crate) period: Word,
     /// The part of the counter's total that has been recorded.
     pub(crate) recorded: Word,
     /// The most events that the counter may be loaded for.
@@ -25,11 +25,11 @@ pub(crate) struct SampledCounter {
 
 /// A sample that is due.
 pub(crate) struct Due {
-    /// [`SampledCounter::rate`]
-    pub(crate) rate: u64,
+    /// [`SampledCounter::period`]
+    pub(crate) period: u64,
     /// [`SampledCounter::recorded`]
     pub(crate) recorded: u64,
-    /// The events since the last sample: the rate or more.
+    /// The events since the last sample: the period or more.
     pub(crate) since: u64,
 }
 
@@ -43,7 +43,7 @@ const RING: u64 = 1 << 61;
 impl SampledCounter {
     /// Records nothing of the counter, which overflows every `max_load` events.
     pub(crate) fn ignore(&self, max_load: u64) {
-        self.rate.set(u64::MAX);
+        self.period.set(u64::MAX);
         self.recorded.set(0);
         self.max_load.set(max_load);
     }
@@ -54,13 +54,13 @@ impl SampledCounter {
         self.sample.set(u64::from(min_load) << 32);
         self.recorded.set(due.wrapping_sub(period));
         self.follow_mask.set(RING);
-        self.rate.set(period);
+        self.period.set(period);
     }
 
     /// Ends [`Self::arm`]. Returns the period, and the total when the next sample is due.
     pub(super) fn disarm(&self) -> (u64, u64) {
-        let period = self.rate.get();
-        self.rate.set(u64::MAX);
+        let period = self.period.get();
+        self.period.set(u64::MAX);
         compiler_fence(SeqCst);
         let due = self.recorded.get().wrapping_add(period);
         self.recorded.set(0);
@@ -76,13 +76,13 @@ impl SampledCounter {
     /// Returns whether a sample is due, as the counter has counted `total` events. Otherwise the events to the next one.
     #[inline(always)]
     pub(crate) fn due(&self, total: u64) -> Result<Due, u64> {
-        let (rate, recorded) = (self.rate.get(), self.recorded.get());
+        let (period, recorded) = (self.period.get(), self.recorded.get());
         let since = total.wrapping_sub(recorded);
-        if since < rate {
-            return Err(rate.wrapping_sub(since));
+        if since < period {
+            return Err(period.wrapping_sub(since));
         }
         Ok(Due {
-            rate,
+            period,
             recorded,
             since,
         })
@@ -94,8 +94,8 @@ impl SampledCounter {
         total.wrapping_sub(self.recorded.get())
     }
 
-    /// Does the same, and marks them as recorded.
-    pub(crate) fn take(&self, total: u64) -> u64 {
+    /// Returns the events up to `total` that were not recorded yet, and marks them as recorded.
+    pub(crate) fn take_unrecorded(&self, total: u64) -> u64 {
         let since = self.since(total);
         self.recorded.set(total);
         since
@@ -114,14 +114,14 @@ impl SampledCounter {
         } else {
             abi::PERFMON_RECORD_TICK
         };
-        let rate = match event.role {
+        let period = match event.role {
             Role::Sampled(rate) => rate.into(),
             Role::Counted | Role::FollowsTimebase => u64::MAX,
         };
         let header: u32 = zerocopy::transmute!(header(kind, event.id.0));
         self.sample
             .set(u64::from(min_load) << 32 | u64::from(header));
-        self.rate.set(rate);
+        self.period.set(period);
         self.recorded.set(0);
         self.max_load.set(max_load);
         self.follow_mask.set(follow_mask);
@@ -136,7 +136,7 @@ impl SampledCounter {
 
     /// Returns the events to load the counter for after a sample.
     pub(crate) fn first_load(&self) -> u64 {
-        self.load_for(self.rate.get())
+        self.load_for(self.period.get())
     }
 
     /// Returns the header of the TICK or PC records, as a number.
@@ -151,12 +151,12 @@ impl SampledCounter {
         header(kind, sample.event)
     }
 
-    /// Returns a COUNT record of the whole rates in `since`, the events since the last sample: of samples that an
+    /// Returns a COUNT record of the whole periods in `since`, the events since the last sample: of samples that an
     /// overflow came too late for.
     #[cold]
     pub(crate) fn overrun_count(&self, since: u64) -> abi::perfmon_count_record {
-        // The rate of a sampled event is not 0.
-        let whole = since.wrapping_sub(since.checked_rem(self.rate.get()).unwrap_or(0));
+        // The period of a sampled counter is not 0.
+        let whole = since.wrapping_sub(since.checked_rem(self.period.get()).unwrap_or(0));
         self.count(self.recorded.get().wrapping_add(whole))
     }
 
@@ -164,7 +164,7 @@ impl SampledCounter {
     pub(crate) fn count(&self, total: u64) -> abi::perfmon_count_record {
         abi::perfmon_count_record {
             header: self.header(abi::PERFMON_RECORD_COUNT),
-            count: self.take(total),
+            count: self.take_unrecorded(total),
         }
     }
 }

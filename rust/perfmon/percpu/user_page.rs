@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writing the pages of events that programs map. [`crate::event::page`] allocates them.
+//! Writing the pages of events that programs map. [`crate::event`] allocates them.
 //!
 //! A page is written on the CPU that the event counts on, with interrupts off or in an NMI; when it counts nowhere, by
 //! the holder of its context. A program may write it, too, to its own harm only.

@@ -13,7 +13,7 @@ use crate::{
         },
         event_config::EventConfig,
         sample_format::Header,
-        sampling::{Clock, Rate, Sampling},
+        sampling::{Clock, Sampling, Trigger},
     },
     sys::ffi,
 };
@@ -46,10 +46,10 @@ pub(crate) struct Sampler {
     pub(super) is_user_only: bool,
     /// The PID namespace of who opened the event, with a reference; null if it is the first one.
     namespace: *mut ffi::pid_namespace,
-    /// The rate: a period, or a frequency.
+    /// The period or the frequency of samples, as [`Sampling::trigger`] says; 0 without samples.
     ///
-    /// ATOMICS: relaxed. Who changes it makes the CPUs look at it again.
-    rate: AtomicU64,
+    /// ATOMICS: relaxed. The call that changes it makes the CPUs look at it again.
+    period_or_frequency: AtomicU64,
     /// ATOMICS: released when the ring is ready, and acquired by its writers.
     ring: AtomicPtr<Ring>,
     /// Whether the event is enabled.
@@ -88,19 +88,19 @@ impl Sampler {
         on_last_sample: unsafe extern "C" fn(),
     ) -> Result<Self> {
         let sampling = config.sampling;
-        let rate = match sampling.rate {
-            Rate::Never => 0,
-            Rate::Period(rate) | Rate::Frequency(rate) => rate,
+        let period_or_frequency = match sampling.trigger {
+            Trigger::Never => 0,
+            Trigger::Period(number) | Trigger::Frequency(number) => number,
         };
         Ok(Self {
             state: State::new(),
-            alarm: Alarm::new(sampling.rate.is_sampled().then_some(on_last_sample))?,
+            alarm: Alarm::new(sampling.trigger.is_sampled().then_some(on_last_sample))?,
             id,
             sampling,
             is_user_only: !config.select.is_kernel(),
             // SAFETY: The function has no preconditions; `drop` gives the reference back.
             namespace: unsafe { ffi::perfmon_pid_namespace_get() },
-            rate: AtomicU64::new(rate),
+            period_or_frequency: AtomicU64::new(period_or_frequency),
             ring: AtomicPtr::new(ptr::null_mut()),
             lost: AtomicU64::new(0),
         })
@@ -108,7 +108,7 @@ impl Sampler {
 
     /// Returns whether the event is sampled.
     pub(crate) fn is_sampled(&self) -> bool {
-        self.sampling.rate.is_sampled()
+        self.sampling.trigger.is_sampled()
     }
 
     /// Returns the event's id.
@@ -121,15 +121,15 @@ impl Sampler {
         self.namespace
     }
 
-    /// Returns the rate: a period, or a frequency.
+    /// Returns the period or the frequency of samples, as [`Sampling::trigger`] says; 0 without samples.
     #[inline(always)]
-    pub(crate) fn rate(&self) -> u64 {
-        self.rate.load(Relaxed)
+    pub(crate) fn period_or_frequency(&self) -> u64 {
+        self.period_or_frequency.load(Relaxed)
     }
 
-    /// Changes the rate.
-    pub(crate) fn set_rate(&self, rate: u64) {
-        self.rate.store(rate, Relaxed);
+    /// Changes the period or the frequency.
+    pub(crate) fn set_period_or_frequency(&self, number: u64) {
+        self.period_or_frequency.store(number, Relaxed);
     }
 
     /// Returns how many samples were lost.

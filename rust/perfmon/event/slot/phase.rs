@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where a slot is between two samples of its event.
 
-use crate::{logic::sampling::Rate, ring::Sampler};
+use crate::{logic::sampling::Trigger, ring::Sampler};
 
 /// Where a slot is between two samples of its event.
 #[derive(Clone, Copy)]
 pub(super) struct Phase {
-    /// [`Sampler::rate`] that this was made for.
-    rate: u64,
+    /// The period or the frequency ([`Sampler::period_or_frequency`]) that this was computed from.
+    period_or_frequency: u64,
     /// The events from one sample to the next; 0 if the event is not sampled.
     pub(super) period: u64,
     /// The events to the next sample; negative if it is overdue. While the window is open, the counter's total then.
@@ -23,30 +23,36 @@ const EVENTS_PER_SECOND: u64 = 1_000_000_000;
 impl Phase {
     /// Returns the beginning of a period.
     pub(super) fn new(sampler: &Sampler) -> Self {
-        let rate = sampler.rate();
-        let period = match sampler.sampling.rate {
-            Rate::Never => 0,
-            Rate::Period(_) => rate,
-            Rate::Frequency(_) => EVENTS_PER_SECOND.checked_div(rate).unwrap_or(0).max(1),
+        let period_or_frequency = sampler.period_or_frequency();
+        let period = match sampler.sampling.trigger {
+            Trigger::Never => 0,
+            Trigger::Period(_) => period_or_frequency,
+            Trigger::Frequency(_) => EVENTS_PER_SECOND
+                .checked_div(period_or_frequency)
+                .unwrap_or(0)
+                .max(1),
         };
         Self {
-            rate,
+            period_or_frequency,
             period,
             left: period,
             elapsed: 0,
         }
     }
 
-    /// Follows a change of the rate. Another period begins now, and so does another frequency before the first window.
+    /// Follows a change of the period or the frequency. Another period begins now, and so does another frequency before the
+    /// first window.
     /// Later, a frequency finds its period with the next samples, which stand for what was counted before, too.
     pub(super) fn follow(&mut self, sampler: &Sampler) {
-        if self.rate == sampler.rate() {
+        if self.period_or_frequency == sampler.period_or_frequency() {
             return;
         }
-        match sampler.sampling.rate {
-            Rate::Frequency(_) if self.elapsed != 0 => self.rate = sampler.rate(),
-            Rate::Frequency(_) => *self = Self::new(sampler),
-            Rate::Never | Rate::Period(_) => {
+        match sampler.sampling.trigger {
+            Trigger::Frequency(_) if self.elapsed != 0 => {
+                self.period_or_frequency = sampler.period_or_frequency();
+            }
+            Trigger::Frequency(_) => *self = Self::new(sampler),
+            Trigger::Never | Trigger::Period(_) => {
                 self.end(sampler);
                 *self = Self::new(sampler);
             }
