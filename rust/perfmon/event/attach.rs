@@ -2,7 +2,7 @@
 //! Giving an event to a task or a CPU, and taking it away.
 
 use super::{
-    context::Context,
+    context::{Context, Held},
     event::Event,
     slot::{self, refresh, Calls, Slot, Slots},
     switch::{load_current, miss_current},
@@ -136,7 +136,7 @@ fn attach_to_task(
     loop {
         // Memory is allocated without RCU.
         let slots = Slots::new(GFP_KERNEL_ACCOUNT)?;
-        let new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
+        let mut new = Context::new(task_ptr, slots, GFP_KERNEL_ACCOUNT)?;
         if let Some(result) = with_context(&event.target, |here, slots| {
             add(here, slots, event, &mut room, cpu, leader)
         }) {
@@ -158,8 +158,7 @@ fn attach_to_task(
             // SAFETY: The table is locked.
             let is_new = unsafe { table::find(task_ptr) }.is_none();
             if is_new {
-                // SAFETY: Nothing else uses the context yet.
-                add(None, unsafe { new.slots() }, event, &mut room, cpu, leader)?;
+                add(None, new.slots_mut(), event, &mut room, cpu, leader)?;
                 table.add(new);
             }
             is_new
@@ -210,7 +209,8 @@ fn begin_cpu(cpu: CpuId, new: KBox<Context>) {
     if ownership.cpus().online().contains(cpu) {
         // Nobody finds it before it is loaded: who did so would lock it, and the CPU would not look at what was added.
         on_cpu(cpu.as_u32(), |here| {
-            new.load(here);
+            // No window is to be opened yet.
+            let _ = new.load(here);
             here.percpu().cpu_context.publish(new.address());
         });
     } else {
@@ -262,9 +262,8 @@ fn for_loaded(f: impl Fn(ThisCpu<'_>, &mut Slots) + Sync) {
         cpu.is_some_and(|cpu| percpu::of(cpu).task_context.acquire() != 0)
     };
     on_each_online(is_loaded, |here| {
-        if let Some(context) = Context::loaded(here.percpu()) {
-            // SAFETY: The context is loaded on this CPU, and interrupts are off.
-            f(here, unsafe { context.slots() });
+        if let Some(mut slots) = Held::of_task(here) {
+            f(here, &mut slots);
         }
     });
 }

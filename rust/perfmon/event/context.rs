@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A context: the events of one task, or of one CPU.
 //!
-//! A context is loaded on a CPU while its task runs there. Who holds a context may use its slots:
+//! A context is loaded on a CPU while its task runs there. The holder of a context may use its slots ([`Held`]):
 //!
 //! ```text
 //!              the CPU that loads it            a task that changes it
@@ -23,7 +23,9 @@ use crate::{
 };
 use core::{
     cell::UnsafeCell,
-    hint, ptr,
+    hint,
+    ops::{Deref, DerefMut},
+    ptr,
     sync::atomic::{
         AtomicPtr, AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
@@ -41,6 +43,63 @@ const FREE: u32 = u32::MAX;
 const LOCKED: u32 = u32::MAX - 1;
 /// [`Context::holder`]: the context has ended, and nobody will hold it again.
 const GONE: u32 = u32::MAX - 2;
+
+/// A context and the permission to use its slots, for the holder.
+///
+/// # Invariants
+///
+/// Until the value is dropped, the context is loaded on this CPU and interrupts are off, or the caller has locked it. There
+/// is no second value for the same context meanwhile.
+pub(super) struct Held<'a>(&'a Context);
+
+impl<'a> Held<'a> {
+    /// Returns the context of the task that runs on this CPU, if it is loaded.
+    #[inline(always)]
+    pub(super) fn of_task(here: ThisCpu<'a>) -> Option<Self> {
+        // INVARIANT: `task_context` is the context that is loaded; interrupts are off, as a `ThisCpu` says in this folder.
+        Context::loaded(here.percpu()).map(Self)
+    }
+
+    /// Returns the context of this CPU's events, if it is loaded: while the CPU is counted on.
+    pub(super) fn of_cpu(here: ThisCpu<'a>) -> Option<Self> {
+        let percpu = here.percpu();
+        // SAFETY: The context of a CPU is never freed while the module is loaded.
+        let context = unsafe { Context::from_address(percpu.cpu_context.get()) }?;
+        let is_loaded = context.holder.load(Relaxed) == here.id().as_u32();
+        // INVARIANT: It is loaded on this CPU; interrupts are off, as a `ThisCpu` says in this folder.
+        is_loaded.then_some(Self(context))
+    }
+
+    /// Returns the address of the context as a number.
+    #[inline(always)]
+    pub(super) fn address(&self) -> u64 {
+        self.0.address()
+    }
+
+    /// Unloads the context. Its windows are closed.
+    #[inline(always)]
+    pub(super) fn unload(self) {
+        self.0.holder.store(FREE, Release);
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Slots;
+
+    #[inline(always)]
+    fn deref(&self) -> &Slots {
+        // SAFETY: By the type invariant this is the only holder, and `self` is borrowed shared.
+        unsafe { &*self.0.slots.get() }
+    }
+}
+
+impl DerefMut for Held<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Slots {
+        // SAFETY: By the type invariant this is the only holder, and `self` is borrowed exclusively.
+        unsafe { &mut *self.0.slots.get() }
+    }
+}
 
 /// The events of one task, or of one CPU.
 pub(super) struct Context {
@@ -128,40 +187,23 @@ impl Context {
         self.holder.load(Acquire) == GONE
     }
 
-    /// Loads the context on this CPU, where its task begins to run. Returns whether it could be: not if it is gone.
+    /// Loads the context on this CPU, where its task begins to run. `None` if the context is gone.
     #[inline(always)]
-    pub(super) fn load(&self, here: ThisCpu<'_>) -> bool {
+    pub(super) fn load(&self, here: ThisCpu<'_>) -> Option<Held<'_>> {
         let cpu = here.percpu().number.get() as u32;
         loop {
             match self.holder.compare_exchange(FREE, cpu, Acquire, Relaxed) {
-                Ok(_) => return true,
+                // INVARIANT: Just loaded; interrupts are off, as a `ThisCpu` says in this folder.
+                Ok(_) => return Some(Held(self)),
                 Err(LOCKED) => hint::spin_loop(),
-                Err(_) => return false,
+                Err(_) => return None,
             }
         }
     }
 
-    /// Unloads the context. Its windows are closed.
-    ///
-    /// # Safety
-    ///
-    /// It must be loaded on this CPU, and its slots not used any more.
-    #[inline(always)]
-    pub(super) unsafe fn unload(&self) {
-        self.holder.store(FREE, Release);
-    }
-
-    /// Returns the slots.
-    ///
-    /// # Safety
-    ///
-    /// The caller must hold the context for `'a`: it is loaded on this CPU and interrupts are off, or it is locked. It
-    /// must make no second reference meanwhile.
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref, reason = "the holder alone uses the slots")]
-    pub(super) unsafe fn slots<'a>(&self) -> &'a mut Slots {
-        // SAFETY: By the requirement there is no other reference.
-        unsafe { &mut *self.slots.get() }
+    /// Returns the slots of a context that no other CPU or task can find.
+    pub(super) fn slots_mut(&mut self) -> &mut Slots {
+        self.slots.get_mut()
     }
 
     /// Calls `f` with the slots, on the CPU that the context is loaded on, which `f` gets; or here, with `None`, if it
@@ -224,9 +266,9 @@ impl Context {
     ) -> Result<Option<(R, bool)>, u32> {
         match self.holder.compare_exchange(FREE, LOCKED, Acquire, Relaxed) {
             Ok(_) => {
-                // SAFETY: The context has just been locked.
-                let slots = unsafe { self.slots() };
-                let result = f(None, slots);
+                // INVARIANT: Just locked.
+                let mut slots = Held(self);
+                let result = f(None, &mut slots);
                 let ends = slots.is_empty() && !self.task.is_null();
                 self.holder.store(if ends { GONE } else { FREE }, Release);
                 Ok(Some((result, ends)))
@@ -243,9 +285,9 @@ impl Context {
         here: ThisCpu<'_>,
         mut f: impl FnMut(Option<ThisCpu<'_>>, &mut Slots) -> R,
     ) -> (R, bool) {
-        // SAFETY: The context is loaded on this CPU and interrupts are off.
-        let slots = unsafe { self.slots() };
-        let result = f(Some(here), slots);
+        // INVARIANT: The context is loaded on this CPU; interrupts are off, as a `ThisCpu` says in this folder.
+        let mut slots = Held(self);
+        let result = f(Some(here), &mut slots);
         let ends = slots.is_empty() && !self.task.is_null();
         if ends {
             here.percpu().task_context.publish(0);

@@ -3,7 +3,7 @@
 
 use super::{
     attach::{detach, miss_where_refused, refresh_everywhere},
-    context::Context,
+    context::Held,
     event::Event,
     group, hooks, mapping, output, record,
     resources::{max_sample_rate, release},
@@ -190,9 +190,8 @@ impl Descriptor for Event {
 fn with_here<R>(f: impl FnOnce(ThisCpu<'_>, &mut Slots) -> R) -> Option<R> {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
-    let context = Context::loaded(here.percpu())?;
-    // SAFETY: The context is loaded on this CPU, and interrupts are off.
-    Some(f(here, unsafe { context.slots() }))
+    let mut slots = Held::of_task(here)?;
+    Some(f(here, &mut slots))
 }
 
 /// Makes the CPUs look at the event again, wherever it may count, and brings its sum up to date.

@@ -22,6 +22,9 @@
 //! - RCU is held by staying on the CPU, and not by `rcu_read_lock()`, under which a task can be preempted: the end of a grace
 //!   period is what unmapping a ring waits for, and the kernel's hotplug.
 //!
+//! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
+//! may use what is loaded on its CPU ([`context::Held`]).
+//!
 //! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table of contexts ([`table`]), which is
 //! the innermost. The context switch and the other tracepoints take the last one only.
 

@@ -2,7 +2,7 @@
 //! Recording what happens to tasks, in the rings of the events that want it.
 
 use super::{
-    context::Context,
+    context::Held,
     event::Event,
     slot::{Slot, Slots},
     watched::WATCHERS,
@@ -33,12 +33,11 @@ pub(super) fn of_current(change: &Change) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let task = Task::current_raw();
-    if let Some(context) = Context::loaded(here.percpu()) {
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
-        of_slots(here, unsafe { context.slots() }, change, task, None);
+    if let Some(slots) = Held::of_task(here) {
+        of_slots(here, &slots, change, task, None);
     }
-    if let Some(slots) = of_cpu(here) {
-        of_slots(here, slots, change, task, None);
+    if let Some(slots) = Held::of_cpu(here) {
+        of_slots(here, &slots, change, task, None);
     }
 }
 
@@ -51,22 +50,12 @@ pub(super) fn of_tasks(
     task: *mut bindings::task_struct,
     other: *mut bindings::task_struct,
 ) {
-    if let Some(context) = Context::loaded(here.percpu()) {
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
-        of_slots(here, unsafe { context.slots() }, change, task, None);
+    if let Some(slots) = Held::of_task(here) {
+        of_slots(here, &slots, change, task, None);
     }
-    if let Some(slots) = of_cpu(here) {
-        of_slots(here, slots, change, task, Some(other));
+    if let Some(slots) = Held::of_cpu(here) {
+        of_slots(here, &slots, change, task, Some(other));
     }
-}
-
-/// Returns the slots of this CPU's events, if it is counted on. Interrupts are off.
-fn of_cpu(here: ThisCpu<'_>) -> Option<&Slots> {
-    let percpu = here.percpu();
-    // SAFETY: The context of a CPU is never freed while the module is loaded.
-    let context = unsafe { Context::from_address(percpu.cpu_context.get()) }?;
-    // SAFETY: The context of a CPU is loaded on it while it is counted on, and interrupts are off.
-    (percpu.brought_up.get() != 0).then(|| &*unsafe { context.slots() })
 }
 
 /// Records a change of `task` for those of the slots whose windows are open. `other` is the task that it changes places

@@ -2,7 +2,7 @@
 //! The context switch, and where a CPU begins and ends to be counted on.
 
 use super::{
-    context::Context,
+    context::{Context, Held},
     record,
     slot::{refresh, Readings},
     table,
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn on_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
-    let out = Context::loaded(here.percpu());
+    let out = Held::of_task(here);
     if out.is_some() || into.is_some() {
         change(here, out, into, || ());
     }
@@ -63,7 +63,7 @@ unsafe fn on_watched_switch(
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
     record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
-    change_watched(here, Context::loaded(here.percpu()), into, next);
+    change_watched(here, Held::of_task(here), into, next);
     record::of_tasks(here, &Change::SwitchIn, next, prev);
 }
 
@@ -72,7 +72,7 @@ unsafe fn on_watched_switch(
 #[inline(never)]
 fn change_watched(
     here: ThisCpu<'_>,
-    out: Option<&Context>,
+    out: Option<Held<'_>>,
     into: Option<&Context>,
     next: *const bindings::task_struct,
 ) {
@@ -83,28 +83,28 @@ fn change_watched(
 #[inline(always)]
 fn change(
     here: ThisCpu<'_>,
-    out: Option<&Context>,
+    out: Option<Held<'_>>,
     into: Option<&Context>,
     between: impl FnOnce(),
 ) {
     let mut readings = Readings::new(timestamp());
-    if let Some(context) = out {
-        // SAFETY: The context is loaded on this CPU, and interrupts are off.
-        readings.close(here, unsafe { context.slots() });
-        // SAFETY: The slots are not used any more.
-        unsafe { context.unload() };
+    if let Some(mut slots) = out {
+        readings.close(here, &mut slots);
+        slots.unload();
     }
     between();
     let percpu = here.percpu();
     let loaded = match into {
-        Some(context) if percpu.brought_up.get() != 0 && context.load(here) => {
-            // SAFETY: The context has just been loaded, and interrupts are off.
-            readings.open(here, unsafe { context.slots() });
-            context.address()
-        }
         Some(context) => {
-            miss(here, context);
-            0
+            let is_counted_on = percpu.brought_up.get() != 0;
+            let held = is_counted_on.then(|| context.load(here)).flatten();
+            if let Some(mut slots) = held {
+                readings.open(here, &mut slots);
+                slots.address()
+            } else {
+                miss(here, context);
+                0
+            }
         }
         None => 0,
     };
@@ -144,9 +144,8 @@ pub(crate) fn enter_cpu(here: ThisCpu<'_>) {
     load_current(here);
     // SAFETY: The context of a CPU is never freed while the module is loaded.
     if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
-        if context.load(here) {
-            // SAFETY: The context has just been loaded, and interrupts are off.
-            refresh(here, unsafe { context.slots() }, timestamp());
+        if let Some(mut slots) = context.load(here) {
+            refresh(here, &mut slots, timestamp());
         }
     }
 }
@@ -174,17 +173,9 @@ pub(super) unsafe extern "C" fn on_last_sample() {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change_watched(
-        here,
-        Context::loaded(here.percpu()),
-        None,
-        Task::current_raw(),
-    );
-    // SAFETY: The context of a CPU is never freed while the module is loaded.
-    if let Some(context) = unsafe { Context::from_address(here.percpu().cpu_context.get()) } {
-        // SAFETY: The context of a CPU is loaded on it while it is counted on; interrupts are off.
-        Readings::new(timestamp()).close(here, unsafe { context.slots() });
-        // SAFETY: The slots are not used any more.
-        unsafe { context.unload() };
+    change_watched(here, Held::of_task(here), None, Task::current_raw());
+    if let Some(mut slots) = Held::of_cpu(here) {
+        Readings::new(timestamp()).close(here, &mut slots);
+        slots.unload();
     }
 }
