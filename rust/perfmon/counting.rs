@@ -354,7 +354,7 @@ pub(crate) fn release(client: &Client) {
 /// Stops and frees counters.
 fn free(ownership: &mut Ownership, counters: u64) {
     ownership.on_each(|here| here.pmu().restore(here, counters));
-    ownership.free(counters);
+    ownership.release_counters(counters);
 }
 
 /// Brings the values of a counter up to date on the CPUs whose numbers are in `range`.

@@ -8,9 +8,9 @@ use kernel::{error::to_result, prelude::*};
 /// Callbacks for sleep and reboot, in a task.
 pub(crate) trait PowerCallbacks {
     /// The system will sleep or reboot.
-    fn down();
+    fn suspend();
     /// The system is back from sleep.
-    fn up();
+    fn resume();
 }
 
 /// The registration of [`PowerCallbacks`].
@@ -27,16 +27,16 @@ impl<T: PowerCallbacks> Power<T> {
     ///
     /// To be called once in the module's life.
     pub(crate) unsafe fn register() -> Result<Self> {
-        extern "C" fn down<T: PowerCallbacks>() {
-            T::down();
+        extern "C" fn suspend<T: PowerCallbacks>() {
+            T::suspend();
         }
 
-        extern "C" fn up<T: PowerCallbacks>() {
-            T::up();
+        extern "C" fn resume<T: PowerCallbacks>() {
+            T::resume();
         }
 
         // SAFETY: This is the only registration, and `drop` ends it before the functions go.
-        to_result(unsafe { ffi::perfmon_power_register(Some(down::<T>), Some(up::<T>)) })?;
+        to_result(unsafe { ffi::perfmon_power_register(Some(suspend::<T>), Some(resume::<T>)) })?;
         // INVARIANT: Just registered.
         Ok(Self(PhantomData))
     }

@@ -60,7 +60,7 @@ impl HotplugCallbacks for Machine {
             clean_here(here);
         }
         let mut ownership = OWNERSHIP.lock();
-        let found = match admit(&mut ownership, here) {
+        let found = match check_cpu(&mut ownership, here) {
             Ok(found) => found,
             Err(reason) => {
                 ownership.cpus_mut().refuse(cpu);
@@ -98,7 +98,7 @@ impl HotplugCallbacks for Machine {
 
 impl PowerCallbacks for Machine {
     /// Counts on no CPU any more. Calls from programs go on: there is no CPU for them to act on.
-    fn down() {
+    fn suspend() {
         let mut ownership = OWNERSHIP.lock();
         ownership.on_each(|here| tear_down(&ownership, here));
         ownership.cpus_mut().pause();
@@ -106,7 +106,7 @@ impl PowerCallbacks for Machine {
 
     /// Counts again on the CPUs that were counted on before, except those gone offline since, and on those that came online
     /// meanwhile.
-    fn up() {
+    fn resume() {
         let mut ownership = OWNERSHIP.lock();
         ownership.cpus_mut().resume();
         ownership.on_each(|here| {
@@ -119,7 +119,7 @@ impl PowerCallbacks for Machine {
 
 /// Checks whether a CPU that has come online can be counted on, and returns what it can count. At load, lessens
 /// what all CPUs have in common.
-fn admit(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
+fn check_cpu(ownership: &mut Ownership, here: ThisCpu<'_>) -> Result<Capabilities, &'static str> {
     let found = pmu::probe(here).map_err(|reason| reason.reason())?;
     let cpus = ownership.cpus_mut();
     let common = *cpus.common();

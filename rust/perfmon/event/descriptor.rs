@@ -7,7 +7,7 @@ use super::{
     event::Event,
     group, hooks, mapping, output, record,
     resources::{max_sample_rate, release},
-    slot::{self, Seen, Slot, Slots},
+    slot::{self, EventCount, Slot, Slots},
 };
 use crate::{
     cpu::{irqs_off, timestamp, ThisCpu},
@@ -60,9 +60,11 @@ impl Descriptor for Event {
             && !self.config.inherit
             && to.size() >= size_of::<u64>()
         {
-            let seen = with_here(|here, slots| Seen::here(here, slots.of(self)?, 0)).flatten();
-            if let Some(seen) = seen {
-                return to.put(&[seen.count]).map(|()| size_of::<u64>());
+            let count =
+                with_here(|here, slots| EventCount::read_here(here, slots.slot_of(self)?, 0))
+                    .flatten();
+            if let Some(count) = count {
+                return to.put(&[count.count]).map(|()| size_of::<u64>());
             }
         }
         if self.config.sampling.read.is_group() {
@@ -165,7 +167,7 @@ impl Descriptor for Event {
             u8::from(self.config.pinned),
             u8::from(self.config.exclusive),
             u8::from(self.state().is_enabled(u64::MAX)),
-            self.left(),
+            self.left_tasks(),
         );
     }
 
@@ -245,19 +247,19 @@ fn for_group(event: &Event, whole_group: bool, f: impl Fn(&Event)) {
     group::lock(event).events().for_each(f);
 }
 
-/// Returns what read(2) tells of the event `id` that has counted so much.
+/// Returns what read(2) returns for an event with this count.
 #[inline(always)]
-fn value(event: &Event, seen: &Seen) -> EventValue {
+fn value(event: &Event, count: &EventCount) -> EventValue {
     EventValue {
-        value: seen.count,
+        value: count.count,
         id: event.id,
         lost: event.sampler.lost(),
     }
 }
 
 /// Returns the times of an event.
-fn times(seen: &Seen) -> EventTimes {
-    let time = seen.time.nanoseconds();
+fn times(count: &EventCount) -> EventTimes {
+    let time = count.time.nanoseconds();
     EventTimes {
         enabled: time,
         running: time,
@@ -271,18 +273,20 @@ fn read_one(event: &Event, to: impl Room) -> Result<usize> {
     if to.size() < format.size(1) {
         return Err(ENOSPC);
     }
-    let seen = match with_here(|here, slots| Seen::here(here, slots.of(event)?, timestamp())) {
-        Some(Some(seen)) if !event.config.inherit => seen,
+    let count = match with_here(|here, slots| {
+        EventCount::read_here(here, slots.slot_of(event)?, timestamp())
+    }) {
+        Some(Some(count)) if !event.config.inherit => count,
         _ => {
             refresh_everywhere(event);
             if event.is_broken() {
                 return Err(EIO);
             }
-            Seen::closed(event)
+            EventCount::closed(event)
         }
     };
     let mut words = [0; MAX_WORDS_OF_ONE];
-    let words = format.encode_one(&mut words, value(event, &seen), || times(&seen));
+    let words = format.encode_one(&mut words, value(event, &count), || times(&count));
     to.put(words)?;
     Ok(size_of_val(words))
 }
@@ -293,15 +297,15 @@ fn read_group(event: &Event, to: impl Room) -> Result<usize> {
     let format = event.config.sampling.read;
     let mut few = [0; FEW_WORDS];
     // The usual case: all of it is here.
-    let read = with_here(|here, slots| {
+    let words = with_here(|here, slots| {
         if event.config.inherit {
             return None;
         }
         let (group, now) = (slots.group(event), timestamp());
-        let see = |slot: &Slot| Some((slot.event(), Seen::here(here, slot, now)?));
-        encode_group(format, &mut few, group.map(see))
+        let read = |slot: &Slot| Some((slot.event(), EventCount::read_here(here, slot, now)?));
+        encode_group(format, &mut few, group.map(read))
     });
-    if let Some(Some(words)) = read {
+    if let Some(Some(words)) = words {
         if to.size() < size_of_val(words) {
             return Err(ENOSPC);
         }
@@ -325,7 +329,7 @@ fn read_any_group(event: &Event, to: impl Room) -> Result<usize> {
         room.resize(needed, 0, GFP_KERNEL)?;
         // All events of a group are in the same contexts, so this is for all.
         refresh_everywhere(group.leader());
-        encode_group(format, &mut room, group.events().map(see_closed)).ok_or(EIO)?
+        encode_group(format, &mut room, group.events().map(closed_count)).ok_or(EIO)?
         // Programs' memory is not touched under the lock: a fault may wait for a mmap(2), which may wait for it.
     };
     to.put(words)?;
@@ -333,27 +337,27 @@ fn read_any_group(event: &Event, to: impl Room) -> Result<usize> {
 }
 
 /// Returns what the closed windows of an event have counted, unless events were missed.
-fn see_closed(event: &Event) -> Option<(&Event, Seen)> {
-    (!event.is_broken()).then(|| (event, Seen::closed(event)))
+fn closed_count(event: &Event) -> Option<(&Event, EventCount)> {
+    (!event.is_broken()).then(|| (event, EventCount::closed(event)))
 }
 
-/// Writes what read(2) tells of a group: of each event the id and what was seen. `None` if one was not seen, there is
+/// Encodes what read(2) returns for a group: the id and the count of each event. `None` if a count is missing, there is
 /// none, or there is no room.
 #[inline(always)]
 fn encode_group<'w, 'a>(
     format: ReadFormat,
     words: &'w mut [u64],
-    events: impl Iterator<Item = Option<(&'a Event, Seen)>>,
+    events: impl Iterator<Item = Option<(&'a Event, EventCount)>>,
 ) -> Option<&'w [u64]> {
     let leader = Cell::new(None);
     let values = events.map(|event| {
-        let (event, seen) = event?;
+        let (event, count) = event?;
         if leader.get().is_none() {
-            leader.set(Some(seen));
+            leader.set(Some(count));
         }
-        Some(value(event, &seen))
+        Some(value(event, &count))
     });
-    let times = || leader.get().map_or(NO_TIME, |seen| times(&seen));
+    let times = || leader.get().map_or(NO_TIME, |count| times(&count));
     let words = format.encode_group(words, values, times)?;
     leader.get().map(|_| words)
 }

@@ -42,7 +42,7 @@ pub(super) struct Event {
     /// The tasks that it has left, since they executed a program that it must not count.
     ///
     /// ATOMICS: relaxed. It is shown only.
-    left: AtomicU32,
+    left_tasks: AtomicU32,
     /// The sum of all windows that are closed.
     ///
     /// ATOMICS: relaxed additions by any CPU. Who reads makes the CPUs close their windows before, by a call.
@@ -60,9 +60,9 @@ pub(super) struct Event {
     /// ATOMICS: sequentially consistent; the end of the last one wakes who polls.
     slots: AtomicU32,
     /// The group that it leads, alone or with others.
-    pub(super) led: Arc<Group<Event>>,
+    pub(super) own_group: Arc<Group<Event>>,
     /// The group that it was opened in, as long as that has a leader.
-    pub(super) joined: Option<Arc<Group<Event>>>,
+    pub(super) joined_group: Option<Arc<Group<Event>>>,
     /// The page and the ring that programs map.
     #[pin]
     pub(super) mapped: Mapped,
@@ -87,7 +87,7 @@ impl Event {
         config: EventConfig,
         counter: CounterId,
         target: Target,
-        joined: Option<Arc<Group<Event>>>,
+        joined_group: Option<Arc<Group<Event>>>,
         id: u64,
         on_last_sample: unsafe extern "C" fn(),
     ) -> impl PinInit<Self, Error> {
@@ -98,13 +98,13 @@ impl Event {
             counter,
             target,
             broken: AtomicU32::new(0),
-            left: AtomicU32::new(0),
+            left_tasks: AtomicU32::new(0),
             total: AtomicU64::new(0),
             base: AtomicU64::new(0),
             cycles: AtomicU64::new(0),
             slots: AtomicU32::new(0),
-            led: Group::new()?,
-            joined,
+            own_group: Group::new()?,
+            joined_group,
             mapped <- Mapped::new(),
             sampler: Sampler::new(*id, config, on_last_sample)?,
             pid: match &target {
@@ -174,12 +174,12 @@ impl Event {
 
     /// Notes that it leaves a task that goes on without it.
     pub(super) fn leave_task(&self) {
-        self.left.fetch_add(1, Relaxed);
+        self.left_tasks.fetch_add(1, Relaxed);
     }
 
     /// Returns how many tasks it has left.
-    pub(super) fn left(&self) -> u32 {
-        self.left.load(Relaxed)
+    pub(super) fn left_tasks(&self) -> u32 {
+        self.left_tasks.load(Relaxed)
     }
 
     /// Counts a new slot.

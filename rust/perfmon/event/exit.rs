@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `PERF_RECORD_READ`: when a task ends that has inherited an event with `inherit_stat`, its count is told.
+//! `PERF_RECORD_READ`: when a task ends that has inherited an event with `inherit_stat`, its count is recorded.
 
 use super::{
     event::Event,
@@ -21,16 +21,16 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// RCU is held since the event had a slot, and the event counts this as one more slot: poll(2) tells of the end of all
+/// RCU is held since the event had a slot, and the event counts this as one more slot: poll(2) reports the end of all
 /// tasks after the record, and not before.
-struct Told {
+struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
     /// As from a read(2).
     words: KVec<u64>,
 }
 
-impl Told {
+impl ReadRecord {
     /// Returns a record with these words.
     ///
     /// # Safety
@@ -52,7 +52,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for ReadRecord {
     fn drop(&mut self) {
         self.event().end_slot();
     }
@@ -60,7 +60,7 @@ impl Drop for Told {
 
 /// The counts of a task that ends.
 #[derive(Default)]
-pub(super) struct Counts(KVec<Told>);
+pub(super) struct Counts(KVec<ReadRecord>);
 
 impl Counts {
     /// Notes the counts of slots whose windows are closed. Those for which there is no memory are lost.
@@ -69,7 +69,7 @@ impl Counts {
     ///
     /// The caller holds RCU for as long as this exists.
     pub(super) unsafe fn note(&mut self, slots: &Slots) {
-        for slot in slots.iter().filter(|slot| slot.tells_at_exit()) {
+        for slot in slots.iter().filter(|slot| slot.wants_read_record()) {
             let event = slot.event();
             // An inherited event without a CPU has no ring.
             let Some(cpu) = event.target.cpu() else {
@@ -78,14 +78,14 @@ impl Counts {
             if !event.sampler.has_ring() {
                 continue;
             }
-            if told_with(slots, slot).any(|slot| slot.event().is_broken()) {
+            if read_events(slots, slot).any(|slot| slot.event().is_broken()) {
                 event.sampler.lose_record();
                 continue;
             }
             let noted = words(slots, slot).and_then(|words| {
                 // SAFETY: The event has this slot; RCU is held by the requirement.
-                let told = unsafe { Told::new(event, cpu, words) };
-                Ok(self.0.push(told, GFP_ATOMIC | __GFP_NOWARN)?)
+                let record = unsafe { ReadRecord::new(event, cpu, words) };
+                Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
             });
             if noted.is_err() {
                 event.sampler.lose_record();
@@ -94,12 +94,12 @@ impl Counts {
     }
 
     /// Writes the records. For the task that they are of, with interrupts on.
-    pub(super) fn tell(&self) {
+    pub(super) fn write(&self) {
         let task: &Task = current!();
-        for told in self.0.iter() {
-            let sampler = &told.event().sampler;
-            let cpu = told.cpu.as_u32();
-            let words = told.words.as_slice();
+        for record in self.0.iter() {
+            let sampler = &record.event().sampler;
+            let cpu = record.cpu.as_u32();
+            let words = record.words.as_slice();
             let done = on_cpu(cpu, |_| sampler.record_counts(words, task.as_ptr(), cpu));
             if !done {
                 sampler.lose_record();
@@ -108,8 +108,8 @@ impl Counts {
     }
 }
 
-/// Returns the slots that a read(2) of the slot's event tells of: those of its group, or only this.
-fn told_with<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
+/// Returns the slots whose counts a read(2) of the slot's event returns: those of its group, or only this.
+fn read_events<'a>(slots: &'a Slots, slot: &'a Slot) -> impl Iterator<Item = &'a Slot> {
     let is_group = slot.event().sampler.sampling.read.is_group();
     let group = slots.group(slot.event());
     group.filter(move |member| is_group || member.is_of(slot.event()))
@@ -120,7 +120,7 @@ fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
     let event = slot.event();
     let format = event.sampler.sampling.read;
     let mut words = KVec::new();
-    let size = format.words(told_with(slots, slot).count());
+    let size = format.words(read_events(slots, slot).count());
     words.resize(size, 0, GFP_ATOMIC | __GFP_NOWARN)?;
     let value = |slot: &Slot| EventValue {
         value: slot.counted().count,
@@ -128,13 +128,17 @@ fn words(slots: &Slots, slot: &Slot) -> Result<KVec<u64>> {
         lost: slot.event().sampler.lost(),
     };
     // The time of the leader; of the event itself without a group.
-    let time = told_with(slots, slot).next().unwrap_or(slot).counted().time;
+    let time = read_events(slots, slot)
+        .next()
+        .unwrap_or(slot)
+        .counted()
+        .time;
     let times = || EventTimes {
         enabled: time.nanoseconds(),
         running: time.nanoseconds(),
     };
     if format.is_group() {
-        let group = told_with(slots, slot).map(|slot| Some(value(slot)));
+        let group = read_events(slots, slot).map(|slot| Some(value(slot)));
         format
             .encode_group(&mut words, group, times)
             .ok_or(EINVAL)?;

@@ -21,17 +21,17 @@ impl<'a> Joining<'a> {
     ///
     /// EINVAL if `leader` leads none, since it is in one. ENOMEM.
     pub(super) fn begin(leader: &'a Event) -> Result<Self> {
-        if let Some(group) = &leader.joined {
+        if let Some(group) = &leader.joined_group {
             if group.lock().leader.is_some() {
                 return Err(EINVAL);
             }
         }
-        let mut members = leader.led.lock();
+        let mut members = leader.own_group.lock();
         members.siblings.reserve(1, GFP_KERNEL_ACCOUNT)?;
         Ok(Self { leader, members })
     }
 
-    /// Adds the event, which was made with [`Event::joined`] being this group.
+    /// Adds the event, which was made with [`Event::joined_group`] being this group.
     pub(super) fn add(mut self, event: &Event) {
         // INVARIANT: Both are open: they leave when they are closed. Room has been reserved.
         self.members.leader = Some(NonNull::from(self.leader));
@@ -68,7 +68,7 @@ impl Locked<'_> {
 
 /// Locks the group of an event that is open.
 pub(super) fn lock(event: &Event) -> Locked<'_> {
-    if let Some(group) = &event.joined {
+    if let Some(group) = &event.joined_group {
         let members = group.lock();
         if let Some(leader) = members.leader {
             return Locked { leader, members };
@@ -76,20 +76,20 @@ pub(super) fn lock(event: &Event) -> Locked<'_> {
     }
     Locked {
         leader: NonNull::from(event),
-        members: event.led.lock(),
+        members: event.own_group.lock(),
     }
 }
 
 /// Takes an event, which is closed, out of its group. Those that it led are alone from now on.
 pub(super) fn leave(event: &Event) {
-    if let Some(group) = &event.joined {
+    if let Some(group) = &event.joined_group {
         let mut members = group.lock();
         members
             .siblings
             .retain(|sibling| !ptr::eq(sibling.as_ptr(), event));
     }
     let siblings = {
-        let mut members = event.led.lock();
+        let mut members = event.own_group.lock();
         members.leader = None;
         core::mem::take(&mut members.siblings)
     };

@@ -4,7 +4,7 @@
 //! They are registered and unregistered by kernel threads. That takes long, since the kernel waits for all CPUs; a program
 //! would do it at its own priority, and keep all others from their first event that long.
 
-use super::{life, switch, table, watched::WATCHERS};
+use super::{life, slow_switch::SLOW_SWITCH_USERS, switch, table};
 use crate::sys::{error::to_result, ffi, tracepoint::Probe};
 use core::sync::atomic::{
     AtomicU32,
@@ -32,8 +32,8 @@ global_lock! {
 struct Hooks {
     /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
-    /// A program may use RDPMC without a page of ours, and is among [`WATCHERS`] while the functions are called.
-    rdpmc_is_left: bool,
+    /// A program may use RDPMC without a page of ours, and is among [`SLOW_SWITCH_USERS`] while the functions are called.
+    rdpmc_left_by_perf: bool,
 }
 
 impl Hooks {
@@ -61,21 +61,21 @@ impl Hooks {
         }
         // After `life::on_new_task` has been registered, which takes the right from new tasks.
         // SAFETY: The function has no preconditions.
-        let rdpmc_is_left = unsafe { ffi::perfmon_rdpmc_is_left() };
-        if rdpmc_is_left {
-            WATCHERS.fetch_add(1, SeqCst);
+        let rdpmc_left_by_perf = unsafe { ffi::perfmon_rdpmc_left_by_perf() };
+        if rdpmc_left_by_perf {
+            SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         }
         Ok(Self {
             probes,
-            rdpmc_is_left,
+            rdpmc_left_by_perf,
         })
     }
 
     /// Unregisters the functions.
     fn unregister(self) {
         self.probes.iter().for_each(Probe::unregister);
-        if self.rdpmc_is_left {
-            WATCHERS.fetch_sub(1, SeqCst);
+        if self.rdpmc_left_by_perf {
+            SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn on_new_task(
     // was copied.
     // SAFETY: The task has just been made by the current one.
     unsafe { ffi::perfmon_rdpmc_forget(task) };
-    record::of_current(&Change::Begin(task));
+    record::write_current(&Change::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;
     let inherits = |event: &Event| {
         event.config.inherit
@@ -143,7 +143,7 @@ pub(super) unsafe extern "C" fn on_exec(
     } else {
         with_own(|here, slots| {
             slots.iter_mut().for_each(slot::Slot::enable_on_exec);
-            slot::forget_calls(here, slots);
+            slot::discard_calls(here, slots);
             if let Some(here) = here {
                 slot::refresh(here, slots, timestamp());
             }
@@ -153,7 +153,7 @@ pub(super) unsafe extern "C" fn on_exec(
     let mut name = [0; 2];
     // SAFETY: There is room for 16 bytes.
     unsafe { ffi::perfmon_own_name(name.as_mut_ptr().cast()) };
-    record::of_current(&Change::Name(name, true));
+    record::write_current(&Change::Name(name, true));
 }
 
 /// The tracepoint `sched_process_exit`: the current task executes no program any more.
@@ -168,7 +168,7 @@ pub(super) unsafe extern "C" fn on_exit(
 ) {
     // `attach` looks under the lock whether the task exits: it has added its context by now, or sees that.
     drop(table::lock());
-    record::of_current(&Change::End);
+    record::write_current(&Change::End);
     end_own();
 }
 
@@ -182,7 +182,7 @@ pub(super) unsafe extern "C" fn on_rename(
     task: *mut bindings::task_struct,
     name: *const c_char,
 ) {
-    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` tells of that by an exec,
+    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` records the name that an exec gives,
     // since the exec may enable events.
     // SAFETY: The tracepoint gives the task.
     if task != Task::current_raw() || unsafe { ffi::perfmon_task_executes(task) } {
@@ -191,10 +191,10 @@ pub(super) unsafe extern "C" fn on_rename(
     let mut copy = [0; 2];
     // SAFETY: The tracepoint gives a name that ends with 0; there is room for 16 bytes.
     unsafe { ffi::perfmon_copy_name(name, copy.as_mut_ptr().cast()) };
-    record::of_current(&Change::Name(copy, false));
+    record::write_current(&Change::Name(copy, false));
 }
 
-/// Takes all events from the current task, and tells of what it has counted. The context is gone then.
+/// Takes all events from the current task, and records what it has counted. The context is gone then.
 fn end_own() {
     let _pinned = pin();
     let counts = Cell::new(Counts::default());
@@ -209,5 +209,5 @@ fn end_own() {
         counts.set(noted);
         slot::remove_all(slots);
     });
-    counts.take().tell();
+    counts.take().write();
 }

@@ -3,16 +3,16 @@
 //!
 //! A program may execute RDPMC while it has the page of an event of one of its own threads mapped (sys/rdpmc.c, which has
 //! all that can happen to the right). Then a counter must not tell it what other tasks have counted before
-//! ([`watched::hide_others`](super::watched::hide_others)).
+//! ([`slow_switch::hide_others`](super::slow_switch::hide_others)).
 
 use super::{
     attach::with_context,
     event::Event,
     memory::{Page, RingMemory},
     output,
-    slot::{refresh, set_page, write_closed},
+    slot::{refresh, set_page, write_inactive},
+    slow_switch::SLOW_SWITCH_USERS,
     target::Target,
-    watched::WATCHERS,
 };
 use crate::{
     cpu::timestamp,
@@ -60,12 +60,12 @@ fn begin_own(event: &Event, area: &Area<'_>) -> bool {
             return false;
         }
     }
-    WATCHERS.fetch_add(1, SeqCst);
+    SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
     // SAFETY: The mm is the caller's, and locked, since an area is being mapped.
     if unsafe { ffi::perfmon_rdpmc_begin(area.mm()) } {
         return true;
     }
-    WATCHERS.fetch_sub(1, SeqCst);
+    SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     let _memory = event.mapped.lock();
     mappings.own.fetch_sub(1, SeqCst);
     false
@@ -117,7 +117,7 @@ pub(super) fn copied(event: &Event, area: &Area<'_>) {
     let mappings = &event.mapped.mappings;
     let _memory = event.mapped.lock();
     if area.is_marked() {
-        WATCHERS.fetch_add(1, SeqCst);
+        SLOW_SWITCH_USERS.fetch_add(1, SeqCst);
         // SAFETY: The mm may use RDPMC, since the mapping that is copied says so.
         unsafe { ffi::perfmon_rdpmc_again(area.mm()) };
         mappings.own.fetch_add(1, SeqCst);
@@ -157,7 +157,7 @@ pub(super) fn unmapped(event: &Event, area: &Area<'_>) {
     if area.is_marked() {
         // SAFETY: `map` or `copied` has begun it.
         unsafe { ffi::perfmon_rdpmc_end(area.mm()) };
-        WATCHERS.fetch_sub(1, SeqCst);
+        SLOW_SWITCH_USERS.fetch_sub(1, SeqCst);
     }
 }
 
@@ -176,10 +176,10 @@ fn publish(event: &Event, page: UserPagePtr) {
         set_page(slots, event, page);
         match here {
             Some(here) => refresh(here, slots, timestamp()),
-            None => write_closed(event, page),
+            None => write_inactive(event, page),
         }
     });
     if written.is_none() {
-        write_closed(event, page);
+        write_inactive(event, page);
     }
 }

@@ -45,10 +45,10 @@ mod output;
 mod record;
 mod resources;
 mod slot;
+mod slow_switch;
 mod switch;
 mod table;
 mod target;
-mod watched;
 
 pub(crate) use self::{
     open::open,

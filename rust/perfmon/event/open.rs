@@ -130,7 +130,7 @@ fn create(
         hooks::begin()?;
     }
     let id = LAST_ID.fetch_add(1, Relaxed) + 1;
-    let event = match admit(config, target, leader, id) {
+    let event = match new_attached(config, target, leader, id) {
         Ok(event) => event,
         Err(error) => {
             if follows {
@@ -177,7 +177,7 @@ fn check_group(config: &EventConfig, target: &Target, leader: &Event) -> Result 
 /// # Errors
 ///
 /// EBUSY if no counter is left that can count it. EIO if the counter does not hold what is written. ESRCH, ENOMEM.
-fn admit(
+fn new_attached(
     config: EventConfig,
     mut target: Target,
     leader: Option<&Event>,
@@ -186,7 +186,7 @@ fn admit(
     let sharing = target.sharing();
     loop {
         let counter = own_counter(&config, &target)?;
-        let joined = leader.map(|leader| leader.led.clone());
+        let joined = leader.map(|leader| leader.own_group.clone());
         let event = Event::new(config, counter, target, joined, id, on_last_sample);
         let event = KBox::pin_init(event, GFP_KERNEL_ACCOUNT);
         let attached = event.map(|event| (attach(&event, leader), event));

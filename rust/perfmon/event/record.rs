@@ -5,7 +5,7 @@ use super::{
     context::Held,
     event::Event,
     slot::{Slot, Slots},
-    watched::WATCHERS,
+    slow_switch::SLOW_SWITCH_USERS,
 };
 use crate::{
     cpu::{irqs_off, ThisCpu},
@@ -17,50 +17,50 @@ use kernel::{bindings, task::Task};
 /// Begins to record switches for the event, if it wants that.
 pub(super) fn begin(event: &Event) {
     if event.sampler.sampling.switch {
-        WATCHERS.fetch_add(1, Relaxed);
+        SLOW_SWITCH_USERS.fetch_add(1, Relaxed);
     }
 }
 
 /// Ends [`begin`].
 pub(super) fn end(event: &Event) {
     if event.sampler.sampling.switch {
-        WATCHERS.fetch_sub(1, Relaxed);
+        SLOW_SWITCH_USERS.fetch_sub(1, Relaxed);
     }
 }
 
 /// Records a change of the current task, for its own events and those of its CPU.
-pub(super) fn of_current(change: &Change) {
+pub(super) fn write_current(change: &Change) {
     let irqs_off = irqs_off();
     let here = irqs_off.here();
     let task = Task::current_raw();
     if let Some(slots) = Held::of_task(here) {
-        of_slots(here, &slots, change, task, None);
+        write_to(here, &slots, change, task, None);
     }
     if let Some(slots) = Held::of_cpu(here) {
-        of_slots(here, &slots, change, task, None);
+        write_to(here, &slots, change, task, None);
     }
 }
 
 /// Records a switch: a change of `task`, which changes places with `other`. Interrupts are off.
 #[cold]
 #[inline(never)]
-pub(super) fn of_tasks(
+pub(super) fn write_switch(
     here: ThisCpu<'_>,
     change: &Change,
     task: *mut bindings::task_struct,
     other: *mut bindings::task_struct,
 ) {
     if let Some(slots) = Held::of_task(here) {
-        of_slots(here, &slots, change, task, None);
+        write_to(here, &slots, change, task, None);
     }
     if let Some(slots) = Held::of_cpu(here) {
-        of_slots(here, &slots, change, task, Some(other));
+        write_to(here, &slots, change, task, Some(other));
     }
 }
 
 /// Records a change of `task` for those of the slots whose windows are open. `other` is the task that it changes places
 /// with, if that is to be told.
-fn of_slots(
+fn write_to(
     here: ThisCpu<'_>,
     slots: &Slots,
     change: &Change,

@@ -44,7 +44,7 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
             if let Some(branches) = branches {
                 ownership.begin_branches(branches)?;
             }
-            let joined = ownership.join(sharing, counter, config.select_on(counter));
+            let joined = ownership.share(sharing, counter, config.select_on(counter));
             if joined.is_err() && branches.is_some() {
                 ownership.end_branches();
             }
@@ -60,7 +60,7 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
 /// Gives back what an event has of the machine.
 pub(super) fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
     let mut ownership = OWNERSHIP.lock();
-    ownership.part(counter);
+    ownership.unshare(counter);
     if config.sampling.branches.is_some() {
         ownership.end_branches();
     }

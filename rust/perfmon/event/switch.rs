@@ -5,8 +5,8 @@ use super::{
     context::{Context, Held},
     record,
     slot::{refresh, Readings},
+    slow_switch::{hide_others, SLOW_SWITCH_USERS},
     table,
-    watched::{hide_others, WATCHERS},
 };
 use crate::{
     cpu::{timestamp, ThisCpu},
@@ -32,9 +32,9 @@ pub(super) unsafe extern "C" fn on_switch(
     next: *mut bindings::task_struct,
     _prev_state: c_uint,
 ) {
-    if WATCHERS.load(Relaxed) != 0 {
+    if SLOW_SWITCH_USERS.load(Relaxed) != 0 {
         // SAFETY: The requirement is that of this function.
-        return unsafe { on_watched_switch(preempt, prev, next) };
+        return unsafe { on_slow_switch(preempt, prev, next) };
     }
     // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
     let here = unsafe { ThisCpu::assume() };
@@ -46,14 +46,14 @@ pub(super) unsafe extern "C" fn on_switch(
     }
 }
 
-/// As [`on_switch`], for [`WATCHERS`].
+/// As [`on_switch`], for [`SLOW_SWITCH_USERS`].
 ///
 /// # Safety
 ///
 /// To be called by the tracepoint.
 #[cold]
 #[inline(never)]
-unsafe fn on_watched_switch(
+unsafe fn on_slow_switch(
     preempt: bool,
     prev: *mut bindings::task_struct,
     next: *mut bindings::task_struct,
@@ -62,15 +62,15 @@ unsafe fn on_watched_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
-    record::of_tasks(here, &Change::SwitchOut(preempt), prev, next);
-    change_watched(here, Held::of_task(here), into, next);
-    record::of_tasks(here, &Change::SwitchIn, next, prev);
+    record::write_switch(here, &Change::SwitchOut(preempt), prev, next);
+    change_slowly(here, Held::of_task(here), into, next);
+    record::write_switch(here, &Change::SwitchIn, next, prev);
 }
 
 /// As [`change`]. `next`, which runs here from now on, does not see what others have counted.
 #[cold]
 #[inline(never)]
-fn change_watched(
+fn change_slowly(
     here: ThisCpu<'_>,
     out: Option<Held<'_>>,
     into: Option<&Context>,
@@ -94,19 +94,20 @@ fn change(
     }
     between();
     let percpu = here.percpu();
-    let loaded = match into {
-        Some(context) => {
-            let is_counted_on = percpu.brought_up.get() != 0;
-            let held = is_counted_on.then(|| context.load(here)).flatten();
-            if let Some(mut slots) = held {
-                readings.open(here, &mut slots);
-                slots.address()
-            } else {
-                miss(here, context);
-                0
-            }
+    let held = match into {
+        Some(context) if percpu.brought_up.get() != 0 => context.load(here),
+        _ => None,
+    };
+    let loaded = match (held, into) {
+        (Some(mut slots), _) => {
+            readings.open(here, &mut slots);
+            slots.address()
         }
-        None => 0,
+        (None, Some(context)) => {
+            miss(here, context);
+            0
+        }
+        (None, None) => 0,
     };
     percpu.task_context.publish(loaded);
 }
@@ -135,7 +136,7 @@ pub(super) fn load_current(here: ThisCpu<'_>) {
     if here.percpu().task_context.get() == 0 {
         // SAFETY: Interrupts are off, so RCU keeps the context.
         let into = unsafe { table::find(Task::current_raw()) };
-        change_watched(here, None, into, Task::current_raw());
+        change_slowly(here, None, into, Task::current_raw());
     }
 }
 
@@ -173,7 +174,7 @@ pub(super) unsafe extern "C" fn on_last_sample() {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change_watched(here, Held::of_task(here), None, Task::current_raw());
+    change_slowly(here, Held::of_task(here), None, Task::current_raw());
     if let Some(mut slots) = Held::of_cpu(here) {
         Readings::new(timestamp()).close(here, &mut slots);
         slots.unload();

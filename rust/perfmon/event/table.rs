@@ -155,7 +155,7 @@ impl Lists {
 
     /// Returns the list of a task.
     #[inline(always)]
-    fn of(&self, task: *const bindings::task_struct) -> &List {
+    fn list_of(&self, task: *const bindings::task_struct) -> &List {
         /// 2^64 divided by the golden ratio, as in the kernel's hash_64().
         const GOLDEN: u64 = 0x61C8_8646_80B5_83EB;
 
@@ -171,7 +171,7 @@ impl Lists {
 
     /// Puts a context into the list of its task.
     fn add(self, context: &Context) {
-        let list = self.of(context.task());
+        let list = self.list_of(context.task());
         self.next(context).store(list.load(Relaxed), Relaxed);
         list.store(ptr::from_ref(context).cast_mut(), Release);
     }
@@ -196,7 +196,7 @@ pub(super) unsafe fn init() {
 pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a Context> {
     // SAFETY: By the requirement.
     let lists = unsafe { Lists::current() };
-    let mut next = lists.of(task).load(Acquire);
+    let mut next = lists.list_of(task).load(Acquire);
     // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
     while let Some(context) = unsafe { next.as_ref() } {
         if context.is_of(task) {
@@ -237,7 +237,7 @@ impl Lock {
     pub(super) fn remove(&mut self, task: *const bindings::task_struct, context: *const Context) {
         // SAFETY: The lock is held.
         let lists = unsafe { Lists::current() };
-        let mut link = lists.of(task);
+        let mut link = lists.list_of(task);
         loop {
             let next = link.load(Relaxed);
             // SAFETY: A context in the table is alive while the lock is held.

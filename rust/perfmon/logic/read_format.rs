@@ -125,7 +125,7 @@ impl ReadFormat {
         if self.has_times() {
             writer.times(self, times());
         }
-        writer.id_and_lost(self, event);
+        writer.put_id_and_lost(self, event);
         let used = writer.used;
         &to[..used]
     }
@@ -148,7 +148,7 @@ impl ReadFormat {
         for event in events {
             let event = event?;
             writer.push(event.value);
-            writer.id_and_lost(self, event);
+            writer.put_id_and_lost(self, event);
             count = u64::wrapping_add(count, 1);
         }
         let used = writer.used;
@@ -188,7 +188,7 @@ impl Writer<'_> {
     }
 
     #[inline(always)]
-    fn id_and_lost(&mut self, format: ReadFormat, event: EventValue) {
+    fn put_id_and_lost(&mut self, format: ReadFormat, event: EventValue) {
         if format.has(PERF_FORMAT_ID) {
             self.push(event.id);
         }

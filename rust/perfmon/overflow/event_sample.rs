@@ -77,7 +77,7 @@ pub(super) fn take(
 /// The parts of a sample that are read from the PMU.
 const READ: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
 
-/// Returns what a sample tells of the PMU. `None` if a count is wanted that was missed.
+/// Returns what a sample shows of the PMU. `None` if a count is wanted that was missed.
 #[cold]
 #[inline(never)]
 fn read<'a>(
@@ -152,11 +152,11 @@ pub(super) fn suspend(here: ThisCpu<'_>) {
         return;
     }
     percpu.samplers.suspended.set(1);
-    tell(here, true);
+    record_throttling(here, true);
 }
 
-/// Writes records that samples cease, or come again.
-fn tell(here: ThisCpu<'_>, suspended: bool) {
+/// Writes THROTTLE or UNTHROTTLE records for all sampled counters.
+fn record_throttling(here: ThisCpu<'_>, suspended: bool) {
     let percpu = here.percpu();
     for counter in each(percpu.samplers.counters.get()) {
         if let Some(sampler) = percpu.sampler(counter) {
@@ -174,7 +174,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
         // In this order: an event of kernel mode may be due at once, and in the midst of this even suspend samples anew.
         // The record must not come after that of the next suspension, nor a sample before it, and an overflow must not
         // find samples still suspended, which would load its counter as if none were wanted.
-        tell(here, false);
+        record_throttling(here, false);
         samplers.suspended.set(0);
         for counter in each(samplers.counters.get()) {
             resume(here, pmu, counter);
@@ -189,7 +189,7 @@ pub(super) fn tick(here: ThisCpu<'_>, pmu: &Pmu) {
                 timestamp().wrapping_sub(percpu.sample_time(counter).map_or(0, Word::get));
             let interval = cycles_between(sampler);
             if is_late(elapsed, interval) {
-                hasten(here, pmu, counter, elapsed, interval);
+                shorten_period(here, pmu, counter, elapsed, interval);
             }
         }
     }
@@ -212,7 +212,7 @@ fn resume(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId) {
 /// events as the event has in an `interval` at its present frequency, and stands for those that were counted before, too.
 ///
 /// It does not come at once, even if as many were counted: its place would always be this function.
-fn hasten(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
+fn shorten_period(here: ThisCpu<'_>, pmu: &Pmu, counter: CounterId, elapsed: u64, interval: u64) {
     let sampled = here.percpu().sampled(counter);
     reload(here, pmu, counter, |total| {
         let since = sampled.since(total);

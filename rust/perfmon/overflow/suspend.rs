@@ -58,7 +58,7 @@ fn restart_counters(here: ThisCpu<'_>, pmu: &Pmu) {
     trace.unblock_handler();
     for counter in each(sampled) {
         let value = percpu.value(counter);
-        let events = percpu.sampled(counter).first_load();
+        let events = percpu.sampled(counter).load_for_period();
         value.load(here, pmu.msrs(counter).write, events, value.total());
         pmu.start(here, counter);
     }

@@ -36,7 +36,7 @@ impl Claimant {
     }
 
     /// Returns the number of the process for the caller; 0 if it has none there, or has exited.
-    fn number(&self) -> i32 {
+    fn process_number(&self) -> i32 {
         // SAFETY: By the type invariant.
         unsafe { ffi::perfmon_process_number(self.process) }
     }
@@ -86,7 +86,7 @@ pub(crate) fn get_owner(_client: &Client, request: &mut abi::perfmon_counter_own
             None => (abi::PERFMON_OWNER_PERF, 1),
         };
         let claimant = ownership.claimants[id.index()].as_ref();
-        let claimant = claimant.map(|claimant| (claimant.number(), claimant.name));
+        let claimant = claimant.map(|claimant| (claimant.process_number(), claimant.name));
         (kind, users, claimant)
     };
     let (pid, name) = claimant.unwrap_or_default();

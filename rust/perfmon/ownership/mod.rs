@@ -220,7 +220,7 @@ impl Ownership {
 
     /// Takes counters from their owner, whose registers have been restored on all CPUs. With the last one, Linux
     /// perf gets all.
-    pub(crate) fn free(&mut self, counters: u64) {
+    pub(crate) fn release_counters(&mut self, counters: u64) {
         for id in each(counters) {
             self.owners[id.index()] = None;
             self.claimants[id.index()] = None;

@@ -75,7 +75,7 @@ impl Ownership {
     /// # Errors
     ///
     /// EIO if the counter does not hold what is written. Nothing has changed then.
-    pub(crate) fn join(&mut self, sharing: Sharing, id: CounterId, select: EventSelect) -> Result {
+    pub(crate) fn share(&mut self, sharing: Sharing, id: CounterId, select: EventSelect) -> Result {
         if let Some(Owner::Shared(shared)) = &mut self.owners[id.index()] {
             shared.users += 1;
             return Ok(());
@@ -99,13 +99,13 @@ impl Ownership {
         if self.is_intact(id.bit()) {
             Ok(())
         } else {
-            self.part(id);
+            self.unshare(id);
             Err(EIO)
         }
     }
 
     /// Removes an event from a counter that events share. After the last one its registers are restored.
-    pub(crate) fn part(&mut self, id: CounterId) {
+    pub(crate) fn unshare(&mut self, id: CounterId) {
         let Some(Owner::Shared(shared)) = &mut self.owners[id.index()] else {
             return;
         };
@@ -115,7 +115,7 @@ impl Ownership {
                 here.percpu().shared.remove(id.bit());
                 here.pmu().restore(here, id.bit());
             });
-            self.free(id.bit());
+            self.release_counters(id.bit());
         }
     }
 

@@ -23,7 +23,7 @@ impl Budget {
         self.entry.set(limits.entry.0);
     }
 
-    /// Begins a new tick. Sampling may have been suspended until now: no time since then tells what an interrupt costs.
+    /// Begins a new tick. Sampling may have been suspended until now: no time since then shows what an interrupt costs.
     pub(crate) fn refill(&self, limits: &Limits) {
         self.left.set(limits.per_tick);
         self.next_is_soon.set(0);

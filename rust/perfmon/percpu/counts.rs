@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The counts that samples tell (`PERF_SAMPLE_READ`): of an event, or of its group.
+//! The counts that samples show (`PERF_SAMPLE_READ`): of an event, or of its group.
 
 use super::{CounterCell, PerCpu, Scratch, Word};
 use crate::{
@@ -22,7 +22,7 @@ const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
 /// reads them.
 pub(crate) struct SampledCounts {
     members: [Member; MAX_COUNTERS],
-    /// What a sample tells, in the overflow handler.
+    /// What a sample shows, in the overflow handler.
     words: Scratch<READ_WORDS>,
 }
 

@@ -98,7 +98,7 @@ pub(crate) struct PerCpu {
     pub(crate) pages: ActivePages,
     /// The events that are sampled here now.
     pub(crate) samplers: ActiveSamplers,
-    /// The counts that their samples tell.
+    /// The counts that their samples show.
     counts: SampledCounts,
     /// The branch records, and how they are used.
     pub(crate) branches: BranchState,

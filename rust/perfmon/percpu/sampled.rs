@@ -135,7 +135,7 @@ impl SampledCounter {
     }
 
     /// Returns the events to load the counter for after a sample.
-    pub(crate) fn first_load(&self) -> u64 {
+    pub(crate) fn load_for_period(&self) -> u64 {
         self.load_for(self.period.get())
     }
 

@@ -30,7 +30,7 @@ struct ActiveSampler {
     task: Word,
     /// The time of the last sample, in cycles of the time-stamp counter.
     time: Word,
-    /// The first counter whose count samples tell.
+    /// The first counter whose count samples show.
     group: CounterCell,
 }
 
@@ -112,7 +112,7 @@ impl PerCpu {
             .map(|active| &active.time)
     }
 
-    /// Makes samples of a counter tell the counts of the group whose first counter this is; or of none.
+    /// Makes samples of a counter show the counts of the group whose first counter this is; or of none.
     pub(crate) fn set_group(&self, counter: CounterId, first: Option<CounterId>) {
         if let Some(active) = self.samplers.active.get(counter.index()) {
             active.group.set(first);

@@ -180,7 +180,7 @@ pub(crate) fn save(here: ThisCpu<'_>, mut put: impl FnMut([u64; 3])) {
 }
 
 /// Fills the stack, which is empty, with the words of [`save`].
-pub(crate) fn load(here: ThisCpu<'_>, words: &[u64]) {
+pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
     let mut n = (words.len() / 3) as u32;
     if n == 0 {
         return;

@@ -14,7 +14,7 @@ const UNLIMITED: u64 = 0;
 /// [`Alarm::left`]: there were as many as were wanted.
 const SPENT: u64 = u64::MAX;
 
-/// Who is told of overflows, and how many there may be.
+/// The poller and the signal that overflows notify, and the limit of overflows.
 pub(crate) struct Alarm {
     /// Where programs wait for records, or for the end of what is counted.
     pub(crate) wait: Wait,
@@ -72,10 +72,10 @@ impl Alarm {
             .compare_exchange(SPENT, UNLIMITED, SeqCst, Relaxed);
     }
 
-    /// Counts an overflow. Returns whether it becomes a sample.
+    /// Takes an overflow from the limit, if there is one. Returns whether it becomes a sample.
     #[cold]
     #[inline(never)]
-    pub(super) fn admit(&self, state: &State) -> bool {
+    pub(super) fn take_from_limit(&self, state: &State) -> bool {
         let count = |left| match left {
             UNLIMITED | SPENT => None,
             1 => Some(SPENT),
@@ -101,7 +101,7 @@ impl Alarm {
         }
     }
 
-    /// Tells of an overflow that was admitted.
+    /// Wakes the poller and sends the signal, for an overflow that became a sample.
     #[cold]
     #[inline(never)]
     pub(super) fn ring(&self) {

@@ -76,7 +76,7 @@ pub(crate) struct Ring {
     head: Word,
     /// The records that are being written: more than one if an NMI came between.
     nested: Word,
-    /// The records that found no room, and were not told of yet.
+    /// The records that found no room, since the last LOST record.
     lost: Word,
     /// The head when the reader was woken the last time.
     woken: Word,

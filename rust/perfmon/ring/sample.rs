@@ -46,7 +46,7 @@ const USUAL: u64 =
 /// The most words of a call chain, with its marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 
-/// What a sample tells besides [`Moment`].
+/// What a sample shows besides [`Moment`].
 pub(crate) struct Interrupt<'a> {
     /// The registers of the interrupt.
     pub(crate) regs: &'a pt_regs,
@@ -62,7 +62,7 @@ pub(crate) struct Interrupt<'a> {
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
-/// What a sample tells of the PMU.
+/// What a sample shows of the PMU.
 pub(crate) struct Registers<'a> {
     /// The counts, as from a read(2).
     pub(crate) counts: &'a [u64],
@@ -86,7 +86,7 @@ impl Sampler {
     #[inline(always)]
     pub(crate) fn sample(&self, interrupt: Interrupt<'_>) {
         let is_watched = self.alarm.is_set();
-        if is_watched && !self.alarm.admit(&self.state) {
+        if is_watched && !self.alarm.take_from_limit(&self.state) {
             return;
         }
         self.write_sample(interrupt);
@@ -95,10 +95,10 @@ impl Sampler {
         }
     }
 
-    /// Serves an overflow of which no sample can tell what is wanted.
+    /// Serves an overflow whose sample would lack what is wanted.
     #[cold]
     pub(crate) fn lose_sample(&self) {
-        if self.alarm.admit(&self.state) {
+        if self.alarm.take_from_limit(&self.state) {
             self.lose(1);
             self.alarm.ring();
         }
@@ -118,7 +118,7 @@ impl Sampler {
             read,
             chain,
         } = interrupt;
-        if ring.lost.get() != 0 && !self.tell_lost(ring, &self.moment_of(task, cpu)) {
+        if ring.lost.get() != 0 && !self.write_lost(ring, &self.moment_of(task, cpu)) {
             return self.lose(1);
         }
         let format = self.sampling.format;
@@ -297,7 +297,7 @@ impl Sampler {
         };
         if let Some(regs) = kernel.filter(|_| chains.kernel) {
             // SAFETY: This asks for nothing but which task is the current one.
-            let is_own = unsafe { ffi::perfmon_stack_is_of(task) };
+            let is_own = unsafe { ffi::perfmon_on_stack_of(task) };
             let limit = if is_own { usize::MAX } else { 1 };
             add(context::KERNEL, ffi::perfmon_kernel_chain, regs, limit);
         }

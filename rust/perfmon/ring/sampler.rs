@@ -211,7 +211,7 @@ impl Sampler {
     /// is smaller, either, since it would stand before.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_lost(&self, ring: &Ring, moment: &Moment) -> bool {
+    pub(super) fn write_lost(&self, ring: &Ring, moment: &Moment) -> bool {
         let words = 3 + self.sampling.format.trailer_words();
         let Some(mut record) = ring.begin(words) else {
             return false;
@@ -256,7 +256,7 @@ impl Sampler {
         let Some(ring) = self.ring() else {
             return;
         };
-        if ring.lost.get() != 0 && !self.tell_lost(ring, moment) {
+        if ring.lost.get() != 0 && !self.write_lost(ring, moment) {
             ring.lose(1);
             return;
         }

@@ -177,7 +177,7 @@ unsafe extern "C" {
     #[doc = " Returns whether the task, which is the caller, is executing another program."]
     pub fn perfmon_task_executes(task: *const task_struct) -> bool;
     #[doc = " Returns whether the stack that the kernel is on is that of @task: in the context\n switch it may be another's. Any will do if @task is NULL."]
-    pub fn perfmon_stack_is_of(task: *const task_struct) -> bool;
+    pub fn perfmon_on_stack_of(task: *const task_struct) -> bool;
     #[doc = " Returns whether these registers, of a sample of @task, tell nothing of others: nor\n what the kernel knows of a program that begins, before it is known who may know it."]
     pub fn perfmon_may_show_regs(regs: *mut pt_regs, task: *const task_struct) -> bool;
     #[doc = " Returns the registers of the program that is interrupted, or that has called the\n kernel. NULL in a thread of the kernel's, while a program begins, while they are being\n saved, and if another task than @task is the current one; any will do if that is NULL."]
@@ -247,7 +247,7 @@ unsafe extern "C" {
     #[doc = " Returns whether the task may use RDPMC, in any context."]
     pub fn perfmon_rdpmc_has(task: *const task_struct) -> bool;
     #[doc = " Returns whether any program may use RDPMC: perf leaves that to the children of\n those that had a page mapped. It looks at all tasks."]
-    pub fn perfmon_rdpmc_is_left() -> bool;
+    pub fn perfmon_rdpmc_left_by_perf() -> bool;
     #[doc = " Returns whether a child may be in the making that has a copy of a program's right,\n although that has ended since. It looks at all tasks."]
     pub fn perfmon_rdpmc_may_be_copied() -> bool;
     #[doc = " Charges pages to the caller, as perf does for its buffers: first to the user,\n who has user_kb for each online CPU, then to the address space, which has\n RLIMIT_MEMLOCK unless the caller has CAP_IPC_LOCK. -EPERM if that does not\n suffice, as from perf."]

@@ -188,7 +188,7 @@ bool perfmon_task_executes(const struct task_struct *task);
  * Returns whether the stack that the kernel is on is that of @task: in the context
  * switch it may be another's. Any will do if @task is NULL.
  */
-bool perfmon_stack_is_of(const struct task_struct *task);
+bool perfmon_on_stack_of(const struct task_struct *task);
 /*
  * Returns whether these registers, of a sample of @task, tell nothing of others: nor
  * what the kernel knows of a program that begins, before it is known who may know it.
@@ -298,7 +298,7 @@ bool perfmon_rdpmc_has(const struct task_struct *task);
  * Returns whether any program may use RDPMC: perf leaves that to the children of
  * those that had a page mapped. It looks at all tasks.
  */
-bool perfmon_rdpmc_is_left(void);
+bool perfmon_rdpmc_left_by_perf(void);
 /*
  * Returns whether a child may be in the making that has a copy of a program's right,
  * although that has ended since. It looks at all tasks.

@@ -156,7 +156,7 @@ bool perfmon_rdpmc_has(const struct task_struct *task)
 	return task->mm && atomic_read(&task->mm->context.perf_rdpmc_allowed);
 }
 
-bool perfmon_rdpmc_is_left(void)
+bool perfmon_rdpmc_left_by_perf(void)
 {
 	struct task_struct *process, *thread;
 	bool found = false;

@@ -81,14 +81,14 @@ bool perfmon_task_executes(const struct task_struct *task)
 	return task->in_execve;
 }
 
-bool perfmon_stack_is_of(const struct task_struct *task)
+bool perfmon_on_stack_of(const struct task_struct *task)
 {
 	return !task || task == current;
 }
 
 bool perfmon_may_show_regs(struct pt_regs *regs, const struct task_struct *task)
 {
-	return user_mode(regs) || (perfmon_stack_is_of(task) && !current->in_execve);
+	return user_mode(regs) || (perfmon_on_stack_of(task) && !current->in_execve);
 }
 
 /*
@@ -145,7 +145,7 @@ struct pt_regs *perfmon_user_regs(struct pt_regs *regs,
 	if (user_mode(regs))
 		return regs;
 	/* In the context switch, they are still those of another task. */
-	if (!perfmon_stack_is_of(task))
+	if (!perfmon_on_stack_of(task))
 		return NULL;
 	/*
 	 * Those of io_uring's workers are not set. Those of a new program are set

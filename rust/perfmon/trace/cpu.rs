@@ -99,7 +99,7 @@ pub(super) fn begin(here: ThisCpu<'_>, config: &CpuTraceConfig<'_>, buffer: &Buf
         value.load(
             here,
             pmu.msrs(counter).write,
-            sampled.first_load(),
+            sampled.load_for_period(),
             value.total(),
         );
     }

@@ -121,7 +121,7 @@ impl Inner {
         let intact = ownership.is_intact(self.counters);
         ownership.end_traced_branches();
         if self.counters != 0 {
-            ownership.free(self.counters);
+            ownership.release_counters(self.counters);
         }
         // INVARIANT: No CPU records any more, and the counters have no owner.
         self.state = TraceState::Staged;

@@ -84,7 +84,7 @@ const EVENT: [&str; 33] = [
     "attach",
     "switch",
     "record",
-    "watched",
+    "slow_switch",
     "table",
     "context",
     // The slots of a context.

@@ -30,15 +30,15 @@ pub(super) fn save(here: ThisCpu<'_>, slots: &mut Slots) {
 
 /// Gives the calls back to the branch records, which are empty, after windows have been opened. If none wants them, the
 /// task goes on with calls that are not seen.
-pub(super) fn load(here: ThisCpu<'_>, slots: &mut Slots) {
+pub(super) fn restore(here: ThisCpu<'_>, slots: &mut Slots) {
     if are_recorded(slots) {
-        lbr::load(here, &slots.calls.words);
+        lbr::restore(here, &slots.calls.words);
     }
     slots.calls.words.clear();
 }
 
-/// Forgets the calls: the task has begun to execute another program.
-pub(in crate::event) fn forget(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
+/// Discards the calls: the task has begun to execute another program.
+pub(in crate::event) fn discard(here: Option<ThisCpu<'_>>, slots: &mut Slots) {
     if let Some(here) = here.filter(|_| are_recorded(slots)) {
         lbr::clear(here);
     }

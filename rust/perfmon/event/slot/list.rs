@@ -18,11 +18,11 @@ pub(in crate::event) struct Slots {
     /// The task that is counted; null if it is a CPU.
     pub(in crate::event) task: *mut bindings::task_struct,
     /// Some slots show in a page of the event that they count.
-    pub(super) paged: bool,
+    pub(super) has_pages: bool,
     /// Some slots have a leader.
-    pub(super) grouped: bool,
+    pub(super) has_groups: bool,
     /// Some slots are sampled.
-    pub(super) sampled: bool,
+    pub(super) has_sampled: bool,
     pub(in crate::event) calls: Calls,
 }
 
@@ -37,9 +37,9 @@ impl Slots {
         Ok(Self {
             list: KVec::with_capacity(capacity, flags)?,
             task: ptr::null_mut(),
-            paged: false,
-            grouped: false,
-            sampled: false,
+            has_pages: false,
+            has_groups: false,
+            has_sampled: false,
             calls: Calls::new(),
         })
     }
@@ -68,14 +68,14 @@ impl Slots {
     ///
     /// ENOMEM.
     pub(in crate::event) fn add(&mut self, slot: Slot) -> Result {
-        self.grouped |= slot.needed != 0;
-        self.sampled |= slot.is_sampled();
+        self.has_groups |= slot.needed != 0;
+        self.has_sampled |= slot.is_sampled();
         self.list.push_within_capacity(slot).map_err(|_| ENOMEM)
     }
 
     /// Returns the slot of an event.
     #[inline(always)]
-    pub(in crate::event) fn of(&self, event: &Event) -> Option<&Slot> {
+    pub(in crate::event) fn slot_of(&self, event: &Event) -> Option<&Slot> {
         self.iter().find(|slot| slot.is_of(event))
     }
 
@@ -122,7 +122,7 @@ pub(in crate::event) fn remove(slots: &mut Slots, event: &Event) {
 pub(in crate::event) fn set_page(slots: &mut Slots, event: &Event, page: UserPagePtr) {
     if let Some(slot) = slots.iter_mut().find(|slot| slot.is_of(event)) {
         slot.page = Some(page);
-        slots.paged = true;
+        slots.has_pages = true;
     }
 }
 

@@ -16,11 +16,11 @@ mod user_pages;
 mod windows;
 
 pub(super) use self::{
-    call_stack::forget as forget_calls,
+    call_stack::discard as discard_calls,
     calls::Calls,
     list::{counters, inherit, remove, remove_all, set_page, Slots},
     readings::Readings,
-    slot::{Seen, Slot},
-    user_pages::write_closed,
+    slot::{EventCount, Slot},
+    user_pages::write_inactive,
     windows::refresh,
 };

@@ -33,7 +33,7 @@ impl Readings {
         self.read |= slot.counter.bit();
         match value.read(here, slot.msr) {
             Ok(total) => total,
-            Err(_) => distrust(here, slot),
+            Err(_) => mark_implausible(here, slot),
         }
     }
 
@@ -83,8 +83,8 @@ impl Readings {
 /// The enabled slots of a context, of those that were looked at: from the first on, since a leader stands before those
 /// that it leads.
 pub(super) struct Enabled {
-    /// By index.
-    found: u64,
+    /// The bits of those that are enabled, by index.
+    enabled: u64,
     /// The bit of the next slot's index.
     next: u64,
 }
@@ -93,7 +93,10 @@ impl Enabled {
     /// Returns that no slot was looked at yet.
     #[inline(always)]
     pub(super) fn new() -> Self {
-        Self { found: 0, next: 1 }
+        Self {
+            enabled: 0,
+            next: 1,
+        }
     }
 
     /// Returns whether the next slot counts: its event is enabled, and so is its group's leader.
@@ -104,15 +107,15 @@ impl Enabled {
         if !slot.event().state().is_enabled(slot.enabled_at) {
             return false;
         }
-        self.found |= this;
-        slot.needed & !self.found == 0
+        self.enabled |= this;
+        slot.needed & !self.enabled == 0
     }
 }
 
 /// Marks that a counter holds what can't have been counted. Returns a total.
 #[cold]
 #[inline(never)]
-fn distrust(here: ThisCpu<'_>, slot: &Slot) -> u64 {
+fn mark_implausible(here: ThisCpu<'_>, slot: &Slot) -> u64 {
     slot.event().mark_broken();
     here.percpu().mark_tampered(slot.counter.bit());
     here.percpu().value(slot.counter).total()

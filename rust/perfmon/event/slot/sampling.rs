@@ -15,16 +15,16 @@ use kernel::bindings;
 #[inline(never)]
 pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     let task = slots.task;
-    let mut tell = false;
+    let mut with_counts = false;
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
             slot.hold(here);
-            tell |= slot.tells_counts();
+            with_counts |= slot.samples_have_counts();
         }
     }
-    call_stack::load(here, slots);
-    if tell {
-        tell_counts(here, slots);
+    call_stack::restore(here, slots);
+    if with_counts {
+        note_counts(here, slots);
     }
     for slot in slots.iter_mut() {
         if slot.is_open() && slot.is_sampled() {
@@ -33,12 +33,12 @@ pub(super) fn begin(here: ThisCpu<'_>, slots: &mut Slots, now: u64) {
     }
 }
 
-/// Notes the counts that samples tell of the windows that are open: of events, or of their groups.
+/// Notes the counts that samples show of the windows that are open: of events, or of their groups.
 #[cold]
 #[inline(never)]
-fn tell_counts(here: ThisCpu<'_>, slots: &Slots) {
+fn note_counts(here: ThisCpu<'_>, slots: &Slots) {
     let percpu = here.percpu();
-    for slot in slots.iter().filter(|slot| slot.tells_counts()) {
+    for slot in slots.iter().filter(|slot| slot.samples_have_counts()) {
         let (mut first, mut broken) = (None, false);
         let is_group = slot.event().sampler.sampling.read.is_group();
         let members = slots.group(slot.event());
@@ -72,7 +72,7 @@ pub(super) fn close(readings: &mut Readings, here: ThisCpu<'_>, slots: &mut Slot
         }
         let total = readings.close_window(here, slot);
         if slot.is_sampled() {
-            slot.settle(here.percpu(), total);
+            slot.update_left(here.percpu(), total);
         }
     }
 }
@@ -87,8 +87,8 @@ impl Slot {
         self.start_at(here.percpu().value(self.counter()).total());
     }
 
-    /// Returns whether samples tell counts.
-    fn tells_counts(&self) -> bool {
+    /// Returns whether samples have counts.
+    fn samples_have_counts(&self) -> bool {
         let format = self.event().sampler.sampling.format;
         self.is_open() && self.is_sampled() && format.has(PERF_SAMPLE_READ)
     }
@@ -120,7 +120,7 @@ impl Slot {
         pmu.start(here, counter);
     }
 
-    /// Ends [`Self::arm`]; [`Self::settle`] follows.
+    /// Ends [`Self::arm`]; [`Self::update_left`] follows.
     fn disarm(&mut self, here: ThisCpu<'_>, now: u64) {
         let armed = here.percpu().disarm(self.counter());
         if self.event().sampler.sampling.branches.is_some() {
@@ -132,7 +132,7 @@ impl Slot {
     }
 
     /// Notes what is left to the next sample when the window closes at this total of the counter.
-    fn settle(&mut self, percpu: &PerCpu, total: u64) {
+    fn update_left(&mut self, percpu: &PerCpu, total: u64) {
         self.phase.left = self.phase.left.wrapping_sub(total);
         if percpu.samplers.suspended.get() != 0 {
             // Those that were suspended are lost, not late.

@@ -38,7 +38,7 @@ pub(in crate::event) struct Slot {
     pub(super) page: Option<UserPagePtr>,
     pub(super) phase: Phase,
     /// What the windows that are closed have counted, and their time.
-    counted: Seen,
+    counted: EventCount,
     /// The task has inherited the event.
     inherited: bool,
     /// The window is open.
@@ -71,7 +71,7 @@ impl Slot {
             needed: leader.map_or(0, bit),
             page: None,
             phase: Phase::new(&event.sampler),
-            counted: Seen::NOTHING,
+            counted: EventCount::ZERO,
             inherited: false,
             open: false,
             enable_on_exec: event.config.enable_on_exec,
@@ -133,7 +133,7 @@ impl Slot {
             start_time: 0,
             page: None,
             phase: Phase::new(&event.sampler),
-            counted: Seen::NOTHING,
+            counted: EventCount::ZERO,
             inherited: true,
             open: false,
             needed: leader.map_or(0, bit),
@@ -167,17 +167,17 @@ impl Slot {
     }
 
     /// Returns what the closed windows of this task have counted. If nobody inherits the event, that is all it has.
-    pub(in crate::event) fn counted(&self) -> Seen {
+    pub(in crate::event) fn counted(&self) -> EventCount {
         if self.event().config.inherit {
             self.counted
         } else {
-            Seen::closed(self.event())
+            EventCount::closed(self.event())
         }
     }
 
-    /// Returns what samples need to tell the count.
+    /// Returns what samples need to show the count.
     pub(in crate::event) fn sampled_base(&self) -> Base {
-        let Seen { count, time } = self.counted();
+        let EventCount { count, time } = self.counted();
         let (start, start_time) = if self.open {
             (self.start, self.start_time)
         } else {
@@ -201,20 +201,20 @@ impl Slot {
     }
 
     /// Returns whether a record of the count is wanted when the task ends.
-    pub(in crate::event) fn tells_at_exit(&self) -> bool {
+    pub(in crate::event) fn wants_read_record(&self) -> bool {
         self.inherited && self.event().sampler.sampling.read_at_exit
     }
 }
 
 /// The count of an event, and the time in which it was counted.
 #[derive(Clone, Copy)]
-pub(in crate::event) struct Seen {
+pub(in crate::event) struct EventCount {
     pub(in crate::event) count: u64,
     pub(in crate::event) time: Cycles,
 }
 
-impl Seen {
-    const NOTHING: Self = Self {
+impl EventCount {
+    const ZERO: Self = Self {
         count: 0,
         time: Cycles(0),
     };
@@ -230,23 +230,23 @@ impl Seen {
     /// Returns what an event that is not inherited has counted up to now, where it has its slot. The window stays open.
     /// `None` if there is no count, or something else than was written was found in the counter.
     #[inline(always)]
-    pub(in crate::event) fn here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
+    pub(in crate::event) fn read_here(here: ThisCpu<'_>, slot: &Slot, now: u64) -> Option<Self> {
         let event = slot.event();
         if event.is_broken() {
             return None;
         }
-        let mut seen = Self::closed(event);
+        let mut count = Self::closed(event);
         if slot.open {
             let percpu = here.percpu();
             let total = percpu.value(slot.counter).read(here, slot.msr).ok()?;
             if percpu.tampered.get() & slot.counter.bit() != 0 {
                 return None;
             }
-            seen.count = seen.count.wrapping_add(total.wrapping_sub(slot.start));
+            count.count = count.count.wrapping_add(total.wrapping_sub(slot.start));
             let time = now.wrapping_sub(slot.start_time);
-            seen.time = Cycles(seen.time.0.wrapping_add(time));
+            count.time = Cycles(count.time.0.wrapping_add(time));
         }
-        Some(seen)
+        Some(count)
     }
 }
 

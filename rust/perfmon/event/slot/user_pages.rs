@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Writes the page of an event that counts nowhere.
-pub(in crate::event) fn write_closed(event: &Event, page: UserPagePtr) {
+pub(in crate::event) fn write_inactive(event: &Event, page: UserPagePtr) {
     // SAFETY: The page lives as long as the event, and has no other writer: the caller holds the context, or there is
     // none any more.
     unsafe {
@@ -47,7 +47,7 @@ pub(super) fn show(here: ThisCpu<'_>, slots: &Slots) {
             continue;
         };
         if !is_readable(event) {
-            write_closed(event, page);
+            write_inactive(event, page);
             continue;
         }
         // SAFETY: The page lives as long as the event; before that ends, its windows are closed.
@@ -74,7 +74,7 @@ pub(super) fn hide(here: ThisCpu<'_>, slots: &Slots) {
     for slot in slots.iter() {
         if let Some(page) = slot.page() {
             here.percpu().hide_page(slot.counter());
-            write_closed(slot.event(), page);
+            write_inactive(slot.event(), page);
         }
     }
 }

@@ -19,14 +19,14 @@ impl Readings {
         if here.percpu().tampered.get() != 0 {
             mark_tampered(here, slots);
         }
-        if slots.sampled {
+        if slots.has_sampled {
             sampling::close(self, here, slots);
         } else {
             for slot in slots.iter_mut().filter(|slot| slot.open) {
                 self.close_window(here, slot);
             }
         }
-        if slots.paged {
+        if slots.has_pages {
             user_pages::hide(here, slots);
         }
     }
@@ -44,10 +44,10 @@ impl Readings {
                 self.open_window(here, slot);
             }
         }
-        if slots.sampled {
+        if slots.has_sampled {
             sampling::begin(here, slots, self.now());
         }
-        if slots.paged {
+        if slots.has_pages {
             user_pages::show(here, slots);
         }
     }
@@ -63,7 +63,11 @@ impl Slots {
         event: &Event,
         enabled: bool,
     ) -> bool {
-        if self.grouped || self.paged || self.sampled || here.percpu().tampered.get() != 0 {
+        if self.has_groups
+            || self.has_pages
+            || self.has_sampled
+            || here.percpu().tampered.get() != 0
+        {
             return false;
         }
         let Some(slot) = self.iter_mut().find(|slot| slot.is_of(event)) else {

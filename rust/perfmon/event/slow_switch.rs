@@ -5,13 +5,13 @@ use crate::{cpu::ThisCpu, sys::ffi};
 use core::sync::atomic::AtomicU32;
 use kernel::bindings;
 
-/// The number of those for whom a switch has more work than to close and open windows: the mappings through which
-/// programs may use RDPMC, programs that perf has left it to, and the events that record switches.
+/// The users of the slow context switch, which has more to do than to close and open windows: mappings through which programs
+/// may use RDPMC, programs that perf has left it to, and events that record switches.
 ///
 /// ATOMICS: relaxed. Before a program may use RDPMC, each CPU is called (sys/rdpmc.c): its switches afterwards see the
 /// number, and if it runs the program then, it switches to it once more. Perf's are counted before the first event of a
 /// task counts.
-pub(super) static WATCHERS: AtomicU32 = AtomicU32::new(0);
+pub(super) static SLOW_SWITCH_USERS: AtomicU32 = AtomicU32::new(0);
 
 /// Hides what counters have counted from a task that begins to run here, if its program may use RDPMC. No window is
 /// open.
