@@ -70,10 +70,16 @@ impl<'a> Held<'a> {
         is_loaded.then_some(Self(context))
     }
 
-    /// Returns the address of the context as a number.
+    /// Returns a context that the caller holds.
+    ///
+    /// # Safety
+    ///
+    /// The context must be loaded on this CPU, where interrupts are off until the result is dropped, and nothing else may use
+    /// it meanwhile.
     #[inline(always)]
-    pub(super) fn address(&self) -> u64 {
-        self.0.address()
+    pub(super) unsafe fn assume(context: &'a Context) -> Self {
+        // INVARIANT: The caller says so.
+        Self(context)
     }
 
     /// Unloads the context. Its windows are closed.
@@ -190,13 +196,19 @@ impl Context {
     /// Loads the context on this CPU, where its task begins to run. `None` if the context is gone.
     #[inline(always)]
     pub(super) fn load(&self, here: ThisCpu<'_>) -> Option<Held<'_>> {
+        // INVARIANT: Just loaded; interrupts are off, as a `ThisCpu` says in this folder.
+        self.try_load(here).then_some(Held(self))
+    }
+
+    /// Loads the context, as [`Self::load`]. Returns whether it could be loaded.
+    #[inline(always)]
+    pub(super) fn try_load(&self, here: ThisCpu<'_>) -> bool {
         let cpu = here.percpu().number.get() as u32;
         loop {
             match self.holder.compare_exchange(FREE, cpu, Acquire, Relaxed) {
-                // INVARIANT: Just loaded; interrupts are off, as a `ThisCpu` says in this folder.
-                Ok(_) => return Some(Held(self)),
+                Ok(_) => return true,
                 Err(LOCKED) => hint::spin_loop(),
-                Err(_) => return None,
+                Err(_) => return false,
             }
         }
     }

@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn on_switch(
     let here = unsafe { ThisCpu::assume() };
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
-    let out = Held::of_task(here);
+    let out = Context::loaded(here.percpu());
     if out.is_some() || into.is_some() {
         change(here, out, into, || ());
     }
@@ -63,7 +63,7 @@ unsafe fn on_slow_switch(
     // SAFETY: Without preemption, RCU keeps the context until this function returns.
     let into = unsafe { table::find(next) };
     record::write_switch(here, &Change::SwitchOut(preempt), prev, next);
-    change_slowly(here, Held::of_task(here), into, next);
+    change_slowly(here, Context::loaded(here.percpu()), into, next);
     record::write_switch(here, &Change::SwitchIn, next, prev);
 }
 
@@ -72,7 +72,7 @@ unsafe fn on_slow_switch(
 #[inline(never)]
 fn change_slowly(
     here: ThisCpu<'_>,
-    out: Option<Held<'_>>,
+    out: Option<&Context>,
     into: Option<&Context>,
     next: *const bindings::task_struct,
 ) {
@@ -83,31 +83,31 @@ fn change_slowly(
 #[inline(always)]
 fn change(
     here: ThisCpu<'_>,
-    out: Option<Held<'_>>,
+    out: Option<&Context>,
     into: Option<&Context>,
     between: impl FnOnce(),
 ) {
     let mut readings = Readings::new(timestamp());
-    if let Some(mut slots) = out {
+    if let Some(context) = out {
+        // SAFETY: The context is loaded on this CPU, and interrupts are off.
+        let mut slots = unsafe { Held::assume(context) };
         readings.close(here, &mut slots);
         slots.unload();
     }
     between();
     let percpu = here.percpu();
-    let held = match into {
-        Some(context) if percpu.brought_up.get() != 0 => context.load(here),
-        _ => None,
-    };
-    let loaded = match (held, into) {
-        (Some(mut slots), _) => {
+    let loaded = match into {
+        Some(context) if percpu.brought_up.get() != 0 && context.try_load(here) => {
+            // SAFETY: The context has just been loaded, and interrupts are off.
+            let mut slots = unsafe { Held::assume(context) };
             readings.open(here, &mut slots);
-            slots.address()
+            context.address()
         }
-        (None, Some(context)) => {
+        Some(context) => {
             miss(here, context);
             0
         }
-        (None, None) => 0,
+        None => 0,
     };
     percpu.task_context.publish(loaded);
 }
@@ -174,7 +174,12 @@ pub(super) unsafe extern "C" fn on_last_sample() {
 
 /// Ceases to count events on a CPU; the sums stay. Interrupts are off.
 pub(crate) fn leave_cpu(here: ThisCpu<'_>) {
-    change_slowly(here, Held::of_task(here), None, Task::current_raw());
+    change_slowly(
+        here,
+        Context::loaded(here.percpu()),
+        None,
+        Task::current_raw(),
+    );
     if let Some(mut slots) = Held::of_cpu(here) {
         Readings::new(timestamp()).close(here, &mut slots);
         slots.unload();
