@@ -55,7 +55,7 @@ macro_rules! calls {
     (@writers writers, $session:ident) => { AsRef::<Client>::as_ref($session).is_writer() };
     (@writers anybody, $session:ident) => { true };
 
-    ($($command:ident: $way:ident($t:ty), $who:ident, $handler:path;)*) => {
+    ($($command:ident: $way:ident($t:ty), $callers:ident, $handler:path;)*) => {
         $(const _: () = {
             assert!(_IOC_DIR(abi::$command) == calls!(@bits $way));
             assert!(_IOC_SIZE(abi::$command) == size_of::<$t>());
@@ -75,7 +75,7 @@ macro_rules! calls {
                     fn call(session: &Session, arg: usize) -> Result<isize> {
                         calls!(@call $way $t, session, arg, $handler)
                     }
-                    if !calls!(@writers $who, session) {
+                    if !calls!(@writers $callers, session) {
                         return Err(EPERM);
                     }
                     call(session, arg)

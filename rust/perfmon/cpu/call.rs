@@ -73,7 +73,7 @@ pub(crate) fn on_cpu<F: FnMut(ThisCpu<'_>) + Send>(cpu: u32, mut f: F) -> bool {
     ///
     /// `f` points to an `F` that nothing else uses, and interrupts are off.
     unsafe extern "C" fn call<F: FnMut(ThisCpu<'_>)>(f: *mut c_void) {
-        // SAFETY: `f` points to an `F`, by this function's requirement.
+        // SAFETY: The kernel passes the pointer to an `F` that `on_cpu` gives it, and waits for this call.
         let f = unsafe { &mut *f.cast::<F>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         f(unsafe { ThisCpu::assume() });
@@ -110,7 +110,7 @@ where
     ///
     /// `work` points to a `Work<F, P>`, and interrupts are off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
-        // SAFETY: `work` points to a `Work<F, P>`, by this function's requirement.
+        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it.
         let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
@@ -120,7 +120,7 @@ where
     ///
     /// `work` points to a `Work<F, P>`.
     unsafe extern "C" fn is_meant_by<F, P: Fn(u32) -> bool>(cpu: c_int, work: *mut c_void) -> bool {
-        // SAFETY: `work` points to a `Work<F, P>`, by this function's requirement.
+        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it.
         let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
         work.is_meant
             .is_none_or(|is_meant| is_meant(cpu.unsigned_abs()))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The CPUs: staying on one, calling others, their hotplug, and the memory kept for each.
 //!
-//! Nothing here knows what a PMU has; [`msr`] executes the accesses that `logic` describes. [`ThisCpu`] proves that its holder can't leave the CPU it runs on; the type
-//! of the memory behind it is the matter of [`crate::percpu`].
+//! Nothing here knows what a PMU has; [`msr`] executes the accesses that `logic` describes. [`ThisCpu`] proves that its
+//! holder can't leave the CPU it runs on; the type of the memory behind it is the matter of [`crate::percpu`].
 
 mod call;
 mod hotplug;
@@ -54,8 +54,7 @@ impl Areas {
 
 impl Drop for Areas {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant there are areas to free, and by the requirement of `new` nothing uses
-        // them any more.
+        // SAFETY: `new` has allocated the areas, and its caller drops the result after every other use of them.
         unsafe { ffi::perfmon_percpu_free() };
     }
 }
@@ -89,9 +88,9 @@ impl<'a> ThisCpu<'a> {
     /// `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_area(area: *mut c_void) -> Self {
-        // INVARIANT: By the requirements of this function.
+        // INVARIANT: The caller says that the area is the current CPU's, and stays on the CPU for `'a`.
         Self {
-            // SAFETY: By the requirement it is the address of per-CPU memory, which is not null.
+            // SAFETY: The caller passes the address of per-CPU memory, which is not null.
             area: unsafe { NonNull::new_unchecked(area) },
             _bound: PhantomData,
             _not_send: NotThreadSafe,

@@ -23,7 +23,7 @@ impl<'a> Regs<'a> {
     #[inline(always)]
     pub(crate) unsafe fn new(regs: *mut bindings::pt_regs) -> Self {
         Self {
-            // SAFETY: By the requirement the pointer is valid, and so not null.
+            // SAFETY: The caller passes the registers of an interrupt, whose address is not null.
             regs: unsafe { NonNull::new_unchecked(regs) },
             _interrupt: PhantomData,
         }
@@ -32,14 +32,14 @@ impl<'a> Regs<'a> {
     /// Returns the registers.
     #[inline(always)]
     pub(crate) fn get(self) -> &'a bindings::pt_regs {
-        // SAFETY: The registers are valid for as long as this value lives, by the requirement of `new`.
+        // SAFETY: The handler of the interrupt, and so the registers, outlive this value, as the caller of `new` says.
         unsafe { self.regs.as_ref() }
     }
 
     /// Returns the address of the instruction that was to be executed next.
     #[inline(always)]
     pub(crate) fn ip(self) -> u64 {
-        // SAFETY: The registers are valid for as long as this value lives, by the requirement of `new`.
+        // SAFETY: The handler of the interrupt, and so the registers, outlive this value, as the caller of `new` says.
         unsafe { (*self.regs.as_ptr()).ip as u64 }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) unsafe fn begin(
     period_bits: u32,
     limits: Limits,
 ) -> Result<Hotplug<Machine>> {
-    // SAFETY: This is the first use and the only initialization, by the requirement.
+    // SAFETY: The caller calls this once, before anything uses the ownership.
     unsafe { OWNERSHIP.init() };
     let found = probe::find(unarbitrated)?;
     OWNERSHIP.lock().cpus_mut().set_common(found);
@@ -55,7 +55,7 @@ pub(crate) struct Machine;
 impl HotplugCallbacks for Machine {
     fn online(here: ThisCpu<'_>) {
         let cpu = here.id();
-        // Who reserves the counters after this look finds this CPU online, and has it cleaned.
+        // A caller that reserves the counters after this look finds this CPU online, and has it cleaned.
         if OWNERSHIP.lock().is_reserved() {
             clean_here(here);
         }

@@ -149,7 +149,7 @@ fn attach_to_task(
             if unsafe { ffi::perfmon_task_is_exiting(task.as_ptr()) } {
                 return Err(ESRCH.into());
             }
-            // Who took the last event from a context that is gone has yet to remove it, and may not get to run.
+            // The task that took the last event from a context that is gone has yet to remove it, and may not get to run.
             // SAFETY: The table is locked.
             let gone = unsafe { table::find(task_ptr) }.filter(|context| context.is_gone());
             if let Some(gone) = gone {
@@ -207,7 +207,8 @@ fn begin_cpu(cpu: CpuId, new: KBox<Context>) {
     }
     let new: &Context = KBox::leak(new);
     if ownership.cpus().online().contains(cpu) {
-        // Nobody finds it before it is loaded: who did so would lock it, and the CPU would not look at what was added.
+        // It can't be found before it is loaded: a caller that did so would lock it, and the CPU would not look at what was
+        // added.
         on_cpu(cpu.as_u32(), |here| {
             // No window is to be opened yet.
             let _ = new.load(here);
@@ -247,8 +248,8 @@ pub(super) fn miss_where_refused() {
 
 /// Calls `f` on each CPU on which a context of a task is loaded.
 ///
-/// Takes no lock: who reads often, at whatever priority, is in nobody's way. Every window is closed when this returns that
-/// was opened before, or is one that `f` has seen:
+/// Takes no lock: a program that reads often, at whatever priority, delays no other. Every window is closed when this
+/// returns that was opened before, or is one that `f` has seen:
 ///
 /// - A CPU that has a context is called. If the task leaves it before, its windows have been closed by then.
 /// - A CPU that has none is left out. If it had one before, the windows were closed before it published that it has none.

@@ -37,11 +37,11 @@ use kernel::{
     prelude::*,
 };
 
-/// [`Context::holder`]: nobody holds the context.
+/// [`Context::holder`]: the context has no holder.
 const FREE: u32 = u32::MAX;
 /// [`Context::holder`]: a task has locked the context.
 const LOCKED: u32 = u32::MAX - 1;
-/// [`Context::holder`]: the context has ended, and nobody will hold it again.
+/// [`Context::holder`]: the context has ended, and will have no holder again.
 const GONE: u32 = u32::MAX - 2;
 
 /// A context and the permission to use its slots, for the holder.
@@ -74,8 +74,8 @@ impl<'a> Held<'a> {
     ///
     /// # Safety
     ///
-    /// The context must be loaded on this CPU, where interrupts are off until the result is dropped, and nothing else may use
-    /// it meanwhile.
+    /// The context must be loaded on this CPU, where interrupts are off until the result is dropped, and nothing else
+    /// may use it meanwhile.
     #[inline(always)]
     pub(super) unsafe fn assume(context: &'a Context) -> Self {
         // INVARIANT: The caller says so.
@@ -94,7 +94,7 @@ impl Deref for Held<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &Slots {
-        // SAFETY: By the type invariant this is the only holder, and `self` is borrowed shared.
+        // SAFETY: `self` is the only holder of the context, and borrowed shared.
         unsafe { &*self.0.slots.get() }
     }
 }
@@ -102,7 +102,7 @@ impl Deref for Held<'_> {
 impl DerefMut for Held<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Slots {
-        // SAFETY: By the type invariant this is the only holder, and `self` is borrowed exclusively.
+        // SAFETY: `self` is the only holder of the context, and borrowed exclusively.
         unsafe { &mut *self.0.slots.get() }
     }
 }
@@ -116,9 +116,10 @@ pub(super) struct Context {
     /// ATOMICS: taken with acquire and given up with release order, so that each holder sees what the one before has
     /// written to the slots.
     holder: AtomicU32,
-    /// Used by the holder.
+    /// The slots, which the holder uses.
     slots: UnsafeCell<Slots>,
-    /// The next context in the table, for its lists and for those that take their place. The table says who may use it.
+    /// The next context in the table, for its lists and for those that take their place. The table says which callers
+    /// may use it.
     pub(super) next: [AtomicPtr<Context>; 2],
     rcu: UnsafeCell<bindings::callback_head>,
 }
@@ -159,7 +160,7 @@ impl Context {
     /// The context must be alive for `'a`.
     #[inline(always)]
     pub(super) unsafe fn from_address<'a>(address: u64) -> Option<&'a Self> {
-        // SAFETY: The context is alive, by the requirement.
+        // SAFETY: The address is that of a context, which the caller keeps alive for `'a`.
         unsafe { ptr::with_exposed_provenance::<Self>(address as usize).as_ref() }
     }
 
@@ -318,7 +319,7 @@ impl Context {
         ///
         /// `head` is the `rcu` of a context from `KBox::into_raw` that has no user any more.
         unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-            // SAFETY: `head` is a field of a context, by the requirement.
+            // SAFETY: RCU passes the `head` that `call_rcu` below got, which is the `rcu` of a context.
             let context = unsafe {
                 kernel::container_of!(
                     head.cast::<UnsafeCell<bindings::callback_head>>(),
@@ -326,7 +327,7 @@ impl Context {
                     rcu
                 )
             };
-            // SAFETY: The context comes from `KBox::into_raw` and has no user, by the requirement.
+            // SAFETY: The context comes from `KBox::into_raw`, and after a grace period nothing uses it.
             drop(unsafe { KBox::from_raw(context) });
         }
 

@@ -41,11 +41,11 @@ mod command {
     pub(super) const PERIOD: u32 = _IOW::<u64>(LETTER, 4);
     pub(super) const SET_OUTPUT: u32 = _IO(LETTER, 5);
     pub(super) const ID: u32 = _IOR::<*mut u64>(LETTER, 7);
-    /// As a program of 32 bits has it: the size in the number is that of a pointer.
+    /// [`ID`] of a program of 32 bits: the size in the number is that of a pointer.
     pub(super) const ID_32: u32 = _IOR::<u32>(LETTER, 7);
     pub(super) const PAUSE_OUTPUT: u32 = _IOW::<u32>(LETTER, 9);
     pub(super) const MODIFY_ATTRIBUTES: u32 = _IOW::<*mut u8>(LETTER, 11);
-    /// As [`ID_32`].
+    /// [`MODIFY_ATTRIBUTES`] of a program of 32 bits.
     pub(super) const MODIFY_ATTRIBUTES_32: u32 = _IOW::<u32>(LETTER, 11);
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Event {
     pub(super) id: u64,
     pub(super) counter: CounterId,
     pub(super) target: Target,
-    /// The number of the task, as who opened the event knows it, also when it has ended; -1 for all.
+    /// The number of the task in the opener's PID namespace, also when it has ended; -1 for all.
     pub(super) pid: i32,
     /// Not 0 if events were missed.
     ///
@@ -45,7 +45,7 @@ pub(super) struct Event {
     left_tasks: AtomicU32,
     /// The sum of all windows that are closed.
     ///
-    /// ATOMICS: relaxed additions by any CPU. Who reads makes the CPUs close their windows before, by a call.
+    /// ATOMICS: relaxed additions by any CPU. A reader makes the CPUs close their windows before, by a call.
     total: AtomicU64,
     /// The total at the last reset.
     ///
@@ -57,7 +57,7 @@ pub(super) struct Event {
     cycles: AtomicU64,
     /// The number of slots.
     ///
-    /// ATOMICS: sequentially consistent; the end of the last one wakes who polls.
+    /// ATOMICS: sequentially consistent; the end of the last one wakes pollers.
     slots: AtomicU32,
     /// The group that it leads, alone or with others.
     pub(super) own_group: Arc<Group<Event>>,
@@ -66,7 +66,7 @@ pub(super) struct Event {
     /// The page and the ring that programs map.
     #[pin]
     pub(super) mapped: Mapped,
-    /// What it writes into a ring.
+    /// The samples and other records of the event.
     pub(super) sampler: Sampler,
     rcu: UnsafeCell<bindings::callback_head>,
 }
@@ -187,7 +187,7 @@ impl Event {
         self.slots.fetch_add(1, SeqCst);
     }
 
-    /// Uncounts a slot. With the last one the event is over, and who polls learns of it.
+    /// Uncounts a slot. With the last one the event is over, and pollers are woken.
     pub(super) fn end_slot(&self) {
         if self.slots.fetch_sub(1, SeqCst) == 1 && !self.state().is_closed() {
             self.sampler.alarm.wait.hang_up();
@@ -209,7 +209,7 @@ impl Event {
         ///
         /// `head` is the `rcu` of an event from `KBox::into_raw` that has no user any more.
         unsafe extern "C" fn free(head: *mut bindings::callback_head) {
-            // SAFETY: `head` is a field of an event, by the requirement.
+            // SAFETY: RCU passes the `head` that `call_rcu` below got, which is the `rcu` of an event.
             let event = unsafe {
                 kernel::container_of!(
                     head.cast::<UnsafeCell<bindings::callback_head>>(),
@@ -217,7 +217,7 @@ impl Event {
                     rcu
                 )
             };
-            // SAFETY: The event comes from `KBox::into_raw` and has no user, by the requirement.
+            // SAFETY: The event was given to `into_raw` below, and after a grace period nothing uses it.
             drop(unsafe { KBox::from_raw(event) });
         }
 

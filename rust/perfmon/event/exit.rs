@@ -26,7 +26,7 @@ use kernel::{
 struct ReadRecord {
     event: NonNull<Event>,
     cpu: CpuId,
-    /// As from a read(2).
+    /// The words that a read(2) would return.
     words: KVec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl ReadRecord {
     /// The event has a slot, and the caller holds RCU for as long as the result exists.
     unsafe fn new(event: &Event, cpu: CpuId, words: KVec<u64>) -> Self {
         event.begin_slot();
-        // INVARIANT: By the requirement and the line above.
+        // INVARIANT: The caller holds RCU, and the event has just counted the record as a slot.
         Self {
             event: NonNull::from(event),
             cpu,
@@ -47,7 +47,7 @@ impl ReadRecord {
     }
 
     fn event(&self) -> &Event {
-        // SAFETY: By the type invariant; events are freed by RCU.
+        // SAFETY: RCU has been held since the event had a slot, and events are freed by RCU.
         unsafe { self.event.as_ref() }
     }
 }
@@ -83,7 +83,7 @@ impl Counts {
                 continue;
             }
             let noted = words(slots, slot).and_then(|words| {
-                // SAFETY: The event has this slot; RCU is held by the requirement.
+                // SAFETY: The event has this slot, and the caller of `note` holds RCU as long as `self` exists.
                 let record = unsafe { ReadRecord::new(event, cpu, words) };
                 Ok(self.0.push(record, GFP_ATOMIC | __GFP_NOWARN)?)
             });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Groups of events: a leader, and those that were opened with it.
 //!
-//! Each group has a lock of its own: whoever waits for it has descriptors of the same group.
+//! Each group has a lock of its own: all callers that wait for it have descriptors of the same group.
 
 use super::{event::Event, members::Members};
 use core::ptr::{self, NonNull};
@@ -59,7 +59,7 @@ impl Locked<'_> {
     /// Returns all events, the leader first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         let siblings = self.members.siblings.iter();
-        // SAFETY: By the type invariant of `Members`; the lock is held.
+        // SAFETY: A member is not freed before it leaves, under the lock, which is held.
         let siblings = siblings.map(|sibling| unsafe { sibling.as_ref() });
         // Not as a method: the trait `Init` has one of this name.
         Iterator::chain(core::iter::once(self.leader()), siblings)

@@ -20,7 +20,7 @@ use kernel::{
 
 /// The events of tasks, and 1 for the functions being registered; 0 if they are not.
 ///
-/// ATOMICS: who adds to it acquires what [`register`] has released.
+/// ATOMICS: a caller that adds to it acquires what [`register`] has released.
 static USERS: AtomicU32 = AtomicU32::new(0);
 
 global_lock! {
@@ -30,7 +30,7 @@ global_lock! {
 
 /// The functions that the kernel calls. Used by kernel threads, and at the module's end.
 struct Hooks {
-    /// In the order in which they are registered: a task can't begin unseen when its parent is counted.
+    /// The functions in the order in which they are registered: a task can't begin unseen when its parent is counted.
     probes: [Probe; 5],
     /// A program may use RDPMC without a page of ours, and is among [`SLOW_SWITCH_USERS`] while the functions are called.
     rdpmc_left_by_perf: bool,
@@ -154,7 +154,7 @@ unsafe extern "C" fn unregister_if_unused() {
 /// Unregisters the functions, if there is no event. Returns whether nothing is left to be done: not if a child may be in
 /// the making from which [`life::on_new_task`] has to take the right to use RDPMC.
 fn try_unregister() -> bool {
-    // Before the number becomes 0, so that who registers them again waits for the end of this.
+    // Before the number becomes 0, so that a caller that registers them again waits for the end of this.
     let mut hooks = HOOKS.lock();
     if USERS.load(Acquire) != 1 {
         return true;
@@ -174,12 +174,12 @@ fn try_unregister() -> bool {
 
 /// Unregisters the functions at the module's end, when there is no event.
 pub(super) fn finish() {
-    // SAFETY: The function has no preconditions but a task that may sleep.
+    // SAFETY: The module's end is a task without locks, so it may sleep.
     unsafe { ffi::perfmon_later_cancel() };
     while !try_unregister() {
         fsleep(Delta::from_millis(10));
     }
-    // SAFETY: As above. No context is added any more.
+    // SAFETY: The module's end is a task that may sleep, and no context is added any more.
     unsafe { ffi::perfmon_soon_cancel() };
     table::shrink();
 }

@@ -107,7 +107,7 @@ fn give(
         slot::remove_all(new);
         return Err(EBUSY);
     }
-    // An event that was closed meanwhile: who closes it looks for its slots after this, or has done so already.
+    // An event that was closed meanwhile: its close looks for its slots after this, or has done so already.
     while let Some(closed) = new
         .iter()
         .map(slot::Slot::event)
@@ -182,8 +182,8 @@ pub(super) unsafe extern "C" fn on_rename(
     task: *mut bindings::task_struct,
     name: *const c_char,
 ) {
-    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` records the name that an exec gives,
-    // since the exec may enable events.
+    // Another task may write the name: then this one runs elsewhere, if at all. `on_exec` records the name that an exec
+    // gives, since the exec may enable events.
     // SAFETY: The tracepoint gives the task.
     if task != Task::current_raw() || unsafe { ffi::perfmon_task_executes(task) } {
         return;

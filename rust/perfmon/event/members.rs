@@ -21,7 +21,7 @@ pub(super) struct Group<E> {
 pub(super) struct Members<E> {
     /// `None` until it leads another event, and after it was closed: those that it led are alone then.
     pub(super) leader: Option<NonNull<E>>,
-    /// In the order in which they were opened.
+    /// The events that it leads, in the order in which they were opened.
     pub(super) siblings: KVec<NonNull<E>>,
 }
 

@@ -16,17 +16,18 @@
 //! - Reading takes none. The CPU of a task is asked, or, of an inherited event, each CPU that has a context loaded
 //!   ([`attach::refresh_everywhere`]).
 //! - A context has its holder ([`context`]), for moments with interrupts off.
-//! - A group has a lock ([`group`]), for those who have descriptors of it; so has what an event maps ([`memory`]).
-//! - Two who open events of one task at once may choose the same counter: the second one chooses again ([`open`]).
+//! - A group has a lock ([`group`]), for the callers that have descriptors of it; so has what an event maps ([`memory`]).
+//! - Two callers that open events of one task at once may choose the same counter: the second one chooses again ([`open`]).
 //! - The tracepoints are registered by kernel threads ([`hooks`]).
-//! - RCU is held by staying on the CPU, and not by `rcu_read_lock()`, under which a task can be preempted: the end of a grace
-//!   period is what unmapping a ring waits for, and the kernel's hotplug.
+//! - RCU is held by staying on the CPU, and not by `rcu_read_lock()`, under which a task can be preempted: the end of a
+//!   grace period is what unmapping a ring waits for, and the kernel's hotplug.
 //!
 //! In this folder a [`ThisCpu`](crate::cpu::ThisCpu) is passed on only while interrupts are off. So a function that has one
 //! may use what is loaded on its CPU ([`context::Held`]).
 //!
-//! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table of contexts ([`table`]), which is
-//! the innermost. The context switch and the other tracepoints take the last one only.
+//! Order: the lock of a group, then [`OWNERSHIP`](crate::ownership::OWNERSHIP), a spinlock; and the lock of the table
+//! of contexts ([`table`]), which is the innermost. The context switch and the other tracepoints take the last one
+//! only.
 
 mod attach;
 mod context;
@@ -62,7 +63,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What events need for as long as the module is loaded.
+/// The resources of all events, for as long as the module is loaded.
 ///
 /// # Invariants
 ///
@@ -97,7 +98,7 @@ impl Drop for Memory {
         // No event is left, since each keeps the module.
         hooks::finish();
         // For the functions that were registered, and for events and contexts that RCU has yet to free.
-        // SAFETY: The function has no preconditions but a task that may sleep.
+        // SAFETY: The module's end is a task without locks, so it may sleep.
         unsafe { ffi::perfmon_tracepoints_sync() };
         for cpu in cpu::ids() {
             let percpu = percpu::of(cpu);
@@ -105,13 +106,13 @@ impl Drop for Memory {
             // counted on at the module's end.
             if let Some(context) = unsafe { Context::from_address(percpu.cpu_context.get()) } {
                 percpu.cpu_context.set(0);
-                // SAFETY: As above.
+                // SAFETY: The context comes from `KBox::into_raw`, and its address has just been removed.
                 drop(unsafe { KBox::from_raw(core::ptr::from_ref(context).cast_mut()) });
             }
         }
         // SAFETY: `new` has begun it, and there is no mapping.
         unsafe { ffi::perfmon_rdpmc_exit() };
-        // SAFETY: By the type invariant it is mounted.
+        // SAFETY: `new` has mounted it, and nothing else unmounts it.
         unsafe { ffi::perfmon_proc_unmount() };
     }
 }

@@ -5,8 +5,8 @@ use crate::{cpu::ThisCpu, sys::ffi};
 use core::sync::atomic::AtomicU32;
 use kernel::bindings;
 
-/// The users of the slow context switch, which has more to do than to close and open windows: mappings through which programs
-/// may use RDPMC, programs that perf has left it to, and events that record switches.
+/// The users of the slow context switch, which has more to do than to close and open windows: mappings through which
+/// programs may use RDPMC, programs that perf has left it to, and events that record switches.
 ///
 /// ATOMICS: relaxed. Before a program may use RDPMC, each CPU is called (sys/rdpmc.c): its switches afterwards see the
 /// number, and if it runs the program then, it switches to it once more. Perf's are counted before the first event of a

@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn on_switch(
     _prev_state: c_uint,
 ) {
     if SLOW_SWITCH_USERS.load(Relaxed) != 0 {
-        // SAFETY: The requirement is that of this function.
+        // SAFETY: The tracepoint calls this function, with these arguments.
         return unsafe { on_slow_switch(preempt, prev, next) };
     }
     // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.

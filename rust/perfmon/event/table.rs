@@ -28,10 +28,10 @@ const FACTOR: usize = 4;
 /// A list: its first context.
 ///
 /// ATOMICS: a context is put in with release order, and found with acquire order: its fields are seen. Removal changes
-/// the pointer before it only; RCU keeps the context for who is reading it.
+/// the pointer before it only; RCU keeps the context for its readers.
 type List = AtomicPtr<Context>;
 
-/// What is in front of the lists in memory.
+/// The header in front of the lists in memory.
 #[repr(C)]
 struct Header {
     /// The number of lists, which is a power of two, less one.
@@ -127,14 +127,15 @@ impl Lists {
             }
             return;
         }
-        // SAFETY: By the type invariant and the requirement.
+        // SAFETY: The lists are not `FIRST`, so they come from `perfmon_buffer_alloc()`; the caller says that nothing
+        // uses them.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
 
     /// Returns the header.
     #[inline(always)]
     fn header(&self) -> &Header {
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is to a header that has not been freed, by the type invariant.
         unsafe { self.0.as_ref() }
     }
 
@@ -194,7 +195,7 @@ pub(super) unsafe fn init() {
 /// The caller must hold RCU or the lock, or can't be preempted; and does not use the result longer.
 #[inline(always)]
 pub(super) unsafe fn find<'a>(task: *const bindings::task_struct) -> Option<&'a Context> {
-    // SAFETY: By the requirement.
+    // SAFETY: The caller holds RCU or the lock, or can't be preempted, as long as it uses the result.
     let lists = unsafe { Lists::current() };
     let mut next = lists.list_of(task).load(Acquire);
     // SAFETY: A context in the table is alive, and one that was removed stays alive for the caller, by RCU.
@@ -228,7 +229,7 @@ impl Lock {
     pub(super) fn add(&mut self, context: KBox<Context>) {
         // SAFETY: The lock is held.
         let lists = unsafe { Lists::current() };
-        // Until `remove` it is freed by nobody.
+        // Nothing frees it until `remove`.
         lists.add(KBox::leak(context));
         CONTEXTS.fetch_add(1, Relaxed);
     }

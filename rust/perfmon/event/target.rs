@@ -12,7 +12,7 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{bindings, cpu::CpuId, prelude::*, sync::aref::ARef, task::Task};
 
-/// What an event counts.
+/// The target of an event: what it counts.
 #[derive(Clone)]
 pub(super) enum Target {
     /// A task; of other CPUs than this one nothing.
@@ -122,11 +122,11 @@ fn allow_task(task: &Task) -> Result {
     if unsafe { ffi::perfmon_task_is_mine(task.as_ptr()) } || is_capable() {
         return Ok(());
     }
-    // SAFETY: As above.
+    // SAFETY: The task is alive, since the caller has a reference.
     if unsafe { ffi::perfmon_task_is_kernel(task.as_ptr()) } {
         return Err(EACCES);
     }
-    // SAFETY: As above; the call of the device may sleep.
+    // SAFETY: The task is alive, since the caller has a reference; the call of the device may sleep.
     match unsafe { ffi::perfmon_may_attach(task.as_ptr()) } {
         0 => Ok(()),
         // It has gone.

@@ -121,7 +121,7 @@ impl BranchStack {
             | PERF_SAMPLE_BRANCH_NO_CYCLES
             | PERF_SAMPLE_BRANCH_HW_INDEX
             | PERF_SAMPLE_BRANCH_CALL_STACK;
-        /// As in Linux perf: who wants neither spares the reading.
+        /// As in Linux perf: a program that wants neither spares the reading.
         const NO_INFO: u64 = PERF_SAMPLE_BRANCH_NO_FLAGS | PERF_SAMPLE_BRANCH_NO_CYCLES;
 
         let kind = attr.branch_sample_type;

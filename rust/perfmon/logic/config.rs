@@ -67,7 +67,7 @@ pub struct ConfigEvent {
     pub select: EventSelect,
     /// The counters that can count it.
     pub counters: CounterChoice,
-    /// When records are written.
+    /// The time when records are written.
     pub role: Role,
     /// Samples are PC records.
     pub pc: bool,

@@ -68,9 +68,9 @@ pub struct PerfEventAttr {
     pub reserved_2: u16,
     /// Bytes of the AUX area in samples.
     pub aux_sample_size: u32,
-    /// What to do to the AUX area.
+    /// The action on the AUX area.
     pub aux_action: u32,
-    /// What SIGTRAP brings, with [`Self::SIGTRAP`].
+    /// The data of SIGTRAP, with [`Self::SIGTRAP`].
     pub sig_data: u64,
     /// A value for a further register.
     pub config3: u64,

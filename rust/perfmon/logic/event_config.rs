@@ -35,7 +35,7 @@ pub struct EventConfig {
     pub disabled: bool,
     /// New tasks of the task are counted, too.
     pub inherit: bool,
-    /// With `inherit`: only new threads of the process.
+    /// Restriction of `inherit` to new threads of the process.
     pub inherit_thread: bool,
     /// The event must always be on a counter. This holds for all events, because none are multiplexed.
     pub pinned: bool,
@@ -43,7 +43,7 @@ pub struct EventConfig {
     pub exclusive: bool,
     /// The next exec enables the event.
     pub enable_on_exec: bool,
-    /// What is written into a ring.
+    /// The samples and other records in the ring.
     pub sampling: Sampling,
 }
 

@@ -14,7 +14,7 @@ use super::event_attr::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadFormat(u8);
 
-/// What read(2) tells of one event.
+/// The words of one event in a read(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventValue {
     /// The count.

@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// What a sample has, and with `sample_id_all` each other record at its end.
+/// The parts of a sample, and with `sample_id_all` those at the end of each other record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleFormat {
     /// `PERF_SAMPLE_*`

@@ -8,7 +8,7 @@ use super::event_attr::{
 use super::read_format::ReadFormat;
 use super::sample_format::SampleFormat;
 
-/// What a sample is taken at: a number of events, or of samples in a second.
+/// The condition of a sample: a number of events, or of samples in a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// Nothing: the event only counts.
@@ -31,7 +31,7 @@ pub enum Wakeup {
 /// The clock of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// That of Linux perf and of the scheduler.
+    /// The clock of Linux perf and of the scheduler.
     Local,
     /// `CLOCK_MONOTONIC`
     Monotonic,
@@ -55,18 +55,18 @@ impl Chains {
     pub const MAX_DEPTH: u16 = 127;
 }
 
-/// What an event writes into a ring.
+/// The samples and other records that an event writes into a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// What a sample is taken at.
+    /// The condition of a sample.
     pub trigger: Trigger,
-    /// What samples have.
+    /// The parts of samples.
     pub format: SampleFormat,
-    /// What read(2) returns. Samples with counts have the same.
+    /// The format of read(2). Samples with counts have the same.
     pub read: ReadFormat,
     /// A task that has inherited the event leaves a record of its count when it ends.
     pub read_at_exit: bool,
-    /// When the reader is woken.
+    /// The condition on which the reader is woken.
     pub wakeup: Wakeup,
     /// The clock.
     pub clock: Clock,

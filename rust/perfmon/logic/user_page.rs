@@ -25,31 +25,31 @@ pub struct UserPage {
     pub lock: u32,
     /// The counter for RDPMC, and 1; or 0.
     pub index: u32,
-    /// What to add to the counter.
+    /// The number to add to the counter.
     pub offset: i64,
     /// The time of the event in nanoseconds, at the last change.
     pub time_enabled: u64,
-    /// As `time_enabled`.
+    /// The time as in `time_enabled`.
     pub time_running: u64,
     /// [`Self::CAP_BIT0_IS_DEPRECATED`], [`Self::CAP_USER_RDPMC`].
     pub capabilities: u64,
     /// The bits of the counter.
     pub pmc_width: u16,
-    /// Of a clock that programs could read: there is none.
+    /// Parameters of a clock that programs could read: there is none.
     pub time_shift: u16,
-    /// As `time_shift`.
+    /// Parameter of a clock, as `time_shift`.
     pub time_mult: u32,
-    /// As `time_shift`.
+    /// Parameter of a clock, as `time_shift`.
     pub time_offset: u64,
-    /// As `time_shift`.
+    /// Parameter of a clock, as `time_shift`.
     pub time_zero: u64,
     /// The size of the part that has a meaning.
     pub size: u32,
     /// 0
     pub reserved: u32,
-    /// As `time_shift`.
+    /// Parameter of a clock, as `time_shift`.
     pub time_cycles: u64,
-    /// As `time_shift`.
+    /// Parameter of a clock, as `time_shift`.
     pub time_mask: u64,
 }
 

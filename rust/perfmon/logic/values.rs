@@ -69,7 +69,7 @@ impl Sensor {
     }
 }
 
-/// What a value is.
+/// The quantity of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The energy that was taken since the trace started. The register has 32 bits and a unit.
@@ -219,7 +219,7 @@ pub fn each(mut set: u16) -> impl Iterator<Item = ValueId> {
     })
 }
 
-/// How a register's bits become a value.
+/// The scale by which a register's bits become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     id: ValueId,

@@ -32,7 +32,7 @@ impl Handler {
     /// To be called once in the module's life, after [`crate::percpu::Memory::new`]. The memory outlives the
     /// result.
     pub(crate) unsafe fn register() -> Result<Self> {
-        // SAFETY: The function and the memory that it uses are there until `drop`, by the requirement.
+        // SAFETY: `drop` unregisters `handle`, and the caller keeps the memory of the CPUs for longer than the result.
         to_result(unsafe { ffi::perfmon_nmi_register(Some(handle)) })?;
         // INVARIANT: Just registered.
         Ok(Self(()))
@@ -53,7 +53,7 @@ impl Drop for Handler {
 ///
 /// To be called in an NMI, with the area of its CPU and the interrupted registers.
 unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> c_int {
-    // SAFETY: The area is this CPU's, by the requirement; an NMI stays on its CPU.
+    // SAFETY: The C side passes the area of the CPU that the NMI came to, and an NMI stays on its CPU.
     let here = unsafe { ThisCpu::from_area(area) };
     let Some(pmu) = here.percpu().pmu.get() else {
         return released(here);
@@ -63,7 +63,7 @@ unsafe extern "C" fn handle(area: *mut c_void, regs: *mut bindings::pt_regs) -> 
     if !Lvtpc::read(here).is_nmi() {
         return 0;
     }
-    // SAFETY: The registers are those of this NMI, by the requirement.
+    // SAFETY: The C side passes the registers that this NMI interrupted.
     handle_pmi(here, pmu, unsafe { Regs::new(regs) }) as c_int
 }
 

@@ -5,7 +5,7 @@ use super::Ownership;
 use crate::logic::branches::Branches;
 use kernel::prelude::*;
 
-/// Who records branches.
+/// The user of the branch records.
 #[derive(Clone, Copy)]
 pub(super) enum BranchUser {
     /// A trace.

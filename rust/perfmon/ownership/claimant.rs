@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The programs that have asked for counters, for those who are refused one: `PERFMON_GET_OWNER`.
+//! The programs that have asked for counters, for a program that is refused one: `PERFMON_GET_OWNER`.
 
 use super::{policy::allow_counting, Client, Owner, Ownership, Reservation, Sharing, OWNERSHIP};
 use crate::{abi, logic::counter::CounterId, pmu, sys::ffi};
@@ -12,7 +12,7 @@ use kernel::prelude::*;
 ///
 /// `process` is a reference.
 pub(crate) struct Claimant {
-    /// Its process. Not by number, which another process may get.
+    /// The process of the program. Not its number, which another process may get.
     process: *mut ffi::pid,
     /// The name of the thread that asked.
     name: [u8; 16],
@@ -37,22 +37,22 @@ impl Claimant {
 
     /// Returns the number of the process for the caller; 0 if it has none there, or has exited.
     fn process_number(&self) -> i32 {
-        // SAFETY: By the type invariant.
+        // SAFETY: `process` is a reference.
         unsafe { ffi::perfmon_process_number(self.process) }
     }
 }
 
 impl Drop for Claimant {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; it is given back once.
+        // SAFETY: `process` is a reference, and given back once.
         unsafe { ffi::perfmon_process_put(self.process) };
     }
 }
 
 /// Returns whether Linux perf has the counters, which are not reserved.
 ///
-/// There is no way to ask but to reserve them for a moment, in which perf is refused. So only who may count CPUs has it
-/// asked; others are told what the last one found who wanted a counter.
+/// There is no way to ask but to reserve them for a moment, in which perf is refused. So only a caller that may count CPUs
+/// has it asked; others get what the last caller found that wanted a counter.
 fn has_perf(ownership: &Ownership, may_ask: bool) -> bool {
     if may_ask {
         Reservation::new(&pmu::common().capabilities).is_err()

@@ -5,7 +5,7 @@ use crate::{cpu::CpuSet, logic::cpuid::Capabilities};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use kernel::cpu::CpuId;
 
-/// The number of CPUs that are online and can't be counted on, for those who do not hold the lock.
+/// The number of CPUs that are online and can't be counted on, for callers that do not hold the lock.
 ///
 /// ATOMICS: sequentially consistent. A CPU is added before it runs a program.
 static INCAPABLE: AtomicU32 = AtomicU32::new(0);

@@ -24,7 +24,7 @@ impl Cleaner {
     /// To be called once in the module's life, by the program that loads it. The result outlives every use of
     /// [`clean`] and [`clean_here`].
     pub(crate) unsafe fn new() -> Self {
-        // SAFETY: This is the only call, by the requirement.
+        // SAFETY: The caller calls `new` once, so this is the only call.
         unsafe { ffi::perfmon_dirty_init() };
         // INVARIANT: The reference has just been taken.
         Self(())
@@ -33,8 +33,7 @@ impl Cleaner {
 
 impl Drop for Cleaner {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is held, and by the requirement of `new` nothing uses it any
-        // more.
+        // SAFETY: `new` has taken the reference, and its caller drops the result only when nothing uses it any more.
         unsafe { ffi::perfmon_dirty_exit() };
     }
 }

@@ -2,10 +2,10 @@
 //! The owners of the counters: Linux perf or the module, and within the module counting or the trace.
 //!
 //! [`OWNERSHIP`] is the one lock for everything that descriptors share. Tasks and hotplug callbacks take it, and hold it
-//! while they call other CPUs. It is a spinlock: its holder is not preempted, so nobody waits for a task that does not get
-//! to run, whatever its priority. (An `rt_mutex` would not do: its holder inherits the priorities of real-time tasks
-//! only, and the usual programs wait as long as a task of `SCHED_IDLE` likes.) So nothing sleeps under it, and no memory is
-//! allocated. It is never taken with interrupts off: a CPU that waits for it answers the calls of its holder.
+//! while they call other CPUs. It is a spinlock: its holder is not preempted, so no program waits for a task that does
+//! not get to run, whatever its priority. (An `rt_mutex` would not do: its holder inherits the priorities of real-time
+//! tasks only, and the usual programs wait as long as a task of `SCHED_IDLE` likes.) So nothing sleeps under it, and no
+//! memory is allocated. It is never taken with interrupts off: a CPU that waits for it answers the calls of its holder.
 //!
 //! Before counters can be used, the CPUs are cleaned, which sleeps: so that is done before the lock is taken
 //! ([`lock_reserved`]).
@@ -87,17 +87,17 @@ pub(crate) struct Counting {
 /// - If they are, `reservation` is held, and Linux perf has no dirty counter on a CPU that is counted on.
 pub(crate) struct Ownership {
     cpus: Cpus,
-    /// By [`CounterId::index`].
+    /// The owner of each counter, by [`CounterId::index`].
     owners: [Option<Owner>; MAX_COUNTERS],
-    /// Who asked for the counters that have an owner.
+    /// The programs that asked for the counters that have an owner, by [`CounterId::index`].
     claimants: [Option<Claimant>; MAX_COUNTERS],
     /// The exclusive groups of events of tasks, and of CPUs.
     exclusive: [u32; 2],
-    /// Whose filter the branch records have.
+    /// The user whose filter the branch records have.
     branches: Option<BranchUser>,
     /// Keeps Linux perf away, from before the first owner to the last.
     reservation: Option<Reservation>,
-    /// The callers who clean the CPUs now, with the counters reserved.
+    /// The number of callers that clean the CPUs now, with the counters reserved.
     cleaners: u32,
     /// Every CPU that is counted on has been claimed ([`Pmu::claim`](crate::logic::pmu::Pmu::claim)).
     claimed: bool,
@@ -238,12 +238,12 @@ impl Ownership {
         self.claimed
     }
 
-    /// Returns whether the counters were not to be had when somebody last wanted them.
+    /// Returns whether the counters were not to be had when a caller last wanted them.
     pub(crate) fn was_refused(&self) -> bool {
         self.refusal_logged
     }
 
-    /// Reserves the counters against Linux perf, unless that has been done, for a caller who cleans the CPUs then.
+    /// Reserves the counters against Linux perf, unless that has been done, for a caller that cleans the CPUs then.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl Ownership {
         if mem::take(&mut self.claimed) {
             self.on_each(|here| here.pmu().release(here));
         }
-        // Those who clean go on to claim the CPUs.
+        // The callers that clean go on to claim the CPUs.
         if self.cleaners == 0 {
             self.reservation = None;
         }

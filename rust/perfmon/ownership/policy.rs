@@ -46,7 +46,7 @@ pub(crate) fn allow_perf() -> Result {
 
 /// The opener of a descriptor. Caches the permission check for the opener's credentials, for one jiffy.
 ///
-/// Only openers with `CAP_PERFMON` or `CAP_SYS_ADMIN` are cached, whom every `kernel.perf_event_paranoid` allows. A
+/// Only openers with `CAP_PERFMON` or `CAP_SYS_ADMIN` are cached, which every `kernel.perf_event_paranoid` allows. A
 /// task that loses the capability gets other credentials, since credentials never change. Security modules may
 /// change their answer for the same credentials, so they are asked again in the next tick.
 pub(crate) struct Opener {

@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(super) sharing: Sharing,
     /// The number of events, not 0.
     pub(super) users: u32,
-    /// What a CPU counts with it at first.
+    /// The event select with which a CPU starts it.
     select: EventSelect,
 }
 

@@ -6,11 +6,11 @@ use crate::logic::throttle::Limits;
 
 /// The time left, in cycles of the time-stamp counter.
 pub(crate) struct Budget {
-    /// As a signed number: an interrupt may overdraw it.
+    /// The time left, as a signed number: an interrupt may overdraw it.
     left: Word,
-    /// When the last handler ended.
+    /// The time when the last handler ended.
     end: Word,
-    /// Whether the next overflow comes soon: all time until then is what the interrupt itself costs.
+    /// Not 0 if the next overflow comes soon: all time until then is what the interrupt itself costs.
     next_is_soon: Word,
     /// The average of such times, each within the limits' bounds.
     entry: Word,

@@ -50,7 +50,7 @@ impl BufferPtr {
     /// The buffer must be alive and have no other writer.
     pub(crate) unsafe fn clear(self, flags: u32) {
         // First: programs may be reading what they have mapped.
-        // SAFETY: The requirements are those of this function.
+        // SAFETY: The caller says that the buffer is alive and has no other writer.
         unsafe { self.publish(size_of::<abi::perfmon_buffer_header>()) };
         let header = self.header();
         // SAFETY: Every buffer begins with a header, to which no references are made: programs read their own
@@ -67,7 +67,7 @@ impl BufferPtr {
     ///
     /// The buffer must be alive for as long as the result.
     unsafe fn flags<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: The buffer is alive, by the requirement; the flags are 4 bytes at a multiple of 4.
+        // SAFETY: The caller keeps the buffer alive; the flags are 4 bytes at a multiple of 4.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).flags) }
     }
 
@@ -77,7 +77,7 @@ impl BufferPtr {
     ///
     /// The buffer must be alive.
     pub(crate) unsafe fn mark(self, flags: u32) {
-        // SAFETY: The requirement is that of this function.
+        // SAFETY: The caller says that the buffer is alive.
         unsafe { self.flags() }.fetch_or(flags, Relaxed);
     }
 
@@ -89,7 +89,7 @@ impl BufferPtr {
     #[inline(always)]
     pub(crate) unsafe fn publish(self, end: usize) {
         const OFFSET: usize = offset_of!(abi::perfmon_buffer_header, capture_end);
-        // SAFETY: The buffer is alive, by the requirement; the word is 8 bytes at a multiple of 8.
+        // SAFETY: The caller keeps the buffer alive; the word is 8 bytes at a multiple of 8.
         let word = unsafe { AtomicU64::from_ptr(self.0.add(OFFSET).cast().as_ptr()) };
         publish(word, end as u64);
     }
@@ -116,7 +116,7 @@ impl Writer {
     /// Writes a record.
     #[inline(always)]
     pub(crate) fn put<T: IntoBytes + Immutable>(&mut self, record: T) {
-        // SAFETY: There is room, by the requirement of `new`.
+        // SAFETY: The caller of `new` says that there is room for what is written.
         unsafe {
             self.buffer
                 .0

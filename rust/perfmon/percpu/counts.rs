@@ -22,7 +22,7 @@ const READ_WORDS: usize = 3 + 3 * MAX_COUNTERS;
 /// reads them.
 pub(crate) struct SampledCounts {
     members: [Member; MAX_COUNTERS],
-    /// What a sample shows, in the overflow handler.
+    /// The words of the counts in a sample, in the overflow handler.
     words: Scratch<READ_WORDS>,
 }
 
@@ -36,7 +36,7 @@ struct Member {
     time: Word,
     /// Not 0 while the window is open.
     is_open: Word,
-    /// That of the next event in the group; none behind the last. Of no meaning for events alone.
+    /// The counter of the next event in the group; none behind the last. No meaning for events alone.
     next: CounterCell,
 }
 
@@ -86,7 +86,7 @@ impl PerCpu {
         format: ReadFormat,
         now: u64,
     ) -> Option<&[u64]> {
-        // SAFETY: The requirements are those of this function.
+        // SAFETY: The caller is the overflow handler, once until the result has gone.
         let words = unsafe { self.counts.words.words() };
         let member = self.counts.members.get(first.index())?;
         let times = || {

@@ -63,8 +63,8 @@ pub(crate) struct PerCpu {
     pub(crate) pmu: PmuCell,
     /// The address of the context of the current task's events ([`crate::event`]); 0 if it has none.
     ///
-    /// ATOMICS: published when the windows of the context before have been closed, so that who acquires it sees what they
-    /// have counted.
+    /// ATOMICS: published when the windows of the context before have been closed, so that a reader that acquires it
+    /// sees what they have counted.
     pub(crate) task_context: Word,
     /// The address of the context of this CPU's events; 0 if it has none.
     pub(crate) cpu_context: Word,
@@ -104,7 +104,7 @@ pub(crate) struct PerCpu {
     pub(crate) branches: BranchState,
     /// The part of a trace on this CPU.
     pub(crate) trace: CpuTrace,
-    /// By [`CounterId::index`].
+    /// The data of each counter, by [`CounterId::index`].
     counters: [Counter; MAX_COUNTERS],
 }
 
@@ -178,7 +178,7 @@ impl Memory {
     /// To be called once in the module's life. The result outlives every [`ThisCpu`] and every use of [`of`].
     pub(crate) unsafe fn new() -> Result<Self> {
         // INVARIANT: The areas are for a `PerCpu`, and zero at first.
-        // SAFETY: The requirements are those of this function.
+        // SAFETY: The caller calls this once, and keeps the result longer than every use of the areas.
         Ok(Self(unsafe { Areas::new::<PerCpu>() }?))
     }
 }

@@ -34,7 +34,7 @@ struct ActiveSampler {
     group: CounterCell,
 }
 
-/// Of a counter that becomes samples of an event.
+/// The state of a counter that samples an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Armed {
     /// The events from one sample to the next.
@@ -92,7 +92,7 @@ impl PerCpu {
             return None;
         }
         let address = self.samplers.active.get(counter.index())?.sampler.get();
-        // SAFETY: The counter is armed, so by the requirement of `arm` its sampler is alive.
+        // SAFETY: The counter is armed, and the caller of `arm` keeps the sampler alive until `disarm`.
         unsafe { ptr::with_exposed_provenance::<Sampler>(address as usize).as_ref() }
     }
 

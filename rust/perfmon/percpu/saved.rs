@@ -28,7 +28,7 @@ impl RestoreValues for SavedRegisters {
 
 /// The registers of the branch records before they were used, and how they are.
 pub(crate) struct BranchState {
-    /// How many use them on this CPU: a trace, or events whose windows are open.
+    /// The number of users on this CPU: a trace, or events whose windows are open.
     pub(crate) users: Word,
     pub(crate) debugctl: Word,
     pub(crate) select: Word,

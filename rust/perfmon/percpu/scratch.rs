@@ -18,7 +18,7 @@ impl<const WORDS: usize> Scratch<WORDS> {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "the overflow handler alone uses them")]
     pub(crate) unsafe fn words(&self) -> &mut [u64; WORDS] {
-        // SAFETY: By the requirement there is no other reference.
+        // SAFETY: The caller says that there is no other reference.
         unsafe { &mut *self.0.get() }
     }
 }

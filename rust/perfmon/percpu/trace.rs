@@ -2,9 +2,9 @@
 //! The part of a trace that is on one CPU.
 //!
 //! While a trace runs on a CPU, the CPU's overflow handler writes the records
-//! ([`TraceSample`](crate::overflow::trace_sample::TraceSample)). Before and after, when none of the trace's counters is active,
-//! the holder of the ownership lock does ([`crate::trace::cpu`]). In between, a timer does so while sampling is
-//! suspended, when the handler writes nothing ([`crate::overflow::suspend`]). All of them run on the CPU itself, so
+//! ([`TraceSample`](crate::overflow::trace_sample::TraceSample)). Before and after, when none of the trace's counters
+//! is active, the holder of the ownership lock does ([`crate::trace::cpu`]). In between, a timer does so while sampling
+//! is suspended, when the handler writes nothing ([`crate::overflow::suspend`]). All of them run on the CPU itself, so
 //! there is one writer at a time.
 
 use super::{
@@ -106,7 +106,8 @@ impl CpuTrace {
     /// A trace must be recorded on this CPU; there must be room for what is written, and no other writer.
     #[inline(always)]
     pub(crate) unsafe fn writer(&self, start: u64) -> Writer {
-        // SAFETY: The requirements are those of this function; the buffer of a trace is alive while it is recorded.
+        // SAFETY: The caller says that there is room and no other writer; the buffer of a trace is alive while it is
+        // recorded.
         unsafe { Writer::new(self.buffer(), start as usize) }
     }
 
@@ -163,7 +164,7 @@ impl PerCpu {
     /// other writer.
     pub(crate) unsafe fn write_counts(&self, counters: u64, more: impl FnOnce(Writer) -> Writer) {
         let trace = &self.trace;
-        // SAFETY: The requirements are those of this function.
+        // SAFETY: The caller says that a trace is recorded, with room and no other writer.
         let mut writer = unsafe { trace.writer(trace.sample_start.get()) };
         writer.put(CpuTrace::time(timestamp()));
         for counter in each(counters) {
@@ -171,7 +172,7 @@ impl PerCpu {
         }
         let writer = more(writer);
         trace.set_sample_start(writer.end() as u64);
-        // SAFETY: The requirements are those of this function.
+        // SAFETY: The caller says that a trace is recorded, so the buffer is alive, and that there is no other writer.
         unsafe { trace.buffer().publish(writer.end()) };
     }
 }

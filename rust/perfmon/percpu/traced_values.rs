@@ -8,7 +8,7 @@ use crate::logic::values::{ValueId, VALUES};
 pub(crate) struct TracedValues {
     /// The values that are recorded here, as a set.
     recorded: Word,
-    /// Those that are recorded with the timebase.
+    /// The values that are recorded with the timebase.
     followers: Word,
     /// The time in nanoseconds after which registers must have been read again; 0 if none must.
     pub(crate) refresh_ns: Word,
@@ -20,9 +20,9 @@ pub(crate) struct TracedValues {
 /// The registers are read by the overflow handler, and by what it interrupts. So what a register has come to is one
 /// word: an interruption between reading and storing it leaves an older number, which is as good to begin with.
 pub(crate) struct ValueState {
-    /// What the register has come to.
+    /// The value that the register has come to.
     pub(crate) last: Word,
-    /// What it had come to when the trace started.
+    /// The value that it had come to when the trace started.
     pub(crate) start: Word,
     /// [`Scale::parameter`](crate::logic::values::Scale::parameter).
     pub(crate) parameter: Word,

@@ -23,12 +23,12 @@ unsafe impl Send for UserPagePtr {}
 // SAFETY: It is only an address, whose users make sure that there is one writer at a time.
 unsafe impl Sync for UserPagePtr {}
 
-/// What a page says.
+/// The contents of a page.
 pub(crate) struct PageState {
     pub(crate) capabilities: u64,
     pub(crate) index: u32,
     pub(crate) offset: i64,
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     pub(crate) time: u64,
 }
 
@@ -63,7 +63,7 @@ impl UserPagePtr {
     ///
     /// The page must be alive, and have no other writer but an NMI that comes between.
     pub(crate) unsafe fn write(self, state: &PageState) {
-        // SAFETY: The requirement is that of this function; the page is alive.
+        // SAFETY: The caller says that the page is alive and has no other writer.
         unsafe {
             self.change(|page| {
                 (&raw mut (*page).capabilities).write_volatile(state.capabilities);
@@ -119,7 +119,7 @@ impl PerCpu {
         loop {
             let loaded = value.load_id();
             state.offset = value.page_offset(base);
-            // SAFETY: The page is alive, by the requirement. Interrupts are off, so only an NMI comes between.
+            // SAFETY: The caller keeps the page alive until it is hidden. Interrupts are off, so only an NMI comes between.
             unsafe { page.write(&state) };
             // Otherwise an NMI has loaded the counter between, and what it wrote may have been overwritten.
             if value.load_id() == loaded {

@@ -31,8 +31,8 @@ fn enabled(filter: u64) -> u64 {
     }
 }
 
-/// Starts to record such branches, with an empty stack, also if that is being done: all who do so at once want the same
-/// branches, and nobody sees those before.
+/// Starts to record such branches, with an empty stack, also if that is being done: all users at one time want the same
+/// branches, and none gets those before.
 pub(crate) fn start(here: ThisCpu<'_>, branches: Branches) {
     let percpu = here.percpu();
     let saved = &percpu.branches;
@@ -198,7 +198,7 @@ pub(crate) fn restore(here: ThisCpu<'_>, words: &[u64]) {
 
 /// The branches of a sample.
 pub(crate) struct Stack<'a> {
-    /// Of each the addresses and the flags, the newest first.
+    /// The addresses and the flags of each branch, the newest first.
     pub(crate) words: &'a [u64],
     /// The number of the newest register.
     pub(crate) newest: u32,
@@ -213,7 +213,7 @@ pub(crate) struct Stack<'a> {
 #[inline(never)]
 pub(crate) unsafe fn read<'a>(here: ThisCpu<'a>, pmu: &Pmu, info: bool) -> Stack<'a> {
     repair(here, pmu);
-    // SAFETY: The requirements are those of this function.
+    // SAFETY: The caller is the overflow handler, once until the result has gone.
     let stack = unsafe { here.percpu().branches.stack.words() };
     let mut used: usize = 0;
     let newest = for_each(here, |n, from, to| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The PMU of the current CPU: what it has, and the operations on its counters.
 //!
-//! The operations execute what [`crate::logic::plan`] prescribes, as methods of [`Pmu`]. Who may use which counter
-//! is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in [`intel`] and [`amd`], and
-//! nowhere else in the module.
+//! The operations execute what [`crate::logic::plan`] prescribes, as methods of [`Pmu`]. Which session, trace or event
+//! may use which counter is decided in [`crate::ownership`]. Vendor differences beyond register numbers are in
+//! [`intel`] and [`amd`], and nowhere else in the module.
 
 mod amd;
 mod claim;

@@ -30,7 +30,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Returns an alarm that nobody has set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
+    /// Returns an alarm that is not set. `ended` is called, in an interrupt on the CPU of the last overflow, when an
     /// event has been disabled; `None` for one that is not sampled.
     ///
     /// # Errors

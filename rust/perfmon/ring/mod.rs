@@ -89,9 +89,9 @@ pub(crate) struct Ring {
     waker: Waker,
 }
 
-// SAFETY: The memory is shared with programs anyhow; the words say who writes them.
+// SAFETY: The memory is shared with programs anyhow; the words name their writers.
 unsafe impl Send for Ring {}
-// SAFETY: As above.
+// SAFETY: The memory is shared with programs anyhow; the words name their writers.
 unsafe impl Sync for Ring {}
 
 /// [`Ring::paused`]: by the program.
@@ -115,7 +115,7 @@ impl Ring {
         shape: RingShape,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        // INVARIANT: By the requirement.
+        // INVARIANT: The caller says so of `data`, `page` and `shape.size`.
         Ok(Self {
             data,
             page,
@@ -151,7 +151,7 @@ impl Ring {
     /// Sets the positions to 0, and says where the data is.
     fn set_control(&self, offset: u64, size: u64) {
         let control = self.control();
-        // SAFETY: By the type invariant.
+        // SAFETY: `page` is a page, which lives as long as the ring.
         unsafe {
             (&raw mut (*control).data_head).write_volatile(0);
             (&raw mut (*control).data_tail).write_volatile(0);
@@ -163,14 +163,14 @@ impl Ring {
     /// Returns the part of the page that the reader and the writer share.
     #[inline(always)]
     fn control(&self) -> *mut RingControl {
-        // SAFETY: By the type invariant it is a page, which is larger.
+        // SAFETY: `page` is a page, which is larger.
         unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
     }
 
     /// Returns how far the reader has read: whatever it has written.
     #[inline(always)]
     fn tail(&self) -> u64 {
-        // SAFETY: By the type invariant; the word is 8 bytes at a multiple of 8.
+        // SAFETY: `page` lives as long as the ring; the word is 8 bytes at a multiple of 8.
         let tail = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_tail) };
         // ATOMICS: pairs with the store of the program, which has read the records before it.
         tail.load(Acquire)
@@ -200,13 +200,13 @@ impl Ring {
         self.waker.take()
     }
 
-    /// Wakes who waits there, too.
+    /// Wakes the pollers of `wait`, too.
     ///
     /// # Safety
     ///
     /// As [`Waker::add`].
     pub(crate) unsafe fn add_reader(&self, wait: &Wait) {
-        // SAFETY: The requirement is that of this function.
+        // SAFETY: The caller removes the reader before the end of `wait`, and adds it to no other ring.
         unsafe { self.waker.add(wait) };
     }
 
@@ -267,7 +267,7 @@ impl Ring {
         }
         loop {
             let head = self.head.get();
-            // SAFETY: By the type invariant; the word is 8 bytes at a multiple of 8.
+            // SAFETY: `page` lives as long as the ring; the word is 8 bytes at a multiple of 8.
             let word = unsafe { AtomicU64::from_ptr(&raw mut (*self.control()).data_head) };
             publish(word, head);
             self.nested.set(0);
@@ -332,7 +332,7 @@ struct Record<'a> {
     ring: &'a Ring,
     /// [`Ring::data`]
     data: NonNull<u64>,
-    /// Of the offsets in the data.
+    /// Offsets in the data.
     mask: u64,
     at: u64,
 }

@@ -22,22 +22,22 @@ mod misc {
     pub(super) const COMM_EXEC: u16 = 1 << 13;
     /// The task does not run any more, and not that it does.
     pub(super) const SWITCH_OUT: u16 = 1 << 13;
-    /// It was ready to run on.
+    /// Flag: the task was ready to run on.
     pub(super) const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
 /// What happens to a task.
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
-    /// It gets a name, of 16 bytes (`TASK_COMM_LEN`); by an exec or not.
+    /// The task gets a name, of 16 bytes (`TASK_COMM_LEN`); by an exec or not.
     Name([u64; 2], bool),
-    /// It has made another task.
+    /// The task has made another one.
     Begin(*mut bindings::task_struct),
-    /// It ends.
+    /// The task ends.
     End,
-    /// It begins to run.
+    /// The task begins to run.
     SwitchIn,
-    /// It ceases to run; it is ready to run on or not.
+    /// The task ceases to run; it is ready to run on or not.
     SwitchOut(bool),
 }
 

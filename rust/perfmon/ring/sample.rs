@@ -46,7 +46,7 @@ const USUAL: u64 =
 /// The most words of a call chain, with its marks.
 pub(crate) const CHAIN_WORDS: usize = 127 + 2;
 
-/// What a sample shows besides [`Moment`].
+/// The interrupt that a sample shows, besides its [`Moment`].
 pub(crate) struct Interrupt<'a> {
     /// The registers of the interrupt.
     pub(crate) regs: &'a pt_regs,
@@ -56,13 +56,13 @@ pub(crate) struct Interrupt<'a> {
     pub(crate) period: u64,
     /// The CPU.
     pub(crate) cpu: u32,
-    /// What was read for it, if anything is wanted.
+    /// The counts and branches that were read for it, if it has any.
     pub(crate) read: Option<&'a Registers<'a>>,
     /// Memory for a call chain.
     pub(crate) chain: &'a mut [u64; CHAIN_WORDS],
 }
 
-/// What a sample shows of the PMU.
+/// The counts and branches that a sample shows.
 pub(crate) struct Registers<'a> {
     /// The counts, as from a read(2).
     pub(crate) counts: &'a [u64],

@@ -33,7 +33,7 @@ mod kind {
     pub(super) const UNTHROTTLE: u32 = 6;
 }
 
-/// What an event writes, and where.
+/// An event that writes samples and other records into a ring.
 ///
 /// # Invariants
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Sampler {
     pub(crate) sampling: Sampling,
     /// The event does not count in kernel mode: samples show nothing of it.
     pub(super) is_user_only: bool,
-    /// The PID namespace of who opened the event, with a reference; null if it is the first one.
+    /// The PID namespace of the opener of the event, with a reference; null if it is the first one.
     namespace: *mut ffi::pid_namespace,
     /// The period or the frequency of samples, as [`Sampling::trigger`] says; 0 without samples.
     ///
@@ -52,7 +52,7 @@ pub(crate) struct Sampler {
     period_or_frequency: AtomicU64,
     /// ATOMICS: released when the ring is ready, and acquired by its writers.
     ring: AtomicPtr<Ring>,
-    /// Whether the event is enabled.
+    /// The state of the event: enabled, disabled or closed.
     pub(crate) state: State,
     pub(crate) alarm: Alarm,
     /// The samples that were lost.
@@ -63,14 +63,14 @@ pub(crate) struct Sampler {
 
 // SAFETY: The namespace is a counted reference; the rest are atomic words.
 unsafe impl Send for Sampler {}
-// SAFETY: As above.
+// SAFETY: The namespace does not change; the rest are atomic words.
 unsafe impl Sync for Sampler {}
 
 /// When and where a record is written, and by which task.
 pub(super) struct Moment {
     /// The task's process, and above it the thread.
     ids: u64,
-    /// In nanoseconds.
+    /// The time in nanoseconds.
     time: u64,
     cpu: u32,
 }
@@ -143,7 +143,7 @@ impl Sampler {
     ///
     /// The ring must live until it has been replaced here and RCU has waited for all readers.
     pub(crate) unsafe fn set_ring(&self, ring: Option<&Ring>) {
-        // INVARIANT: By the requirement.
+        // INVARIANT: The caller keeps the ring until RCU has waited after its replacement.
         let ring = ring.map_or(ptr::null(), ptr::from_ref);
         self.ring.store(ring.cast_mut(), Release);
     }
@@ -151,7 +151,8 @@ impl Sampler {
     /// Returns the ring.
     #[inline(always)]
     pub(super) fn ring(&self) -> Option<&Ring> {
-        // SAFETY: By the type invariant. All writers have interrupts off, so RCU waits for them.
+        // SAFETY: A ring is freed by RCU after the pointer has changed, and all callers have interrupts off, so RCU
+        // waits for them.
         unsafe { self.ring.load(Acquire).as_ref() }
     }
 

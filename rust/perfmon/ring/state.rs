@@ -13,10 +13,10 @@ const CHANGE: u64 = 2;
 /// The event is closed.
 const CLOSED: u64 = u64::MAX - 1;
 
-/// Whether an event is enabled, and how often that was changed.
+/// The state of an event, enabled or disabled, and the number of its changes.
 ///
-/// ATOMICS: relaxed, as who changes it makes the CPUs look at it again. Changes are releases, and [`Self::changes`] is
-/// their acquire: who sees one sees what was done before it, as that more samples were allowed.
+/// ATOMICS: relaxed, as the call that changes it makes the CPUs look at it again. Changes are releases, and
+/// [`Self::changes`] is their acquire: a reader of one sees what was done before it, as that more samples were allowed.
 pub(crate) struct State(AtomicU64);
 
 impl State {

@@ -26,7 +26,7 @@ static void serve(struct cpu_work *work)
 
 	/*
 	 * Pairs with atomic64_inc_return() in cpu_works_do(): run() sees what those have
-	 * written before who have asked by now.
+	 * written before the requests so far.
 	 */
 	smp_mb();
 	works->run();

@@ -121,21 +121,22 @@ impl Area<'_> {
 
     /// Returns whether the mapping is no private copy.
     pub(crate) fn is_shared(&self) -> bool {
-        // SAFETY: By the requirement of `new`. (The constant VM_SHARED is another flag in Linux 7.2's Rust bindings.)
+        // SAFETY: The area is valid as long as `self`. (The constant VM_SHARED is another flag in Linux 7.2's Rust
+        // bindings.)
         let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_MAYSHARE_BIT) != 0
     }
 
     /// Returns the first page of the object that is mapped.
     pub(crate) fn first_page(&self) -> usize {
-        // SAFETY: By the requirement of `new`.
+        // SAFETY: The area is valid as long as `self`.
         unsafe { (*self.get()).vm_pgoff }
     }
 
     /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         let area = self.get();
-        // SAFETY: By the requirement of `new`.
+        // SAFETY: The area is valid as long as `self`.
         unsafe {
             let range = &(*area).__bindgen_anon_1.__bindgen_anon_1;
             range.vm_end - range.vm_start
@@ -144,19 +145,20 @@ impl Area<'_> {
 
     /// Returns the address space.
     pub(crate) fn mm(&self) -> *mut bindings::mm_struct {
-        // SAFETY: By the requirement of `new`.
+        // SAFETY: The area is valid as long as `self`.
         unsafe { (*self.get()).vm_mm }
     }
 
     /// Keeps the mapping from children, from growing, and from core dumps.
     pub(crate) fn keep_to_this_program(&self) {
-        // SAFETY: By the requirement of `new`; only an area that is being mapped has this called.
+        // SAFETY: The area is valid as long as `self`, and locked for writing: only one that is being mapped has this
+        // called.
         unsafe { ffi::perfmon_area_keep(self.get()) };
     }
 
     /// Returns whether the program may write.
     pub(crate) fn is_writable(&self) -> bool {
-        // SAFETY: By the requirement of `new`.
+        // SAFETY: The area is valid as long as `self`.
         let flags = unsafe { (*self.get()).__bindgen_anon_2.vm_flags };
         flags & (1 << bindings::VMA_WRITE_BIT) != 0
     }
@@ -173,7 +175,8 @@ impl Area<'_> {
     pub(crate) unsafe fn insert(&self, offset: usize, memory: NonNull<u8>, size: usize) -> Result {
         let area = self.get();
         for at in (0..size).step_by(PAGE_SIZE) {
-            // SAFETY: By the requirements of this function and of `new`.
+            // SAFETY: The area is valid as long as `self` and locked for writing, and the caller keeps the memory for
+            // longer.
             to_result(unsafe {
                 let start = (*area).__bindgen_anon_1.__bindgen_anon_1.vm_start;
                 let page = bindings::vmalloc_to_page(memory.as_ptr().add(at).cast());
@@ -185,13 +188,13 @@ impl Area<'_> {
 
     /// Marks the mapping, and copies of it.
     pub(crate) fn mark(&self) {
-        // SAFETY: By the requirement of `new`. The word is the object's.
+        // SAFETY: The area is valid as long as `self`. The word is the object's.
         unsafe { (*self.get()).vm_private_data = ptr::without_provenance_mut(1) };
     }
 
     /// Returns whether the mapping was marked.
     pub(crate) fn is_marked(&self) -> bool {
-        // SAFETY: By the requirement of `new`.
+        // SAFETY: The area is valid as long as `self`.
         !unsafe { (*self.get()).vm_private_data }.is_null()
     }
 }
@@ -323,7 +326,7 @@ impl<T: Descriptor> Operations<T> {
         size: usize,
         _position: *mut bindings::loff_t,
     ) -> isize {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         let address = to.addr();
         match data.read(Memory { address, size }) {
@@ -339,7 +342,7 @@ impl<T: Descriptor> Operations<T> {
         call: *mut bindings::kiocb,
         to: *mut bindings::iov_iter,
     ) -> isize {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data((*call).ki_filp) };
         // SAFETY: The kernel gives memory to copy to, for the call.
         let to = unsafe { IovIterDest::from_raw(to) };
@@ -353,7 +356,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`Reserved::install`].
     unsafe extern "C" fn ioctl(file: *mut bindings::file, command: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         match unsafe { Self::data(file) }.ioctl(command, arg) {
             Ok(()) => 0,
             Err(error) => error.to_errno() as c_long,
@@ -367,7 +370,7 @@ impl<T: Descriptor> Operations<T> {
         file: *mut bindings::file,
         table: *mut bindings::poll_table_struct,
     ) -> bindings::__poll_t {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         unsafe { Self::data(file) }.poll(Poll { file, table })
     }
 
@@ -375,7 +378,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`Reserved::install`].
     unsafe extern "C" fn fasync(fd: c_int, file: *mut bindings::file, on: c_int) -> c_int {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         from_result(|| data.signal(Signals { fd, file, on }).map(|()| 0))
     }
@@ -387,7 +390,7 @@ impl<T: Descriptor> Operations<T> {
         file: *mut bindings::file,
         area: *mut bindings::vm_area_struct,
     ) -> c_int {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         // SAFETY: The area is being set up, and locked for writing.
         unsafe {
@@ -429,7 +432,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for a file of [`Reserved::install`].
     unsafe extern "C" fn show(to: *mut bindings::seq_file, file: *mut bindings::file) {
-        // SAFETY: By the requirement.
+        // SAFETY: The kernel passes a file of `install`, whose private data are a `T` until `release`.
         let data = unsafe { Self::data(file) };
         // SAFETY: The kernel gives a file to write to, for the call.
         data.show(unsafe { kernel::seq_file::SeqFile::from_raw(to) });

@@ -131,9 +131,9 @@ unsafe extern "C" {
     ) -> *mut perfmon_wait;
     #[doc = " Waits for the interrupts of the last perfmon_wait_overflow() on each CPU."]
     pub fn perfmon_wait_sync(wait: *mut perfmon_wait);
-    #[doc = " Frees it; nobody waits there, and there is no such interrupt."]
+    #[doc = " Frees it; no program waits there, and there is no such interrupt."]
     pub fn perfmon_wait_free(wait: *mut perfmon_wait);
-    #[doc = " Adds a poll(2) of the file to those who wait, and returns."]
+    #[doc = " Adds a poll(2) of the file to the pollers, and returns."]
     pub fn perfmon_wait_poll(
         wait: *mut perfmon_wait,
         file: *mut file,
@@ -146,15 +146,15 @@ unsafe extern "C" {
         file: *mut file,
         on: ::kernel::ffi::c_int,
     ) -> ::kernel::ffi::c_int;
-    #[doc = " Wakes those who poll with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0."]
+    #[doc = " Wakes the pollers with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0."]
     pub fn perfmon_wait_wake(wait: *mut perfmon_wait, events: u32, band: ::kernel::ffi::c_int);
     #[doc = " Sends SIGIO soon, from any context: with POLL_IN, or with POLL_HUP after the last\n overflow."]
     pub fn perfmon_wait_overflow(wait: *mut perfmon_wait, band: ::kernel::ffi::c_int);
-    #[doc = " Makes a waker: from any context it wakes those who poll, with EPOLLIN. NULL if\n there is no memory."]
+    #[doc = " Makes a waker: from any context it wakes pollers, with EPOLLIN. NULL if\n there is no memory."]
     pub fn perfmon_waker_new() -> *mut perfmon_waker;
     #[doc = " Frees a waker that is not used any more. It sleeps."]
     pub fn perfmon_waker_free(waker: *mut perfmon_waker);
-    #[doc = " Makes the waker wake who waits here, too. A place has one waker at a time."]
+    #[doc = " Makes the waker wake the pollers here, too. A place has one waker at a time."]
     pub fn perfmon_waker_add(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Ends perfmon_waker_add()."]
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
@@ -298,7 +298,7 @@ unsafe extern "C" {
     pub fn perfmon_soon_cancel();
     #[doc = " Waits for functions that tracepoints may still be calling, and for those that\n call_rcu() has been given."]
     pub fn perfmon_tracepoints_sync();
-    #[doc = " Waits until all have left who run with interrupts off now. It sleeps."]
+    #[doc = " Waits until all code has left that runs with interrupts off now. It sleeps."]
     pub fn perfmon_rcu_wait();
     #[doc = " Mounts a proc for perfmon_may_attach()."]
     pub fn perfmon_proc_mount() -> ::kernel::ffi::c_int;

@@ -133,15 +133,15 @@ void perfmon_area_keep(struct vm_area_struct *area);
 struct perfmon_wait *perfmon_wait_new(void (*ended)(void));
 /* Waits for the interrupts of the last perfmon_wait_overflow() on each CPU. */
 void perfmon_wait_sync(struct perfmon_wait *wait);
-/* Frees it; nobody waits there, and there is no such interrupt. */
+/* Frees it; no program waits there, and there is no such interrupt. */
 void perfmon_wait_free(struct perfmon_wait *wait);
-/* Adds a poll(2) of the file to those who wait, and returns. */
+/* Adds a poll(2) of the file to the pollers, and returns. */
 void perfmon_wait_poll(struct perfmon_wait *wait, struct file *file,
 		       struct poll_table_struct *table);
 /* Adds the file to those whose owners get SIGIO, or takes it away (O_ASYNC). */
 int perfmon_wait_signal(struct perfmon_wait *wait, int fd, struct file *file,
 			int on);
-/* Wakes those who poll with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0. */
+/* Wakes the pollers with @events, and sends SIGIO with POLL_IN or POLL_HUP, if not 0. */
 void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band);
 /*
  * Sends SIGIO soon, from any context: with POLL_IN, or with POLL_HUP after the last
@@ -149,13 +149,13 @@ void perfmon_wait_wake(struct perfmon_wait *wait, u32 events, int band);
  */
 void perfmon_wait_overflow(struct perfmon_wait *wait, int band);
 /*
- * Makes a waker: from any context it wakes those who poll, with EPOLLIN. NULL if
+ * Makes a waker: from any context it wakes pollers, with EPOLLIN. NULL if
  * there is no memory.
  */
 struct perfmon_waker *perfmon_waker_new(void);
 /* Frees a waker that is not used any more. It sleeps. */
 void perfmon_waker_free(struct perfmon_waker *waker);
-/* Makes the waker wake who waits here, too. A place has one waker at a time. */
+/* Makes the waker wake the pollers here, too. A place has one waker at a time. */
 void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
 /* Ends perfmon_waker_add(). */
 void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait);
@@ -385,7 +385,7 @@ void perfmon_soon_cancel(void);
  */
 void perfmon_tracepoints_sync(void);
 
-/* Waits until all have left who run with interrupts off now. It sleeps. */
+/* Waits until all code has left that runs with interrupts off now. It sleeps. */
 void perfmon_rcu_wait(void);
 
 /* Mounts a proc for perfmon_may_attach(). */

@@ -107,7 +107,7 @@ static bool load_mm_anew(struct mm_struct *mm)
 	cpumask_var_t found;
 	bool done;
 
-	/* Small, and nobody can go on without: a program would keep what it may not have. */
+	/* Small, and no caller can go on without: a program would keep what it may not have. */
 	zalloc_cpumask_var(&found, GFP_KERNEL | __GFP_NOFAIL);
 	search.found = found;
 	on_each_cpu(search_here, &search, true);

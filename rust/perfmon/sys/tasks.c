@@ -218,7 +218,7 @@ void perfmon_rcu_wait(void)
 	destroy_work_on_stack(&work);
 }
 
-/* Of the module's own, so that nobody can put something else there. */
+/* Of the module's own, so that no program can put something else there. */
 static struct vfsmount *proc;
 
 int perfmon_proc_mount(void)

@@ -37,7 +37,7 @@ impl Probe {
     /// `function` must be what the tracepoint `name` asks for: a C function of a pointer, and of the tracepoint's
     /// arguments.
     pub(crate) unsafe fn new(name: &'static CStr, function: *mut c_void) -> Result<Self> {
-        /// What is looked for, and where it was found.
+        /// A name, and the tracepoint that was found for it.
         struct Search {
             name: &'static CStr,
             found: *mut bindings::tracepoint,
@@ -47,7 +47,7 @@ impl Probe {
         ///
         /// `tracepoint` is one of the kernel's, and `search` points to a `Search`.
         unsafe extern "C" fn visit(tracepoint: *mut bindings::tracepoint, search: *mut c_void) {
-            // SAFETY: By this function's requirement.
+            // SAFETY: `for_each_kernel_tracepoint` passes the pointer to `search` that `new` gives it.
             let search = unsafe { &mut *search.cast::<Search>() };
             // SAFETY: The name of a tracepoint is a string that exists as long as it does.
             let name = unsafe { CStr::from_char_ptr((*tracepoint).name.cast::<c_char>()) };
@@ -64,7 +64,8 @@ impl Probe {
         unsafe {
             bindings::for_each_kernel_tracepoint(Some(visit), ptr::from_mut(&mut search).cast());
         }
-        // INVARIANT: The kernel's own tracepoints exist for ever. The function has the right type by the requirement.
+        // INVARIANT: The kernel's own tracepoints exist for ever. The caller says that the function has the type that
+        // the tracepoint asks for.
         Ok(Self {
             tracepoint: NonNull::new(search.found).ok_or(ENOENT)?,
             function,
@@ -78,7 +79,7 @@ impl Probe {
     ///
     /// ENOMEM.
     pub(crate) fn register(&self) -> Result {
-        // SAFETY: By the type invariant.
+        // SAFETY: The tracepoint exists for ever, and `function` has its type.
         to_result(unsafe {
             bindings::tracepoint_probe_register(
                 self.tracepoint.as_ptr(),
@@ -90,7 +91,8 @@ impl Probe {
 
     /// Ends the calls. Some may still be under way.
     pub(crate) fn unregister(&self) {
-        // SAFETY: By the type invariant. An error would say that it was not registered.
+        // SAFETY: The tracepoint exists for ever, and `function` has its type. An error would say that it was not
+        // registered.
         unsafe {
             bindings::tracepoint_probe_unregister(
                 self.tracepoint.as_ptr(),

@@ -43,17 +43,17 @@ impl Wait {
         } else {
             bindings::POLL_IN
         };
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is from `perfmon_wait_new()`.
         unsafe { ffi::perfmon_wait_overflow(self.0.as_ptr(), band as c_int) };
     }
 
     /// Waits for the interrupts of the last [`Self::overflow`]. For tasks that may sleep.
     pub(crate) fn sync(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is from `perfmon_wait_new()`.
         unsafe { ffi::perfmon_wait_sync(self.0.as_ptr()) };
     }
 
-    /// Adds a poll(2) to those who wait.
+    /// Adds a poll(2) to the pollers.
     ///
     /// # Safety
     ///
@@ -76,7 +76,7 @@ impl Wait {
 
     /// Wakes all with EPOLLHUP: nothing will come any more.
     pub(crate) fn hang_up(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is from `perfmon_wait_new()`.
         unsafe {
             ffi::perfmon_wait_wake(
                 self.0.as_ptr(),
@@ -89,12 +89,13 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. The descriptor has gone, so nobody waits, and it has called `sync`.
+        // SAFETY: The pointer is from `perfmon_wait_new()`. The descriptor has gone, so no program waits, and it has
+        // called `sync`.
         unsafe { ffi::perfmon_wait_free(self.0.as_ptr()) };
     }
 }
 
-/// Wakes those who poll, from any context.
+/// Wakes pollers, from any context.
 ///
 /// # Invariants
 ///
@@ -117,38 +118,39 @@ impl Waker {
         NonNull::new(waker).map(Self).ok_or(ENOMEM)
     }
 
-    /// Wakes who waits there, too, from now on.
+    /// Wakes the pollers of `wait`, too, from now on.
     ///
     /// # Safety
     ///
     /// [`Self::remove`] must come before the end of `wait`. Until then it has no other waker.
     pub(crate) unsafe fn add(&self, wait: &Wait) {
-        // SAFETY: By the type invariants and the requirement.
+        // SAFETY: The pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`, and the caller removes `wait`
+        // before its end.
         unsafe { ffi::perfmon_waker_add(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
     /// Ends [`Self::add`].
     pub(crate) fn remove(&self, wait: &Wait) {
-        // SAFETY: By the type invariants.
+        // SAFETY: The pointers are from `perfmon_waker_new()` and `perfmon_wait_new()`.
         unsafe { ffi::perfmon_waker_remove(self.0.as_ptr(), wait.0.as_ptr()) };
     }
 
     /// Wakes all soon, with EPOLLIN.
     pub(crate) fn wake(&self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is from `perfmon_waker_new()`.
         unsafe { ffi::perfmon_waker_wake(self.0.as_ptr()) };
     }
 
     /// Returns whether it has woken since the last call.
     pub(crate) fn take(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: The pointer is from `perfmon_waker_new()`.
         unsafe { ffi::perfmon_waker_take(self.0.as_ptr()) }
     }
 }
 
 impl Drop for Waker {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Nothing else uses it.
+        // SAFETY: The pointer is from `perfmon_waker_new()`, and nothing else uses it.
         unsafe { ffi::perfmon_waker_free(self.0.as_ptr()) };
     }
 }

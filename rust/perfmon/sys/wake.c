@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Waking those who wait for a ring: from an NMI, where only an irq_work can be
+ * Waking the readers of a ring: from an NMI, where only an irq_work can be
  * queued.
  */
 #include <linux/atomic.h>

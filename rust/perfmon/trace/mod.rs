@@ -57,7 +57,7 @@ impl Trace {
 /// A configuration that was staged. Its parts are on the heap from the beginning, since they are too large for a
 /// stack.
 struct Staged {
-    /// As it was given.
+    /// The config as the program gave it.
     raw: KBox<abi::perfmon_config>,
     config: KBox<Config>,
     /// The caller may see address spaces and kernel addresses.
@@ -275,7 +275,7 @@ pub(crate) fn start(trace: &Trace) -> Result {
     if staged.config.has_kernel() {
         allow_kernel()?;
     }
-    // Values alone need no counter, whoever owns them.
+    // Values alone need no counter, whatever owns the counters.
     let is_value = |event: &ConfigEvent| matches!(event.counters, CounterChoice::Value(_));
     if staged.config.events().all(is_value) {
         return begin(inner, state, &mut OWNERSHIP.lock());

@@ -45,8 +45,8 @@ impl Mapped {
 
 /// The mappings of a page.
 ///
-/// ATOMICS: sequentially consistent. They are changed under the lock of [`Mapped::memory`]; who changes them makes the CPU
-/// write the page anew.
+/// ATOMICS: sequentially consistent. They are changed under the lock of [`Mapped::memory`]; a caller that changes them
+/// makes the CPU write the page anew.
 pub(in crate::event) struct Mappings {
     pub(in crate::event) all: AtomicU32,
     /// The mappings in `mm`. Their areas are marked ([`Area::mark`](crate::sys::descriptor::Area::mark)).
@@ -94,12 +94,12 @@ impl Mappings {
     }
 }
 
-/// What programs map.
+/// The memory that programs map.
 pub(in crate::event) struct Memory {
     pub(in crate::event) page: Option<Arc<Page>>,
     /// The ring that the event writes to.
     pub(in crate::event) ring: Option<Arc<RingMemory>>,
-    /// It is mapped with the page, and not that of another event.
+    /// The ring is mapped with the page, and not that of another event.
     pub(in crate::event) has_own_ring: bool,
 }
 

@@ -52,7 +52,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: `start` is from `perfmon_buffer_alloc()`, by the type invariant. Mappings keep the event, so there is none.
+        // SAFETY: `start` is from `perfmon_buffer_alloc()`. Mappings keep the event, so there is none.
         unsafe { ffi::perfmon_buffer_free(self.start.as_ptr().cast()) };
     }
 }

@@ -34,7 +34,7 @@ impl Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        // SAFETY: The pointer is from `perfmon_buffer_alloc()`, by the type invariant. No event writes to the ring any more,
+        // SAFETY: The pointer is from `perfmon_buffer_alloc()`. No event writes to the ring any more,
         // and there is no mapping.
         unsafe { ffi::perfmon_buffer_free(self.0.as_ptr().cast()) };
     }
@@ -45,7 +45,7 @@ pub(in crate::event) struct RingMemory {
     ring: Ring,
     data: Data,
     size: usize,
-    /// It has the positions.
+    /// The page with the positions of reader and writer.
     _page: Arc<Page>,
     _charge: Charge,
 }

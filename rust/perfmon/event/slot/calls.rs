@@ -6,7 +6,8 @@ use kernel::{alloc::Flags, prelude::*};
 
 /// The calls of a task while its windows are closed.
 pub(in crate::event) struct Calls {
-    /// As from [`lbr::save`](crate::pmu::lbr::save); empty if they are not known. Without room, no event of the task has wanted them.
+    /// The calls as [`lbr::save`](crate::pmu::lbr::save) puts them; empty if they are not known. Without room, no event
+    /// of the task has wanted them.
     pub(super) words: KVec<u64>,
 }
 

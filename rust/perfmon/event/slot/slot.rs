@@ -37,7 +37,7 @@ pub(in crate::event) struct Slot {
     /// The slot shows in the event's page.
     pub(super) page: Option<UserPagePtr>,
     pub(super) phase: Phase,
-    /// What the windows that are closed have counted, and their time.
+    /// The count and the time of the windows that are closed.
     counted: EventCount,
     /// The task has inherited the event.
     inherited: bool,
@@ -81,7 +81,7 @@ impl Slot {
     /// Returns the event.
     #[inline(always)]
     pub(in crate::event) fn event<'a>(&self) -> &'a Event {
-        // SAFETY: By the type invariant. Nobody keeps the reference longer than the context.
+        // SAFETY: The event is alive while the slot is in a context, and callers use the reference no longer.
         unsafe { self.event.as_ref() }
     }
 
@@ -166,7 +166,7 @@ impl Slot {
         self.event().add(count, time);
     }
 
-    /// Returns what the closed windows of this task have counted. If nobody inherits the event, that is all it has.
+    /// Returns what the closed windows of this task have counted. If the event is not inherited, that is all it has.
     pub(in crate::event) fn counted(&self) -> EventCount {
         if self.event().config.inherit {
             self.counted

@@ -18,7 +18,7 @@ const ENERGY_MODELS: [u32; 45] = [
     0xaa, 0xac, 0xc5, 0xc6, 0xb5, 0xbd, // Meteor Lake, Arrow Lake, Lunar Lake
 ];
 
-/// Of these, the servers whose energy of the memory is in 2^-16 Joules.
+/// The servers among them whose energy of the memory is in 2^-16 Joules.
 const SERVER_MODELS: [u32; 8] = [0x3f, 0x4f, 0x56, 0x57, 0x85, 0x55, 0x6a, 0x6c];
 
 impl Processor {
