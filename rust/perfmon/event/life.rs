@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn on_exec(
     _old_pid: bindings::pid_t,
     binprm: *mut bindings::linux_binprm,
 ) {
-    // ATOMICS: pairs with `attach`: either the context is found here, or the caller who opens the event may not look at the
+    // ATOMICS: pairs with `attach`: either the context is found here, or the caller that opens the event may not look at the
     // task any more.
     fence(SeqCst);
     // SAFETY: The tracepoint gives the program that is executed.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::files::Uses;
 
 /// The sources of the module.
-const MODULE: &str = "rust/perfmon";
+pub(crate) const MODULE: &str = "rust/perfmon";
 
 /// The parts that every part uses.
 const COMMON: [&str; 2] = ["logic", "abi"];
@@ -207,7 +207,7 @@ fn may_use(part: &str, used: &str) -> bool {
 }
 
 /// Returns the Rust files below a folder.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("can't read {}", folder.display()))?;

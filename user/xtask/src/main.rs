@@ -6,6 +6,7 @@ mod bindings;
 mod events;
 mod files;
 mod pmctl;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ Usage: cargo xtask CHORE [--check]
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells
+  words         check the words of the module's comments
 
   --check       only tell whether the files are up to date: exit code 1 if not";
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let result = match arguments[..] {
         ["check", linux] => check_all(&top(), Path::new(linux)),
         ["arrows"] => arrows::check(&top()),
+        ["words"] => words::check(&top()),
         ["bindings"] => bindings::write(&top()),
         ["bindings", "--check"] => bindings::check(&top()),
         ["events", linux] => events::write(&top(), Path::new(linux)),
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
 fn check_all(top: &Path, linux: &Path) -> anyhow::Result<()> {
     let checks = [
         ("arrows", arrows::check(top)),
+        ("words", words::check(top)),
         ("bindings", bindings::check(top)),
         ("pmctl", pmctl::check(top)),
         ("events", events::check(top, linux)),
