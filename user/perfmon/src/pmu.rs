@@ -6,8 +6,6 @@ use perfmon_core::logic::evtsel::EventSelect;
 use perfmon_events::{Cpu, Kind, Model};
 use raw_cpuid::{CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
-use crate::spec::is_counted;
-
 pub use perfmon_core::logic::cpuid::{
     Architecture, Capabilities, Microarchitecture, NoPmu, Processor,
 };
@@ -99,13 +97,6 @@ impl Pmu {
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.is_emulated
-    }
-
-    /// Returns whether it counts a raw event, by the bits of its event select. QEMU's emulation takes every event, and most
-    /// stay at 0 there.
-    #[must_use]
-    pub fn counts(&self, config: u64) -> bool {
-        is_counted(EventSelect::from_bits(config), self)
     }
 
     /// Returns whose events it has.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks which part of the kernel module uses which, and which file.
+//! Checks which part of the kernel module uses which, and which file; and that no files of the module, the library and
+//! pmctl are a circle.
 //!
 //! A part is a file or a folder directly in `rust/perfmon/`. [`PARTS`] lists them from the top to the bottom; a part
-//! uses only parts below it, so there is no circle. [`EVENT`] lists the files of the largest part in the same way. In
-//! the other parts, no files are a circle.
+//! uses only parts below it, so there is no circle. [`EVENT`] lists the files of the largest part in the same way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,29 +109,43 @@ const EVENT: [&str; 33] = [
     "target",
 ];
 
+/// The folders of sources without a circle of files: the module, the library and pmctl.
+const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", "user/pmctl/src"];
+
+/// Files of tests, which may use what they like.
+const TESTS: [&str; 2] = ["tests.rs", "testing.rs"];
+
 /// Fails with each use of a part or a file that the tables do not allow, and with each circle of files.
 pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
-    let paths = sources(&module)?;
-    let names = paths.iter().map(|path| {
-        let name = path.strip_prefix(&module)?;
-        Ok(name.to_str().context("a name is not UTF-8")?.to_owned())
-    });
-    let uses = Uses::read(&module, &names.collect::<Result<Vec<_>>>()?)?;
-    check_parts(&module, &paths)?;
-    check_event(&uses)?;
-    let circles = uses.circles();
+    check_parts(&module, &sources(&module)?)?;
+    check_event(&uses_in(&module)?)?;
+    let mut circles = Vec::new();
+    for folder in WITHOUT_CIRCLES {
+        let uses = uses_in(&top.join(folder))?;
+        let found = uses.circles().into_iter();
+        circles.extend(found.map(|circle| format!("  {folder}: {}", circle.join(", "))));
+    }
     if circles.is_empty() {
         return Ok(());
     }
-    let circles: Vec<String> = circles
-        .iter()
-        .map(|circle| format!("  {}", circle.join(", ")))
-        .collect();
     bail!(
-        "Each of these sets of files in {MODULE} is a circle:\n{}",
+        "Each of these sets of files is a circle:\n{}",
         circles.join("\n")
     )
+}
+
+/// Returns which file below a folder uses which, tests aside.
+fn uses_in(folder: &Path) -> Result<Uses> {
+    let mut names = Vec::new();
+    for path in sources(folder)? {
+        let name = path.strip_prefix(folder)?;
+        let name = name.to_str().context("a name is not UTF-8")?;
+        if !TESTS.iter().any(|tests| name.ends_with(tests)) {
+            names.push(name.to_owned());
+        }
+    }
+    Uses::read(folder, &names)
 }
 
 /// Fails with each use of a file in [`EVENT_FOLDER`] that [`EVENT`] does not allow.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which file of the kernel module uses which.
+//! Which file of a crate uses which.
 //!
 //! A file uses another if a path in it leads to an item that is defined there. A name that a `mod.rs` hands on with
 //! `pub use` is followed to the file that defines it. Methods are not looked at, nor are tests.
@@ -132,7 +132,10 @@ fn module_of(name: &str) -> Module {
 /// Returns a text up to its tests, without comments and strings.
 fn code_of(text: &str) -> String {
     let text = text.split("\n#[cfg(any(test").next().unwrap_or(text);
-    let text = text.split("\n#[cfg(test)]").next().unwrap_or(text);
+    let text = text
+        .split("\n#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or(text);
     let mut code = String::new();
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or(line);

@@ -8,7 +8,7 @@ use std::fmt;
 use perfmon_core::logic::cache_events::cache_event;
 
 use super::listed::{NOT_EMULATED, is_counted};
-use super::names::OnCounters;
+use super::on_counters::OnCounters;
 use crate::pmu::{Microarchitecture, Pmu};
 
 /// An event of a cache, of a translation look-aside buffer or of branch prediction: `PERF_TYPE_HW_CACHE`.

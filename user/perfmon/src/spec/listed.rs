@@ -6,7 +6,7 @@ use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::evtsel::EventSelect as Select;
 use perfmon_events::Event;
 
-use super::names::OnCounters;
+use super::on_counters::OnCounters;
 use crate::EventSelect;
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
@@ -166,9 +166,18 @@ fn is_emulated(event: &Event, vendor: Vendor) -> bool {
     !event.edge && is_emulated_number(event.number, event.unit_mask, vendor)
 }
 
+impl Pmu {
+    /// Returns whether it counts a raw event, by the bits of its event select. QEMU's emulation takes every event, and most
+    /// stay at 0 there.
+    #[must_use]
+    pub fn counts(&self, config: u64) -> bool {
+        is_counted(Select::from_bits(config), self)
+    }
+}
+
 /// Returns whether this PMU, if it is QEMU's emulation, counts the event of a select, in place of a counter that stays at
 /// 0.
-pub(crate) fn is_counted(select: Select, pmu: &Pmu) -> bool {
+pub(super) fn is_counted(select: Select, pmu: &Pmu) -> bool {
     // The number of an event has its upper bits at 35:32.
     let bits = select.stopped();
     let (number, unit_mask) = (bits & 0xff | bits >> 32 << 8, bits >> 8 & 0xff);

@@ -35,19 +35,20 @@ mod error;
 mod listed;
 mod modifiers;
 mod names;
+mod on_counters;
 mod parse;
 mod resolve;
 mod unknown;
 
 use error::Fault;
-pub(crate) use listed::is_counted;
 use parse::Spec;
 use resolve::resolve;
 
 pub use cache::{CacheEvent, cache_events};
 pub use error::SpecError;
 pub use listed::{listed_on, register_name, select_of};
-pub use names::{Meaning, NamedEvent, OnCounters, named_events};
+pub use names::{Meaning, NamedEvent, named_events};
+pub use on_counters::OnCounters;
 /// The lists of events of all CPU models.
 pub use perfmon_events as models;
 

@@ -6,16 +6,14 @@
 
 use perfmon_core::abi;
 use perfmon_core::logic::event_attr as attr;
-use perfmon_core::logic::event_counters::EventCounters;
 use perfmon_core::logic::events::architectural;
-use perfmon_core::logic::evtsel::EventSelect as Select;
 use perfmon_core::logic::hardware_events::hardware_event;
 
 use super::cache;
 use super::listed::is_counted;
+use super::on_counters::OnCounters;
 use crate::event::Encoding;
 use crate::pmu::{Pmu, Vendor};
-use crate::{EventSelect, Modes};
 
 /// Meaning of an event, the same for all vendors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,18 +160,6 @@ pub struct NamedEvent {
     own: &'static [&'static str],
 }
 
-/// Counters of a PMU that count an event, and how they are told to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OnCounters {
-    /// The select for general counters, in both modes, if they can count it.
-    pub select: Option<EventSelect>,
-    /// The general counters that can: bit n for counter n.
-    pub general: u64,
-    /// The fixed counter that counts it.
-    pub fixed: Option<u8>,
-}
-
 const fn row(vendor: Vendor, meaning: Meaning, own: &'static [&'static str]) -> NamedEvent {
     NamedEvent {
         vendor,
@@ -289,23 +275,6 @@ impl NamedEvent {
     }
 }
 
-impl OnCounters {
-    /// Returns the counters for a select without modes; `None` if there are none.
-    pub(super) fn of(select: Select, pmu: &Pmu) -> Option<Self> {
-        let capabilities = pmu.capabilities().ok()?;
-        let cpus = pmu.processor().microarchitecture();
-        let found = EventCounters::new(select, &capabilities, cpus).ok()?;
-        let general = EventSelect::from_bits(select.stopped())?.modes(Modes::Both);
-        // In the module's numbers of counters, fixed ones begin at 32.
-        let fixed = found.fixed.map(|counter| counter.index() - 32);
-        Some(Self {
-            select: (found.general != 0).then_some(general),
-            general: found.general,
-            fixed: fixed.and_then(|number| u8::try_from(number).ok()),
-        })
-    }
-}
-
 /// Default events, as far as the CPU has them.
 pub(super) const DEFAULT: &[Meaning] = &[M::Instructions, M::Cycles, M::Branches, M::BranchMisses];
 
@@ -402,6 +371,7 @@ pub fn named_events(vendor: Vendor) -> impl Iterator<Item = &'static NamedEvent>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EventSelect;
     use crate::pmu::testing;
 
     #[test]

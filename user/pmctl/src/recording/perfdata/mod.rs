@@ -30,6 +30,7 @@ pub(crate) mod example;
 mod features;
 mod layout;
 mod notes;
+mod parts;
 mod perfs;
 mod pipe;
 mod read;
@@ -42,8 +43,9 @@ pub(crate) use attr::{Attr, BranchKinds, Kind, Parts};
 pub(crate) use codec::decode;
 pub(crate) use features::BuildId;
 pub(crate) use notes::{FileFacts, Gaps, Loss, Notes, Symbol, SymbolTable, warn};
+pub(crate) use parts::ReadError;
 pub(crate) use pipe::Pipe;
-pub(crate) use read::{ReadError, read};
+pub(crate) use read::read;
 pub(crate) use record::{
     Body, Branch, KERNEL, Map, Record, Sample, Stamp, Task, UserStack, VDSO, is_kernel,
 };

@@ -13,7 +13,7 @@ use super::codec::{self, FIRST_OF_PERF, FORK, MISC_CPUMODE, MISC_KERNEL, SAMPLE}
 use super::deferred::{CALLCHAIN_DEFERRED, Deferred};
 use super::features::Features;
 use super::layout::Layout;
-use super::read::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
+use super::parts::{self, EVENTS, Header, Parsed, RECORDS, ReadError};
 use super::record::{Body, Map, Record, Task};
 use super::source::{Source, Walk};
 use super::{BuildId, ENTRY_SIZE, Host, Notes};
@@ -56,7 +56,7 @@ pub(super) fn parse(
     }
     let mut events = Events::read(source, header, &features.names)?;
     let (start, size) = header.data;
-    let mut section = (start, read::end(source, (start, size), RECORDS)?);
+    let mut section = (start, parts::end(source, (start, size), RECORDS)?);
     if unfinished {
         section.1 = last_whole(source, section)?;
     }
@@ -180,7 +180,7 @@ impl Events {
     /// Reads the events that are in the header; `names` are all of theirs, or none.
     fn read(source: &Source, header: &Header, names: &[String]) -> Result<Self, ReadError> {
         let broken = ReadError::Broken(EVENTS);
-        let entries = read::part(source, header.attrs, EVENTS)?;
+        let entries = parts::part(source, header.attrs, EVENTS)?;
         let (mut all, mut ids) = (Vec::new(), AHashMap::new());
         // Each event has numbers of its own, so all of them are in the file.
         let mut rest = source.size();
@@ -193,7 +193,7 @@ impl Events {
             let mut section = Reader(section);
             let section = section.u64().zip(section.u64()).ok_or(broken)?;
             rest = rest.checked_sub(section.1).ok_or(broken)?;
-            let numbers = read::part(source, section, EVENTS)?;
+            let numbers = parts::part(source, section, EVENTS)?;
             let mut numbers = Reader(&numbers);
             ids.extend(std::iter::from_fn(|| numbers.u64()).map(|id| (id, all.len())));
             let (attr, others) = Attr::decode_any(&bytes).ok_or(broken)?;

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use super::bytes::{Put, Reader};
 use super::features::{self, Features};
 use super::notes::MARK;
-use super::read::Parsed;
+use super::parts::Parsed;
 use super::source::{Source, Walk};
 use super::write::{Finished, Mark};
 use super::{
@@ -254,7 +254,8 @@ pub(super) fn parse(source: &Source) -> Option<Parsed> {
 #[cfg(test)]
 mod tests {
     use super::super::example::{example, records};
-    use super::super::read::{ReadError, read};
+    use super::super::parts::ReadError;
+    use super::super::read::read;
     use super::super::{Recording, Records, SymbolTable};
     use super::*;
     use linux_perf_data::{PerfFileReader, PerfFileRecord};

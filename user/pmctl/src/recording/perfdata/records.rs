@@ -4,7 +4,7 @@
 
 use super::attr::Parts;
 use super::codec::{self, decode};
-use super::read::ReadError;
+use super::parts::ReadError;
 use super::record::{Body, Record};
 use super::source::{Source, Walk};
 

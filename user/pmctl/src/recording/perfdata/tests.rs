@@ -8,7 +8,8 @@ use linux_perf_data::{Feature, PerfFileReader, PerfFileRecord};
 use proptest::prelude::*;
 
 use super::example::example;
-use super::read::{ReadError, read};
+use super::parts::ReadError;
+use super::read::read;
 use super::*;
 
 fn bytes(recording: &Recording) -> Vec<u8> {
@@ -106,7 +107,10 @@ fn other_files_are_told_apart() {
     assert_eq!(with_magic(b"PERFFILE"), Err(ReadError::FirstVersion));
     let mut newer = example(false);
     newer.notes.version = 2;
-    assert_eq!(read(bytes(&newer)), Err(ReadError::Version(2)));
+    assert_eq!(
+        read(bytes(&newer)),
+        Err(ReadError::Version { found: 2, known: 1 })
+    );
 }
 
 /// The file as one that says to be of perf.

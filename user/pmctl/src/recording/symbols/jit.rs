@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use nix::libc;
 use nix::unistd::geteuid;
 
-use super::names::capped;
+use super::length::capped;
 use crate::system::files;
 
 /// The largest file that is read, in bytes.

@@ -8,6 +8,7 @@ mod debug_files;
 mod elf;
 pub(crate) mod jit;
 mod kallsyms;
+mod length;
 mod lines;
 mod located;
 mod names;

@@ -12,6 +12,7 @@ use blazesym::{Addr, Pid};
 use cpp_demangle::{DemangleOptions, ParseOptions};
 
 use super::jit::{self, Functions};
+use super::length::{LONGEST, capped};
 use super::sections::oversized;
 use super::{DebugFiles, Elf, Targets, kallsyms};
 use crate::recording::perfdata::VDSO;
@@ -234,9 +235,6 @@ fn vdso() -> Option<u64> {
     u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
 
-/// The longest name that is kept, in bytes. Names of C++ templates have some thousands.
-const LONGEST: usize = 4096;
-
 /// How deep the parts of a C++ name are within each other. The parser tries one reading of a part after the other: with
 /// its own limit of 96, a name of 40 bytes takes seconds. Of 14,000 names of LLVM's, two are deeper.
 const DEEPEST: u32 = 64;
@@ -254,15 +252,6 @@ pub(super) fn demangled(name: &str) -> String {
     readable
         .flatten()
         .unwrap_or_else(|| capped(name).to_owned())
-}
-
-/// Returns a name without what is too long of it.
-pub(super) fn capped(name: &str) -> &str {
-    let mut length = LONGEST.min(name.len());
-    while !name.is_char_boundary(length) {
-        length -= 1;
-    }
-    &name[..length]
 }
 
 /// Returns what a name was before a compiler encoded it; `None` if none did, or if it is too long.

@@ -6,15 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use object::ReadCache;
-
 use super::cuts::Reason;
-use super::tables::Tables;
+use super::tables::{Tables, with_file};
 use crate::recording::address_spaces::{self as mapped, AddressSpaces};
 use crate::recording::perfdata::Recording;
 use crate::recording::perfdata::VDSO;
 use crate::recording::symbols::{Absence, DebugFiles, Elf, jit};
-use crate::system::files::open;
 
 /// Says where the files are that were mapped.
 pub(crate) trait Programs {
@@ -125,14 +122,4 @@ fn own_vdso() -> Option<Vec<u8>> {
     let memory = File::open("/proc/self/mem").ok()?;
     memory.read_exact_at(&mut bytes, start).ok()?;
     Some(bytes)
-}
-
-/// Calls `take` with a file that is read as far as it is asked for.
-pub(super) fn with_file<T>(
-    path: &Path,
-    take: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
-) -> Option<T> {
-    let cache = ReadCache::new(open(path).ok()?);
-    let file = object::File::parse(&cache).ok()?;
-    Some(take(&file))
 }

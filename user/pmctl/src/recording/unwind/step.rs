@@ -8,10 +8,15 @@ use gimli::{
 
 use super::cuts::Reason;
 use super::memory::{Registers, Stack};
-use super::tables::Tables;
 
 /// The most operations of an expression: usual ones have less than ten.
 const OPERATIONS: u32 = 1000;
+
+/// The tables that steps are from, which have the expressions.
+pub(super) trait Expressions {
+    /// Returns the bytes of an expression in a section.
+    fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]>;
+}
 
 /// How the registers of a caller are found, at one address of the function.
 #[derive(Clone, Debug)]
@@ -21,7 +26,7 @@ pub(super) struct Step {
     /// Its other registers, as far as they are not the same.
     registers: Box<[(Register, RegisterRule<usize>)]>,
     encoding: Encoding,
-    /// The section that expressions are in: a number of [`Tables`].
+    /// The section that expressions are in: a number for [`Expressions`].
     section: usize,
     /// The function was called by the kernel, for a signal: it returns to where the program was interrupted.
     pub(super) is_signal: bool,
@@ -66,7 +71,7 @@ impl Step {
     /// Returns the registers of the caller; `None` if the function has none.
     pub(super) fn caller(
         &self,
-        tables: &Tables,
+        tables: &impl Expressions,
         registers: &Registers,
         stack: &Stack<'_>,
     ) -> Result<Option<Registers>, Reason> {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of a file that say where callers' registers are.
 
+use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     UnwindContext, UnwindExpression, UnwindSection,
 };
-use object::{Object, ObjectSection, ReadRef};
+use object::{Object, ObjectSection, ReadCache, ReadRef};
 
-use super::files::with_file;
-use super::step::Step;
+use super::step::{Expressions, Step};
 use crate::recording::symbols::{DebugFiles, Elf, content};
+use crate::system::files::open;
 
 /// The size of an address.
 const WORD: u8 = 8;
@@ -105,13 +106,10 @@ impl Tables {
         let mut sections = sections.iter().enumerate().skip(first);
         sections.find_map(|(number, section)| section.step(number, address, context))
     }
+}
 
-    /// Returns the bytes of an expression.
-    pub(super) fn expression(
-        &self,
-        section: usize,
-        expression: &UnwindExpression<usize>,
-    ) -> Option<&[u8]> {
+impl Expressions for Tables {
+    fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]> {
         let bytes = self.sections.get(section)?.bytes.get(expression.offset..)?;
         bytes.get(..expression.length)
     }
@@ -233,4 +231,14 @@ fn sorted<'a, S: UnwindSection<Bytes<'a>>>(
     }
     sorted.sort_unstable();
     sorted
+}
+
+/// Calls `take` with a file that is read as far as it is asked for.
+pub(super) fn with_file<T>(
+    path: &Path,
+    take: impl FnOnce(&object::File<'_, &ReadCache<File>>) -> T,
+) -> Option<T> {
+    let cache = ReadCache::new(open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    Some(take(&file))
 }

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The parts of a file: the header, which says where they are, and why one can't be read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::HEADER_SIZE;
+use super::attr::Attr;
+use super::bytes::Reader;
+use super::features::{self, Features};
+use super::source::Source;
+use super::write::SECTION_SIZE;
+use crate::system::text::thousands;
+
+/// Parts of a file in messages.
+pub(super) const EVENTS: &str = "list of events";
+pub(super) const RECORDS: &str = "list of records";
+pub(super) const FEATURES: &str = "list of features";
+
+/// Reason why a file can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// It has no byte.
+    Empty,
+    /// It does not begin as a perf.data file does.
+    NotPerfData,
+    /// It is from a machine of the other byte order.
+    OtherByteOrder,
+    /// It is a file of `perf record` before Linux 3.2.
+    FirstVersion,
+    /// It is a stream of `perf record`.
+    PerfsStream,
+    /// It is a file of `perf record -z`.
+    Compressed,
+    /// It is a file of `perf stat record`.
+    Counts,
+    /// It is a file of `perf record --threads`.
+    Divided,
+    /// It is from a pmctl whose notes have another version.
+    Version { found: u32, known: u32 },
+    /// This part of it makes no sense.
+    Broken(&'static str),
+    /// This part of it ends behind the end of the file.
+    CutOff {
+        part: &'static str,
+        end: u64,
+        size: u64,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty"),
+            Self::NotPerfData => f.write_str("this is not a perf.data file"),
+            Self::OtherByteOrder => f.write_str(
+                "this file is from a machine of the other byte order (big-endian), and pmctl reads those of x86 only\nRead it \
+                 with `perf report` or `perf script`.",
+            ),
+            Self::FirstVersion => f.write_str(
+                "this file has the first format of perf.data (PERFFILE), which `perf record` wrote before Linux 3.2\nRead it with \
+                 `perf report` or `perf script`.",
+            ),
+            Self::PerfsStream => f.write_str(
+                "this is a stream of `perf record -o -`, and pmctl reads perf's files only\nRecord with `-o FILE`, or \
+                 read it with `perf report` or `perf script`.",
+            ),
+            Self::Compressed => f.write_str(
+                "the records are compressed, which pmctl can't read\nRecord without `-z`, or read it with `perf report` or \
+                 `perf script`.",
+            ),
+            Self::Counts => f.write_str(
+                "the file has counts of `perf stat record`, and no samples\n`perf stat report -i FILE` shows them.",
+            ),
+            Self::Divided => f.write_str(
+                "the records are in several files, which pmctl can't read\nRecord without `--threads`, or read the folder \
+                 with `perf report` or `perf script`.",
+            ),
+            Self::Version { found, known } => write!(
+                f,
+                "this file is from another version of pmctl: its notes have version {found}, and this pmctl reads \
+                 version {known}\n`perf report` and `perf script` can read it."
+            ),
+            Self::Broken(part) => write!(f, "the file is damaged: its {part} can't be read"),
+            Self::CutOff { part, end, size } => write!(
+                f,
+                "the file is cut off, or damaged: it has {} bytes, and its {part} ends at byte {}\n\
+                 Copy it again from where it was recorded.",
+                thousands(*size),
+                thousands(*end)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Content of the header.
+pub(super) struct Header {
+    /// Bytes of the entry of each event.
+    pub(super) entry: usize,
+    pub(super) attrs: (u64, u64),
+    pub(super) data: (u64, u64),
+    pub(super) features: [u8; features::BITS as usize / 8],
+}
+
+impl Header {
+    pub(super) fn decode(mut reader: Reader<'_>) -> Option<Self> {
+        /// That of the oldest perf, and more than that of the newest.
+        const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
+        let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
+        let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let attrs = section(&mut reader)?;
+        let data = section(&mut reader)?;
+        let _names = section(&mut reader)?;
+        let features = reader.take(features::BITS as usize / 8)?.try_into().ok()?;
+        let is_known = size == HEADER_SIZE as u64 && SIZES.contains(&entry) && entry % 8 == 0;
+        is_known.then_some(Self {
+            entry: usize::try_from(entry).ok()?,
+            attrs,
+            data,
+            features,
+        })
+    }
+
+    /// Returns the numbers of the features that there are.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..features::BITS).filter(|n| self.features[*n as usize / 8] >> (n % 8) & 1 != 0)
+    }
+}
+
+/// What a recording has besides its records.
+pub(super) struct Parsed {
+    pub(super) attrs: Vec<Attr>,
+    pub(super) features: Features,
+    /// It has no end.
+    pub(super) unfinished: bool,
+    /// It is from `perf record`.
+    pub(super) from_perf: bool,
+    /// Offsets of the first record, and behind the last one.
+    pub(super) section: (u64, u64),
+}
+
+/// Returns the end of a part of the file.
+pub(super) fn end(
+    source: &Source,
+    (offset, size): (u64, u64),
+    part: &'static str,
+) -> Result<u64, ReadError> {
+    let end = offset.checked_add(size).ok_or(ReadError::Broken(part))?;
+    let size = source.size();
+    if end > size {
+        return Err(ReadError::CutOff { part, end, size });
+    }
+    Ok(end)
+}
+
+/// Returns the bytes of a part of the file.
+pub(super) fn part<'a>(
+    source: &'a Source,
+    section: (u64, u64),
+    part: &'static str,
+) -> Result<Cow<'a, [u8]>, ReadError> {
+    end(source, section, part)?;
+    source.part(section).ok_or(ReadError::Broken(part))
+}
