@@ -44,10 +44,6 @@ static bool is_invalid(const union model_attr *u)
 	if ((a->inherit_thread && !a->inherit) || (a->remove_on_exec && a->enable_on_exec) ||
 	    (a->sigtrap && !a->remove_on_exec) || a->sample_period >> 63)
 		return true;
-	if (a->use_clockid && a->clockid != CLOCK_REALTIME && a->clockid != CLOCK_BOOTTIME &&
-	    a->clockid != CLOCK_TAI && a->clockid != CLOCK_MONOTONIC &&
-	    a->clockid != CLOCK_MONOTONIC_RAW)
-		return true;
 	return false;
 }
 
