@@ -28,6 +28,7 @@
 #include "loop.h"
 #include "options.h"
 #include "perf.h"
+#include "samples.h"
 
 /* The busy loops beside the reader. */
 #define LOOPS	4
@@ -47,6 +48,9 @@
 #define ATTEMPTS	2
 
 #define N	1000000UL
+
+/* A period that is not over while an event is open. */
+#define SAMPLED	1000000007UL
 
 /* What the kernel leaves to others where real-time programs never sleep. */
 #define RT_RUNTIME	"/proc/sys/kernel/sched_rt_runtime_us"
@@ -155,12 +159,15 @@ static pid_t fork_on(pid_t *group, int cpu)
 	return 0;
 }
 
-/* Reads its own inherited event for ever. */
+/* How often the reader reads until it opens and closes an event that is sampled. */
+#define READS	100
+
+/* Reads its own inherited event for ever, and now and then opens one that is sampled. */
 static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr sampled = event_every(SAMPLED), attr = event_instructions();
 	const struct sched_param none = { 0 };
-	int fd;
+	int fd, i;
 
 	attr.disabled = 0;
 	attr.inherit = 1;
@@ -170,9 +177,12 @@ static void read_for_ever(const struct event_maker *by, bool *reads, int policy)
 	__atomic_store_n(reads, true, __ATOMIC_RELAXED);
 	if (sched_setscheduler(0, policy, &none))
 		_exit(1);
-	while (event_count(fd) >= 0)
-		;
-	_exit(1);
+	for (;;) {
+		for (i = 0; i < READS; i++)
+			if (event_count(fd) < 0)
+				_exit(1);
+		close(by->open(&sampled, 0, -1, -1, 0));
+	}
 }
 
 /*
@@ -217,11 +227,11 @@ static void note(double *longest, double *since)
 	*since = t;
 }
 
-/* Opens, reads and closes inherited events for some time. */
+/* Opens, reads and closes inherited events that are sampled for some time. */
 static void measure(struct __test_metadata *_metadata, const struct event_maker *by,
 		    struct longest *longest)
 {
-	struct perf_event_attr attr = event_instructions();
+	struct perf_event_attr attr = event_every(SAMPLED);
 	double t, end = now() + SECONDS;
 	int fd;
 

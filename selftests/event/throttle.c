@@ -3,7 +3,11 @@
  * More samples than a CPU can take: it has none for a while, and says so; those that it
  * had not are lost, and none is missing. The count is exact.
  */
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -188,6 +192,63 @@ TEST_F(throttle, count_is_exact)
 		return;
 	least = event_loop_count(fd, 1);
 	EXPECT_EQ(least + (__s64)(LOOP_INSNS * (N - 1)), event_loop_count(fd, N));
+}
+
+/* Processes that get a signal at each sample, and a period in which that takes longer. */
+#define LISTENERS	500
+#define SELDOM		200003
+
+/* Starts processes that sleep, in a group of their own, and returns it. */
+static pid_t start_listeners(struct __test_metadata *_metadata)
+{
+	pid_t pid, group = 0;
+	int i;
+
+	for (i = 0; i < LISTENERS; i++) {
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		group = group ?: pid;
+		ASSERT_EQ(0, setpgid(pid, group));
+	}
+	return group;
+}
+
+/* The time that signals take is of the budget, too. */
+TEST(signals_at_each_sample_are_charged)
+{
+	struct perf_event_attr attr = event_every(SELDOM);
+	struct seen seen = SEEN_NOTHING;
+	struct sampler sampler;
+	pid_t group;
+	int i;
+
+	SKIP_WITHOUT_PMU();
+	ASSERT_EQ(0, module_reload("perf_cpu_time_max_percent=25"));
+	ASSERT_EQ(0, wait_until_idle());
+	attr.wakeup_events = 1;
+	ASSERT_EQ(0, sampler_open(&sampler, &event_maker_perfmon, &attr, 0, -1, 9));
+	ASSERT_NE(SIG_ERR, signal(SIGIO, SIG_IGN));
+	group = start_listeners(_metadata);
+	ASSERT_EQ(0, fcntl(sampler.fd, F_SETOWN, -group));
+	ASSERT_EQ(0, fcntl(sampler.fd, F_SETFL, O_ASYNC));
+	ASSERT_EQ(0, event_enable(sampler.fd));
+	for (i = 0; i < 20 && !seen.throttled; i++) {
+		labelled_loop(5 * N);
+		sampler_read(&sampler, &seen, NULL, NULL);
+	}
+	ASSERT_EQ(0, event_disable(sampler.fd));
+	TH_LOG("throttled %lu times in %d loops, %lu samples", seen.throttled, i, seen.samples);
+	EXPECT_LT(0UL, seen.throttled);
+	sampler_close(&sampler);
+	kill(-group, SIGKILL);
+	while (waitpid(-group, NULL, 0) > 0)
+		;
+	EXPECT_EQ(0, module_reload(""));
 }
 
 TEST_HARNESS_MAIN

@@ -49,6 +49,20 @@ impl Limits {
         entry: (0, 0),
     };
 
+    /// Returns how much of the time that wake-ups took is charged to one tick, and what is left for those after it.
+    #[must_use]
+    pub const fn charge_wake_ups(&self, owed: u64) -> (u64, u64) {
+        /// What took longer, such as a wait for a lock, does not end sampling for good.
+        const MOST_TICKS: u64 = 16;
+        let most = self.per_tick.saturating_mul(MOST_TICKS);
+        let owed = if owed < most { owed } else { most };
+        if owed < self.per_tick {
+            (owed, 0)
+        } else {
+            (self.per_tick, owed - self.per_tick)
+        }
+    }
+
     /// Returns the limits that follow from the settings.
     #[must_use]
     pub const fn new(settings: &Settings) -> Self {
@@ -134,6 +148,17 @@ mod tests {
         tsc_khz: 2_000_000,
         tick_ns: 4_000_000,
     };
+
+    #[test]
+    fn wake_ups_are_charged_to_this_tick_and_the_next() {
+        let limits = Limits::new(&DEFAULTS);
+        let tick = limits.per_tick;
+        assert_eq!(limits.charge_wake_ups(0), (0, 0));
+        assert_eq!(limits.charge_wake_ups(tick - 1), (tick - 1, 0));
+        assert_eq!(limits.charge_wake_ups(3 * tick + 7), (tick, 2 * tick + 7));
+        assert_eq!(limits.charge_wake_ups(u64::MAX), (tick, 15 * tick));
+        assert_eq!(Limits::NONE.charge_wake_ups(1 << 40), (1 << 40, 0));
+    }
 
     #[test]
     fn defaults_are_a_quarter_of_the_time_for_400_samples() {

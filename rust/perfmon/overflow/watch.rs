@@ -12,6 +12,7 @@ use crate::{
     logic::{counter::each, pmu::Pmu},
     percpu::SLOW,
     pmu::values,
+    sys::wait::wake_cycles,
 };
 use core::num::NonZeroU64;
 
@@ -21,7 +22,7 @@ pub(crate) struct Watch;
 impl timer::Tick for Watch {
     fn tick(here: ThisCpu<'_>) -> Option<NonZeroU64> {
         let (percpu, pmu) = (here.percpu(), here.pmu());
-        percpu.budget.refill(&pmu.limits);
+        percpu.budget.refill(&pmu.limits, wake_cycles());
         end_suspension(here, pmu);
         event_sample::tick(here, pmu);
         values::refresh(here);

@@ -14,18 +14,25 @@ pub(crate) struct Budget {
     next_is_soon: Word,
     /// The average of such times, each within the limits' bounds.
     entry: Word,
+    /// The time that wake-ups took and that no tick was charged yet.
+    owed: Word,
 }
 
 impl Budget {
     /// Begins with interrupts that cost the least.
     pub(crate) fn start(&self, limits: &Limits) {
-        self.refill(limits);
+        self.owed.set(0);
+        self.refill(limits, 0);
         self.entry.set(limits.entry.0);
     }
 
-    /// Begins a new tick. Sampling may have been suspended until now: no time since then shows what an interrupt costs.
-    pub(crate) fn refill(&self, limits: &Limits) {
-        self.left.set(limits.per_tick);
+    /// Begins a new tick. Wake-ups took `woken` in the last one, which this one and those after it have less.
+    ///
+    /// Sampling may have been suspended until now: no time since then shows what an interrupt costs.
+    pub(crate) fn refill(&self, limits: &Limits, woken: u64) {
+        let (charged, owed) = limits.charge_wake_ups(self.owed.get().wrapping_add(woken));
+        self.owed.set(owed);
+        self.left.set(limits.per_tick.wrapping_sub(charged));
         self.next_is_soon.set(0);
     }
 

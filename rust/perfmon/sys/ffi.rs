@@ -160,6 +160,8 @@ unsafe extern "C" {
     pub fn perfmon_waker_remove(waker: *mut perfmon_waker, wait: *mut perfmon_wait);
     #[doc = " Wakes them soon."]
     pub fn perfmon_waker_wake(waker: *mut perfmon_waker);
+    #[doc = " Returns the cycles of the time-stamp counter that waking and signalling took on this\n CPU, in interrupts, since the last call. Without preemption."]
+    pub fn perfmon_wake_cycles() -> u64;
     #[doc = " Returns whether they were woken since the last call."]
     pub fn perfmon_waker_take(waker: *mut perfmon_waker) -> bool;
     #[doc = " Returns the time in nanoseconds, also in an NMI: of CLOCK_MONOTONIC,\n CLOCK_MONOTONIC_RAW, or with -1 of the clock that perf and the scheduler have."]

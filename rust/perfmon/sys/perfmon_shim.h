@@ -161,6 +161,11 @@ void perfmon_waker_add(struct perfmon_waker *waker, struct perfmon_wait *wait);
 void perfmon_waker_remove(struct perfmon_waker *waker, struct perfmon_wait *wait);
 /* Wakes them soon. */
 void perfmon_waker_wake(struct perfmon_waker *waker);
+/*
+ * Returns the cycles of the time-stamp counter that waking and signalling took on this
+ * CPU, in interrupts, since the last call. Without preemption.
+ */
+u64 perfmon_wake_cycles(void);
 /* Returns whether they were woken since the last call. */
 bool perfmon_waker_take(struct perfmon_waker *waker);
 

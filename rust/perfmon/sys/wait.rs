@@ -154,3 +154,10 @@ impl Drop for Waker {
         unsafe { ffi::perfmon_waker_free(self.0.as_ptr()) };
     }
 }
+
+/// Returns the cycles of the time-stamp counter that waking and signalling took on this CPU, in interrupts, since the
+/// last call.
+pub(crate) fn wake_cycles() -> u64 {
+    // SAFETY: It takes no pointers, and its callers are in interrupts of a CPU, which they can't leave.
+    unsafe { ffi::perfmon_wake_cycles() }
+}

@@ -10,8 +10,11 @@
 #include <linux/percpu.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
+
+#include <asm/tsc.h>
 
 #include "perfmon_shim.h"
 
@@ -19,7 +22,7 @@ struct perfmon_wait {
 	struct wait_queue_head queue;
 	struct fasync_struct *signals;
 	void (*ended)(void);
-	struct overflow __percpu *overflows;	/* NULL without @ended */
+	struct overflow *overflows;	/* one for each CPU; NULL without @ended */
 	struct list_head waker;		/* in perfmon_waker.waits, by its lock */
 };
 
@@ -33,6 +36,14 @@ struct overflow {
 	int band;			/* of the last one: POLL_IN or POLL_HUP */
 };
 
+/* Cycles that waking took on each CPU, in interrupts, since perfmon_wake_cycles(). */
+static DEFINE_PER_CPU(u64, wake_cycles);
+
+u64 perfmon_wake_cycles(void)
+{
+	return this_cpu_xchg(wake_cycles, 0);
+}
+
 struct perfmon_waker {
 	struct irq_work work;
 	spinlock_t lock;
@@ -44,24 +55,29 @@ static void tell_overflow(struct irq_work *work)
 {
 	struct overflow *overflow = container_of(work, typeof(*overflow), work);
 	int band = READ_ONCE(overflow->band);
+	u64 begin = rdtsc();
 
 	if (band == POLL_HUP)
 		overflow->wait->ended();
 	perfmon_wait_wake(overflow->wait, 0, band);
+	this_cpu_add(wake_cycles, rdtsc() - begin);
 }
 
+/*
+ * Not by alloc_percpu(): its mutex is that of the whole kernel, and its holder may be a task
+ * that hardly runs.
+ */
 static bool add_overflows(struct perfmon_wait *wait)
 {
-	struct overflow *overflow;
-	int cpu;
+	unsigned int cpu;
 
-	wait->overflows = alloc_percpu_gfp(struct overflow, GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	wait->overflows = kvcalloc(nr_cpu_ids, sizeof(*wait->overflows),
+				   GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!wait->overflows)
 		return false;
-	for_each_possible_cpu(cpu) {
-		overflow = per_cpu_ptr(wait->overflows, cpu);
-		init_irq_work(&overflow->work, tell_overflow);
-		overflow->wait = wait;
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		init_irq_work(&wait->overflows[cpu].work, tell_overflow);
+		wait->overflows[cpu].wait = wait;
 	}
 	return true;
 }
@@ -84,17 +100,17 @@ struct perfmon_wait *perfmon_wait_new(void (*ended)(void))
 
 void perfmon_wait_sync(struct perfmon_wait *wait)
 {
-	int cpu;
+	unsigned int cpu;
 
 	if (!wait->overflows)
 		return;
-	for_each_possible_cpu(cpu)
-		irq_work_sync(&per_cpu_ptr(wait->overflows, cpu)->work);
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		irq_work_sync(&wait->overflows[cpu].work);
 }
 
 void perfmon_wait_free(struct perfmon_wait *wait)
 {
-	free_percpu(wait->overflows);
+	kvfree(wait->overflows);
 	kfree(wait);
 }
 
@@ -126,7 +142,7 @@ void perfmon_wait_overflow(struct perfmon_wait *wait, int band)
 
 	if (!wait->overflows)
 		return;
-	overflow = this_cpu_ptr(wait->overflows);
+	overflow = &wait->overflows[smp_processor_id()];
 	WRITE_ONCE(overflow->band, band);
 	irq_work_queue(&overflow->work);
 }
@@ -135,6 +151,7 @@ static void wake_all(struct irq_work *work)
 {
 	struct perfmon_waker *waker = container_of(work, typeof(*waker), work);
 	struct perfmon_wait *wait;
+	u64 begin = rdtsc();
 	unsigned long flags;
 
 	/*
@@ -147,6 +164,7 @@ static void wake_all(struct irq_work *work)
 	list_for_each_entry(wait, &waker->waits, waker)
 		perfmon_wait_wake(wait, EPOLLIN | EPOLLRDNORM, 0);
 	spin_unlock_irqrestore(&waker->lock, flags);
+	this_cpu_add(wake_cycles, rdtsc() - begin);
 }
 
 struct perfmon_waker *perfmon_waker_new(void)
