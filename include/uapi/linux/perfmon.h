@@ -57,7 +57,8 @@
  *             it has fewer counters than the others.
  * EPERM       IOCTL_PERFMON_ALLOC_TRACE: the caller may not pin so much memory
  *             (perf_event_mlock_kb, RLIMIT_MEMLOCK, CAP_IPC_LOCK).
- * ENOMEM      There is no memory, or none left in the caller's cgroup.
+ * ENOMEM      There is no memory. Where the caller's cgroup has reached its limit, the
+ *             kernel may end one of its processes first.
  * EMFILE      IOCTL_PERFMON_GET_BUFFER_HANDLE: the process has too many open
  *             files. ENFILE: the system has.
  * EIO         A register does not hold what was written to it: a hypervisor or
