@@ -110,9 +110,9 @@ kill $record
 wait $record
 kill $runs
 wait
-pmctl report -i memfd.data --sort symbol >report 2>&1
-says "one that runs already has them, too" "$(cat report)" '^ +[45][0-9]\..* outer$'
-says "and what it makes" "$(cat report)" '^ +[45][0-9]\..*made at run time$'
+pmctl report -i memfd.data --sort symbol >table 2>&1
+says "one that runs already has them, too" "$(cat table)" '^ +[45][0-9]\..* outer$'
+says "and what it makes" "$(cat table)" '^ +[45][0-9]\..*made at run time$'
 
 # As in a container, whose /tmp is another one.
 "$program" 100000000000 alone &

@@ -358,7 +358,7 @@ mod tests {
             ("b.rs", "use crate::c::C;\n"),
             (
                 "c.rs",
-                "fn f() -> crate::b::B {}\n#[cfg(test)]\nuse crate::a::A;\n",
+                "fn f() -> crate::b::B {}\n#[cfg(test)]\nmod tests {\nuse crate::a::A;\n}\n",
             ),
             ("d.rs", "use crate::a::A;\n"),
             ("e/mod.rs", "use self::f::F;\n"),
