@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 struct Asked {
     raw: abi::perfmon_config,
     cpus: Capabilities,
-    /// The counters that nobody else has.
+    /// The counters that no other owner has, as a bitmap.
     free: u64,
 }
 

@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many records there are, each of them looked at.
+/// Returns the number of records, after a look at each of them.
 fn count<T>(records: impl Iterator<Item = Result<T, DecodeError>>) -> Result<usize, DecodeError> {
     let mut number = 0;
     for record in records {

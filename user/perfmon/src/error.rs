@@ -76,7 +76,7 @@ pub enum Attempt {
     ShareRing(EventLabel),
     /// To read the ring of an event.
     ReadRing(EventLabel),
-    /// To learn who has a counter.
+    /// To learn which programs have a counter.
     Owner(CounterId),
 }
 

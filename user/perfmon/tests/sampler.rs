@@ -137,7 +137,7 @@ const fn pair(low: u64, high: u64) -> u64 {
 
 /// The words of a sample without a call chain.
 const SAMPLE: [u64; 6] = [7, 0x40_1000, pair(42, 43), 1_000_000, 3, 97];
-/// Those at the end of other records.
+/// The words at the end of records that are no samples.
 const TRAILER: [u64; 4] = [pair(42, 43), 1_000_001, 3, 7];
 
 fn with_trailer(words: &[u64]) -> Vec<u64> {

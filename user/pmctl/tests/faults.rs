@@ -207,7 +207,7 @@ impl Random {
 
 #[test]
 fn damaged_recordings_are_shown_or_refused() {
-    /// How often each recording is damaged.
+    /// Number of times that each recording is damaged.
     const ROUNDS: u64 = 60;
     let commands = [
         "report --stdio -i",

@@ -114,7 +114,7 @@ impl Session {
                 std::thread::sleep(Duration::from_millis(10));
                 false
             }
-            // Nobody has the other end.
+            // The other end is closed.
             Err(_) => false,
         }
     }

@@ -11,7 +11,7 @@ use pyo3::types::PyAny;
 use crate::error::{Error, exception};
 use crate::events;
 
-/// How often the threads of the process are looked for until none comes or goes meanwhile.
+/// Number of times that the threads of the process are looked for until none comes or goes meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// What `perfmon.count` is made of: events, and their counts.
@@ -22,7 +22,7 @@ pub(crate) struct Block {
     events: Vec<(String, Builder)>,
     /// The whole process and what it creates is counted, not the calling thread.
     process: bool,
-    /// Those that count: one for each thread of the process, the calling thread's last.
+    /// The groups that count: one for each thread of the process, the calling thread's last.
     running: Vec<Group>,
     /// The process that started it last. After fork(2) the child has the same descriptors as its parent: all that it
     /// does with them, except closing them, it does to the parent's counters.

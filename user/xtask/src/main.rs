@@ -19,7 +19,7 @@ Usage: cargo xtask CHORE [--check]
   bindings      make the Rust forms of C headers: rust/perfmon/abi/perfmon.rs, rust/perfmon/sys/ffi.rs
   events LINUX  make the tables of events from those of perf, in a tree of Linux
   pmctl         make pmctl's manual page and its completions for shells
-  words         check the words of the module's comments
+  words         check the words of the comments of the module and of user/
 
   --check       only tell whether the files are up to date: exit code 1 if not";
 

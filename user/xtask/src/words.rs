@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the words of the kernel module's comments.
+//! Checks the words of the comments of the kernel module and of the user-space crates.
 //!
 //! A caller, a reader and a writer are called that. A SAFETY comment stands by itself. Documentation begins with a noun,
 //! or with what a function does.
@@ -11,8 +11,18 @@ use anyhow::{Context, Result, bail};
 
 use crate::arrows::{MODULE, sources};
 
-/// Files that are made from C headers, with the words of these.
-const GENERATED: [&str; 2] = ["abi/perfmon.rs", "sys/ffi.rs"];
+/// The folders of sources.
+const FOLDERS: [&str; 2] = [MODULE, "user"];
+
+/// Files and folders with other words: made from C headers, options whose documentation is their help, what cargo
+/// makes, and the words that are found here.
+const SKIPPED: [&str; 5] = [
+    "rust/perfmon/abi/perfmon.rs",
+    "rust/perfmon/sys/ffi.rs",
+    "user/pmctl/src/args",
+    "user/target",
+    "user/xtask/src/words.rs",
+];
 
 /// Words for a caller, a reader or a writer that do not say which.
 const VAGUE: [&str; 6] = ["who", "whom", "whoever", "nobody", "somebody", "heed"];
@@ -32,17 +42,18 @@ const NO_NOUN: [&str; 9] = [
 
 /// Fails with each comment that has such words.
 pub(crate) fn check(top: &Path) -> Result<()> {
-    let module = top.join(MODULE);
     let mut wrong = Vec::new();
-    for path in sources(&module)? {
-        if GENERATED.iter().any(|name| path.ends_with(name)) {
-            continue;
-        }
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
-        let name = path.strip_prefix(top)?.display();
-        for (number, fault) in faults(&text) {
-            wrong.push(format!("  {name}:{number}: {fault}"));
+    for folder in FOLDERS {
+        for path in sources(&top.join(folder))? {
+            let name = path.strip_prefix(top)?;
+            if SKIPPED.iter().any(|skipped| name.starts_with(skipped)) {
+                continue;
+            }
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("can't read {}", path.display()))?;
+            for (number, fault) in faults(&text) {
+                wrong.push(format!("  {}:{number}: {fault}", name.display()));
+            }
         }
     }
     if wrong.is_empty() {

@@ -239,7 +239,7 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_INSTRUCTIONS))
     }
 
-    /// Those that were mispredicted.
+    /// Branches that retired and were mispredicted.
     pub fn branch_misses() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_BRANCH_MISSES))
     }
@@ -249,7 +249,7 @@ impl Event {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_REFERENCES))
     }
 
-    /// Those that missed it.
+    /// Accesses to the last level of the cache that missed it.
     pub fn cache_misses() -> Builder {
         Builder::new(Encoding::Hardware(attr::PERF_COUNT_HW_CACHE_MISSES))
     }

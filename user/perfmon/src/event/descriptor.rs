@@ -18,7 +18,7 @@ pub struct Event {
     pub(super) driver: Arc<dyn Driver>,
     pub(super) descriptor: OwnedFd,
     pub(super) label: EventLabel,
-    /// It is sampled: reading gives also how many samples were lost.
+    /// The event is sampled: reading gives also how many samples were lost.
     pub(super) tells_lost: bool,
     /// The thread that opened it for itself, on all CPUs.
     pub(super) thread: Option<Pid>,
@@ -30,9 +30,9 @@ pub struct Event {
 pub struct Reading {
     /// The count.
     pub value: u64,
-    /// How long the tasks ran while the event was enabled.
+    /// Time that the tasks ran while the event was enabled.
     pub enabled: Duration,
-    /// How long it was counted meanwhile: the same, for no counter is shared.
+    /// Time that the event was counted meanwhile: equal to `enabled`, for no counter is shared.
     pub running: Duration,
 }
 

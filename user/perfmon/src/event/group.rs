@@ -45,9 +45,9 @@ pub struct GroupBuilder {
 pub struct Counts {
     labels: Arc<[EventLabel]>,
     values: Vec<u64>,
-    /// How long the tasks ran while the group was enabled.
+    /// Time that the tasks ran while the group was enabled.
     pub enabled: Duration,
-    /// How long it was counted meanwhile: the same, for no counter is shared.
+    /// Time that the group was counted meanwhile: equal to `enabled`, for no counter is shared.
     pub running: Duration,
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events: counts of a task, of a task and all that it creates, or of all that runs on a CPU.
 //!
-//! An [`Event`] is a descriptor as `perf_event_open(2)` has it, on the driver's counters. Whoever may use Linux's perf
-//! on a task may count it here; any number of programs count at once. Each event has a counter of its own all the time:
-//! one that does not fit beside the others is refused, [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and the
-//! error names who has the counters.
+//! An [`Event`] is a descriptor as `perf_event_open(2)` has it, on the driver's counters. A caller that may use Linux's
+//! perf on a task may count it here; any number of programs count at once. Each event has a counter of its own all the
+//! time: one that does not fit beside the others is refused, [`Cause::NoFreeCounter`](crate::Cause::NoFreeCounter), and
+//! the error names the programs that have the counters.
 //!
 //! ```no_run
 //! use perfmon::Event;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has the counters.
+//! The programs that have the counters.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum OwnerKind {
     Other(u32),
 }
 
-/// Who has a counter.
+/// The owner of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owner {
@@ -34,7 +34,7 @@ pub struct Owner {
     pub kind: OwnerKind,
     /// The process that was the first to ask for the counter, unless it is gone.
     pub pid: Option<u32>,
-    /// How many events share the counter.
+    /// Number of events that share the counter.
     pub users: u32,
     /// The name of the process when it asked: any bytes, which [`fmt::Display`] makes [`printable`].
     pub comm: String,
@@ -59,13 +59,13 @@ impl fmt::Display for Owner {
 }
 
 impl Device {
-    /// Returns the counters that are not free, and who has them.
+    /// Returns the counters that are not free, with their owners.
     #[must_use]
     pub fn owners(&self) -> Owners {
         Owners::of(self)
     }
 
-    /// Returns who has a counter; `None` if it is free.
+    /// Returns the owner of a counter; `None` if it is free.
     ///
     /// # Errors
     /// [`Cause::Invalid`](crate::Cause::Invalid) if the CPUs have no such counter.
@@ -103,7 +103,7 @@ impl Device {
     }
 }
 
-/// Counters that are not free, and who has each of them.
+/// Counters that are not free, with the owner of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners(pub Vec<(CounterId, Owner)>);
 

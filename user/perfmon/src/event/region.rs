@@ -49,7 +49,7 @@ pub struct Site {
 pub struct Total {
     /// The name.
     pub name: &'static str,
-    /// How often it was passed and counted.
+    /// Number of times that the region was passed and counted.
     pub passes: u64,
     /// What was counted in these passes.
     pub instructions: u64,

@@ -66,7 +66,7 @@ pub struct Sampler {
     events: Vec<(u64, Event)>,
 }
 
-/// How [`Sampler::wait`] ended.
+/// The reason why [`Sampler::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// There are records to read.

@@ -10,7 +10,7 @@ use crate::sys::RingMapping;
 use crate::{Attempt, Cause, Error, Event};
 
 /// The records that a ring held at the moment of [`Sampler::records`](super::Sampler::records). They stay in the ring
-/// until this is dropped: then all their room is given back, also that of records that nobody has looked at.
+/// until this is dropped: then all their room is given back, also that of records that were not looked at.
 #[derive(Debug)]
 pub struct Records<'a> {
     ring: &'a RingMapping,

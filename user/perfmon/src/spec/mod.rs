@@ -76,7 +76,7 @@ pub struct EventSpec {
     pub pinned: Option<CounterId>,
     /// Events of a text with the same number are a group.
     pub group: Option<usize>,
-    /// How often it is to be sampled, if `period=` or `freq=` says so. Counting has no use for it.
+    /// Rate at which it is to be sampled, if `period=` or `freq=` gives one. Counting has no use for it.
     pub rate: Option<SampleRate>,
     /// The vendor's list limits it to fewer counters than the driver does: it counts right only where the counter is
     /// chosen from [`Self::general_counters`].
@@ -85,7 +85,7 @@ pub struct EventSpec {
     pub missing: Option<String>,
 }
 
-/// How often an event is sampled.
+/// The rate at which an event is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleRate {
     /// Each so many events.

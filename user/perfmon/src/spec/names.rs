@@ -29,11 +29,11 @@ pub enum Meaning {
     BusCycles,
     /// Accesses to the last level of the cache.
     CacheReferences,
-    /// Those that missed it.
+    /// Accesses to the last level of the cache that missed it.
     CacheMisses,
     /// Branches that retired.
     Branches,
-    /// Those that were mispredicted.
+    /// Branches that retired and were mispredicted.
     BranchMisses,
     /// Slots of the pipeline.
     Slots,

@@ -36,7 +36,7 @@ impl Target {
     fn raw(select: EventSelect, pmu: &Pmu) -> Self {
         // The library's own select; the table of counters knows it by its bits.
         let bits = perfmon_core::logic::evtsel::EventSelect::from_bits(select.bits());
-        // Who gives the number knows the counters: those of an unknown model are not known here.
+        // A user that gives the number knows the counters: those of an unknown model are not known here.
         let (general_counters, fixed) = match OnCounters::of(bits, pmu) {
             // Linux's number for what only a fixed counter counts.
             Some(OnCounters {

@@ -13,7 +13,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use perfmon_core::abi;
 use perfmon_core::logic::publish::published;
 
-/// `struct perfmon_buffer_header`, for one who does not write it.
+/// `struct perfmon_buffer_header`, for a reader: the kernel writes it.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Header {
@@ -52,7 +52,7 @@ pub struct Mapping {
 
 // SAFETY: The mapping belongs to no thread, and it is reached through atomics only.
 unsafe impl Send for Mapping {}
-// SAFETY: As above.
+// SAFETY: The mapping is reached through atomics only, which threads may use at once.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -172,7 +172,8 @@ impl Driver for Node {
     }
 
     fn buffer_handle(&self, request: &abi::perfmon_buffer_handle_req) -> Result<OwnedFd, Errno> {
-        // SAFETY: As above.
+        // SAFETY: The descriptor is open as long as `self.0` lives. The driver reads the structure that the header has
+        // for this number, and the reference to it is valid for the whole call.
         let fd = unsafe { ioctl::buffer_handle(self.0.as_raw_fd(), request) }?;
         // SAFETY: The driver has just made the descriptor for this call: nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })

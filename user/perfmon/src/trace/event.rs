@@ -26,7 +26,7 @@ pub struct Event {
     pub modes: Modes,
     /// Ticks have the CPU's address: [`Record::Pc`](super::Record::Pc) instead of `Tick`.
     pub pc: bool,
-    /// It is counted whenever the first event ticks, and has no ticks of its own.
+    /// The event is counted whenever the first event ticks, and has no ticks of its own.
     pub timebase0: bool,
     /// Ticks come with the last branches.
     pub last_branch: bool,

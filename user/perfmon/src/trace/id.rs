@@ -66,19 +66,19 @@ pub enum FixedEvent {
 pub enum MiscEvent {
     /// The energy of a package since the trace started, in 2^-32 Joules.
     EnergyPackage = abi::PERFMON_MISC_EVENT_ENERGY_PACKAGE,
-    /// That of all cores of a package (Intel).
+    /// The energy of all cores of a package since the trace started, in 2^-32 Joules (Intel).
     EnergyCores = abi::PERFMON_MISC_EVENT_ENERGY_CORES,
-    /// That of a core (AMD).
+    /// The energy of a core since the trace started, in 2^-32 Joules (AMD).
     EnergyCore = abi::PERFMON_MISC_EVENT_ENERGY_CORE,
-    /// That of a package's memory (Intel).
+    /// The energy of a package's memory since the trace started, in 2^-32 Joules (Intel).
     EnergyMemory = abi::PERFMON_MISC_EVENT_ENERGY_MEMORY,
     /// The temperature of a package in degrees Celsius (Intel).
     TemperaturePackage = abi::PERFMON_MISC_EVENT_TEMPERATURE_PACKAGE,
-    /// That of a core (Intel).
+    /// The temperature of a core in degrees Celsius (Intel).
     TemperatureCore = abi::PERFMON_MISC_EVENT_TEMPERATURE_CORE,
-    /// How much cooler a package is than what throttles it (Intel).
+    /// The degrees Celsius by which a package is cooler than what throttles it (Intel).
     MarginPackage = abi::PERFMON_MISC_EVENT_MARGIN_PACKAGE,
-    /// The same of a core (Intel).
+    /// The degrees Celsius by which a core is cooler than what throttles it (Intel).
     MarginCore = abi::PERFMON_MISC_EVENT_MARGIN_CORE,
     /// Cycles of a CPU that was not halted since the trace started.
     Aperf = abi::PERFMON_MISC_EVENT_APERF,

@@ -26,7 +26,7 @@ pub enum Record<'a> {
     Count {
         /// The event.
         event: EventId,
-        /// How often the event happened.
+        /// Number of times that the event happened.
         count: u64,
     },
     /// The value of something that is no counter.
@@ -133,7 +133,7 @@ impl Record<'_> {
 pub struct Branch {
     /// The address of the branch.
     pub from: u64,
-    /// That of its target.
+    /// Address of the branch's target.
     pub to: u64,
     /// Core cycles since the branch before; 0 if that isn't known.
     pub cycles: u16,

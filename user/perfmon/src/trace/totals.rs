@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Config, EventId, Record, Timed};
 
-/// How often each event happened on each CPU, from the records: rate x ticks + counts. Exact once the trace is
+/// Counts of each event on each CPU, from the records: rate x ticks + counts. Exact once the trace is
 /// stopped, for STOP writes what came after the last tick.
 ///
 /// ```

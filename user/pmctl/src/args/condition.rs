@@ -21,9 +21,9 @@ pub(crate) struct Condition {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
-    /// Of the change, as a part: 0.01 for 1 %.
+    /// A limit of the change, as a part: 0.01 for 1 %.
     Change(f64),
-    /// Of the mean.
+    /// A limit of the mean: a count, or nanoseconds for the time.
     Mean(f64),
 }
 

@@ -217,7 +217,7 @@ pub(crate) struct Perfs {
     no_buffering: bool,
 }
 
-/// How many samples a second -F asks for.
+/// The number of samples a second that -F asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frequency {
     Hertz(u32),

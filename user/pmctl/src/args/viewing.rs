@@ -92,7 +92,7 @@ pub(crate) enum Field {
 pub(crate) struct Fields(Vec<Field>);
 
 impl Fields {
-    /// Those without -F, in their order.
+    /// The fields without -F, in their order.
     const USUAL: [Field; 8] = [
         Field::Comm,
         Field::Pid,
@@ -274,9 +274,9 @@ pub(crate) struct Report {
 /// The order of the functions of a call chain in `pmctl report -g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// From outside: who calls comes first.
+    /// From outside: the caller comes first.
     Caller,
-    /// From inside: who is called comes first.
+    /// From inside: the callee comes first.
     Callee,
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn script(args: &Script, output: &mut Screen) -> Result<()> {
         .into_iter()
         .filter(|field| *field != Field::Brstack || recording.parts().branches)
         .collect();
-    // As perf: who leaves addresses and names out has no use for those of callers.
+    // As perf: without addresses and names, the callers' have no use.
     let is_place = |field: &Field| matches!(field, Field::Ip | Field::Sym | Field::Srcline);
     let has_chains = recording.parts().chain && fields.iter().any(is_place);
     let has_lines = fields.contains(&Field::Srcline);

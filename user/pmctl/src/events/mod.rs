@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is counted, of whom, and why not.
+//! What is counted, on which tasks and CPUs, and why not.
 
 pub(crate) mod cpus;
 pub(crate) mod decode;

@@ -58,7 +58,7 @@ impl Unit {
     }
 }
 
-/// How the records of several packages, cores or CPUs become one number.
+/// The way in which the records of several packages, cores or CPUs become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whole {
     Sum,

@@ -18,7 +18,7 @@ pub(crate) struct AddressSpaces {
     /// The mappings of each process, by their beginning.
     processes: AHashMap<u32, BTreeMap<u64, Mapping>>,
     kernel: BTreeMap<u64, Mapping>,
-    /// How many processes with a number have begun.
+    /// Number of processes that have begun, by process number.
     instances: AHashMap<u32, u32>,
     names: AHashMap<Task, Name>,
     /// Paths of files and names of tasks, each once.
@@ -305,7 +305,7 @@ pub(crate) const UNKNOWN: &str = "[unknown]";
 /// The name of the kernel's code that is mapped into programs of 32 bits, which is another one.
 const VDSO32: &str = "[vdso32]";
 
-/// How the names of files of `memfd_create(2)` begin, which are in no file system.
+/// The beginning of the names of files of `memfd_create(2)`, which are in no file system.
 const MEMFD: &[u8] = b"/memfd:";
 
 /// Returns whether a file of `memfd_create(2)` is mapped. Where it is the program, its record stands before all others

@@ -37,9 +37,9 @@ pub(crate) type Preparation = fn() -> Result<i32, Errno>;
 pub(crate) enum Streams {
     /// The command reads and writes those of pmctl.
     Own,
-    /// It writes to standard error in place of standard output, which is needed for something else.
+    /// The command writes to standard error in place of standard output, which is needed for something else.
     Error,
-    /// It reads nothing, and what it writes to standard output is thrown away.
+    /// The command reads nothing, and what it writes to standard output is thrown away.
     None,
 }
 
@@ -414,7 +414,8 @@ fn redirect(streams: Streams) -> Result<(), Errno> {
         Streams::None => {
             let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
             for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-                // SAFETY: As above; both streams are the command's.
+                // SAFETY: It takes two numbers and no memory. Both streams belong to this process, which becomes the
+                // command.
                 Errno::result(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
             }
         }
@@ -469,7 +470,7 @@ mod tests {
         let (gate, mut shut) = gate().expect("a pipe can be made");
         let child = std::thread::spawn(move || shut.pass());
         let mut gate = gate.wait().expect("the thread writes");
-        // Whoever has left the call can't have been held.
+        // A thread that has left the call can't have been held.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!child.is_finished());
         gate.open().expect("the thread still writes");

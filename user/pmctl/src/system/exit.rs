@@ -55,7 +55,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Returns the programs that have counters of the driver, beside this one; `None` if perf has the counters, or nobody.
+/// Returns the other programs that have counters of the driver; `None` if there are none, or if perf has counters.
 fn other_owners() -> Option<Owners> {
     let Owners(mut owners) = Device::open().ok()?.owners();
     owners.retain(|(_, owner)| owner.pid != Some(std::process::id()));

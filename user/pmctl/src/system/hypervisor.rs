@@ -9,7 +9,7 @@ pub(crate) struct Hypervisor {
     /// Its name in CPUID leaf 40000000H.
     signature: &'static [u8; 12],
     pub(crate) name: &'static str,
-    /// How to give a virtual machine a PMU.
+    /// The way to give a virtual machine a PMU.
     pub(crate) fix: &'static str,
 }
 

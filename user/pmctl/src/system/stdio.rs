@@ -70,7 +70,8 @@ pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
     if flags & libc::FD_CLOEXEC != 0 {
         return Err(Errno::EBADF);
     }
-    // SAFETY: As above; the number is the least that the new descriptor may have.
+    // SAFETY: It makes a descriptor and takes no pointer, but the least number that the new descriptor may have; for a
+    // descriptor that is closed it fails.
     let new = Errno::result(unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) })?;
     // SAFETY: The descriptor was just made, and nothing else knows it.
     Ok(unsafe { File::from_raw_fd(new) })

@@ -29,7 +29,7 @@ pub(crate) struct WholeFile {
 enum Place {
     Nameless,
     Beside,
-    /// It is where it belongs.
+    /// The file is at its place from the start, as it is no regular file.
     Target,
 }
 
@@ -66,7 +66,7 @@ impl WholeFile {
         Ok(file)
     }
 
-    /// Sets who may read the file, unless it is there already and no file.
+    /// Sets the permissions of the file, unless it is there already and no file.
     ///
     /// # Errors
     /// Those of the file system, with the file's name.

@@ -29,7 +29,7 @@ fn hints_of(command: &str) -> &'static [Hint] {
     }
 }
 
-/// Returns the message about a mistake of one who knows perf, in the options of `command`; `None` if it is none.
+/// Returns the message about a mistake that a user of perf makes in the options of `command`; `None` if it is another.
 pub(crate) fn instead(answer: &clap::Error, command: &str) -> Option<String> {
     if let Some(message) = conflict(answer) {
         return Some(message.to_owned());
@@ -96,7 +96,7 @@ fn stray_file<'a>(answer: &'a clap::Error, command: &str) -> Option<&'a str> {
     unknown_word(answer).filter(|name| COMMANDS.contains(&command) && !name.starts_with('-'))
 }
 
-/// Returns a command that one looks for who knows perf, and what to type instead, if that is the mistake.
+/// Returns a command of perf's that pmctl lacks, and what to type instead, if that is the mistake.
 fn perfs_command(answer: &clap::Error) -> Option<Hint> {
     const TRACEPOINTS: &str =
         "It shows what tracepoints tell, which are the kernel's and not the CPU's: perf has it.";

@@ -39,7 +39,7 @@ const SWITCHES: &str = "The switches between tasks are not in the file; `perf re
 /// Answers without a way of pmctl's.
 pub(super) const NOT: [&str; 4] = [ADDRESSES, REGISTERS, KERNEL_ONLY, SWITCHES];
 
-/// Those of `perf record`.
+/// The hints for options of `perf record`.
 pub(super) const HINTS: [Hint; 63] = [
     ("-d", ADDRESSES),
     ("--data", ADDRESSES),

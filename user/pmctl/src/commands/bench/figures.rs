@@ -18,7 +18,7 @@ pub(super) struct Interval {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Change {
     pub(super) part: f64,
-    /// Of no width if both were the same in all runs.
+    /// The range in which `part` lies; of no width if both were the same in all runs.
     pub(super) interval: Interval,
 }
 

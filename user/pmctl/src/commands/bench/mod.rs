@@ -68,7 +68,7 @@ pub(crate) fn bench(args: &Bench) -> Result<u8> {
     check(args, &events)?;
     let save = args.save.as_deref().map(WholeFile::create).transpose()?;
 
-    // Until all is saved: whoever asks for the end twice gets the numbers, too.
+    // Until all is saved: a user that asks for the end twice gets the numbers, too.
     let signals = Signals::hold()?;
     let ran = runs::run(args, &events, commands, &signals);
     let code = ran.and_then(|(events, entries)| {

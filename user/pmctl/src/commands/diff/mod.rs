@@ -99,7 +99,7 @@ fn period(recording: &Recording, event: usize) -> Option<u64> {
 struct Compared<'a> {
     /// With their files.
     recordings: Vec<(PathBuf, Recording)>,
-    /// Of each recording but the first.
+    /// The pairs of each recording but the first.
     pairs: Vec<Pairs>,
     /// One for each event.
     comparisons: Vec<Comparison>,
@@ -159,7 +159,7 @@ impl Part {
 struct Row {
     cells: Vec<String>,
     parts: Vec<Part>,
-    /// Of each recording but the first: the p-value of the difference from the first, and whether it is significant
+    /// For each recording but the first, the p-value of the difference from the first, and whether it is significant
     /// among those of all rows.
     chances: Vec<(f64, bool)>,
 }

@@ -56,7 +56,7 @@ pub(super) struct Trials {
     pub(super) sampled: Trial,
     /// The buffers of a trace, as of `pmctl record --timebase`.
     pub(super) trace: Trial,
-    /// Who had counters meanwhile.
+    /// The programs that had counters meanwhile.
     pub(super) owners: Owners,
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn export(args: &Export, output: &mut Screen) -> Result<()> {
             )
             .into());
         }
-        // A recording is its owner's, whoever wrote it: it may have parts of stacks.
+        // A recording stays private, however it was written: it may have parts of stacks.
         whole_file::write_private(args.path(), |file| {
             Ok(perfdata::write(&recording, file).map(drop)?)
         })?;

@@ -60,7 +60,7 @@ pub(super) struct Place {
     pub(super) address: u64,
     /// Line in the function's source file; 0 if it is not known.
     pub(super) line: u32,
-    /// How many functions around it, at the same address, it is inlined into.
+    /// Number of functions around it, at the same address, that it is inlined into.
     pub(super) depth: u32,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Thread {
     pub(super) task: Task,
-    /// How many processes with this number have samples before this one.
+    /// Number of processes with this process's number that have samples before this one.
     pub(super) before: u32,
 }
 

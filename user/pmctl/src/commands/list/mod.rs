@@ -28,7 +28,7 @@ const HELP: &str = "help";
 struct Named {
     name: String,
     also: Vec<&'static str>,
-    /// How it is counted, or why not.
+    /// The counters that count it, or the reason why none does.
     on: Result<OnCounters, String>,
     /// What the vendor's list has of it.
     listed: Option<Event>,

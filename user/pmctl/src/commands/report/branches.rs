@@ -14,7 +14,7 @@ use crate::recording::profile::{self, Site};
 use crate::system::screen::Screen;
 use crate::system::text::thousands;
 
-/// How often a branch was taken and mispredicted.
+/// Numbers of times that a branch was taken and mispredicted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     times: u64,

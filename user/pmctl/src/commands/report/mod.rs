@@ -26,7 +26,7 @@ pub(crate) use table::{Align, Table};
 use values::amount;
 pub(crate) use values::{range, total};
 
-/// Of a filter that no sample passes.
+/// The message about a filter that no sample passes.
 pub(crate) const NONE_LEFT: &str =
     "none fits the options that choose samples (-C, -S, --comms, --dsos, --pid, --tid, --time)";
 

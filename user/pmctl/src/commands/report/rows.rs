@@ -21,10 +21,10 @@ use crate::system::screen::Colors;
 /// Event count and samples of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Of samples in the function itself.
+    /// Events of the samples in the function itself.
     pub(crate) events: u64,
     pub(crate) samples: u64,
-    /// With those of what it calls.
+    /// Events of the samples in the function and in the functions that it calls.
     pub(crate) children: u64,
     pub(crate) callers: Tree,
 }

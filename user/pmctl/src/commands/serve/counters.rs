@@ -146,7 +146,7 @@ impl Counters {
         self.cpus.iter().map(missing).sum()
     }
 
-    /// Returns how often counts were lost, since somebody else has written to the registers.
+    /// Returns how often counts were lost because another program has written to the registers.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }

@@ -13,18 +13,18 @@ use super::counters::Counters;
 use super::names;
 use super::text::{Form, Kind, Page};
 
-/// How a request for a profile ended: the label `result`.
+/// The end of a request for a profile: the label `result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was sent.
+    /// The profile was sent.
     Complete,
-    /// The same, with samples lost or cut off.
+    /// The profile was sent, with samples lost or cut off.
     Incomplete,
-    /// There is none.
+    /// The profile could not be made.
     Failed,
     /// The client went away.
     Abandoned,
-    /// Another one was being made.
+    /// The server was making another profile.
     Refused,
 }
 

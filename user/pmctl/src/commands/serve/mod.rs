@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `pmctl serve`: the counters for Prometheus, and profiles for those who ask.
+//! `pmctl serve`: the counters for Prometheus, and profiles on request.
 //!
 //! A [server] of HTTP answers with the [metrics], which are [read](counters) when they are asked for, and with
 //! [profiles](profile), which other processes make. Between requests it does nothing.

@@ -27,7 +27,7 @@ use crate::system::exit;
 const RECORDED: &str = "32M";
 /// The most bytes of a profile.
 const LIMIT: u64 = 64 << 20;
-/// How long it may take to find the functions, after the recording.
+/// Limit of the time to find the functions, after the recording.
 const TO_LOOK_UP: Duration = Duration::from_secs(60);
 
 /// A profile that was made.

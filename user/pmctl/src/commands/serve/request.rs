@@ -69,7 +69,7 @@ pub(super) fn page(
         Refusal::new(StatusCode::NOT_FOUND, reason)
     })?;
     match (method, page) {
-        // The head of a profile would be work that nobody sees.
+        // The head of a profile would be work for nothing: its body would be thrown away.
         (&Method::GET, _) | (&Method::HEAD, Page::Index | Page::Metrics | Page::Health) => {
             Ok(*page)
         }
@@ -297,7 +297,7 @@ mod tests {
         let two = [("host", "localhost"), ("host", "example.org")];
         let two = ask(&Method::GET, "/metrics", &two);
         assert_eq!(two, Err(StatusCode::FORBIDDEN));
-        // Whoever listens elsewhere has names that pmctl does not know.
+        // Behind an address that is not the loopback's there are names that pmctl does not know.
         let remote = SocketAddr::from(([10, 0, 0, 1], 9743));
         let remote = ask_at(remote, &Method::GET, "/metrics", &[("host", "example.org")]);
         assert_eq!(remote, Ok(Page::Metrics));

@@ -49,7 +49,7 @@ use crate::system::stdio::complain;
 const CONNECTIONS: usize = 32;
 /// The most bytes of the head of a request; hyper has no smaller limit.
 const HEAD: usize = 8192;
-/// How long a client may take to send a request or to take an answer.
+/// Limit of the time that a client takes to send a request or to take an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server.
@@ -77,7 +77,7 @@ pub(super) struct Connection {
 struct State {
     /// When it is closed.
     deadline: Cell<Instant>,
-    /// It waits for a profile, and not for its client.
+    /// The connection waits for a profile, and not for its client.
     is_busy: Cell<bool>,
 }
 

@@ -112,7 +112,7 @@ pub(super) fn columns_on(events: Vec<EventSpec>, supply: CounterSupply) -> Resul
 /// The counters of all CPUs, which count whatever runs there.
 pub(super) struct AllCpus {
     counters: Vec<Option<Counter>>,
-    /// Of each column its counter, and the CPUs that are summed up, if not all, and their number.
+    /// The counter of each column, and the CPUs that are summed up, if not all, and their number.
     parts: Vec<(usize, Option<Cpus>, u32)>,
     columns: Vec<Column>,
 }

@@ -112,7 +112,7 @@ impl<W: Write> Report for Csv<'_, W> {
     }
 
     fn end(&mut self, runs: &[Run]) -> Result<()> {
-        // As perf: who reads intervals adds them up.
+        // As perf: a reader of intervals adds them up.
         if self.intervals && !self.summary {
             Ok(())
         } else {

@@ -33,7 +33,7 @@ const BAR: usize = 20;
 /// Width of the column of numbers.
 const NUMBER: usize = 20;
 
-/// How numbers for people look.
+/// The form of the numbers that people read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     pub(super) colors: Colors,

@@ -10,7 +10,7 @@ use nix::unistd::{Whence, lseek};
 
 use crate::system::stdio::complain;
 
-/// How far it has been read.
+/// The place up to which standard input has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// A file, up to this byte.

@@ -209,7 +209,7 @@ fn follow(
 struct Timers<'a> {
     /// When the counters start, if they have not.
     start: Option<Instant>,
-    /// They have started.
+    /// The counters have started.
     started: bool,
     /// When the run ends, if it has not been told.
     end: Option<Instant>,
@@ -266,7 +266,7 @@ struct Ticker<'a> {
     before: Counts,
     /// The time of that.
     since: Duration,
-    /// How many intervals are left; `None` without a limit.
+    /// Number of intervals that are left; `None` without a limit.
     left: Option<u32>,
     /// The end was told.
     is_done: bool,

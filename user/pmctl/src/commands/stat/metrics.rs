@@ -51,9 +51,9 @@ pub(super) struct Value<'a> {
     pub(super) place: Option<&'a Place>,
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// `None` if it has none: a count is missing, or it is divided by 0.
+    /// The number; `None` if a count is missing, or if it is divided by 0.
     pub(super) number: Option<f64>,
-    /// Whether it is worth a look, if that is known.
+    /// The value is worth a look; `None` if that is not known.
     pub(super) is_notable: Option<bool>,
 }
 

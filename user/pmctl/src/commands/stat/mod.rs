@@ -73,7 +73,7 @@ pub(crate) struct Subject {
     scope: Scope,
     pub(crate) columns: Vec<Column>,
     metrics: Metrics,
-    /// How many runs it takes to count all events once.
+    /// Number of runs that it takes to count all events once.
     parts: usize,
     /// The counts of events are wanted, and not the metrics alone.
     has_counts: bool,
@@ -259,7 +259,7 @@ fn plan(args: &Stat) -> Result<Plan> {
     })
 }
 
-/// How often the command runs.
+/// The number of runs, and what is shown of them.
 #[derive(Clone, Copy)]
 struct Show {
     repeat: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of the columns: that of -e, whoever counts them.
+//! The order of the columns: that of -e, whatever counts them.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ pub(super) enum PlaceKind {
     Socket(usize),
 }
 
-/// How CPUs are parted.
+/// The parts into which CPUs are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Split {
     Cpu,

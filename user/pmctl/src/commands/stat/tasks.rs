@@ -18,12 +18,12 @@ use crate::events::threads::{Asked, Thread};
 use crate::system::exit::{self, Usage};
 use crate::{events::modes, events::rights};
 
-/// How events of tasks count.
+/// The manner in which events of tasks count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// Also what the tasks create.
+    /// Tasks that the counted tasks create are counted, too.
     pub(super) inherit: bool,
-    /// From the command's exec on; else from the start.
+    /// A command is counted from its exec on; else from the start.
     pub(super) from_exec: bool,
     /// Each thread has columns of its own.
     pub(super) per_thread: bool,

@@ -15,7 +15,7 @@ use crate::system::exit::{self, Usage};
 #[derive(Debug)]
 pub(super) struct TooMany {
     text: String,
-    /// It is a mistake in the command line: no machine state could change it.
+    /// The command line has a mistake: no machine state could change it.
     is_usage: bool,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Document {
     pub(super) smt: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) online: Option<usize>,
-    /// How many times the command ran for a run, if more than once.
+    /// Number of times that the command ran for a run, if more than once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) parts: Option<usize>,
     pub(super) events: Vec<V1Event>,
@@ -57,7 +57,7 @@ pub(super) struct V1Metric {
     /// Null if it has none.
     value: Option<f64>,
     unit: String,
-    /// Whether it is worth a look; null if that is not known.
+    /// The value is worth a look; null if that is not known.
     notable: Option<bool>,
     /// The numbers of the events by their names in the formula.
     #[serde(default)]
@@ -100,7 +100,7 @@ pub(super) struct Interval {
     /// Seconds from the start to its end.
     pub(super) seconds: f64,
     pub(super) counts: Vec<Option<u64>>,
-    /// How long each counted.
+    /// Time that each event counted, in nanoseconds.
     #[serde(default)]
     pub(super) running_ns: Vec<Option<u64>>,
 }

@@ -62,7 +62,7 @@ pub(super) struct WithSoftware {
     asked: Option<Asked>,
     inherit: bool,
     from_exec: bool,
-    /// Of each event those of its targets.
+    /// The descriptors of each event, one for each of its targets.
     open: Vec<Vec<File>>,
 }
 

@@ -18,7 +18,8 @@ use crate::system::screen::Screen;
 use recorder::{News, Recorder};
 use stream::Stream;
 
-/// How long the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a second.
+/// Time that the recorder may take to its first bytes before there is a screen with keys. It takes some tenths of a
+/// second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shows tables until the user ends it, and returns the exit code.

@@ -34,8 +34,8 @@ pub(super) struct Stream {
     ended: AHashSet<u32>,
     /// Places that have no name.
     nameless: AHashSet<(PathBuf, u64)>,
-    /// Those of the files in `tables`, from when each was first looked up: the instructions of another version are not
-    /// shown.
+    /// Build-ids of the files in `tables`, from when each was first looked up: the instructions of another version are
+    /// not shown.
     build_ids: Vec<BuildId>,
 }
 

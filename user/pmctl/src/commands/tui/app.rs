@@ -16,7 +16,7 @@ pub(super) enum Wish {
     Annotate,
 }
 
-/// How many columns a key scrolls.
+/// Number of columns that a key scrolls.
 const COLUMNS: usize = 16;
 
 /// What keys go to.

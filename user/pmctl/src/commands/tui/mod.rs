@@ -61,7 +61,8 @@ pub(crate) fn report(args: &Report) -> Result<u8> {
 pub(crate) struct Show {
     grouping: Grouping,
     least: Least,
-    /// It says which functions have no names, and why: not each second.
+    /// The screen says which functions have no names, and why; not set for `pmctl top`, where it would come each
+    /// second.
     explains: bool,
     app: App,
     functions: Functions,

@@ -51,9 +51,9 @@ pub(super) struct Line {
     /// The callers from the row to this line; none for the row itself.
     pub(super) callers: Vec<String>,
     pub(super) events: u64,
-    /// It has callers: they are shown or not.
+    /// State of the callers: shown or not; `None` if the line has none.
     pub(super) is_open: Option<bool>,
-    /// It has callers, each with too few events to be shown.
+    /// The line has callers, each with too few events to be shown.
     pub(super) hides: bool,
 }
 

@@ -30,7 +30,7 @@ struct Output {
     /// Bytes that are not written yet.
     pending: Vec<u8>,
     is_closed: bool,
-    /// It takes no more, but not because its reader has gone.
+    /// The stream takes no more, but not because its reader has gone.
     has_failed: bool,
 }
 
@@ -68,7 +68,7 @@ enum Input {
     Wanted,
     /// The command has not taken the last bytes yet.
     Waits,
-    /// It has ended, or the command has closed it.
+    /// Standard input has ended, or the command has closed it.
     Over,
 }
 
@@ -203,7 +203,7 @@ impl Relay {
             channel |= PollFlags::POLLIN;
         }
         let mut polled = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        // Its end would be told again and again, also to those who wait for nothing.
+        // The channel's end would be told again and again, also when nothing is waited for.
         if !channel.is_empty() {
             polled.push(PollFd::new(self.channel.file.as_fd(), channel));
         }

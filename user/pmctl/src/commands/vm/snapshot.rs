@@ -29,9 +29,9 @@ const STATE: &str = "state";
 
 /// A machine that was started, or the signal that came before.
 pub(super) enum Start {
-    /// It boots.
+    /// A machine that boots.
     Booting(Qemu, UnixStream),
-    /// It goes on from the snapshot in this directory.
+    /// A machine that goes on from the snapshot in this directory.
     Restored(Qemu, UnixStream, PathBuf),
     Stopped(Signal),
 }

@@ -56,11 +56,11 @@ pub(super) struct Found {
 /// The content of a file at the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Content {
-    /// It comes as [`Stream::File`](super::wire::Stream::File). These are the permission bits.
+    /// The content comes as [`Stream::File`](super::wire::Stream::File). These are the permission bits.
     Follows(u32),
-    /// It is in one of [`Task::shared`], and so on the host already.
+    /// The file is in one of [`Task::shared`], and so on the host already.
     OnHost,
-    /// There is none, for this reason.
+    /// No content, for this reason.
     Missing(String),
 }
 

@@ -16,7 +16,7 @@ nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
 /// The terminal of standard input: each key goes to the guest as it is, and what it writes is not changed.
 pub(super) struct Terminal {
-    /// It is what standard input is, for writing as well.
+    /// The terminal that is standard input, opened for writing as well.
     file: File,
     before: Option<Termios>,
 }

@@ -22,7 +22,7 @@ pub(super) enum Answer {
     Event {
         event: OwnedFd,
         close_on_exec: bool,
-        /// It is sampled, and was to tell what programs map.
+        /// The event is sampled, and was to tell what programs map.
         lacks_maps: bool,
         /// No counter of this PMU counts it: it stays at 0.
         is_idle: bool,
@@ -47,9 +47,9 @@ const SIZES: std::ops::RangeInclusive<usize> = 64..=4096;
 
 /// The attributes that a program gives.
 struct Attributes {
-    /// As many as the program's structure has.
+    /// The bytes of the program's structure.
     bytes: Vec<u8>,
-    /// Those of them that are known, with zeros for what the program does not have.
+    /// The bytes whose meaning is known, with zeros for what the program does not have.
     attr: PerfEventAttr,
 }
 

@@ -27,7 +27,7 @@ const I386: u32 = 0x4000_0003;
 /// The x32 ABI is x86-64 with this bit in the numbers of calls.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// How a call is known.
+/// The marks of a call.
 struct Rule {
     call: Call,
     /// Its numbers for programs of x86-64, of x32 and of 32 bits.

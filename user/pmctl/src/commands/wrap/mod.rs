@@ -127,9 +127,9 @@ struct Server<'a> {
     idle: BTreeSet<String>,
     /// A BPF program was to be attached to an event of the driver's.
     has_bpf: bool,
-    /// How many events the driver had no counter for.
+    /// Number of events that the driver had no counter for.
     refused: u64,
-    /// Who had the counters when the first of them was refused.
+    /// The programs that had the counters when the first of them was refused.
     owners: Option<Owners>,
 }
 
@@ -243,7 +243,7 @@ impl Server<'_> {
             } else {
                 EventCall::Disable { group: false }
             };
-            // As the kernel does it: there is nobody to tell of an error.
+            // As the kernel does it: no call is there to return an error from.
             let _ = self.driver.call_event(event.as_fd(), call);
         }
         if self.verbose {

@@ -47,7 +47,7 @@ impl Calls {
         let (listener, counter) = (Arc::clone(listener), Arc::clone(&interrupted));
         let (teller, told) = mpsc::channel();
         let take = move || {
-            // Else nobody waits for it.
+            // It fails only if the thread that waits for it has gone.
             let _ = teller.send(gettid());
             // Else a call is only more likely to be interrupted, which is told.
             let _ = run_first();
@@ -146,7 +146,7 @@ fn run_first() -> Result<(), Errno> {
 }
 
 fn become_real_time() -> Result<(), Errno> {
-    /// The highest one: a real-time program that has the CPU must not hold up who calls from another. The thread runs for
+    /// The highest one: a real-time program that has the CPU must not hold up a caller on another. The thread runs for
     /// moments only, and what it creates does not inherit the priority.
     static PRIORITY: libc::c_int = 99;
     const POLICY: libc::c_int = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -165,7 +165,7 @@ struct SchedulingAttributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// Of a thread that is not a real-time one its slice in nanoseconds, from Linux 6.12 on.
+    /// The slice of a thread that is not a real-time one, in nanoseconds, from Linux 6.12 on.
     runtime: u64,
     deadline: u64,
     period: u64,

@@ -44,7 +44,7 @@ pub(crate) fn groups(all: &[Metric]) -> BTreeSet<&'static str> {
 /// The metrics that a word asks for.
 pub(crate) struct Wanted {
     pub(crate) metrics: Vec<Metric>,
-    /// It is the name of a group, of which some may not be countable here.
+    /// The word is the name of a group, of which some may not be countable here.
     pub(crate) is_group: bool,
 }
 

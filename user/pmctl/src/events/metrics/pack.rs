@@ -18,7 +18,7 @@ pub(crate) struct Item {
 pub(crate) struct Packed {
     /// The events of each run.
     pub(crate) runs: Vec<Vec<EventSpec>>,
-    /// Of each item the places of its events: the run, and which of its events.
+    /// The places of the events of each item: the run, and which of its events.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
     /// The names of items whose events are in several runs.
     pub(crate) split: Vec<String>,

@@ -31,12 +31,12 @@ impl CounterSupply {
         }
     }
 
-    /// Those of them that no other program, perf or watchdog has now.
+    /// The counters that no other program, perf or watchdog has now.
     pub(crate) fn free(device: &Device, pmu: &Pmu) -> Self {
         Self::free_of(device, pmu, |_| true)
     }
 
-    /// The same for events of tasks, which share counters with those of other tasks.
+    /// The counters that are free for events of tasks, which share counters with those of other tasks.
     pub(crate) fn free_for_tasks(device: &Device, pmu: &Pmu) -> Self {
         Self::free_of(device, pmu, |owner| owner.kind != OwnerKind::Tasks)
     }
@@ -58,7 +58,7 @@ impl CounterSupply {
             }
         }
         if supply.general_free() == 0 && supply.fixed == 0 {
-            // The driver says who has them.
+            // The driver's error names the owners.
             return Self::of(device, pmu);
         }
         supply
@@ -171,7 +171,7 @@ pub(crate) fn schedule(
             _ => None,
         });
         if let Some(counter) = only {
-            // If another program has it, the driver says who that is.
+            // If another program has it, the driver's error names that program.
             if !plan.exists(counter) || plan.places.contains(&Some(counter)) {
                 let holder = plan.places.iter().position(|place| *place == Some(counter));
                 let by = holder.map(|index| events[index].label.clone());

@@ -55,7 +55,7 @@ fn what_others_have_is_left_alone() {
             .contains("1 general and 1 fixed counters are free"),
         "{error}"
     );
-    // The driver says who has it.
+    // The driver's error names the owner.
     let pinned = event(true, None, Some(General(0)));
     assert_eq!(schedule(&[pinned], supply), Ok(vec![General(0)]));
 }
@@ -201,7 +201,7 @@ fn a_conflict_is_named() {
     );
 }
 
-/// Whether some assignment exists, by trying them all.
+/// Returns whether some assignment exists, by trying them all.
 fn possible(events: &[EventSpec], used: &mut Vec<CounterId>, supply: CounterSupply) -> bool {
     let Some((first, rest)) = events.split_first() else {
         return true;

@@ -83,7 +83,7 @@ impl BranchKinds {
     pub(crate) const CALL_STACK: Self =
         Self(abi::PERF_SAMPLE_BRANCH_USER | abi::PERF_SAMPLE_BRANCH_CALL_STACK | BRANCH_PLAIN);
 
-    /// Those that the driver can tell apart, by perf's names.
+    /// The kinds that the driver can tell apart, by perf's names.
     const NAMES: [(&str, u64); 11] = [
         ("any", abi::PERF_SAMPLE_BRANCH_ANY),
         ("any_call", abi::PERF_SAMPLE_BRANCH_ANY_CALL),
@@ -142,7 +142,7 @@ pub(crate) enum Kind {
 const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_RAW: u32 = 4;
-/// Of values, in files only: the kernel gives its PMUs lower numbers.
+/// The type of values, in files only: the kernel gives its PMUs lower numbers.
 const TYPE_VALUE: u32 = 0x706d_7600;
 const SOFTWARE_DUMMY: u64 = 9;
 
@@ -202,7 +202,7 @@ pub(crate) struct Attr {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Others {
     pub(super) read_format: u64,
-    /// Of the program, in samples.
+    /// Mask of the program's registers in samples.
     pub(super) registers: u64,
 }
 

@@ -296,7 +296,7 @@ impl UserStack {
         }
     }
 
-    /// Also returns whether there is one: a task of the kernel's own has none.
+    /// Returns whether there are registers and a stack, and these: a task of the kernel's own has none.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
         let kind = reader.u64()?;
         let mut registers = [0; Self::REGISTERS];

@@ -17,9 +17,9 @@ const USER_DEFERRED: u64 = 640_u64.wrapping_neg();
 /// The programs' parts of call chains.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// By their cookies, which differ on all CPUs.
+    /// Chains by their cookies, which differ on all CPUs.
     chains: AHashMap<u64, Vec<u64>>,
-    /// Those that samples have asked for, and that did not come.
+    /// Cookies that samples have asked for, and whose chains did not come.
     missing: AHashSet<u64>,
     /// Samples without their part.
     cut: u64,

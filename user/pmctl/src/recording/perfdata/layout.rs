@@ -25,7 +25,7 @@ pub(super) struct Layout {
     read_format: u64,
     branches: u64,
     registers: u64,
-    /// Of samples that do not have it.
+    /// Period of samples that do not have it as a field.
     period: u64,
     has_stamps: bool,
 }

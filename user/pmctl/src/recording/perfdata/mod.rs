@@ -62,11 +62,11 @@ pub(crate) struct Recording {
     /// Build-ids of the files with samples.
     pub(crate) build_ids: Vec<BuildId>,
     pub(crate) notes: Notes,
-    /// It has no end: pmctl was killed, or still runs.
+    /// The file has no end: pmctl was killed, or still runs.
     pub(crate) unfinished: bool,
-    /// It is a file of `perf record`.
+    /// The file is one of `perf record`.
     pub(crate) from_perf: bool,
-    /// When it ended, if it is known.
+    /// Time at which the recording ended, if it is known.
     pub(crate) ended: Option<SystemTime>,
 }
 

@@ -21,23 +21,23 @@ pub(super) const FEATURES: &str = "list of features";
 /// Reason why a file can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// It has no byte.
+    /// The file has no byte.
     Empty,
-    /// It does not begin as a perf.data file does.
+    /// The file does not begin as a perf.data file does.
     NotPerfData,
-    /// It is from a machine of the other byte order.
+    /// The file is from a machine of the other byte order.
     OtherByteOrder,
-    /// It is a file of `perf record` before Linux 3.2.
+    /// The file is from a `perf record` before Linux 3.2.
     FirstVersion,
-    /// It is a stream of `perf record`.
+    /// The file is a stream of `perf record`.
     PerfsStream,
-    /// It is a file of `perf record -z`.
+    /// The file is from `perf record -z`.
     Compressed,
-    /// It is a file of `perf stat record`.
+    /// The file is from `perf stat record`.
     Counts,
-    /// It is a file of `perf record --threads`.
+    /// The file is from `perf record --threads`.
     Divided,
-    /// It is from a pmctl whose notes have another version.
+    /// The file is from a pmctl whose notes have another version.
     Version { found: u32, known: u32 },
     /// This part of it makes no sense.
     Broken(&'static str),
@@ -107,7 +107,7 @@ pub(super) struct Header {
 
 impl Header {
     pub(super) fn decode(mut reader: Reader<'_>) -> Option<Self> {
-        /// That of the oldest perf, and more than that of the newest.
+        /// The size of an entry of the oldest perf, and more than that of the newest, in bytes.
         const SIZES: RangeInclusive<u64> = 64 + SECTION_SIZE..=1024;
         let section = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
         let (_magic, size, entry) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -134,9 +134,9 @@ impl Header {
 pub(super) struct Parsed {
     pub(super) attrs: Vec<Attr>,
     pub(super) features: Features,
-    /// It has no end.
+    /// The file has no end.
     pub(super) unfinished: bool,
-    /// It is from `perf record`.
+    /// The file is from `perf record`.
     pub(super) from_perf: bool,
     /// Offsets of the first record, and behind the last one.
     pub(super) section: (u64, u64),

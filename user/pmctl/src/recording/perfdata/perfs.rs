@@ -161,7 +161,7 @@ fn lost(records: u64) -> Option<String> {
 struct Events {
     attrs: Vec<Attr>,
     names: Vec<String>,
-    /// Of all events of the file, with the index among those that are kept.
+    /// The layouts of all events of the file, with the index among those that are kept.
     layouts: Vec<(Layout, Option<usize>)>,
     /// Indexes in `layouts`, by the kernel's numbers.
     ids: AHashMap<u64, usize>,
@@ -169,7 +169,7 @@ struct Events {
     parts: Parts,
     /// Number of records for which the kernel had no room.
     lost: u64,
-    /// Of what was mapped.
+    /// Build-ids of what was mapped.
     build_ids: Vec<BuildId>,
     /// The programs' parts of call chains, if they are records of their own.
     deferred: Deferred,

@@ -100,7 +100,7 @@ pub(crate) enum Body {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Map {
     pub(crate) task: Task,
-    /// It is the kernel's, and of no task.
+    /// The mapping is the kernel's, and of no task.
     pub(crate) kernel: bool,
     pub(crate) start: u64,
     pub(crate) length: u64,

@@ -447,7 +447,7 @@ fn map() -> impl Strategy<Value = Map> {
     })
 }
 
-/// Of one of two events, with a call chain and branches.
+/// Samples of one of two events, with a call chain and branches.
 fn sample() -> impl Strategy<Value = Sample> {
     let branch =
         any::<(u64, u64, bool, u16)>().prop_map(|(from, to, mispredicted, cycles)| Branch {

@@ -28,7 +28,7 @@ use crate::system::files;
 pub(super) struct MappedFiles {
     /// The recording, if it is of the past.
     past: Option<Past>,
-    /// Of each file, by its number.
+    /// State of each file when it came up first, by its number.
     files: Vec<First>,
     /// Where the kernel's image and its modules began.
     kernel: AHashMap<PathBuf, u64>,
@@ -249,7 +249,7 @@ fn open(process: (u32, (u64, u64)), path: &Path, inode: u64) -> Option<File> {
 }
 
 /// Returns whether no symbol of the running kernel has this address, at which its image would begin; not if the
-/// addresses are hidden from this user, who then gets no names either.
+/// addresses are hidden from this user: then the names are, too.
 fn is_elsewhere(start: u64) -> bool {
     let names = Names::new(DebugFiles::of_user());
     let table = names.look_up(Path::new(KERNEL), &AHashSet::from_iter([start]));

@@ -30,7 +30,7 @@ pub(crate) struct Places {
     seen: AHashSet<(u32, u64)>,
     /// Finds the callers of samples with stacks.
     unwinder: Unwinder,
-    /// Those of the last sample.
+    /// The callers of the last sample.
     callers: Vec<u64>,
 }
 
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(kernel_build_id(&[0xff; 12]), None);
     }
 
-    /// Of a name that is the encoding of a type, too: C++'s `float`.
+    /// A function whose name is also the encoding of a type: C++'s `float`.
     #[unsafe(no_mangle)]
     extern "C" fn f(number: u64) -> u64 {
         std::hint::black_box(number)

@@ -76,7 +76,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) address: u64,
     /// The names of the address.
     pub(crate) site: Site<'a>,
-    /// It has the address because a caller returns there.
+    /// The address is where a caller returns to.
     pub(crate) is_return: bool,
     /// The function that was inlined at the address, if this is one.
     pub(crate) inlined: Option<Text>,

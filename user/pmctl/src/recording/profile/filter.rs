@@ -76,7 +76,7 @@ mod tests {
         choice: Choice,
     }
 
-    /// How many samples of a recording are left.
+    /// Returns the number of samples of a recording that are left.
     fn left(options: &str) -> usize {
         let words = std::iter::once("x").chain(options.split_whitespace());
         let filter = Line::try_parse_from(words)

@@ -50,7 +50,7 @@ pub(crate) fn open_or(path: &Path, advice: &str) -> Result<Recording> {
     let mut recording = perfdata::read(source).with_context(|| path.display().to_string())?;
     recording.ended = path.metadata().and_then(|facts| facts.modified()).ok();
     if recording.unfinished || recording.from_perf {
-        // Nobody has looked the symbols up before.
+        // The symbols were not looked up before.
         let mut places = Places::of_past(&recording);
         for record in recording.records.iter() {
             places.take(&record?);
@@ -242,7 +242,7 @@ pub(crate) fn each_sample(
     Ok(unwinder.into_cuts())
 }
 
-/// The same for those who want no call chains: they may lack what is found out from stacks.
+/// Calls `take` for each sample, without call chains: they may lack what is found out from stacks.
 pub(crate) fn each_sample_alone(
     recording: &Recording,
     take: impl FnMut(&Named<'_>, &Names<'_>) -> Result<()>,

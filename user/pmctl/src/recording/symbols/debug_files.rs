@@ -11,11 +11,11 @@ use super::Elf;
 /// The folders in which debug files are looked for.
 #[derive(Clone, Debug)]
 pub(crate) struct DebugFiles {
-    /// Of the system's packages.
+    /// The folder of the system's packages.
     pub(super) system: PathBuf,
-    /// `debuginfod-find` keeps here what it has fetched.
+    /// The folders in which `debuginfod-find` keeps what it has fetched.
     pub(super) debuginfod: Vec<PathBuf>,
-    /// `perf buildid-cache` and `perf record` keep copies here.
+    /// The folder in which `perf buildid-cache` and `perf record` keep copies.
     pub(super) perf: Option<PathBuf>,
 }
 

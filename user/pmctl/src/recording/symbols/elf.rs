@@ -15,11 +15,11 @@ use crate::system::files;
 pub(crate) struct Elf {
     /// What the linker calls this version of it.
     pub(crate) build_id: Option<Vec<u8>>,
-    /// It has the names of all functions, and not of the exported ones only.
+    /// The file has the names of all functions, and not of the exported ones only.
     pub(crate) has_table: bool,
-    /// It has the names of all functions in a symbol table that is compressed.
+    /// The file has the names of all functions in a symbol table that is compressed.
     pub(super) has_mini_table: bool,
-    /// It has source lines.
+    /// The file has source lines.
     pub(crate) has_lines: bool,
     /// Where else its debug information is.
     pub(super) elsewhere: Elsewhere,
@@ -36,9 +36,9 @@ pub(crate) struct Elf {
 pub(super) enum Elsewhere {
     #[default]
     Nowhere,
-    /// That of inlined functions may be in a file for each source file.
+    /// A file for each source file may have the debug information of inlined functions.
     PerhapsSplit,
-    /// In a file that several programs share.
+    /// A file that several programs share has it.
     Shared,
 }
 

@@ -40,7 +40,7 @@ impl Names {
         }
     }
 
-    /// Keeps the kernel's names from one call to the next: for one who asks often.
+    /// Keeps the kernel's names from one call to the next, for a caller that asks often.
     pub(crate) fn with_kernel_kept(self) -> Self {
         Self {
             kernel: Some(RefCell::default()),
@@ -199,9 +199,9 @@ fn name_stubs(file: &Path, elf: &Elf, addresses: &[Addr], found: &mut [Option<Fu
 /// A function as it was found at an address.
 #[derive(Clone, Debug)]
 struct Function {
-    /// Of the address from its beginning.
+    /// Offset of the address from the function's beginning, in bytes.
     offset: u64,
-    /// In bytes; 0 if it is not known.
+    /// Size in bytes; 0 if it is not known.
     size: u64,
     name: String,
 }
@@ -235,7 +235,7 @@ fn vdso() -> Option<u64> {
     u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
 
-/// How deep the parts of a C++ name are within each other. The parser tries one reading of a part after the other: with
+/// Depth of the parts of a C++ name within each other. The parser tries one reading of a part after the other: with
 /// its own limit of 96, a name of 40 bytes takes seconds. Of 14,000 names of LLVM's, two are deeper.
 const DEEPEST: u32 = 64;
 
@@ -258,7 +258,7 @@ pub(super) fn demangled(name: &str) -> String {
 fn decoded(name: &str) -> Option<String> {
     let mut text = Limited(String::new());
     if let Some((kind, target)) = thunk(name) {
-        // The library writes them as nobody else does.
+        // The library has words of its own for a thunk; these are the usual ones.
         let written = write!(text, "{kind} thunk to {}", decoded(&target)?);
         return written.ok().map(|()| text.0);
     }

@@ -33,7 +33,7 @@ pub(super) enum Reason {
     Recorded,
 }
 
-/// How many call chains were found out from stacks, and how many of these are cut.
+/// The number of call chains that were found out from stacks, and the number of these that are cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     all: u64,

@@ -42,7 +42,7 @@ impl Registers {
         Some(X86_64::R15),
     ];
 
-    /// Those that a function leaves as its caller had them, unless its table says where they are.
+    /// Registers that a function leaves as its caller had them, unless its table says where they are.
     const KEPT: [Register; 6] = [
         X86_64::RBX,
         X86_64::RBP,
@@ -122,7 +122,7 @@ impl Registers {
 pub(super) struct Stack<'a> {
     start: u64,
     bytes: &'a [u8],
-    /// It is as long as it was to be: there may be more.
+    /// The stack is as long as it was to be: there may be more.
     is_full: bool,
 }
 

@@ -35,8 +35,8 @@ const MOST: u32 = UserStack::MOST / 8;
 /// those that they return to.
 pub(crate) const UNWOUND: u64 = 513_u64.wrapping_neg();
 
-/// How many calls processors keep that have room for calls (Intel's manual, volume 3B, "Last branch, interrupt and
-/// exception recording for processors based on Skylake microarchitecture").
+/// Number of calls that processors keep which have room for calls (Intel's manual, volume 3B, "Last branch, interrupt
+/// and exception recording for processors based on Skylake microarchitecture").
 const CALLS: usize = 32;
 
 /// Finds out the callers of samples that have the program's stack.

@@ -18,7 +18,7 @@ pub(super) trait Expressions {
     fn expression(&self, section: usize, expression: &UnwindExpression<usize>) -> Option<&[u8]>;
 }
 
-/// How the registers of a caller are found, at one address of the function.
+/// The rules that find the registers of a caller, at one address of the function.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     /// The stack pointer of the caller.

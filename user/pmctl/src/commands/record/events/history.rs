@@ -20,7 +20,7 @@ pub(super) struct History {
 
 #[derive(Clone, Debug, Default)]
 struct Process {
-    /// Of the threads, by number.
+    /// Thread names by TID.
     names: BTreeMap<u32, String>,
     maps: Vec<Map>,
 }

@@ -60,7 +60,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         };
         return Err(Usage(reason.to_owned()).into());
     }
-    // Before the work: whoever can't write learns it now.
+    // Before the work: a user that can't write the file learns it now.
     let target = Target::open(&args.output)?;
     let signals = match args.switch_output {
         Some(_) => Signals::hold_with(Signal::SIGUSR2)?,

@@ -36,12 +36,12 @@ impl Planned {
     }
 }
 
-/// How tasks are sampled.
+/// The manner in which tasks are sampled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// Also what they create.
+    /// Tasks that the sampled tasks create are sampled, too.
     pub(super) inherit: bool,
-    /// A command from its exec on; else from the start.
+    /// A command is sampled from its exec on; else from the start.
     pub(super) from_exec: bool,
 }
 

@@ -20,13 +20,13 @@ const DEFAULT_PAGES: usize = 64;
 const STACK_PAGES: usize = 512;
 const LEAST_PAGES: usize = 4;
 
-/// The advice to a user who may not sample all programs.
+/// The advice to a user without the right to sample all programs.
 pub(crate) const OWN_COMMAND: &str = "Your own command: leave out -a and -C.";
 
 /// The rings of all CPUs.
 pub(super) struct Samplers {
     rings: Vec<Ring>,
-    /// How many events the plan has.
+    /// Number of events in the plan.
     events: usize,
     /// The samples begin with the command's exec.
     from_exec: bool,

@@ -46,11 +46,11 @@ pub(super) struct Stream {
     full: bool,
     /// The most bytes of records that the file may have.
     most: Option<u64>,
-    /// They were reached: nothing more is written.
+    /// The file has `most` bytes: nothing more is written.
     at_limit: bool,
     /// Size of the records of the file so far in bytes.
     size: u64,
-    /// The same of the files before.
+    /// Size of the records of the files before, in bytes.
     before: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Stream {
 enum Pending {
     /// From a ring: a range of the bytes.
     Ring(Range<usize>),
-    /// Of a task, or of what is mapped.
+    /// A record of a task, or of what is mapped.
     Task(Box<Record>),
 }
 

@@ -55,7 +55,7 @@ pub(super) fn record(args: &Args) -> Result<u8> {
     }
     let session = Session::open().map_err(exit::with_help)?;
     let plan = Plan::new(args, &pmu, &session)?;
-    // Before the work: whoever can't write learns it now.
+    // Before the work: a user that can't write the file learns it now.
     let target = Target::open(&args.output)?;
     let cannot_write = || format!("can't write {}", target.name());
 

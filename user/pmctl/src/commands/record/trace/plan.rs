@@ -35,7 +35,7 @@ pub(super) struct Planned {
     pub(super) label: String,
     modes: Modes,
     kind: Kind,
-    /// It is no count, and in this unit.
+    /// Unit of a value; `None` for a count.
     pub(super) unit: Option<Unit>,
     pub(super) id: EventId,
     /// Period; `None` if it is counted at the samples of the first event.

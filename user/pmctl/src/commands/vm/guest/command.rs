@@ -134,7 +134,7 @@ fn command(task: &Task) -> Command {
     command
 }
 
-/// Returns a pipe's ends. It is the user's, who may open it anew as /dev/stdout.
+/// Returns a pipe's ends. The user owns it, and so may open it anew as /dev/stdout.
 fn pipe(task: &Task) -> Result<(OwnedFd, OwnedFd)> {
     let ends = pipe2(OFlag::O_CLOEXEC).context("can't make a pipe")?;
     let (user, group) = (Uid::from_raw(task.user), Gid::from_raw(task.group));
