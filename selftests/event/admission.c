@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who gets a counter: events of tasks and of CPUs, PMIO, a trace and perf at once.
- * What does not fit is refused, and PERFMON_GET_OWNER says who has what. They agree
- * about the same instructions.
+ * The owners of counters: events of tasks and of CPUs, PMIO, a trace and perf at once.
+ * What does not fit is refused, and PERFMON_GET_OWNER names the owner of each counter. The
+ * counts of the same instructions agree.
  */
 #include <fcntl.h>
 #include <sys/wait.h>

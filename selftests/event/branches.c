@@ -266,7 +266,7 @@ TEST_F(event, branches_are_those_of_the_task)
 	expect_own_branches(_metadata, self, variant->by);
 }
 
-/* While the branches of all tasks are recorded for somebody else. */
+/* While another event records the branches of all tasks. */
 TEST_F(event, branches_are_those_of_the_task_beside_an_event_of_the_cpu)
 {
 	struct perf_event_attr attr = with_branches(PERF_SAMPLE_BRANCH_ANY);

@@ -304,7 +304,7 @@ TEST_F(event, task_that_ends_tells_its_count)
 		const __u64 *words = s->record.words;
 
 		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
-		/* Who ended; count, time, id; who wrote it, identifier. */
+		/* The task that ended; count, time, id; the writer, identifier. */
 		ASSERT_EQ(8 + 6 * sizeof(__u64), s->record.header.size);
 		for (i = 0; i < CHILDREN; i++)
 			if ((pid_t)words[0] == pid[i])
@@ -404,7 +404,7 @@ TEST_F(event, sibling_tells_its_own_time)
 	ASSERT_EQ(0, status);
 	while (event_ring_next(&s->ring, &s->record)) {
 		ASSERT_EQ(PERF_RECORD_READ, (int)s->record.header.type);
-		/* Who ended; count, time, id. */
+		/* The task that ended; count, time, id. */
 		enabled[s->record.words[3] == event_id(self->sibling)] = s->record.words[2];
 	}
 	EXPECT_LT(0ULL, enabled[1]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ways to read a descriptor and to wait for it, in one table: what perf's answers,
- * and what ours does. Reading never waits for anything, so it is never refused to those
- * who don't want to wait.
+ * and what ours does. Reading never waits for anything, so it is never refused to a
+ * caller that does not want to wait.
  */
 #include <errno.h>
 #include <fcntl.h>

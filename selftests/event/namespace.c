@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of another PID namespace: the numbers of tasks are those of who opened it.
+ * Events of another PID namespace: the numbers of tasks are those that its opener sees.
  */
 #include <sched.h>
 #include <sys/prctl.h>

@@ -183,7 +183,7 @@ static void look_for_registers(const struct sample *sample, void *data)
 
 /*
  * The kernel has the new program's secrets in its registers, as the seed of its stack
- * canaries, before it is known who may look at the program.
+ * canaries, before it is known which tasks may look at the program.
  */
 TEST_F(event, samples_of_an_exec_have_no_registers)
 {
@@ -208,7 +208,7 @@ TEST_F(event, samples_of_an_exec_have_no_registers)
 		ASSERT_LE(0, self->other);
 		if (!self->other) {
 			close(go[1]);
-			/* Nobody wants to read how this program is used. */
+			/* How this program is used is no output of the test. */
 			close(STDOUT_FILENO);
 			close(STDERR_FILENO);
 			if (read(go[0], &byte, 1) == 1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who writes where: several events in one ring, in which order they are closed, and
- * which mappings there can be.
+ * Events and the rings that they write to: several events in one ring, in which order they
+ * are closed, and which mappings there can be.
  */
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -166,7 +166,7 @@ static const int orders[][EVENTS] = {
 	{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
 };
 
-/* The ring lives as long as the mapping, whoever is closed, and those left write on. */
+/* The ring lives as long as the mapping, whichever event is closed; the others write on. */
 TEST_F(event, events_of_a_ring_are_closed_in_any_order)
 {
 	struct told told;
@@ -379,7 +379,7 @@ TEST_F(event, rings_have_a_power_of_two_of_pages)
 	EXPECT_LT(0ULL, self->ring.page->data_head);
 }
 
-/* The largest order of a ring, up to LARGEST, that USER may map, who may lock nothing. */
+/* The largest order of a ring, up to LARGEST, that USER may map with RLIMIT_MEMLOCK 0. */
 static int largest_order(const struct event_maker *by, unsigned long long capabilities)
 {
 	const struct rlimit none = { 0, 0 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Descriptors of events that are passed to other processes (SCM_RIGHTS): they are the same
- * event, whoever opened it, and outlive the sender; one that only a socket holds is closed
- * with the socket, also by the kernel's collector of cycles.
+ * event, whichever process opened it, and outlive the sender; one that only a socket holds
+ * is closed with the socket, also by the kernel's collector of cycles.
  */
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Two that want a counter at the same moment: of a task that is just being made, which
- * inherits an event and gets another one; and perf, while a program asks who has what.
+ * inherits an event and gets another one; and perf, while a program asks for the owners.
  *
  * SECONDS in the environment is the length of each test.
  */
@@ -164,7 +164,7 @@ TEST(new_task_has_one_event_on_a_counter)
 	close(hunter.device);
 }
 
-/* Who may not count CPUs can't keep perf from the counters by asking. */
+/* A caller that may not count CPUs can't keep perf from the counters by asking. */
 TEST(asking_for_owners_takes_no_counter)
 {
 	const double end = now() + environment("SECONDS", 1);

@@ -297,7 +297,7 @@ TEST_F(event, switches_of_a_task_are_recorded)
 	EXPECT_EQ(out, in);
 }
 
-/* Records of a CPU tell with whom the task changes places. */
+/* Records of a CPU tell with which other task the task changes places. */
 TEST_F(event, switches_of_a_cpu_are_recorded)
 {
 	struct perf_event_attr attr = recording();

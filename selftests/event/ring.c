@@ -195,7 +195,7 @@ TEST_F(event, nothing_comes_before_the_record_of_the_loss)
 	int attempts = 0;
 
 	attr.context_switch = 1;
-	/* Switches that nobody wants may leave more room. */
+	/* Context switches at other moments may leave more room. */
 	do {
 		ASSERT_GT(10, attempts++);
 		sampler_close(s);

@@ -98,7 +98,7 @@ TEST_F(event, reader_is_woken_after_all_of_the_ring)
 	expect_wakeups(_metadata, &self->sampler, 4096 / SAMPLE_SIZE + 1, 90);
 }
 
-/* Who sleeps until it is woken, and waits for more than there is room for. */
+/* A reader sleeps until it is woken, and waits for more than there is room for. */
 TEST_F(event, reader_is_woken_when_the_ring_is_full)
 {
 	struct perf_event_attr attr = event_every(PERIOD);

@@ -22,7 +22,7 @@ options() {
 # unanswered COMMAND: its options that pmctl has no answer to
 unanswered() {
 	for option in $(options "$1"); do
-		# The second option is nobody's: nothing is run.
+		# No command has the second option: nothing is run.
 		case $(pmctl "$1" "$option" --no-such-option 2>&1) in
 		*"there is no option \`$option\`."*"lists the options."*) echo "$option" ;;
 		esac

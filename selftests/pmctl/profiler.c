@@ -49,7 +49,7 @@ static void read_ring(struct thread *t)
 	struct sample sample;
 
 	while (event_ring_next(&t->ring, &t->record)) {
-		/* The count says how many were lost; throttling harms nobody. */
+		/* The count says how many were lost; throttling does no harm. */
 		if (t->record.header.type == PERF_RECORD_LOST ||
 		    t->record.header.type == PERF_RECORD_THROTTLE ||
 		    t->record.header.type == PERF_RECORD_UNTHROTTLE)

@@ -208,14 +208,14 @@ says "the run that was stopped is told" "$(cat "$counts.words")" \
 is "the mean is of the whole runs" "$alone " "$(values)"
 rm -f "$counts.words"
 
-# Nor is it the whole series, although the command paid no heed.
+# Nor is it the whole series, although the command ignored the signal.
 # shellcheck disable=SC2016 # the inner shell expands it
 pmctl stat -r 3 -e instructions:u -o "$counts" -- \
 	sh -c 'trap "" TERM; [ ! -e "$0" ] || kill -TERM $PPID; : >"$0"' "$counts.second" 2>/dev/null
 is "runs that were not made are no success" 143 $?
 rm -f "$counts.second"
 
-# Who has the counters is named.
+# The owner of the counters is named.
 # begin COMMAND... : begins COMMAND, which counts a program until end_other; $other is
 # COMMAND's PID, $program the program's
 begin() {

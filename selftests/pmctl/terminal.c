@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * pmctl_terminal ROWS COLUMNS [STEP]... -- COMMAND [ARGUMENT]...: executes COMMAND at a
- * terminal of this size, as somebody who does the steps one after the other:
+ * terminal of this size, as a user that does the steps one after the other:
  *
  *   -w TEXT   waits until TEXT is written, after the keys that were typed last
  *   -q MS     waits until nothing is written for so long

@@ -155,7 +155,7 @@ static void see_recursion(const struct sample *s, void *data)
 	c->judged++;
 	if (expected > MOST)
 		expected = MOST;
-	/* Behind the recursion is who called it. */
+	/* Behind the recursion is its caller. */
 	if (callers(s, 1) != expected || (expected < MOST && s->length == expected + 1))
 		note_wrong(c, s, "recursion");
 }

@@ -10,7 +10,7 @@
 
 CACHE=${PERFMON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfmon}
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck disable=SC2034 # for those who source this
+# shellcheck disable=SC2034 # for the scripts that source this
 VM=$TOP/selftests/vm
 
 # The number of entries of a kind that stay when a new one is made, if not two. The
@@ -157,7 +157,7 @@ TARGET=target-$(printf '%s' "$TOP" | sha256sum | cut -c1-16)
 
 # What cargo is run with in the Debian root, for `build` and for the tests on the host: what
 # one of them has compiled serves the others. Programs need no library of the root.
-# shellcheck disable=SC2034 # for those who source this
+# shellcheck disable=SC2034 # for the scripts that source this
 CARGO_VARIABLES=(RUSTFLAGS="-C target-feature=+crt-static" "CARGO_TARGET_DIR=/cargo/$TARGET/static")
 # shellcheck disable=SC2034
 CARGO_OPTIONS=(--manifest-path /src/user/Cargo.toml --locked --target x86_64-unknown-linux-gnu)
@@ -210,7 +210,7 @@ build_entry() {
 	# In a process of its own: a shell function would not stop at the first
 	# error here, because it is a condition.
 	if ! watched how_far "$kind" "$key" "$name" -- builder "$@"; then
-		# It was killed with those who waited for it.
+		# It was killed with the processes that waited for it.
 		for pid in $PERFMON_CALLERS; do
 			runs "$pid" || exit 1
 		done
