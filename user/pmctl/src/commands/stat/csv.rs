@@ -14,29 +14,42 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::lines::Lines;
 use super::ratio::metric;
-use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
+use super::{Figures, Place, PlaceKind, Run, Subject, running_time};
 
 pub(super) struct Csv<'a, W: Write> {
     subject: &'a Subject,
     writer: ::csv::Writer<W>,
-    intervals: bool,
-    /// Totals stand behind intervals.
-    summary: bool,
 }
 
 impl<'a, W: Write> Csv<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, separator: u8, summary: bool) -> Self {
+    pub(super) fn new(subject: &'a Subject, output: W, separator: u8) -> Self {
         let mut writer = ::csv::WriterBuilder::new();
         writer.delimiter(separator).flexible(true);
         Self {
             subject,
             writer: writer.from_writer(output),
-            intervals: false,
-            summary,
         }
     }
 
+    /// The first fields of a line: the time of an interval, and the part.
+    fn start(&mut self, at: Option<Duration>, place: Option<&Place>) -> Result<()> {
+        if let Some(at) = at {
+            self.writer
+                .write_field(format!("{:.9}", at.as_secs_f64()))?;
+        }
+        if let Some(place) = place {
+            self.writer.write_field(&place.name)?;
+            if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
+                self.writer.write_field(cpus.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Lines for Csv<'_, W> {
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
@@ -88,41 +101,12 @@ impl<'a, W: Write> Csv<'a, W> {
         }
         Ok(self.writer.flush()?)
     }
-
-    /// The first fields of a line: the time of an interval, and the part.
-    fn start(&mut self, at: Option<Duration>, place: Option<&Place>) -> Result<()> {
-        if let Some(at) = at {
-            self.writer
-                .write_field(format!("{:.9}", at.as_secs_f64()))?;
-        }
-        if let Some(place) = place {
-            self.writer.write_field(&place.name)?;
-            if let PlaceKind::Core(cpus) | PlaceKind::Socket(cpus) = place.kind {
-                self.writer.write_field(cpus.to_string())?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<W: Write> Report for Csv<'_, W> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.intervals = true;
-        self.lines(Some(at), std::slice::from_ref(run))
-    }
-
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
-        // As perf: a reader of intervals adds them up.
-        if self.intervals && !self.summary {
-            Ok(())
-        } else {
-            self.lines(None, runs)
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Report;
+    use super::super::lines::WithTotals;
     use super::super::testing::{run, subject, subject_with, written};
     use super::*;
 
@@ -131,7 +115,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u,r1c0,cache-misses");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000), None, None]);
-            Csv::new(&subject, out, b',', false)
+            WithTotals::new(Csv::new(&subject, out, b','), false)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -148,7 +132,7 @@ mod tests {
     fn a_name_with_the_separator_in_it_is_quoted() {
         let subject = subject("cpu/event=0xc0,umask=0/");
         let text = written(|out| {
-            Csv::new(&subject, out, b',', false)
+            WithTotals::new(Csv::new(&subject, out, b','), false)
                 .end(&[run(&[Some(1)])])
                 .expect("a vector takes all");
         });
@@ -162,7 +146,7 @@ mod tests {
     fn intervals_begin_with_their_time_and_have_no_total_and_no_ratio() {
         let subject = subject("instructions,cycles");
         let text = written(|out| {
-            let mut csv = Csv::new(&subject, out, b';', false);
+            let mut csv = WithTotals::new(Csv::new(&subject, out, b';'), false);
             let run = run(&[Some(5), Some(4)]);
             csv.interval(Duration::from_millis(100), &run)
                 .expect("room");
@@ -182,7 +166,7 @@ mod tests {
             &["insn_per_cycle", "cycles_frequency"],
         );
         let text = written(|out| {
-            Csv::new(&subject, out, b',', false)
+            WithTotals::new(Csv::new(&subject, out, b','), false)
                 .end(&[run(&[Some(6), Some(3_000_000_000)])])
                 .expect("a vector takes all");
         });
@@ -197,7 +181,7 @@ mod tests {
         let subject = subject("instructions");
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
-            Csv::new(&subject, out, b',', false)
+            WithTotals::new(Csv::new(&subject, out, b','), false)
                 .end(&runs)
                 .expect("a vector takes all");
         });

@@ -7,17 +7,15 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::lines::Lines;
 use super::ratio::metric;
-use super::{Figures, Place, PlaceKind, Report, Run, Subject, running_time};
+use super::{Figures, Place, PlaceKind, Run, Subject, running_time};
 use crate::events::values::Unit;
 
 /// `perf stat --json`: an object a line for each event, numbers partly as strings.
 pub(super) struct Perf<'a, W> {
     subject: &'a Subject,
     output: W,
-    intervals: bool,
-    /// Totals stand behind intervals.
-    summary: bool,
 }
 
 #[derive(Serialize)]
@@ -89,15 +87,12 @@ impl<'a> PerfPlace<'a> {
 }
 
 impl<'a, W: Write> Perf<'a, W> {
-    pub(super) fn new(subject: &'a Subject, output: W, summary: bool) -> Self {
-        Self {
-            subject,
-            output,
-            intervals: false,
-            summary,
-        }
+    pub(super) fn new(subject: &'a Subject, output: W) -> Self {
+        Self { subject, output }
     }
+}
 
+impl<W: Write> Lines for Perf<'_, W> {
     fn lines(&mut self, at: Option<Duration>, runs: &[Run]) -> Result<()> {
         let figures = Figures::of(runs);
         let columns = self.subject.columns.iter().enumerate();
@@ -142,24 +137,10 @@ impl<'a, W: Write> Perf<'a, W> {
     }
 }
 
-impl<W: Write> Report for Perf<'_, W> {
-    fn interval(&mut self, at: Duration, run: &Run) -> Result<()> {
-        self.intervals = true;
-        self.lines(Some(at), std::slice::from_ref(run))
-    }
-
-    fn end(&mut self, runs: &[Run]) -> Result<()> {
-        // As perf: a reader of intervals adds them up.
-        if self.intervals && !self.summary {
-            Ok(())
-        } else {
-            self.lines(None, runs)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Report;
+    use super::super::lines::WithTotals;
     use super::super::testing::{lines, run, subject, subject_with, written};
     use super::*;
     use serde_json::json;
@@ -169,7 +150,7 @@ mod tests {
         let subject = subject("instructions:u,cycles:u");
         let text = written(|out| {
             let run = run(&[Some(3_000_000), Some(1_500_000)]);
-            Perf::new(&subject, out, false)
+            WithTotals::new(Perf::new(&subject, out), false)
                 .end(&[run])
                 .expect("a vector takes all");
         });
@@ -198,7 +179,7 @@ mod tests {
             let mut subject = subject("instructions");
             subject.columns[0].unit = unit;
             let text = written(|out| {
-                let mut perf = Perf::new(&subject, out, false);
+                let mut perf = WithTotals::new(Perf::new(&subject, out), false);
                 perf.end(&[run(&[Some(7)])]).expect("room");
             });
             assert_eq!(lines(&text)[0]["counter-value"], number, "{unit:?}");
@@ -209,7 +190,7 @@ mod tests {
     fn intervals_and_variations_have_their_keys() {
         let subject = subject("instructions");
         let text = written(|out| {
-            let mut perf = Perf::new(&subject, out, false);
+            let mut perf = WithTotals::new(Perf::new(&subject, out), false);
             perf.interval(Duration::from_millis(500), &run(&[None]))
                 .expect("room");
             perf.end(&[run(&[None])]).expect("room");
@@ -221,7 +202,9 @@ mod tests {
 
         let text = written(|out| {
             let runs = [run(&[Some(90)]), run(&[Some(110)])];
-            Perf::new(&subject, out, false).end(&runs).expect("room");
+            WithTotals::new(Perf::new(&subject, out), false)
+                .end(&runs)
+                .expect("room");
         });
         assert!((lines(&text)[0]["variance"].as_f64().expect("a number") - 10.0).abs() < 1e-9);
     }
@@ -230,7 +213,11 @@ mod tests {
     fn metrics_have_perfs_keys() {
         let subject = subject_with("instructions,cycles", &["insn_per_cycle"]);
         let runs = || [run(&[Some(2), Some(4)])];
-        let text = written(|out| Perf::new(&subject, out, false).end(&runs()).expect("room"));
+        let text = written(|out| {
+            WithTotals::new(Perf::new(&subject, out), false)
+                .end(&runs())
+                .expect("room");
+        });
         let expected = json!({
             "metric-value": "0.500000", "metric-unit": "insn_per_cycle", "metric-threshold": "bad"
         });

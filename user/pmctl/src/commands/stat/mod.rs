@@ -18,6 +18,7 @@ mod explain;
 mod human;
 mod input;
 mod json;
+mod lines;
 mod measure;
 mod metrics;
 mod order;

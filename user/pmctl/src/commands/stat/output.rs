@@ -8,6 +8,7 @@ use std::time::Duration;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 
+use super::lines::WithTotals;
 use super::run::Run;
 use super::v1::V1;
 use super::{Report, Subject, csv, human, json};
@@ -39,8 +40,14 @@ pub(super) fn report<'a>(
         return Box::new(Quiet);
     }
     match (args.field_separator, args.json) {
-        (Some(separator), _) => Box::new(csv::Csv::new(subject, output, separator, args.summary)),
-        (None, Some(Json::Perf)) => Box::new(json::Perf::new(subject, output, args.summary)),
+        (Some(separator), _) => Box::new(WithTotals::new(
+            csv::Csv::new(subject, output, separator),
+            args.summary,
+        )),
+        (None, Some(Json::Perf)) => Box::new(WithTotals::new(
+            json::Perf::new(subject, output),
+            args.summary,
+        )),
         (None, Some(Json::V1)) => Box::new(V1::new(subject, output)),
         (None, None) => {
             let look = human::Look {
