@@ -110,7 +110,8 @@ where
     ///
     /// `work` points to a `Work<F, P>`, and interrupts are off.
     unsafe extern "C" fn call<F: Fn(ThisCpu<'_>), P>(work: *mut c_void) {
-        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it.
+        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it, which waits until all CPUs were
+        // asked.
         let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
         // SAFETY: Interrupts are off, so the caller stays on the CPU until this function returns.
         (work.f)(unsafe { ThisCpu::assume() });
@@ -120,7 +121,8 @@ where
     ///
     /// `work` points to a `Work<F, P>`.
     unsafe extern "C" fn is_meant_by<F, P: Fn(u32) -> bool>(cpu: c_int, work: *mut c_void) -> bool {
-        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it.
+        // SAFETY: The kernel passes the pointer to a `Work<F, P>` that `call_each` gives it, which waits until all CPUs were
+        // asked.
         let work = unsafe { &*work.cast::<Work<'_, F, P>>() };
         work.is_meant
             .is_none_or(|is_meant| is_meant(cpu.unsigned_abs()))

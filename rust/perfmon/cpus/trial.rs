@@ -22,7 +22,7 @@ const PERIOD: u64 = 1000;
 /// Events after which the interrupt must have arrived.
 const ENOUGH: u64 = 200 * PERIOD;
 
-/// Rounds of looking for it, which together execute more instructions than that.
+/// Polling rounds until the trial fails; together they execute more than [`ENOUGH`] instructions.
 const ROUNDS: u32 = 100_000;
 
 /// Makes the trial on the current CPU. Skips it if Linux perf uses the counters, which shows that they work, and if they

@@ -33,7 +33,8 @@ pub(super) fn with_context<R: Send>(
     let _pinned = pin();
     match target {
         Target::Task(task, _) => {
-            // SAFETY: Preemption is off.
+            // SAFETY: Contexts are freed by RCU, whose grace period waits for this CPU: it has preemption off until
+            // `_pinned` is dropped, after the last use of the context.
             let context = unsafe { table::find(task.as_ptr()) }?;
             let (result, ends) = context.with(f)?;
             if ends {

@@ -219,8 +219,8 @@ impl Context {
         self.slots.get_mut()
     }
 
-    /// Calls `f` with the slots, on the CPU that the context is loaded on, which `f` gets; or here, with `None`, if it
-    /// is not loaded. Returns `None` if the context is gone.
+    /// Calls `f` with the slots: on the CPU where the context is loaded, which `f` gets; if it is loaded nowhere, here and with
+    /// `None`. Returns `None` if the context is gone.
     ///
     /// A task's context that has no slots afterwards is gone: the second result says whether it has gone just now, so
     /// that the caller removes it from the table.

@@ -19,7 +19,7 @@ impl<'a> Joining<'a> {
     ///
     /// # Errors
     ///
-    /// EINVAL if `leader` leads none, since it is in one. ENOMEM.
+    /// EINVAL if `leader` is itself a member of another group. ENOMEM if there is no memory.
     pub(super) fn begin(leader: &'a Event) -> Result<Self> {
         if let Some(group) = &leader.joined_group {
             if group.lock().leader.is_some() {

@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn on_new_task(
 ) {
     // Mappings are not copied. Also if no program may use RDPMC any more: there may have been one when the address space
     // was copied.
-    // SAFETY: The task has just been made by the current one.
+    // SAFETY: The task has just been made by the current one, so it does not run yet, and is alive during the tracepoint.
     unsafe { ffi::perfmon_rdpmc_forget(task) };
     record::write_current(&Change::Begin(task));
     let is_thread = clone_flags & CLONE_THREAD != 0;

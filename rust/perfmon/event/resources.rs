@@ -57,7 +57,7 @@ pub(super) fn own_counter(config: &EventConfig, target: &Target) -> Result<Count
     })
 }
 
-/// Gives back what an event has of the machine.
+/// Releases the counter of an event, its branch records and its exclusive use.
 pub(super) fn release(counter: CounterId, config: &EventConfig, sharing: Sharing) {
     let mut ownership = OWNERSHIP.lock();
     ownership.unshare(counter);

@@ -342,7 +342,7 @@ impl PerfEventAttr {
     }
 
     const fn are_flags_consistent(&self) -> bool {
-        /// With [`Self::FREQ`], 0x8000_0000_0000_0000 is a frequency that no `sysctl` allows.
+        /// Limit of `sample_period`, as perf's. As a frequency, it is above that of every `sysctl`.
         const PERIOD_LIMIT: u64 = 1 << 63;
 
         (self.has(Self::INHERIT) || !self.has(Self::INHERIT_THREAD))

@@ -32,7 +32,8 @@ struct Member {
     sampler: Word,
     /// The count: while the window is open, less the counter's total.
     count: Word,
-    /// The time in cycles of the time-stamp counter: while the window is open, less that counter.
+    /// The time in cycles of the time-stamp counter. While the window is open that counter is subtracted, so that adding
+    /// it gives the time.
     time: Word,
     /// Not 0 while the window is open.
     is_open: Word,

@@ -163,7 +163,7 @@ impl Ring {
     /// Returns the part of the page that the reader and the writer share.
     #[inline(always)]
     fn control(&self) -> *mut RingControl {
-        // SAFETY: `page` is a page, which is larger.
+        // SAFETY: `page` is a whole page, which is larger than the offset with a `RingControl` behind it.
         unsafe { self.page.as_ptr().byte_add(RingControl::OFFSET) }.cast()
     }
 

@@ -357,7 +357,7 @@ fn user_registers(regs: &pt_regs, task: *mut bindings::task_struct) -> Option<&p
 
 /// Returns whether a sample of `task` may show these registers.
 fn may_show(regs: &pt_regs, task: *mut bindings::task_struct) -> bool {
-    // SAFETY: The registers are not changed.
+    // SAFETY: The registers are valid for the call, which only reads them, and the task is the one that was interrupted.
     unsafe { ffi::perfmon_may_show_regs(ptr::from_ref(regs).cast_mut(), task) }
 }
 

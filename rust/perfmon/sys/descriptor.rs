@@ -266,7 +266,7 @@ impl<T: Descriptor> Open<T> {
             let file = kernel::fs::LocalFile::fget(fd).map_err(|_| EBADF)?;
             kernel::fs::LocalFile::assume_no_fdget_pos(file)
         };
-        // SAFETY: The file is valid.
+        // SAFETY: `file` holds a reference to the file, so it is valid.
         if !unsafe { ffi::perfmon_is_file_of(file.as_ptr(), Operations::<T>::address().cast()) } {
             return Err(EBADF);
         }
@@ -412,7 +412,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`Reserved::install`].
     unsafe extern "C" fn area_open(area: *mut bindings::vm_area_struct) {
-        // SAFETY: The area keeps the file.
+        // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: The area is valid for the call.
         data.copied(&unsafe { Area::new(area) });
@@ -422,7 +422,7 @@ impl<T: Descriptor> Operations<T> {
     ///
     /// Called by the kernel for an area of a file of [`Reserved::install`], once.
     unsafe extern "C" fn area_close(area: *mut bindings::vm_area_struct) {
-        // SAFETY: The area keeps the file.
+        // SAFETY: The area holds a reference to its file, which is one of `install`, so that its data are a `T`.
         let data = unsafe { Self::data((*area).vm_file) };
         // SAFETY: The area is valid for the call.
         data.unmapped(&unsafe { Area::new(area) });

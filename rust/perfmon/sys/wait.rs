@@ -59,7 +59,8 @@ impl Wait {
     ///
     /// The wait must exist for as long as the descriptor that is polled.
     pub(crate) unsafe fn poll(&self, poll: &Poll) {
-        // SAFETY: The file and the table are valid while the call lasts; the rest is the requirement.
+        // SAFETY: The file and the table are valid while the call lasts. The poller stays in the queue until its descriptor is
+        // closed, and the caller says that the wait exists for so long.
         unsafe { ffi::perfmon_wait_poll(self.0.as_ptr(), poll.file, poll.table) };
     }
 

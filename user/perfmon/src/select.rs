@@ -84,7 +84,7 @@ impl EventSelect {
         Self(evtsel::EventSelect::new(event, unit_mask)).modes(Modes::Both)
     }
 
-    /// For a fixed counter, which has its event: nothing but the modes.
+    /// Returns the select of a fixed counter: only modes, since its event is fixed.
     ///
     /// ```
     /// use perfmon::{EventSelect, Modes};

@@ -109,8 +109,15 @@ const EVENT: [&str; 33] = [
     "target",
 ];
 
+/// The sources of pmctl.
+const PMCTL: &str = "user/pmctl/src";
+
+/// The folders of [`PMCTL`] from the top to the bottom: each uses itself and those below it. The files beside them are
+/// above all.
+const PMCTL_FOLDERS: [&str; 5] = ["commands/", "args/", "recording/", "events/", "system/"];
+
 /// The folders of sources without a circle of files: the module, the library and pmctl.
-const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", "user/pmctl/src"];
+const WITHOUT_CIRCLES: [&str; 3] = [MODULE, "user/perfmon/src", PMCTL];
 
 /// Files of tests, which may use what they like.
 const TESTS: [&str; 2] = ["tests.rs", "testing.rs"];
@@ -120,6 +127,7 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     let module = top.join(MODULE);
     check_parts(&module, &sources(&module)?)?;
     check_event(&uses_in(&module)?)?;
+    check_pmctl(&uses_in(&top.join(PMCTL))?)?;
     let mut circles = Vec::new();
     for folder in WITHOUT_CIRCLES {
         let uses = uses_in(&top.join(folder))?;
@@ -132,6 +140,31 @@ pub(crate) fn check(top: &Path) -> Result<()> {
     bail!(
         "Each of these sets of files is a circle:\n{}",
         circles.join("\n")
+    )
+}
+
+/// Fails with each use of a folder of pmctl that [`PMCTL_FOLDERS`] does not allow.
+fn check_pmctl(uses: &Uses) -> Result<()> {
+    let floor = |file: &str| {
+        PMCTL_FOLDERS
+            .iter()
+            .position(|folder| file.starts_with(folder))
+    };
+    let mut wrong = Vec::new();
+    for (file, used) in uses.iter() {
+        let Some(at) = floor(file) else { continue };
+        let above = used
+            .iter()
+            .filter(|used| floor(used).is_none_or(|floor| floor < at));
+        wrong.extend(above.map(|used| format!("  {file} -> {used}")));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "These files in {PMCTL} may not use each other:\n{}\n\
+         A folder uses itself and those below it; the table is in user/xtask/src/arrows.rs.",
+        wrong.join("\n")
     )
 }
 

@@ -304,8 +304,8 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the file that defines what a path leads to. `None` if that is a module, and nothing in it; or an item of the
-/// root, which macros put there.
+/// Returns the file that defines what a path leads to. `None` if the path names a module itself, or an item that a macro
+/// puts at the root.
 fn file_of<'a>(path: &[String], sources: &'a BTreeMap<Module, Source>) -> Option<&'a String> {
     let length = (1..=path.len())
         .rev()

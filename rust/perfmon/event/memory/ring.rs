@@ -20,7 +20,8 @@ struct Data(NonNull<u64>);
 
 // SAFETY: The memory may be used and freed by any task.
 unsafe impl Send for Data {}
-// SAFETY: The pointer does not change.
+// SAFETY: A shared reference gives the pointer only. The memory behind it is written by the ring's writer and mapped by
+// programs, with atomic accesses ([`crate::ring`]).
 unsafe impl Sync for Data {}
 
 impl Data {

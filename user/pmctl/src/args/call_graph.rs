@@ -47,7 +47,8 @@ fn stack_size(text: &str) -> Result<u32, String> {
 }
 
 /// Returns these arguments of the program with `-g --call-graph=dwarf` in the place of `-g dwarf`; `None` if there is
-/// nothing to replace. `command` is the words that were taken for the command: options behind the mode are among them.
+/// nothing to replace. `command` is what was taken for the command: behind `-g dwarf` it begins with the mode, and the
+/// options behind that are in it, too.
 pub(crate) fn with_mode(words: &[OsString], command: &[OsString]) -> Option<Vec<OsString>> {
     let place = words.len().checked_sub(command.len())?;
     let (before, mode) = (words[..place].last()?, command.first()?);

@@ -205,8 +205,8 @@ impl AddressSpaces {
         maps.insert(map.start, mapping);
     }
 
-    /// Returns whether memory without a name in the file system is the program that a process executes, which is what
-    /// is mapped first: a file of `memfd_create(2)`.
+    /// Returns whether this mapping of a file of `memfd_create(2)` is the program that the process executes: the first
+    /// mapping of a process is.
     fn is_program(&self, map: &Map) -> bool {
         let is_memfd = map.file.as_os_str().as_bytes().starts_with(MEMFD);
         let Some(maps) = self.processes.get(&map.task.pid).filter(|_| is_memfd) else {

@@ -53,6 +53,11 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     matches!(behind.next(), Some([b' ', state, ..]) if !b"ZXx".contains(state))
 }
 
+/// Returns whether one of these processes or threads lives.
+pub(crate) fn is_one_alive(tids: &[u32]) -> bool {
+    tids.iter().any(|tid| is_alive(*tid))
+}
+
 /// Returns the process of a thread; the thread's number if it has ended.
 pub(crate) fn process_of(tid: u32) -> u32 {
     let status = read_lossy(format!("/proc/{tid}/status")).unwrap_or_default();

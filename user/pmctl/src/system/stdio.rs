@@ -59,7 +59,7 @@ pub(crate) fn require_error() -> Result<()> {
 /// Returns another descriptor of what a descriptor that pmctl was started with is open for.
 ///
 /// # Errors
-/// EBADF if there is none: what pmctl opens itself is closed by exec, unlike those.
+/// EBADF if there is no such descriptor, or pmctl opened it itself: its own are closed by exec, those are not.
 pub(crate) fn inherited(number: u32) -> Result<File, Errno> {
     let descriptor = libc::c_int::try_from(number).map_err(|_| Errno::EBADF)?;
     if descriptor <= libc::STDERR_FILENO && is_closed(descriptor) {

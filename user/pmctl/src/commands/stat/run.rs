@@ -56,8 +56,7 @@ impl Run {
     }
 }
 
-/// A run that was stopped, and is in no number: what it counted ends anywhere, and would falsify the mean of the whole
-/// runs before it.
+/// A run that was cut short. It is left out of the mean, since it has counted a part of the command only.
 #[derive(Debug)]
 pub(super) struct Stopped {
     /// The whole runs before it.

@@ -195,7 +195,7 @@ fn a_file_of_a_perf_that_was_killed_is_read_as_far_as_it_goes() {
     assert_eq!(killed(0).records.iter().count(), 0);
 }
 
-/// Bytes of the example as perf's, the entry of its first event changed.
+/// Returns the example as perf writes it, after `change` of the entry of its first event.
 fn perfs_with(change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut perfs = by_perf(bytes(&example(true)));
     let attrs = u64::from_le_bytes(perfs[24..32].try_into().expect("these are 8"));

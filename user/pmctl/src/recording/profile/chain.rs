@@ -186,8 +186,8 @@ impl Names<'_> {
     }
 }
 
-/// Puts the calls that a program is in, the newest first, in the place of the program's part of a call chain, behind its
-/// first address: as perf joins them. Returns how many there are.
+/// Replaces the program's part of a call chain, but for its first address, with the calls that the CPU recorded, the newest
+/// first, as perf does. Returns how many they are.
 pub(super) fn join_calls(sample: &mut Sample) -> usize {
     let calls = mem::take(&mut sample.branches);
     let user = sample.chain.iter().position(|word| *word == USER);

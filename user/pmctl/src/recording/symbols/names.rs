@@ -244,8 +244,8 @@ const DEEPEST: u32 = 64;
 /// C's names are never encoded. They must not be tried: the demanglers also read the encoding of a type alone, and
 /// so take a function `i` for `int`.
 ///
-/// An encoded name can refer to parts of itself: 200 bytes stand for any length. One that is too long then stays as
-/// it is encoded.
+/// An encoded name can refer back to parts of itself, so 200 bytes can become any length. A name that gets too long
+/// stays as it is encoded.
 pub(super) fn demangled(name: &str) -> String {
     let encoded = name.starts_with("_Z") || name.starts_with("_R");
     let readable = (encoded && name.len() <= LONGEST).then(|| decoded(name));

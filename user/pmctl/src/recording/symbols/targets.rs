@@ -124,7 +124,7 @@ fn pointers(
     found
 }
 
-/// Returns the stubs: jumps through such pointers, in the sections that linkers make for them.
+/// Returns the stubs (PLT): jumps through `pointers`, in the sections that linkers make for them.
 fn stubs(file: &Program<'_>, pointers: &AHashMap<u64, String>) -> Vec<Target> {
     let mut found = Vec::new();
     for section in file.sections() {

@@ -28,7 +28,6 @@ use super::opening::Opening;
 use super::target::Target;
 use crate::args::Record as Args;
 use crate::events::threads::Asked;
-use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::exit::{self, Usage};
 use crate::system::signals::Signals;
@@ -101,9 +100,4 @@ pub(super) fn record(args: &Args) -> Result<u8> {
         return Ok(exit::NO_COUNT);
     }
     Ok(ending.map_or(0, Ending::exit_code))
-}
-
-/// Returns whether one of these processes or threads lives.
-fn is_one_alive(tids: &[u32]) -> bool {
-    tids.iter().any(|tid| procfs::is_alive(*tid))
 }

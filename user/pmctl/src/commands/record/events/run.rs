@@ -6,13 +6,13 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::files::Files;
-use super::is_one_alive;
 use super::maps::Maps;
 use super::plan::Tasks;
 use super::samplers::Samplers;
 use super::stream::Stream;
 use crate::args::Record as Args;
 use crate::commands::record::progress::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::{Event, Signals};
 
@@ -91,7 +91,7 @@ pub(super) fn run(
         if args.overwrite && stream.is_at_limit() {
             break;
         }
-        if running.is_none() && tasks.are_some() && !is_one_alive(tasks.tids()) {
+        if running.is_none() && tasks.are_some() && !procfs::is_one_alive(tasks.tids()) {
             break;
         }
         // What is overwritten gets no larger.

@@ -13,7 +13,7 @@ use super::plan::{Manner, Plan, Tasks};
 use crate::events::rights::{explained_of_samples, paranoid};
 use crate::system::exit::{self, Usage};
 
-/// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than she may
+/// The pages of a ring, if the user does not say, and the fewest that are taken instead where that is more than they may
 /// pin.
 const DEFAULT_PAGES: usize = 64;
 /// The same for samples with stacks, of which a page has one half.

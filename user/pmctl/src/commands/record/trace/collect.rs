@@ -16,7 +16,7 @@ use crate::system::exit::with_help;
 const PAGE: u64 = 4096;
 
 /// The pages of a buffer if the user does not say, and the fewest that are taken instead where that is more than
-/// she may pin.
+/// they may pin.
 const DEFAULT_PAGES: u32 = 1024;
 const LEAST_PAGES: u32 = 16;
 
