@@ -103,14 +103,14 @@ near "what it makes at run time is still told from it" 5000 \
 "$here/pmctl_memfd" "$program" 100000000000 &
 runs=$!
 wait_until "[ -s /tmp/perf-$runs.map ]"
-pmctl record -p $runs -e $event -c $period -o memfd.data >words 2>&1 &
+pmctl record -p $runs -e $event -c $period -o running.data >words 2>&1 &
 record=$!
-wait_until "has_samples memfd.data 500"
+wait_until "has_samples running.data 500"
 kill $record
 wait $record
 kill $runs
 wait
-pmctl report -i memfd.data --sort symbol >table 2>&1
+pmctl report -i running.data --sort symbol >table 2>&1
 says "one that runs already has them, too" "$(cat table)" '^ +[45][0-9]\..* outer$'
 says "and what it makes" "$(cat table)" '^ +[45][0-9]\..*made at run time$'
 
