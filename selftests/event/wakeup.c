@@ -290,7 +290,8 @@ TEST_F(event, signals_come_from_several_cpus)
 	EXPECT_LE(4000UL, periods);
 	/* Each task has a rest. */
 	EXPECT_LE(periods - 1, (unsigned long)samples);
-	EXPECT_GE(periods, (unsigned long)samples);
+	/* perf was seen to send one more. */
+	EXPECT_GE(periods + (variant->by == &event_maker_perf), (unsigned long)samples);
 	EXPECT_EQ(0, __atomic_load_n(&wrong_signals, __ATOMIC_RELAXED));
 }
 
