@@ -464,7 +464,10 @@ static void *watch_child(void *unused)
 	for (tries = 0; page->cap_user_rdpmc && tries < 5000; tries++)
 		usleep(1000);
 	before = event_count(fd);
+	/* It must not come back: some switches may pass, and the child has to have run. */
 	usleep(100000);
+	for (tries = 0; event_count(fd) == before && tries < 5000; tries++)
+		usleep(1000);
 	parent.after = page->cap_user_rdpmc;
 	parent.index = page->index;
 	parent.counted = event_count(fd) - before;

@@ -52,6 +52,17 @@ has_samples() {
 	[ "$(pmctl script -i "$1" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 
+# record_running FILE: records the process $runs until there are samples, and ends it
+record_running() {
+	pmctl record -p $runs -e $event -c $period -o "$1" >words 2>&1 &
+	record=$!
+	wait_until "has_samples $1 500"
+	kill $record
+	wait $record
+	kill $runs
+	wait
+}
+
 plan 26
 
 is "record -g succeeds" 0 "$(pmctl record -g -e $event -c $period -- "$program" $n >words 2>&1; echo $?)"
@@ -96,20 +107,15 @@ says "script shows lines of the source" "$(cat ours.script)" '^  origins\.c:[0-9
 says "the lines are of both files" "$(pmctl report --sort srcline)" 'loop\.h:[0-9]+'
 
 # A program that has no name in the file system, from its start and when it runs already.
-pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $n >words 2>&1
+# Its file is read through /proc, so it has to run for more than a round of the recorder's.
+pmctl record -e $event -c $period -o memfd.data -- "$here/pmctl_memfd" "$program" $((20 * n)) >words 2>&1
 near "a program of memfd_create has its functions" 5000 "$(ours ' outer$' -i memfd.data --sort symbol)"
 near "what it makes at run time is still told from it" 5000 \
 	"$(ours 'made at run time$' -i memfd.data --sort symbol)"
 "$here/pmctl_memfd" "$program" 100000000000 &
 runs=$!
 wait_until "[ -s /tmp/perf-$runs.map ]"
-pmctl record -p $runs -e $event -c $period -o running.data >words 2>&1 &
-record=$!
-wait_until "has_samples running.data 500"
-kill $record
-wait $record
-kill $runs
-wait
+record_running running.data
 pmctl report -i running.data --sort symbol >table 2>&1
 says "one that runs already has them, too" "$(cat table)" '^ +[45][0-9]\..* outer$'
 says "and what it makes" "$(cat table)" '^ +[45][0-9]\..*made at run time$'
@@ -119,13 +125,7 @@ says "and what it makes" "$(cat table)" '^ +[45][0-9]\..*made at run time$'
 runs=$!
 # It has the file before it begins.
 wait_until "[ -s /proc/$runs/root/tmp/perf-$runs.map ]"
-pmctl record -p $runs -e $event -c $period -o inside.data >words 2>&1 &
-record=$!
-wait_until "has_samples inside.data 500"
-kill $record
-wait $record
-kill $runs
-wait
+record_running inside.data
 check "the file is not in this mount namespace" [ ! -e /tmp/perf-$runs.map ]
 near "a function that was made has its share in another mount namespace" 5000 \
 	"$(ours 'made at run time$' -i inside.data --sort symbol)"
