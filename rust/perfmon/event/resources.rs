@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an event takes of the machine: a counter, branch records, samples in a second.
+//! Resources of an event: its counter, branch records, and samples in a second.
 
 use super::{attach::counters_of, target::Target};
 use crate::{

@@ -52,7 +52,7 @@ impl Limits {
     /// Returns how much of the time that wake-ups took is charged to one tick, and what is left for those after it.
     #[must_use]
     pub const fn charge_wake_ups(&self, owed: u64) -> (u64, u64) {
-        /// What took longer, such as a wait for a lock, does not end sampling for good.
+        /// Limit of the debt: a wake-up that took longer, as one that waits for a lock, does not end sampling for good.
         const MOST_TICKS: u64 = 16;
         let most = self.per_tick.saturating_mul(MOST_TICKS);
         let owed = if owed < most { owed } else { most };

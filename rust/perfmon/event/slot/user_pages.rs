@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the slots of a context show in their events' pages.
+//! The pages of events that programs map: showing there where a slot counts.
 
 use super::list::Slots;
 use crate::{

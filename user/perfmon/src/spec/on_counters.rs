@@ -7,7 +7,7 @@ use perfmon_core::logic::evtsel::EventSelect as Select;
 use crate::pmu::Pmu;
 use crate::{EventSelect, Modes};
 
-/// Counters of a PMU that count an event, and how they are told to.
+/// Counters of a PMU that count an event, with the select to write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OnCounters {

@@ -76,7 +76,7 @@ fn all() -> Vec<(&'static str, String)> {
     all
 }
 
-/// What pmctl says of an option of perf's.
+/// pmctl's answer to an option of perf's.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Has(String),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether what was measured is as a condition of --fail-if says.
+//! Judging measurements by a condition of --fail-if.
 
 use super::figures::{Interval, change, interval_of_mean};
 use crate::args::{Condition, Limit};

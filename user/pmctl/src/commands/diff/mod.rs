@@ -170,7 +170,7 @@ impl Row {
     }
 }
 
-/// What a recording has of an event.
+/// The samples and counts of an event in a recording.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     shares: &'a Shares,

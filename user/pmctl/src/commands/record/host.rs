@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recording says of the machine that it was made on.
+//! The machine of a recording, as its file describes it.
 
 use std::{env, fs};
 

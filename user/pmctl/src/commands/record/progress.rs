@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::args::Record;
 use crate::system::child::{Ending, Running};
-use crate::system::signals::Event;
+use crate::system::signals::{Event, Signals};
 use crate::system::stdio::complain;
 
 /// Length of a round: perf's rings, which hold some thousand switches, must not get full.
@@ -55,6 +55,20 @@ pub(super) fn react(event: Event, running: Option<&Running>) -> Result<Next> {
         }
         _ => Next::GoOn,
     })
+}
+
+/// Waits for the end of a command that goes on after the recording; returns `ending` if it has ended, or there is none.
+pub(super) fn wait_for_command(
+    signals: &Signals,
+    running: Option<&Running>,
+    mut ending: Option<Ending>,
+) -> Result<Option<Ending>> {
+    while let (None, Some(running)) = (ending, running) {
+        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
+            ending = Some(how);
+        }
+    }
+    Ok(ending)
 }
 
 /// Line of progress on a terminal, once a second.

@@ -11,7 +11,9 @@ use super::plan::Tasks;
 use super::samplers::Samplers;
 use super::stream::Stream;
 use crate::args::Record as Args;
-use crate::commands::record::progress::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::commands::record::progress::{
+    INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
+};
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::{Event, Signals};
@@ -104,11 +106,5 @@ pub(super) fn run(
         let _ = stream.round(samplers, maps)?;
     }
     drop(progress);
-    // The recording was over before the command.
-    while let (None, Some(running)) = (ending, &running) {
-        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
-            ending = Some(how);
-        }
-    }
-    Ok(ending)
+    wait_for_command(signals, running.as_ref(), ending)
 }

@@ -9,7 +9,9 @@ use perfmon::trace::Chunk;
 
 use super::collect::{Collected, Ready};
 use crate::args::Record;
-use crate::commands::record::progress::{INTERVAL, Next, Progress, complain_of_end, react};
+use crate::commands::record::progress::{
+    INTERVAL, Next, Progress, complain_of_end, react, wait_for_command,
+};
 use crate::recording::procfs;
 use crate::system::child::{Ending, Waiting};
 use crate::system::signals::Signals;
@@ -69,12 +71,7 @@ pub(super) fn run(
     // What it says is of no use any more.
     let _ = round(collected.take())?;
     drop(progress);
-    // The recording was over before the command.
-    while let (None, Some(running)) = (ending, &running) {
-        if let Next::Ended(how) = react(signals.wait(None, None)?, Some(running))? {
-            ending = Some(how);
-        }
-    }
+    let ending = wait_for_command(signals, running.as_ref(), ending)?;
     Ok(Run {
         collected,
         elapsed,
